@@ -1,0 +1,58 @@
+# tagcast: `make run` starts the service on this machine, `make test` checks everything.
+SHELL := /bin/bash
+PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
+BIN := .venv/bin
+PORT ?= 8080
+DATA ?= .tagcast
+TIME_SCALE ?= 1
+RUN_FLAGS := --port $(PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help install run test demo bench format lock sam-validate clean
+
+help:  ## List the commands.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+install: .venv/.installed  ## Make the environment (every other command does it by itself).
+
+.venv/.installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || { echo "tagcast needs Python 3.11 or later, and '$(PYTHON)' is not one. Name one with: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: .venv/.installed  ## Start the service here: make run PORT=8090 DATA=folder FRESH=1 TIME_SCALE=10
+	@exec $(BIN)/python -m local $(RUN_FLAGS)
+
+test: .venv/.installed  ## Check style, types, imports and the template, then run every test.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/cfn-lint template.yaml
+	$(BIN)/pytest
+
+demo: .venv/.installed  ## Play scenario 1 against a stack of its own.
+	@$(BIN)/python -m local.demo
+
+bench: .venv/.installed  ## Measure the budgets.
+	$(BIN)/pytest tests/benchmarks -m benchmark -s
+
+format: .venv/.installed  ## Rewrite the sources in the house style.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: .venv/.installed  ## Resolve the dependencies anew into requirements.lock.
+	test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv; }
+	.venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --generate-hashes \
+	  --no-header --no-emit-index-url --no-annotate pyproject.toml --output-file requirements.lock
+
+sam-validate:  ## Validate and build with the SAM command line, in an environment of its own.
+	test -x .venv-sam/bin/sam || { $(PYTHON) -m venv .venv-sam && .venv-sam/bin/pip install --quiet aws-sam-cli; }
+	PATH="$(CURDIR)/.venv-sam/bin:$$PATH" SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam validate --lint --region us-east-1
+	PATH="$(CURDIR)/.venv-sam/bin:$$PATH" SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam build
+
+clean:  ## Remove the environments and what the tools leave behind.
+	rm -rf .venv .venv-sam .venv-lock .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
