@@ -1,0 +1,242 @@
+"""The nouns of the service as immutable values: topic, message, subscription, endpoint, retry policy.
+
+Instants end in ``_at`` and are milliseconds since 1970 UTC; durations end in ``_s`` and are seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+RETENTION_S_MIN, RETENTION_S_MAX = 60, 86_400
+BODY_BYTES_DEFAULT, BODY_BYTES_MAX = 64 * 1024, 256 * 1024
+
+
+class Ordering(StrEnum):
+    """What one order spans: the whole topic, one ordering key, or nothing."""
+
+    TOPIC = "topic"
+    KEY = "key"
+    NONE = "none"
+
+
+class Protocol(StrEnum):
+    """How an endpoint is reached."""
+
+    HTTP = "http"
+    HTTPS = "https"
+    SQS = "sqs"
+    LAMBDA = "lambda"
+
+
+class ContentFormat(StrEnum):
+    """What a push carries: the JSON envelope, the bare body, or CloudEvents 1.0."""
+
+    JSON = "json"
+    SIMPLIFIED = "simplified"
+    CLOUDEVENTS = "cloudevents"
+
+
+class Strategy(StrEnum):
+    """The notify strategies of CMQ topic mode."""
+
+    BACKOFF_RETRY = "BACKOFF_RETRY"
+    EXPONENTIAL_DECAY_RETRY = "EXPONENTIAL_DECAY_RETRY"
+
+
+class EntryState(StrEnum):
+    """The state of one entry of the state map; the last five are terminal and absorbing."""
+
+    PENDING = "pending"
+    BLOCKED = "blocked"
+    DELIVERED = "delivered"
+    DISCARDED = "discarded"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+    FILTERED = "filtered"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Say whether an entry in this state can never change again."""
+        return self not in (EntryState.PENDING, EntryState.BLOCKED)
+
+
+class LaneState(StrEnum):
+    """The state of one subscription's side of a topic; only lanes that are not active have a row."""
+
+    ACTIVE = "active"
+    BLOCKED = "blocked"
+    LOST_CONTACT = "lost_contact"
+    PAUSED = "paused"
+    SUSPENDED = "suspended"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A named stream of messages. *topic_id* is never used again, not even by a later topic of that name."""
+
+    name: str
+    topic_id: str
+    retention_s: int
+    body_bytes_max: int
+    ordering: Ordering
+    created_at: int
+    updated_at: int
+    subscriptions_version: int = 0
+    subscription_count: int = 0
+    next_ordinal: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a subscription delivers: *target* is a URL, a queue URL or ARN, or a function name or ARN."""
+
+    protocol: Protocol
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and when a failed delivery is attempted again (semantics §5).
+
+    *interval_s* (BACKOFF) ``None`` means uniform in 10-20 s; *interval_s_max* bounds DECAY's doubling.
+    """
+
+    strategy: Strategy
+    max_retries: int
+    interval_s: int | None = None
+    interval_s_max: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A named rule of a topic. *filter* is its canonical JSON form, or None for everything."""
+
+    topic: str
+    name: str
+    topic_id: str
+    ordinal: int
+    endpoint: Endpoint
+    filter: Mapping[str, object] | None
+    retry: RetryPolicy
+    timeout_s: int
+    content_format: ContentFormat
+    secret: str | None = field(repr=False)
+    version: int
+    created_at: int
+    updated_at: int
+
+    @property
+    def subscription_id(self) -> str:
+        """Return the id under which lanes and due rows are kept; it is never used again."""
+        return subscription_id(self.topic_id, self.ordinal)
+
+    @property
+    def window(self) -> int:
+        """Return how many deliveries may be in flight at once (semantics §4)."""
+        return 1 if self.retry.strategy is Strategy.BACKOFF_RETRY else DECAY_WINDOW
+
+
+DECAY_WINDOW = 8
+
+
+def subscription_id(topic_id: str, ordinal: int) -> str:
+    """Return the id of the subscription with *ordinal* in the topic *topic_id*.
+
+    >>> subscription_id("07457000000000000001", 3)
+    '07457000000000000001.3'
+    """
+    return f"{topic_id}.{ordinal}"
+
+
+def ordinal_of(subscription_id: str) -> int:
+    """Return the ordinal in a subscription id.
+
+    >>> ordinal_of("07457000000000000001.3")
+    3
+    """
+    return int(subscription_id.rpartition(".")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message as its producer sends it, before the service accepts it."""
+
+    body: bytes
+    is_text: bool = True
+    tags: tuple[str, ...] = ()
+    routing_key: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    ordering_key: str | None = None
+    content_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """An accepted message: immutable, with an absolute end of life that nothing extends."""
+
+    topic: str
+    message_id: str
+    draft: Draft
+    accepted_at: int
+    expires_at: int
+    replay_of: str | None = None
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Return the tags, in the producer's order, without repetitions."""
+        return self.draft.tags
+
+    @property
+    def routing_key(self) -> str | None:
+        """Return the routing key, if it has one."""
+        return self.draft.routing_key
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Return the properties that SQL92 filters read."""
+        return self.draft.properties
+
+    @property
+    def ordering_key(self) -> str | None:
+        """Return the ordering key, if it has one."""
+        return self.draft.ordering_key
+
+    def is_expired(self, now: int) -> bool:
+        """Say whether the life of the message is over at *now*: no attempt starts at or after its expiry."""
+        return now >= self.expires_at
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """One attempt to be made: everything an endpoint adapter needs."""
+
+    subscription: Subscription
+    message: Message
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one push. *detail* is short, for people, and free of secrets (``http 500``).
+
+    *retry_after_s* is what the receiver asked for; *gone* means that it wants nothing ever again (410).
+    """
+
+    delivered: bool
+    detail: str
+    retry_after_s: float | None = None
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the state map, as the API shows it."""
+
+    state: EntryState
+    attempts: int = 0
+    last_attempt_at: int | None = None
+    last_outcome: str | None = None
+    filter_version: int | None = None

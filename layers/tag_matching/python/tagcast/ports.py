@@ -1,0 +1,201 @@
+"""All that the core asks of the world: a clock, dice, a conditional table, a queue, a workflow, endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import Final, Protocol
+
+from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, Subscription
+
+Value = str | int | bytes | Mapping[str, str] | Sequence[str] | None
+Row = Mapping[str, Value]
+
+
+class _Absent(Enum):
+    ABSENT = "absent"
+
+
+ABSENT: Final = _Absent.ABSENT
+Expectation = Mapping[str, "Value | _Absent"]
+
+
+class Table(StrEnum):
+    """The two tables of the service (architecture §2)."""
+
+    REGISTRY = "registry"
+    MESSAGES = "messages"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The full key of one row."""
+
+    table: Table
+    pk: str
+    sk: str
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write a whole row, if every attribute in *expect* is as given (ABSENT = not there)."""
+
+    key: Key
+    row: Row
+    expect: Expectation = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Set and remove attributes of one row, under the same kind of condition."""
+
+    key: Key
+    changes: Row
+    remove: tuple[str, ...] = ()
+    expect: Expectation = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove one row; removing what is not there succeeds unless *expect* says otherwise."""
+
+    key: Key
+    expect: Expectation = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Write nothing, but let the transaction fail unless *expect* holds."""
+
+    key: Key
+    expect: Expectation
+
+
+Write = Put | Update | Delete | Check
+
+
+class Store(Protocol):
+    """A table with conditional and transactional writes; the truth of the service.
+
+    Every read is strongly consistent except :meth:`lanes_to_wake`. Rows come back without their keys' table,
+    but with ``pk`` and ``sk``. A lost condition raises ``ConditionLostError`` and writes nothing.
+    """
+
+    def get(self, key: Key) -> Row | None:
+        """Return the row, or None."""
+
+    def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
+        """Return those of the rows that exist (at most 100 keys)."""
+
+    def query(
+        self,
+        table: Table,
+        pk: str,
+        *,
+        sk_from: str = "",
+        sk_to: str = "\U0010ffff",
+        limit: int | None = None,
+        descending: bool = False,
+    ) -> list[Row]:
+        """Return the rows of *pk* with ``sk_from <= sk <= sk_to`` in order of ``sk``; all pages up to *limit*."""
+
+    def lanes_to_wake(self, shard: int, until: int, limit: int) -> list[Row]:
+        """Return lane rows of a shard with ``wake_at <= until``, earliest first; eventually consistent."""
+
+    def write(self, write: Write) -> None:
+        """Apply one conditional write."""
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        """Apply all (at most 100, no row twice) or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEntry:
+    """What travels through the FIFO queue: the message's name, in its order's group."""
+
+    topic: str
+    message_id: str
+    group: str
+
+
+class Queue(Protocol):
+    """The FIFO queue that gives order."""
+
+    def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
+        """Send all, deduplicated by message id; return those that were not taken."""
+
+
+class Workflow(Protocol):
+    """The keeper of time for lanes that are not active."""
+
+    def start(self, topic: str, subscription_id: str, generation: str) -> None:
+        """Start redelivery of one lane; repeating it with the same generation does nothing."""
+
+
+class Pusher(Protocol):
+    """The way to the endpoints of subscribers."""
+
+    async def push(self, push: Push) -> Outcome:
+        """Make one attempt within the subscription's timeout; a failure is an outcome, never an exception."""
+
+
+class Clock(Protocol):
+    """Time, in milliseconds since 1970 UTC."""
+
+    def now(self) -> int:
+        """Return the instant."""
+
+    def monotonic(self) -> float:
+        """Return seconds that only grow, for measuring budgets."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class Dice(Protocol):
+    """Chance."""
+
+    def uniform(self, low: float, high: float) -> float:
+        """Return a number in [low, high]."""
+
+    def unique_id(self, now: int) -> str:
+        """Return 20 decimal digits below 2^64, ordered by *now* and different every time."""
+
+
+class Journal(Protocol):
+    """Where what happened is told to operators (log lines and metrics), never with bodies or secrets."""
+
+    def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
+        """Tell of one push."""
+
+    def settled(self, message: Message, subscription: Subscription, state: EntryState) -> None:
+        """Tell of an entry that became terminal without a push (expired, cancelled)."""
+
+    def filter_failed(self, topic: str, subscriptions: Iterable[str]) -> None:
+        """Tell of filters that failed while a message was matched."""
+
+    def count(self, name: str, value: int = 1) -> None:
+        """Add to a metric."""
+
+
+class EndpointGuard(Protocol):
+    """The one place that decides which endpoints may be reached."""
+
+    def refusal(self, endpoint: Endpoint) -> str | None:
+        """Return why *endpoint* may not be subscribed, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The ports together, as every use case takes them; *time_scale* divides delays and lives."""
+
+    store: Store
+    queue: Queue
+    workflow: Workflow
+    pusher: Pusher
+    guard: EndpointGuard
+    clock: Clock
+    dice: Dice
+    journal: Journal
+    time_scale: float = 1.0
