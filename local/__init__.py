@@ -1,0 +1,1 @@
+"""The local stack and the command line; never deployed."""

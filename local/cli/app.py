@@ -1,0 +1,84 @@
+"""The command line `tagcast`: global options, and the commands by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from local.cli.client import Api
+from local.cli.filters import filters
+from local.cli.lanes import lane, pause, resume, retry, skip
+from local.cli.listen import listen
+from local.cli.messages import explain, list_messages, message, publish
+from local.cli.screen import fields_table
+from local.cli.session import Commands, Session, session_of
+from local.cli.signing import AwsSigner, is_aws
+from local.cli.subscriptions import list_subscriptions, subscribe, unsubscribe
+from local.cli.topics import push, topics
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+
+app = typer.Typer(
+    name="tagcast",
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def tagcast(
+    ctx: typer.Context,
+    url: Annotated[str, typer.Option(envvar="TAGCAST_URL", help="Where the API is.")] = DEFAULT_URL,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the API's answers as they come.")] = False,
+    profile: Annotated[
+        str | None, typer.Option(help="AWS profile that signs requests to *.amazonaws.com.")
+    ] = None,
+    region: Annotated[
+        str | None, typer.Option(help="AWS region to sign for; usually read from the URL.")
+    ] = None,
+) -> None:
+    """Publish and subscribe: topics, tag-matched fan-out, blocking lanes, retries.
+
+    Talks to the local stack of `make run` by default; requests to AWS are signed with your profile.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"{url!r} is not an http:// or https:// address", param_hint="--url")
+    ctx.obj = Session(Api(url, AwsSigner(url, profile, region) if is_aws(url) else None), as_json)
+
+
+def health(ctx: typer.Context) -> None:
+    """Ask whether the service is up, and its version."""
+    session = session_of(ctx)
+    session.show(session.api.call("GET", "/health"), fields_table)
+
+
+_TOPICS, _MESSAGES, _LANES, _TOOLS = "Topics and subscriptions", "Messages", "Lanes", "Tools"
+app.add_typer(topics, name="topic", rich_help_panel=_TOPICS)
+app.command("subscribe", rich_help_panel=_TOPICS)(subscribe)
+app.command("unsubscribe", rich_help_panel=_TOPICS)(unsubscribe)
+app.command("subscriptions", rich_help_panel=_TOPICS)(list_subscriptions)
+app.command("publish", rich_help_panel=_MESSAGES)(publish)
+app.command("messages", rich_help_panel=_MESSAGES)(list_messages)
+app.command("message", rich_help_panel=_MESSAGES)(message)
+app.command("explain", rich_help_panel=_MESSAGES)(explain)
+app.command("lane", rich_help_panel=_LANES)(lane)
+app.command("pause", rich_help_panel=_LANES)(pause)
+app.command("resume", rich_help_panel=_LANES)(resume)
+app.command("retry", rich_help_panel=_LANES)(retry)
+app.command("skip", rich_help_panel=_LANES)(skip)
+app.command("push", rich_help_panel=_LANES)(push)
+app.add_typer(filters, name="filter", rich_help_panel=_TOOLS)
+app.command("listen", rich_help_panel=_TOOLS)(listen)
+app.command("health", rich_help_panel=_TOOLS)(health)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

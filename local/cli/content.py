@@ -1,0 +1,91 @@
+"""A message as the command line describes it: where its body comes from, what it carries."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from local.cli.client import Json
+
+BodyArgument = Annotated[str, typer.Argument(help="The body.")]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Tag of the message; may be repeated.")
+]
+RoutingKey = Annotated[
+    str | None, typer.Option("--routing-key", "-r", help="Routing key, words with dots between.")
+]
+PropertyPairs = Annotated[
+    list[str] | None,
+    typer.Option("--property", "-p", metavar="NAME=VALUE", help="Property; may be repeated."),
+]
+ContentType = Annotated[str | None, typer.Option("--content-type", help="Media type of the body.")]
+
+
+def body_bytes(source: str | None) -> bytes:
+    """The body that an argument names: a text, `-` for standard input, `@file` for a file's content.
+
+    Without an argument the body is standard input when something is piped in, otherwise empty.
+    """
+    if source is None:
+        return b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
+    if source == "-":
+        return sys.stdin.buffer.read()
+    if source.startswith("@"):
+        try:
+            return Path(source[1:]).read_bytes()
+        except OSError as error:
+            raise typer.BadParameter(f"cannot read {source[1:]}: {error.strerror}") from None
+    return source.encode("utf-8", "surrogateescape")
+
+
+def properties_of(pairs: list[str]) -> dict[str, str]:
+    """Properties from `name=value` pairs; the value may hold further equals signs.
+
+    >>> properties_of(["price=120", "rule=a=b"])
+    {'price': '120', 'rule': 'a=b'}
+    """
+    properties = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"--property {pair!r} is not NAME=VALUE")
+        properties[name] = value
+    return properties
+
+
+def message_of(
+    body: bytes,
+    *,
+    tags: list[str] | None = None,
+    routing_key: str | None = None,
+    property_pairs: list[str] | None = None,
+    ordering_key: str | None = None,
+    content_type: str | None = None,
+) -> Json:
+    """The message as the API takes it; bytes that are not UTF-8 text travel as base64.
+
+    >>> message_of(b"hello", tags=["apple"])
+    {'body': 'hello', 'tags': ['apple']}
+    >>> message_of(bytes([255]))
+    {'body_base64': '/w=='}
+    """
+    message: Json
+    try:
+        message = {"body": body.decode()}
+    except UnicodeDecodeError:
+        message = {"body_base64": base64.b64encode(body).decode()}
+    if tags:
+        message["tags"] = tags
+    if routing_key is not None:
+        message["routing_key"] = routing_key
+    if property_pairs:
+        message["properties"] = properties_of(property_pairs)
+    if ordering_key is not None:
+        message["ordering_key"] = ordering_key
+    if content_type is not None:
+        message["content_type"] = content_type
+    return message

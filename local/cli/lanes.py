@@ -1,0 +1,102 @@
+"""`tagcast lane`, `pause`, `resume`, `retry`, `skip`: one subscription's side of a topic."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from local.cli.client import Json, path_of
+from local.cli.instant import readable_instant
+from local.cli.screen import fields_table, rows_table, state_text
+from local.cli.session import Cursor, Limit, SubscriptionName, TopicName, session_of
+from local.cli.subscriptions import subscription_fields
+
+
+def lane_fields(answer: Json) -> RenderableType:
+    """The state of a lane; takes the lane itself or a subscription that holds it."""
+    lane = answer.get("lane", answer)
+    shown = {name: value for name, value in lane.items() if name != "head"}
+    if head := lane.get("head"):
+        shown["head"] = head.get("message_id")
+        shown["head_attempts"] = head.get("attempts")
+        shown["next_attempt_at"] = head.get("next_attempt_at")
+    return fields_table(shown)
+
+
+def _row(delivery: Json) -> list[Any]:
+    return [
+        delivery.get("message_id"),
+        state_text(delivery.get("state")),
+        delivery.get("attempts"),
+        readable_instant(delivery.get("next_attempt_at")),
+        readable_instant(delivery.get("expires_at")),
+        delivery.get("last_outcome"),
+    ]
+
+
+HEADINGS = ("message", "state", "attempts", "next attempt", "expires", "last outcome")
+
+
+def lane(
+    ctx: typer.Context,
+    topic: TopicName,
+    subscription: SubscriptionName,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+) -> None:
+    """Show the lane of a subscription: its state, its head and its backlog in order.
+
+    With --json: {"subscription": …, "backlog": …}, both as the API answers them.
+    """
+    session = session_of(ctx)
+    path = path_of("topics", topic, "subscriptions", subscription)
+    described = session.api.call("GET", path).json
+    backlog = session.api.call("GET", path + "/backlog", query={"limit": limit, "cursor": cursor}).json
+    if session.as_json:
+        typer.echo(json.dumps({"subscription": described, "backlog": backlog}, ensure_ascii=False))
+        return
+    session.out.print(subscription_fields(described))
+    session.out.print(Text("lane", style="bold underline"))
+    session.out.print(lane_fields(described))
+    deliveries = backlog.get("deliveries", [])
+    if not deliveries:
+        session.out.print("Nothing is owed.")
+        return
+    session.out.print(rows_table(map(_row, deliveries), *HEADINGS))
+    if following := backlog.get("next_cursor"):
+        session.out.print(Text(f"There is more: --cursor {following}", style="dim"))
+
+
+def _command(ctx: typer.Context, topic: str, subscription: str, verb: str, body: Json | None = None) -> None:
+    session = session_of(ctx)
+    answer = session.api.call("POST", path_of("topics", topic, "subscriptions", subscription, verb), body)
+    session.show(answer, lambda shown: Group(Text(f"{verb}: {subscription} on {topic}"), lane_fields(shown)))
+
+
+def pause(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+    """Make no more attempts until `resume`; what is owed waits, and still expires."""
+    _command(ctx, topic, subscription, "pause")
+
+
+def resume(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+    """End a pause, or a suspension by 410 Gone."""
+    _command(ctx, topic, subscription, "resume")
+
+
+def retry(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+    """Attempt the head now, whatever the schedule says."""
+    _command(ctx, topic, subscription, "retry")
+
+
+def skip(
+    ctx: typer.Context,
+    topic: TopicName,
+    subscription: SubscriptionName,
+    reason: Annotated[str, typer.Option(help="Why; recorded with the delivery.")],
+) -> None:
+    """Cancel the head, so that the next delivery takes its place."""
+    _command(ctx, topic, subscription, "skip", {"reason": reason})

@@ -1,0 +1,136 @@
+"""`tagcast listen`: a receiver in the terminal, one line per push."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from local.cli.receiver import FaultPlan, Push, Receiver, Reply
+from local.cli.session import session_of
+
+BODY_SHOWN_MAX = 60
+
+
+def tags_of(header: str) -> list[str]:
+    """The tags of a push's `x-tagcast-tags` header; nothing when it is not a JSON array.
+
+    >>> tags_of('["apple", "imac"]'), tags_of("apple")
+    (['apple', 'imac'], [])
+    """
+    try:
+        tags = json.loads(header)
+    except ValueError:
+        return []
+    return [str(tag) for tag in tags] if isinstance(tags, list) else []
+
+
+def body_text(body: bytes) -> str:
+    """The body of a push in a few words: the message's own when it came in an envelope."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return f"{len(body)} bytes"
+    try:
+        envelope = json.loads(text)
+    except ValueError:
+        envelope = None
+    if isinstance(envelope, dict) and "message_id" in envelope:
+        text = str(envelope.get("body", envelope.get("body_base64", "")))
+    line = " ".join(text.split())
+    return line if len(line) <= BODY_SHOWN_MAX else line[: BODY_SHOWN_MAX - 1] + "…"
+
+
+def push_line(push: Push, reply: Reply, name: str | None) -> Text:
+    """One push in one line: when, who, which message, which attempt, what was answered."""
+    line = Text(datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3], style="dim")
+    if name:
+        line.append(f" {name}", style="bold")
+    line.append(f" {push.topic}/{push.subscription}", style="cyan")
+    line.append(f" #{push.number} {push.message_id} attempt {push.attempt} ")
+    line.append(str(reply.status), style="green" if reply.succeeded else "red")
+    if tags := tags_of(push.tags):
+        line.append(f" [{', '.join(tags)}]", style="magenta")
+    line.append(f" {body_text(push.body)}")
+    return line
+
+
+def _push_json(push: Push, reply: Reply) -> str:
+    return json.dumps(
+        {
+            "topic": push.topic,
+            "subscription": push.subscription,
+            "message_id": push.message_id,
+            "attempt": push.attempt,
+            "number": push.number,
+            "status": reply.status,
+            "tags": tags_of(push.tags),
+            "body": push.body.decode("utf-8", "replace"),
+        },
+        ensure_ascii=False,
+    )
+
+
+def _say_totals(out: Console, receiver: Receiver) -> None:
+    for subscription, pushes in sorted(receiver.totals().items()):
+        refused = sum(push.subscription == subscription for push in receiver.refused)
+        out.print(Text(f"{subscription}: {pushes} pushes, {pushes - refused} accepted, {refused} refused"))
+
+
+def listen(
+    ctx: typer.Context,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 9000,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    name: Annotated[str | None, typer.Option(help="Printed on every line, to tell receivers apart.")] = None,
+    fail_from: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Fail from the Nth push of a subscription on.")
+    ] = None,
+    fail_until: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Fail up to the Nth push, then recover.")
+    ] = None,
+    status: Annotated[int, typer.Option(min=200, max=599, help="Status of a failure.")] = 500,
+    delay: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Wait before every answer.")] = 0.0,
+    stop_after: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Leave after N pushes; otherwise on Ctrl-C.")
+    ] = None,
+) -> None:
+    """Receive pushes and print one line for each; can fail on purpose.
+
+    Pushes are counted per subscription, retries included. Nothing is verified: signatures are ignored.
+    """
+    session = session_of(ctx)
+    out = session.out
+    plan = FaultPlan(fail_from, fail_until, status, delay)
+    enough = threading.Event()
+    seen = 0
+
+    def report(push: Push, reply: Reply) -> None:
+        nonlocal seen
+        seen += 1
+        if session.as_json:
+            typer.echo(_push_json(push, reply))
+        else:
+            out.print(push_line(push, reply, name), soft_wrap=True)
+        if stop_after is not None and seen >= stop_after:
+            enough.set()
+
+    try:
+        receiver = Receiver(lambda push: plan.reply_to(push.number), report, port=port, host=host).start()
+    except OSError as error:
+        raise typer.BadParameter(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    if not session.as_json:
+        out.print(Text(f"Listening on {receiver.url} — Ctrl-C ends it."))
+    try:
+        while not enough.wait(0.5):
+            pass
+    except KeyboardInterrupt:
+        pass
+    finally:
+        receiver.stop()
+    if not session.as_json:
+        _say_totals(out, receiver)

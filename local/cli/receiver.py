@@ -1,0 +1,180 @@
+"""A small HTTP receiver of pushes that counts them and can fail on purpose; it verifies nothing."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Push:
+    """One push as it arrived.
+
+    `number` counts this receiver's pushes per subscription from 1; `message_number` is the place of the
+    message among the distinct messages of the subscription, so a retry keeps its message's.
+    """
+
+    topic: str
+    subscription: str
+    message_id: str
+    attempt: str
+    number: int
+    message_number: int
+    tags: str
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the receiver answers, after waiting for `delay_s`."""
+
+    status: int = 200
+    delay_s: float = 0.0
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the service counts it as delivered."""
+        return 200 <= self.status < 300
+
+
+@dataclass(frozen=True)
+class FaultPlan:
+    """Which pushes of each subscription fail: those from number `fail_from` to number `fail_until`.
+
+    >>> plan = FaultPlan(fail_from=3, fail_until=4, status=503)
+    >>> [plan.reply_to(number).status for number in (1, 2, 3, 4, 5)]
+    [200, 200, 503, 503, 200]
+    >>> FaultPlan(fail_until=2).reply_to(1).status, FaultPlan().reply_to(1).status
+    (500, 200)
+    """
+
+    fail_from: int | None = None
+    fail_until: int | None = None
+    status: int = 500
+    delay_s: float = 0.0
+
+    def reply_to(self, number: int) -> Reply:
+        """The reply to a subscription's push of this number."""
+        planned = self.fail_from is not None or self.fail_until is not None
+        begun = number >= (self.fail_from or 1)
+        ended = self.fail_until is not None and number > self.fail_until
+        return Reply(self.status if planned and begun and not ended else 200, self.delay_s)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+    receiver: Receiver
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of pushers that hang up; anything else is a fault of ours and is shown."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+    server: _Server
+
+    def do_POST(self) -> None:
+        """Take a push."""
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        reply = self.server.receiver.take(dict(self.headers.items()), body)
+        self._answer(reply.status)
+
+    def do_GET(self) -> None:
+        """Answer people and probes."""
+        self._answer(200)
+
+    def _answer(self, status: int) -> None:
+        self.send_response(status)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep standard error clean; the receiver reports its pushes itself."""
+
+
+class Receiver:
+    """Listens on 127.0.0.1 (any free port when 0) and answers each push as `reply_to` says.
+
+    `on_push` is called for every push, one at a time, before the reply leaves.
+    """
+
+    def __init__(
+        self,
+        reply_to: Callable[[Push], Reply],
+        on_push: Callable[[Push, Reply], None] = lambda push, reply: None,
+        *,
+        port: int = 0,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self._reply_to = reply_to
+        self._on_push = on_push
+        self._lock = threading.Lock()
+        self._pushes: Counter[str] = Counter()
+        self._places: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self._server = _Server((host, port), _Handler)
+        self._server.receiver = self
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self.accepted: list[Push] = []
+        self.refused: list[Push] = []
+
+    @property
+    def url(self) -> str:
+        """Where pushes are taken."""
+        host, port = self._server.server_address[:2]
+        return f"http://{host!s}:{port}/"
+
+    def start(self) -> Receiver:
+        """Begin to listen, in a thread."""
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def totals(self) -> dict[str, int]:
+        """Pushes so far, by subscription."""
+        with self._lock:
+            return dict(self._pushes)
+
+    def accepted_ids(self) -> list[str]:
+        """The distinct messages that were taken with success, in the order of their first."""
+        with self._lock:
+            return list(dict.fromkeys(push.message_id for push in self.accepted))
+
+    def take(self, headers: dict[str, str], body: bytes) -> Reply:
+        """Count a push, decide on it and report it."""
+        lower = {name.lower(): value for name, value in headers.items()}
+        subscription = lower.get("x-tagcast-subscription", "?")
+        message_id = lower.get("webhook-id", "?")
+        with self._lock:
+            self._pushes[subscription] += 1
+            places = self._places[subscription]
+            push = Push(
+                topic=lower.get("x-tagcast-topic", "?"),
+                subscription=subscription,
+                message_id=message_id,
+                attempt=lower.get("x-tagcast-attempt", "?"),
+                number=self._pushes[subscription],
+                message_number=places.setdefault(message_id, len(places) + 1),
+                tags=lower.get("x-tagcast-tags", "[]"),
+                body=body,
+            )
+        reply = self._reply_to(push)
+        if reply.delay_s > 0:
+            time.sleep(reply.delay_s)
+        with self._lock:
+            (self.accepted if reply.succeeded else self.refused).append(push)
+            self._on_push(push, reply)
+        return reply

@@ -1,0 +1,118 @@
+"""What answers look like to people: tables, field lists, colours of states, faults."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from local.cli.client import Json
+from local.cli.instant import readable_instant
+
+STATE_STYLES = {
+    "pending": "cyan",
+    "blocked": "yellow",
+    "lost_contact": "yellow",
+    "delivered": "green",
+    "active": "green",
+    "matched": "green",
+    "discarded": "red",
+    "suspended": "red",
+    "error": "red",
+    "expired": "bright_black",
+    "deleted": "bright_black",
+    "cancelled": "magenta",
+    "paused": "magenta",
+    "filtered": "blue",
+    "not_matched": "blue",
+}
+
+PIPE_WIDTH = 200
+
+
+def console(*, to_errors: bool = False) -> Console:
+    """A console on standard output (or error) that does not cut lines short in a pipe."""
+    stream = sys.stderr if to_errors else sys.stdout
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+
+
+def state_text(state: object) -> Text:
+    """A stored state word in its colour."""
+    word = str(state or "—")
+    return Text(word, style=STATE_STYLES.get(word, ""))
+
+
+def cell(value: Any) -> Text:
+    """Any value of an answer as table text; names of instants are for the caller to translate.
+
+    >>> [cell(v).plain for v in (None, True, ["a", "b"], {"k": 1}, 3)]
+    ['—', 'yes', 'a, b', 'k=1', '3']
+    """
+    match value:
+        case Text():
+            return value
+        case None:
+            return Text("—", style="dim")
+        case bool():
+            return Text("yes" if value else "no")
+        case list() | tuple():
+            return Text(", ".join(map(str, value)) if value else "—")
+        case dict():
+            return Text(" ".join(f"{name}={inner}" for name, inner in value.items()) if value else "—")
+        case _:
+            return Text(str(value))
+
+
+def named_cell(name: str, value: Any) -> Text:
+    """A value whose field name says how to read it: `…_at` is an instant, `state` a coloured word."""
+    if name.endswith("_at"):
+        return Text(readable_instant(value))
+    if name in ("state", "verdict"):
+        return state_text(value)
+    return cell(value)
+
+
+def rows_table(rows: Iterable[Sequence[Any]], *headings: str, title: str | None = None) -> Table:
+    """A table of rows; each value is shown as `cell` shows it."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(cell(value) for value in row))
+    return table
+
+
+def fields_table(answer: Json, *, leave_out: Iterable[str] = ()) -> Table:
+    """The fields of one resource, a line each."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    skipped = set(leave_out)
+    for name, value in answer.items():
+        if name not in skipped:
+            table.add_row(name.replace("_", " "), named_cell(name, value))
+    return table
+
+
+def fault_lines(problem: Json, status: int) -> Text:
+    """A problem answer: its title, its detail and each fault with the pointer to it."""
+    lines = Text()
+    lines.append("error: ", style="bold red")
+    lines.append(f"{problem.get('title') or 'refused'} ({status})", style="bold")
+    if detail := problem.get("detail"):
+        lines.append(f"\n  {detail}")
+    faults = problem.get("errors")
+    for fault in faults if isinstance(faults, list) else []:
+        pointer = fault.get("pointer") if isinstance(fault, dict) else None
+        said = fault.get("detail", "") if isinstance(fault, dict) else fault
+        lines.append("\n  • ")
+        if pointer:
+            lines.append(str(pointer), style="cyan")
+            lines.append("  ")
+        lines.append(str(said))
+    return lines

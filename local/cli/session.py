@@ -1,0 +1,143 @@
+"""What every command shares: the API it talks to, and how it shows answers and faults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.text import Text
+from typer.core import TyperGroup
+
+from local.cli.client import Answer, Api, Json, RefusedError, UnreachableError
+from local.cli.screen import console, fault_lines, rows_table
+from local.cli.signing import SigningError
+
+TopicName = Annotated[str, typer.Argument(help="Name of the topic.")]
+SubscriptionName = Annotated[str, typer.Argument(help="Name of the subscription.")]
+MessageId = Annotated[str, typer.Argument(help="Id of the message: 20 digits.")]
+Limit = Annotated[int, typer.Option(min=1, help="Rows of one page.")]
+Cursor = Annotated[
+    str | None, typer.Option(help="Continue a list where this cursor, printed by the last page, says.")
+]
+EveryPage = Annotated[bool, typer.Option("--all", help="Follow the cursors to the end of the list.")]
+
+Renderer = Callable[[Json], RenderableType | None]
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of the command line."""
+
+    api: Api
+    as_json: bool
+
+    @property
+    def out(self) -> Console:
+        """Where answers go."""
+        return console()
+
+    def show(self, answer: Answer, render: Renderer) -> None:
+        """Print an answer: as it came with --json, otherwise as `render` draws it."""
+        if self.as_json:
+            if answer.text.strip():
+                typer.echo(answer.text.rstrip("\n"))
+            return
+        drawn = render(answer.json)
+        if drawn is not None:
+            self.out.print(drawn)
+
+    def show_done(self, answer: Answer, sentence: str) -> None:
+        """Print an answer of which a sentence is enough."""
+        self.show(answer, lambda _: Text(sentence))
+
+    def show_list(
+        self,
+        path: str,
+        listing: Listing,
+        page: Page,
+    ) -> None:
+        """Print one page of a list, or all of them; with --json one line per page."""
+        rows: list[list[Any]] = []
+        cursor: str | None = None
+        for answer in self.api.pages(path, page.limit, page.cursor):
+            if self.as_json:
+                typer.echo(answer.text.rstrip("\n"))
+            rows += [listing.row(item) for item in answer.json.get(listing.key, [])]
+            cursor = answer.json.get("next_cursor")
+            if not page.every:
+                break
+        if self.as_json:
+            return
+        if not rows:
+            self.out.print(listing.empty)
+            return
+        self.out.print(rows_table(rows, *listing.headings))
+        if cursor:
+            self.out.print(Text(f"There is more: --cursor {cursor}, or --all.", style="dim"))
+
+
+@dataclass(frozen=True)
+class Page:
+    """How much of a list is wanted."""
+
+    limit: int
+    cursor: str | None = None
+    every: bool = False
+
+
+@dataclass(frozen=True)
+class Listing:
+    """How one kind of list is drawn: the answer's key, the columns, a row of an item, a word for none."""
+
+    key: str
+    headings: tuple[str, ...]
+    row: Callable[[Json], list[Any]]
+    empty: str
+
+
+def session_of(ctx: typer.Context) -> Session:
+    """The session that the global options made."""
+    session = ctx.find_object(Session)
+    if session is None:
+        raise RuntimeError("a command ran without the global options")
+    return session
+
+
+class Commands(TyperGroup):
+    """The root group: takes --json anywhere, and turns faults into words and exit code 1."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Move `--json` to the front, so that it may also stand behind the command."""
+        end = args.index("--") if "--" in args else len(args)
+        options, rest = args[:end], args[end:]
+        if "--json" in options:
+            options = ["--json", *(word for word in options if word != "--json")]
+        return super().parse_args(ctx, options + rest)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a fault of the API, the network or the credentials ends it with 1."""
+        errors = console(to_errors=True)
+        try:
+            return super().invoke(ctx)
+        except RefusedError as refused:
+            if isinstance(ctx.params, dict) and ctx.params.get("as_json"):
+                typer.echo(refused.text.rstrip("\n") or json.dumps(refused.problem))
+            else:
+                errors.print(fault_lines(refused.problem, refused.status))
+                if refused.status == 403:
+                    errors.print("  Was it signed with the right profile? See --profile and --region.")
+        except UnreachableError as unreachable:
+            errors.print(Text.assemble(("error: ", "bold red"), f"nobody answers at {unreachable.url}"))
+            if unreachable.refused:
+                errors.print(
+                    "  Is `make run` running? Another address can be given with --url or TAGCAST_URL."
+                )
+            else:
+                errors.print(f"  {unreachable.reason}")
+        except SigningError as unsigned:
+            errors.print(Text.assemble(("error: ", "bold red"), str(unsigned)))
+        raise typer.Exit(1)

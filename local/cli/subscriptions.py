@@ -1,0 +1,215 @@
+"""`tagcast subscribe`, `unsubscribe`, `subscriptions`: who is delivered to, and how."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from local.cli.client import Json, path_of
+from local.cli.filters import (
+    JsonFilter,
+    RoutingKeyFilter,
+    SqlDialect,
+    SqlFilter,
+    TagExpression,
+    TagFilter,
+    filter_of,
+    filter_text,
+)
+from local.cli.screen import fields_table, state_text
+from local.cli.session import (
+    Cursor,
+    EveryPage,
+    Limit,
+    Listing,
+    Page,
+    SubscriptionName,
+    TopicName,
+    session_of,
+)
+
+
+class Strategy(StrEnum):
+    """What happens after a failed attempt."""
+
+    BACKOFF_RETRY = "BACKOFF_RETRY"
+    EXPONENTIAL_DECAY_RETRY = "EXPONENTIAL_DECAY_RETRY"
+
+
+class Format(StrEnum):
+    """How a message is wrapped for the endpoint."""
+
+    JSON = "json"
+    SIMPLIFIED = "simplified"
+    CLOUDEVENTS = "cloudevents"
+
+
+def endpoint_of(url: str | None, queue: str | None, function: str | None) -> Json:
+    """The endpoint that one of the three options names.
+
+    >>> endpoint_of("https://example.com/hook", None, None)
+    {'protocol': 'https', 'url': 'https://example.com/hook'}
+    >>> endpoint_of(None, "arn:aws:sqs:eu-west-1:123456789012:orders", None)
+    {'protocol': 'sqs', 'arn': 'arn:aws:sqs:eu-west-1:123456789012:orders'}
+    """
+    match url, queue, function:
+        case str(), None, None:
+            return {"protocol": "http" if url.lower().startswith("http:") else "https", "url": url}
+        case None, str(), None:
+            return {"protocol": "sqs", "arn" if queue.startswith("arn:") else "queue_url": queue}
+        case None, None, str():
+            return {"protocol": "lambda", "function": function}
+        case _:
+            raise typer.BadParameter("give exactly one endpoint: --url, --sqs or --lambda")
+
+
+def _endpoint_text(endpoint: Any) -> str:
+    if not isinstance(endpoint, dict):
+        return "—"
+    address = next(
+        (endpoint[name] for name in ("url", "queue_url", "arn", "function") if endpoint.get(name)), ""
+    )
+    return str(address) if endpoint.get("url") else f"{endpoint.get('protocol')} {address}"
+
+
+def _retry_text(retry: Any) -> str:
+    if not isinstance(retry, dict):
+        return "—"
+    bounds = ", ".join(
+        f"{retry[name]}{unit}"
+        for name, unit in (
+            ("max_retries", " retries"),
+            ("interval_seconds", " s apart"),
+            ("max_interval_seconds", " s at most"),
+        )
+        if retry.get(name) is not None
+    )
+    return f"{retry.get('strategy', '—')} ({bounds})" if bounds else str(retry.get("strategy", "—"))
+
+
+def subscription_fields(answer: Json) -> Table:
+    """One subscription, a field a line; its lane is shown by `tagcast lane`."""
+    shown = dict(answer)
+    for name, readable in (("endpoint", _endpoint_text), ("filter", filter_text), ("retry", _retry_text)):
+        if name in shown:
+            shown[name] = readable(shown[name])
+    return fields_table(shown, leave_out=("lane",))
+
+
+def _row(subscription: Json) -> list[Any]:
+    lane = subscription.get("lane") or {}
+    return [
+        subscription.get("name"),
+        filter_text(subscription.get("filter")),
+        _endpoint_text(subscription.get("endpoint")),
+        _retry_text(subscription.get("retry")),
+        state_text(lane.get("state")),
+        lane.get("backlog"),
+    ]
+
+
+LISTING = Listing(
+    key="subscriptions",
+    headings=("subscription", "filter", "endpoint", "retry", "lane", "backlog"),
+    row=_row,
+    empty="No subscriptions yet. Make one: tagcast subscribe TOPIC NAME --url http://…",
+)
+
+
+def subscribe(
+    ctx: typer.Context,
+    topic: TopicName,
+    name: SubscriptionName,
+    url: Annotated[str | None, typer.Option(help="Push to this HTTP(S) endpoint.")] = None,
+    sqs: Annotated[str | None, typer.Option(metavar="URL|ARN", help="Push to this SQS queue.")] = None,
+    function: Annotated[
+        str | None, typer.Option("--lambda", metavar="NAME|ARN", help="Push to this Lambda function.")
+    ] = None,
+    tag: TagFilter = None,
+    tag_expression: TagExpression = None,
+    routing_key: RoutingKeyFilter = None,
+    sql: SqlFilter = None,
+    dialect: SqlDialect = None,
+    filter_json: JsonFilter = None,
+    strategy: Annotated[
+        Strategy | None,
+        typer.Option(help="After a failed attempt, by default EXPONENTIAL_DECAY_RETRY."),
+    ] = None,
+    max_retries: Annotated[int | None, typer.Option(help="Retries before a delivery is discarded.")] = None,
+    interval: Annotated[
+        int | None, typer.Option(metavar="SECONDS", help="Between retries under BACKOFF_RETRY.")
+    ] = None,
+    max_interval: Annotated[
+        int | None, typer.Option(metavar="SECONDS", help="Longest wait under EXPONENTIAL_DECAY_RETRY.")
+    ] = None,
+    timeout: Annotated[
+        int | None, typer.Option(metavar="SECONDS", help="Of one attempt, 1-30, by default 15.")
+    ] = None,
+    content_format: Annotated[
+        Format | None, typer.Option("--format", help="How a message is wrapped, by default json.")
+    ] = None,
+    secret: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes (whsec_…); never shown again."
+        ),
+    ] = None,
+    if_match: Annotated[
+        str | None, typer.Option(help="Replace only this version of the subscription (its ETag).")
+    ] = None,
+) -> None:
+    """Subscribe an endpoint to a topic, or replace a subscription as a whole.
+
+    Without a filter option the subscription receives everything.
+    """
+    described = filter_of(
+        tags=tag,
+        tag_expression=tag_expression,
+        patterns=routing_key,
+        sql=sql,
+        dialect=dialect,
+        filter_json=filter_json,
+    )
+    numbers = {"max_retries": max_retries, "interval_seconds": interval, "max_interval_seconds": max_interval}
+    retry = {
+        **({"strategy": strategy.value} if strategy else {}),
+        **{field: value for field, value in numbers.items() if value is not None},
+    }
+    settings = {
+        "filter": described,
+        "retry": retry or None,
+        "timeout_seconds": timeout,
+        "content_format": content_format and content_format.value,
+        "secret": secret,
+    }
+    body: Json = {"endpoint": endpoint_of(url, sqs, function)}
+    body |= {field: value for field, value in settings.items() if value is not None}
+    session = session_of(ctx)
+    answer = session.api.call(
+        "PUT",
+        path_of("topics", topic, "subscriptions", name),
+        body,
+        headers={"if-match": if_match} if if_match else None,
+    )
+    done = "subscribed to" if answer.status == 201 else "updated on"
+    session.show(answer, lambda shown: Group(Text(f"{name} {done} {topic}."), subscription_fields(shown)))
+
+
+def unsubscribe(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
+    """Remove a subscription; what it is still owed is cancelled."""
+    session = session_of(ctx)
+    answer = session.api.call("DELETE", path_of("topics", topic, "subscriptions", name))
+    session.show_done(answer, f"{name} unsubscribed from {topic}.")
+
+
+def list_subscriptions(
+    ctx: typer.Context, topic: TopicName, limit: Limit = 50, cursor: Cursor = None, every: EveryPage = False
+) -> None:
+    """List the subscriptions of a topic."""
+    path = path_of("topics", topic, "subscriptions")
+    session_of(ctx).show_list(path, LISTING, Page(limit, cursor, every))

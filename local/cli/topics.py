@@ -1,0 +1,133 @@
+"""`tagcast topic …` and `tagcast push`: topics and what is owed in them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from local.cli.client import Json, path_of
+from local.cli.instant import readable_duration, readable_instant, seconds_of
+from local.cli.screen import fields_table, rows_table, state_text
+from local.cli.session import Cursor, EveryPage, Limit, Listing, Page, TopicName, session_of
+
+topics = typer.Typer(no_args_is_help=True, help="Create, list, show and delete topics.")
+
+
+class Ordering(StrEnum):
+    """What one order of messages spans."""
+
+    TOPIC = "topic"
+    KEY = "key"
+    NONE = "none"
+
+
+def _retention(text: str) -> int:
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _lived(seconds: object) -> str:
+    return readable_duration(float(seconds)) if isinstance(seconds, int | float) else "—"
+
+
+def topic_fields(answer: Json) -> Table:
+    """One topic, a field a line."""
+    shown = dict(answer)
+    if "retention_seconds" in shown:
+        shown["retention_seconds"] = f"{shown['retention_seconds']} ({_lived(shown['retention_seconds'])})"
+    return fields_table(shown)
+
+
+def _row(topic: Json) -> list[Any]:
+    return [
+        topic.get("topic") or topic.get("name"),
+        topic.get("ordering"),
+        _lived(topic.get("retention_seconds")),
+        topic.get("max_message_bytes"),
+        readable_instant(topic.get("created_at")),
+    ]
+
+
+LISTING = Listing(
+    key="topics",
+    headings=("topic", "ordering", "retention", "largest body", "created"),
+    row=_row,
+    empty="No topics yet. Make one: tagcast topic create NAME",
+)
+
+
+@topics.command("create")
+def create(
+    ctx: typer.Context,
+    topic: TopicName,
+    retention: Annotated[
+        int | None,
+        typer.Option(
+            parser=_retention, metavar="DURATION", help="Life of a message: 60 s to 1 d (90, 15m, 12h, 1d)."
+        ),
+    ] = None,
+    ordering: Annotated[
+        Ordering | None, typer.Option(help="One order for the whole topic, one per ordering key, or none.")
+    ] = None,
+    max_message_bytes: Annotated[int | None, typer.Option(help="Largest body, up to 262144 bytes.")] = None,
+) -> None:
+    """Create a topic, or replace the settings of one (settings left out get their defaults)."""
+    settings = {
+        "retention_seconds": retention,
+        "ordering": ordering and ordering.value,
+        "max_message_bytes": max_message_bytes,
+    }
+    body = {name: value for name, value in settings.items() if value is not None}
+    session = session_of(ctx)
+    answer = session.api.call("PUT", path_of("topics", topic), body)
+    done = "created" if answer.status == 201 else "updated"
+    session.show(answer, lambda shown: Group(Text(f"Topic {topic} {done}."), topic_fields(shown)))
+
+
+@topics.command("list")
+def list_topics(
+    ctx: typer.Context, limit: Limit = 50, cursor: Cursor = None, every: EveryPage = False
+) -> None:
+    """List the topics."""
+    session_of(ctx).show_list("/topics", LISTING, Page(limit, cursor, every))
+
+
+@topics.command("show")
+def show(ctx: typer.Context, topic: TopicName) -> None:
+    """Show a topic: its settings, how many subscriptions it has and how many messages it retains."""
+    session = session_of(ctx)
+    session.show(session.api.call("GET", path_of("topics", topic)), topic_fields)
+
+
+@topics.command("delete")
+def delete(ctx: typer.Context, topic: TopicName) -> None:
+    """Delete a topic that has no subscriptions left."""
+    session = session_of(ctx)
+    answer = session.api.call("DELETE", path_of("topics", topic))
+    session.show_done(answer, f"Topic {topic} deleted.")
+
+
+def _pushed_lanes(answer: Json) -> RenderableType:
+    lanes = answer.get("lanes", [])
+    if not lanes:
+        return Text("Nothing to push: no subscription is blocked under BACKOFF_RETRY.")
+    rows = [
+        [lane.get("subscription") or lane.get("name"), state_text(lane.get("state")), lane.get("backlog")]
+        if isinstance(lane, dict)
+        else [lane, None, None]
+        for lane in lanes
+    ]
+    return rows_table(rows, "subscription", "state", "backlog", title="Attempted now:")
+
+
+def push(ctx: typer.Context, topic: TopicName) -> None:
+    """Re-push: attempt now what is owed to every subscription that is blocked under BACKOFF_RETRY."""
+    session = session_of(ctx)
+    session.show(session.api.call("POST", path_of("topics", topic, "push")), _pushed_lanes)
