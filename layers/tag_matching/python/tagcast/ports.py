@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, Subscription
+
+if TYPE_CHECKING:
+    from tagcast.directory import Snapshot
 
 Value = str | int | bytes | Mapping[str, str] | Sequence[str] | None
 Row = Mapping[str, Value]
@@ -129,8 +132,8 @@ class Queue(Protocol):
 class Workflow(Protocol):
     """The keeper of time for lanes that are not active."""
 
-    def start(self, topic: str, subscription_id: str, generation: str) -> None:
-        """Start redelivery of one lane; repeating it with the same generation does nothing."""
+    def start(self, topic: str, subscription_id: str, generation: str) -> bool:
+        """Start redelivery of one lane and say whether that worked; the same generation starts only once."""
 
 
 class Pusher(Protocol):
@@ -199,3 +202,4 @@ class World:
     dice: Dice
     journal: Journal
     time_scale: float = 1.0
+    snapshots: dict[str, Snapshot] = field(default_factory=dict, repr=False, compare=False)

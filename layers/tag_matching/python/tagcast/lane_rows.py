@@ -1,0 +1,138 @@
+"""Rows of lanes that are not active and of the deliveries they owe (architecture §2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+from zlib import crc32
+
+from tagcast.model import LaneState
+from tagcast.ports import Expectation, Key, Row, Value
+from tagcast.rows import GARBAGE_S, WAKE_SHARDS, bounded, due_key, lane_key
+
+PLACES = 16
+"""A batch has fewer places than this, so that positions of later batches sort behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane that is not active.
+
+    *generation* is new at every blocking, resume and continuation, so that older workers are fenced off;
+    *appended* counts the batches that joined the backlog; *claim* counts the workers that took the head.
+    *wake_at* is when somebody has to look at the lane at the latest (None: never).
+    """
+
+    topic: str
+    subscription_id: str
+    state: LaneState
+    generation: str
+    appended: int
+    claim: int
+    next_attempt_at: int | None
+    wake_at: int | None
+    ttl: int | None = None
+
+    @property
+    def key(self) -> Key:
+        """Return the key of the lane's row."""
+        return lane_key(self.topic, self.subscription_id)
+
+    def as_read(self) -> Expectation:
+        """Return the condition that nobody blocked, appended, claimed or resumed since this was read."""
+        return {
+            "state": self.state.value,
+            "generation": self.generation,
+            "appended": self.appended,
+            "claim": self.claim,
+        }
+
+
+def lane_row(lane: Lane) -> Row:
+    """Return the row of a lane."""
+    row: dict[str, Value] = {
+        "topic": lane.topic,
+        "state": lane.state.value,
+        "generation": lane.generation,
+        "appended": lane.appended,
+        "claim": lane.claim,
+    }
+    if lane.next_attempt_at is not None:
+        row["next_attempt_at"] = lane.next_attempt_at
+    if lane.wake_at is not None:
+        row["wake_at"] = lane.wake_at
+        row["wake_shard"] = str(crc32(lane.subscription_id.encode()) % WAKE_SHARDS)
+    if lane.ttl is not None:
+        row["ttl"] = lane.ttl
+    return row
+
+
+def lane_of(row: Row) -> Lane:
+    """Return the lane in a row."""
+    return Lane(
+        topic=cast("str", row["topic"]),
+        subscription_id=cast("str", row["sk"]),
+        state=LaneState(cast("str", row["state"])),
+        generation=cast("str", row["generation"]),
+        appended=cast("int", row["appended"]),
+        claim=cast("int", row["claim"]),
+        next_attempt_at=cast("int | None", row.get("next_attempt_at")),
+        wake_at=cast("int | None", row.get("wake_at")),
+        ttl=cast("int | None", row.get("ttl")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """One owed delivery of a lane that is not active; attempts live here and never in the lane."""
+
+    subscription_id: str
+    position: str
+    message_id: str
+    attempts: int
+    expires_at: int
+    last_attempt_at: int | None = None
+    last_outcome: str | None = None
+
+    @property
+    def key(self) -> Key:
+        """Return the key of the row."""
+        return due_key(self.subscription_id, self.position, self.message_id)
+
+
+def position(appended: int, place: int) -> str:
+    """Return where a delivery stands in its backlog.
+
+    >>> position(3, 2) < position(3, 10) < position(4, 0)
+    True
+    """
+    assert 0 <= place < PLACES
+    return f"{appended * PLACES + place:020d}"
+
+
+def due_row(due: Due) -> Row:
+    """Return the row of an owed delivery."""
+    row: dict[str, Value] = {
+        "attempts": due.attempts,
+        "expires_at": due.expires_at,
+        "ttl": due.expires_at // 1000 + GARBAGE_S,
+    }
+    if due.last_attempt_at is not None:
+        row["last_attempt_at"] = due.last_attempt_at
+    if due.last_outcome is not None:
+        row["last_outcome"] = bounded(due.last_outcome)
+    return row
+
+
+def due_of(row: Row) -> Due:
+    """Return the owed delivery in a row."""
+    place, _, message_id = cast("str", row["sk"]).partition("#")
+    return Due(
+        subscription_id=cast("str", row["pk"]).removeprefix("DUE#"),
+        position=place,
+        message_id=message_id,
+        attempts=cast("int", row["attempts"]),
+        expires_at=cast("int", row["expires_at"]),
+        last_attempt_at=cast("int | None", row.get("last_attempt_at")),
+        last_outcome=cast("str | None", row.get("last_outcome")),
+    )

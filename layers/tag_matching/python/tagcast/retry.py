@@ -1,0 +1,78 @@
+"""The two notify strategies: the only numbers about time between attempts (semantics §5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tagcast.model import EntryState, RetryPolicy, Strategy
+
+BACKOFF_RETRIES_DEFAULT, BACKOFF_RETRIES_MAX = 3, 100
+BACKOFF_INTERVAL_S_RANGE = (10.0, 20.0)
+DECAY_RETRIES_MAX = 176
+DECAY_INTERVAL_S_MAX = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What follows from a failed attempt: *state* is BLOCKED (then *next_attempt_at* is set), DISCARDED or EXPIRED."""
+
+    state: EntryState
+    next_attempt_at: int | None = None
+
+
+def delay_s(policy: RetryPolicy, failures: int, jitter_s: float) -> float | None:
+    """Return the seconds between the *failures*-th failure and the next attempt, or None when retries are spent.
+
+    *jitter_s* is a number drawn from ``BACKOFF_INTERVAL_S_RANGE``; only BACKOFF_RETRY without an interval uses it.
+
+    >>> decay = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, max_retries=176)
+    >>> [delay_s(decay, n, 0.0) for n in (1, 2, 3, 9, 10, 11, 176, 177)]
+    [1.0, 2.0, 4.0, 256.0, 512.0, 512.0, 512.0, None]
+    >>> sum(delay_s(decay, n, 0.0) for n in range(1, 177))
+    86015.0
+    >>> backoff = RetryPolicy(Strategy.BACKOFF_RETRY, max_retries=3)
+    >>> [delay_s(backoff, n, 14.5) for n in (1, 3, 4)]
+    [14.5, 14.5, None]
+    """
+    assert failures >= 1
+    if failures > policy.max_retries:
+        return None
+    match policy.strategy:
+        case Strategy.BACKOFF_RETRY:
+            return jitter_s if policy.interval_s is None else float(policy.interval_s)
+        case Strategy.EXPONENTIAL_DECAY_RETRY:
+            return float(min(policy.interval_s_max, 1 << min(failures - 1, 9)))
+
+
+def after_failure(
+    policy: RetryPolicy,
+    failures: int,
+    *,
+    ended_at: int,
+    expires_at: int,
+    retry_after_s: float | None,
+    jitter_s: float,
+    time_scale: float,
+) -> Verdict:
+    """Decide what becomes of a delivery whose *failures*-th attempt failed at *ended_at*.
+
+    Retrying never prolongs a life: a retry that would start at or after *expires_at* expires the delivery
+    instead. What a receiver asks for by Retry-After counts in real seconds; *time_scale* divides our own delays.
+
+    >>> decay = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, max_retries=176)
+    >>> def after(failures, expires_at):
+    ...     return after_failure(decay, failures, ended_at=1_000, expires_at=expires_at,
+    ...                          retry_after_s=None, jitter_s=0.0, time_scale=1.0)
+    >>> after(1, 2_001).next_attempt_at, after(1, 2_000).state.value, after(177, 9**9).state.value
+    (2000, 'expired', 'discarded')
+    """
+    wait_s = delay_s(policy, failures, jitter_s)
+    if wait_s is None:
+        return Verdict(EntryState.DISCARDED)
+    wait_s = wait_s / time_scale
+    if retry_after_s is not None:
+        wait_s = max(wait_s, retry_after_s)
+    next_attempt_at = ended_at + max(1, round(wait_s * 1000))
+    if next_attempt_at >= expires_at:
+        return Verdict(EntryState.EXPIRED)
+    return Verdict(EntryState.BLOCKED, next_attempt_at)

@@ -1,0 +1,80 @@
+"""The state map of one message: who is owed, who got it when, and how everything else ended (semantics §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tagcast.model import Entry, EntryState
+
+FINISH_OFFSET_MS_MAX = 0xFFFF
+FIRST_ATTEMPT_OUTCOME = "delivered at the first attempt"
+
+
+@dataclass(frozen=True, slots=True)
+class StateMap:
+    """Entries by subscription ordinal.
+
+    *owed* are the entries that are not terminal; *finishes* holds, for those delivered at the first attempt,
+    the milliseconds from *round_at* to the end of that attempt; *settled* holds all other terminal entries.
+    """
+
+    matched: frozenset[int]
+    owed: frozenset[int]
+    round_open: bool = True
+    round_at: int | None = None
+    finishes: Mapping[int, int] = field(default_factory=dict)
+    settled: Mapping[int, Entry] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, matched: Iterable[int]) -> StateMap:
+        """Return the map of a message that was just accepted.
+
+        >>> StateMap.of([2, 5]).pending
+        2
+        """
+        everyone = frozenset(matched)
+        return cls(matched=everyone, owed=everyone, round_open=bool(everyone))
+
+    @property
+    def pending(self) -> int:
+        """Return the number of entries that are not terminal."""
+        return len(self.owed)
+
+    def settle(self, entries: Mapping[int, Entry], *, round_at: int | None = None) -> StateMap:
+        """Return the map after *entries* became terminal; those that are terminal already keep what they have.
+
+        With *round_at* this also closes the first round, and first-attempt deliveries take their compact form.
+
+        >>> one = StateMap.of([1, 2]).settle({1: Entry(EntryState.DELIVERED, 1, 1_030)}, round_at=1_000)
+        >>> one.pending, dict(one.finishes), one.settle({1: Entry(EntryState.EXPIRED)}) == one
+        (1, {1: 30}, True)
+        """
+        assert all(entry.state.is_terminal for entry in entries.values())
+        changed = {ordinal: entry for ordinal, entry in entries.items() if ordinal in self.owed}
+        closing = round_at is not None and self.round_open
+        base = round_at if closing else self.round_at
+        finishes, settled = dict(self.finishes), dict(self.settled)
+        for ordinal, entry in changed.items():
+            offset = -1 if base is None or entry.last_attempt_at is None else entry.last_attempt_at - base
+            first = entry.state is EntryState.DELIVERED and entry.attempts == 1
+            if closing and first and 0 <= offset <= FINISH_OFFSET_MS_MAX:
+                finishes[ordinal] = offset
+            else:
+                settled[ordinal] = entry
+        return replace(
+            self,
+            owed=self.owed - changed.keys(),
+            round_open=self.round_open and not closing,
+            round_at=base,
+            finishes=finishes,
+            settled=settled,
+        )
+
+    def entry(self, ordinal: int) -> Entry:
+        """Return one entry as far as the message's row knows it; an owed one is pending here."""
+        if ordinal in self.owed:
+            return Entry(EntryState.PENDING)
+        if ordinal in self.finishes and self.round_at is not None:
+            return Entry(EntryState.DELIVERED, 1, self.round_at + self.finishes[ordinal], FIRST_ATTEMPT_OUTCOME)
+        return self.settled[ordinal]
