@@ -1,0 +1,114 @@
+"""The faults a caller can act on. Each is translated once, at the edge, into an answer of the interface."""
+
+from dataclasses import dataclass
+
+
+class TagcastError(Exception):
+    """The root of every fault that this package raises on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One invalid value of a request.
+
+    ``pointer`` is a JSON pointer relative to the value that was checked; whoever checks a larger value puts a
+    prefix before it (see :meth:`under`).
+
+    >>> Fault("too long", "/tags/0").under("/filter")
+    Fault(detail='too long', pointer='/filter/tags/0')
+    """
+
+    detail: str
+    pointer: str
+
+    def under(self, prefix: str) -> "Fault":
+        """The same fault, seen from the value that holds the checked one at ``prefix``."""
+        return Fault(self.detail, prefix + self.pointer)
+
+
+class InvalidFilterError(TagcastError):
+    """A filter that is refused when it is written, with every fault found."""
+
+    def __init__(self, faults: tuple[Fault, ...]) -> None:
+        super().__init__(faults)
+        self.faults = faults
+
+    def __str__(self) -> str:
+        return "; ".join(f"{fault.pointer or '/'}: {fault.detail}" for fault in self.faults)
+
+
+class FilterSyntaxError(InvalidFilterError):
+    """An expression that is refused, with the place (line and column count from 1).
+
+    ``found`` and ``expected`` are for people; they are empty when the fault is not a matter of grammar.
+
+    >>> error = FilterSyntaxError("a number is expected", 1, 5, found="'x'", expected="a number")
+    >>> error.fault.pointer
+    '/expression'
+    """
+
+    def __init__(self, message: str, line: int, column: int, found: str = "", expected: str = "") -> None:
+        self.message = message
+        self.line = line
+        self.column = column
+        self.found = found
+        self.expected = expected
+        super().__init__((self.fault,))
+        self.args = (message, line, column, found, expected)
+
+    @property
+    def fault(self) -> Fault:
+        """This error as one entry of an answer's list of faults."""
+        return Fault(f"line {self.line}, column {self.column}: {self.message}", "/expression")
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}: {self.message}"
+
+
+class FilterEvaluationError(TagcastError):
+    """A filter that fails on one message, which is then not delivered; ``message`` says why."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidRequestError(TagcastError):
+    """A request with invalid values, every fault named; nothing of it is stored."""
+
+    def __init__(self, faults: tuple[Fault, ...]) -> None:
+        super().__init__(faults)
+        self.faults = faults
+
+
+class NotFoundError(TagcastError):
+    """Something named in a request does not exist. *what* is its noun, such as ``topic``."""
+
+    def __init__(self, what: str, name: str) -> None:
+        super().__init__(f"{what} {name} does not exist")
+        self.what = what
+        self.name = name
+
+
+class ConflictError(TagcastError):
+    """A request that the present state of its resource forbids."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class PreconditionFailedError(ConflictError):
+    """A conditional request whose version is not the present one."""
+
+
+class TooLargeError(TagcastError):
+    """A body over its topic's limit."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class ConditionLostError(TagcastError):
+    """A conditional write that wrote nothing because somebody else was faster."""

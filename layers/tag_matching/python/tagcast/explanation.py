@@ -1,0 +1,41 @@
+"""Why a filter said what it said: a tree for people, the same for every filter kind."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Value = bool | None | Literal["error", "skipped"]
+"""``None`` is SQL's unknown; ``"skipped"`` is a part that was not reached because an earlier one decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One part of a filter, the value it had for one message, and the parts it consists of.
+
+    >>> Explanation("a = 1", True, note="a is '1'").as_json()
+    {'text': 'a = 1', 'value': True, 'note': "a is '1'", 'children': []}
+    """
+
+    text: str
+    value: Value
+    children: "tuple[Explanation, ...]" = ()
+    note: str = ""
+
+    @property
+    def verdict(self) -> Literal["matched", "not_matched", "error"]:
+        """What the value means for delivery: only TRUE is received, and an error never delivers."""
+        if self.value == "error":
+            return "error"
+        return "matched" if self.value is True else "not_matched"
+
+    def as_json(self) -> dict[str, object]:
+        """The tree as plain JSON values (built without recursion: expressions may be deep)."""
+        root: list[object] = []
+        pending: list[tuple[Explanation, list[object]]] = [(self, root)]
+        while pending:
+            part, siblings = pending.pop()
+            children: list[object] = []
+            siblings.append({"text": part.text, "value": part.value, "note": part.note, "children": children})
+            pending.extend((child, children) for child in reversed(part.children))
+        result = root[0]
+        assert isinstance(result, dict)
+        return result

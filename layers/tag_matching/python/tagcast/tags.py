@@ -1,0 +1,46 @@
+"""Tags: the rule that decides who receives, and Java's hash code of a tag."""
+
+from collections.abc import Collection
+
+_INT_BITS = 0xFFFFFFFF
+
+
+def matches(message_tags: Collection[str], filter_tags: Collection[str]) -> bool:
+    """Whether a subscription with ``filter_tags`` receives a message with ``message_tags`` (CMQ's rules).
+
+    A subscription without tags receives everything; otherwise at least one tag must be common. Comparison is
+    exact and case-sensitive.
+
+    >>> matches({"apple", "imac"}, {"imac", "xiaomi"}), matches({"apple"}, {"xiaomi"})
+    (True, False)
+    >>> matches(set(), {"xiaomi"}), matches({"apple"}, set()), matches(set(), set())
+    (False, True, True)
+    """
+    wanted = filter_tags if isinstance(filter_tags, (frozenset, set)) else frozenset(filter_tags)
+    return not wanted or not wanted.isdisjoint(message_tags)
+
+
+def java_hash_code(text: str) -> int:
+    """Java's ``String.hashCode``: a signed 32-bit number over the UTF-16 code units.
+
+    It is only a prefilter: unlike tags may share a code, so the exact text is always compared after it.
+
+    >>> java_hash_code("TagA"), java_hash_code("Aa") == java_hash_code("BB")
+    (2598919, True)
+    """
+    units = text.encode("utf-16-be", "surrogatepass")
+    code = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & _INT_BITS
+    return code - 0x1_0000_0000 if code > 0x7FFFFFFF else code
+
+
+def tag_code(tag: str | None) -> int:
+    """The 8-byte tag code of a stored message: the hash code widened with its sign, 0 without a tag.
+
+    The sign carries no meaning: half of all tags have a negative code.
+
+    >>> tag_code("TagA").to_bytes(8, "big", signed=True).hex(), tag_code(None)
+    ('000000000027a807', 0)
+    """
+    return java_hash_code(tag) if tag else 0
