@@ -10,6 +10,7 @@ from tagcast.compiled_filter import CompiledFilter, FilterInput, FilterValue
 from tagcast.errors import Fault, FilterEvaluationError, FilterSyntaxError, InvalidFilterError
 from tagcast.explanation import Explanation
 from tagcast.function_filter import FunctionFilter, compile_function
+from tagcast.routing_key_filter import RoutingKeyFilter, compile_routing_key
 from tagcast.tag_filters import TagExpressionFilter, TagsFilter, compile_tag_expression, compile_tags
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "FilterValue",
     "FunctionFilter",
     "InvalidFilterError",
+    "RoutingKeyFilter",
     "TagExpressionFilter",
     "TagsFilter",
     "canonical",
@@ -52,6 +54,7 @@ class EverythingFilter:
 _COMPILERS: Mapping[str, Callable[[FilterValue], CompiledFilter]] = {
     "tags": compile_tags,
     "tag_expression": compile_tag_expression,
+    "routing_key": compile_routing_key,
     "function": compile_function,
 }
 

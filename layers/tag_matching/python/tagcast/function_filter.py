@@ -64,4 +64,5 @@ def compile_function(value: FilterValue) -> FunctionFilter:
         raise InvalidFilterError(tuple(faults))
     assert isinstance(function, str)
     assert isinstance(on_error, str)
+    assert isinstance(timeout, int)
     return FunctionFilter(function, on_error, timeout)
