@@ -1,0 +1,166 @@
+"""Reads `template.yaml` as CloudFormation sees it: the SAM transform, then routes, sources and schedules.
+
+What the local stack plays itself (event source mappings, schedules, the routes of the API) is taken out of the
+template that the engine deploys; every reference in it becomes an output of the stack, so that the engine
+resolves it.
+"""
+
+import copy
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FUNCTION = "AWS::Lambda::Function"
+SOURCE = "AWS::Lambda::EventSourceMapping"
+RULE = "AWS::Events::Rule"
+API = "AWS::ApiGatewayV2::Api"
+PLAYED_HERE = (SOURCE, RULE)
+PACKAGED = {
+    "AWS::Serverless::Function": "CodeUri",
+    "AWS::Serverless::LayerVersion": "ContentUri",
+    "AWS::Serverless::StateMachine": "DefinitionUri",
+}
+_FUNCTION_OF_URI = re.compile(r"\$\{(\w+)\.Arn\}/invocations")
+
+
+@dataclass(frozen=True)
+class RouteSpec:
+    """One route of the HTTP API; `function` is a logical id."""
+
+    method: str
+    path: str
+    function: str
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """One event source mapping; `properties` as in CloudFormation, references unresolved."""
+
+    logical_id: str
+    function: str
+    properties: Mapping[str, Any]
+
+    @property
+    def of_stream(self) -> bool:
+        """Whether the source is a table's stream (a queue has no starting position)."""
+        return "StartingPosition" in self.properties
+
+    @property
+    def filters(self) -> list[dict[str, Any]]:
+        """The event patterns, any of which lets a record through; none = all."""
+        found = self.properties.get("FilterCriteria", {}).get("Filters", [])
+        return [json.loads(each["Pattern"]) for each in found]
+
+
+@dataclass(frozen=True)
+class Template:
+    """The translated template, and where each function's code lies."""
+
+    resources: Mapping[str, Any]
+    parameters: Mapping[str, Any]
+    conditions: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+    folders: Mapping[str, Path]
+
+    def of_type(self, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The resources of a type: logical id, properties."""
+        for logical_id, resource in self.resources.items():
+            if resource["Type"] == kind:
+                yield logical_id, resource.get("Properties", {})
+
+    def routes(self) -> list[RouteSpec]:
+        """The routes of the HTTP API."""
+        found = []
+        for _, api in self.of_type(API):
+            for path, methods in api["Body"]["paths"].items():
+                for method, operation in methods.items():
+                    uri = operation["x-amazon-apigateway-integration"]["uri"]["Fn::Sub"]
+                    owner = _FUNCTION_OF_URI.search(uri)
+                    if owner is None:
+                        raise ValueError(f"no function in the integration of {method} {path}")
+                    found.append(RouteSpec(method.upper(), path, owner.group(1)))
+        return found
+
+    def sources(self) -> list[SourceSpec]:
+        """The event source mappings."""
+        return [SourceSpec(lid, p["FunctionName"]["Ref"], p) for lid, p in self.of_type(SOURCE)]
+
+    def scheduled(self) -> list[str]:
+        """The logical ids of the functions that run on a schedule."""
+        return [
+            target["Arn"]["Fn::GetAtt"][0]
+            for _, rule in self.of_type(RULE)
+            if "ScheduleExpression" in rule
+            for target in rule["Targets"]
+        ]
+
+    def expiring_tables(self) -> list[tuple[str, str]]:
+        """Logical id and TTL attribute of each table that has one."""
+        return [
+            (lid, table["TimeToLiveSpecification"]["AttributeName"])
+            for lid, table in self.of_type("AWS::DynamoDB::Table")
+            if table.get("TimeToLiveSpecification", {}).get("Enabled")
+        ]
+
+    def for_the_engine(self) -> dict[str, Any]:
+        """What the engine deploys: no sources, no schedules, and an output for every reference we need."""
+        resources = {
+            lid: copy.deepcopy(resource)
+            for lid, resource in self.resources.items()
+            if resource["Type"] not in PLAYED_HERE
+        }
+        kept = {lid: r for lid, r in resources.items() if not self._belongs_to_a_rule(r)}
+        outputs: dict[str, Any] = dict(self.outputs)
+        for lid in kept:
+            outputs[f"Ref{lid}"] = {"Value": {"Ref": lid}}
+        for source in self.sources():
+            outputs[f"Arn{source.logical_id}"] = {"Value": source.properties["EventSourceArn"]}
+            failure = source.properties.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
+            if failure:
+                outputs[f"OnFailure{source.logical_id}"] = {"Value": failure}
+        return {
+            "AWSTemplateFormatVersion": "2010-09-09",
+            "Parameters": dict(self.parameters),
+            "Conditions": dict(self.conditions),
+            "Resources": kept,
+            "Outputs": outputs,
+        }
+
+    def _belongs_to_a_rule(self, resource: Mapping[str, Any]) -> bool:
+        source = resource.get("Properties", {}).get("SourceArn")
+        rules = {lid for lid, _ in self.of_type(RULE)}
+        return isinstance(source, dict) and source.get("Fn::GetAtt", [None])[0] in rules
+
+
+class _NoManagedPolicies:
+    """The translator asks for managed policies only when one is named without its ARN; none is here."""
+
+    def load(self) -> dict[str, str]:
+        return {}
+
+
+def read_template(path: Path, bucket: str = "code") -> Template:
+    """Translate the SAM template; code is taken to lie in `bucket`, one key per logical id."""
+    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+    from samtranslator.translator.transform import transform
+    from samtranslator.yaml_helper import yaml_parse
+
+    source = yaml_parse(path.read_text())
+    folders: dict[str, Path] = {}
+    for logical_id, resource in source["Resources"].items():
+        packaged = PACKAGED.get(resource["Type"])
+        if packaged:
+            folders[logical_id] = path.parent / resource["Properties"][packaged]
+            resource["Properties"][packaged] = {"Bucket": bucket, "Key": logical_id}
+    translated = transform(source, {}, _NoManagedPolicies())
+    return Template(
+        resources=translated["Resources"],
+        parameters=translated.get("Parameters", {}),
+        conditions=translated.get("Conditions", {}),
+        outputs=translated.get("Outputs", {}),
+        folders=folders,
+    )
