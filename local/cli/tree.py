@@ -12,7 +12,7 @@ from local.cli.instant import readable_instant
 from local.cli.screen import STATE_STYLES
 
 # A node says what it is by the first of LABELS that it has, and what it came to by the first of VALUES.
-LABELS = ("expression", "text", "label", "rule", "name", "kind", "pattern", "op")
+LABELS = ("text", "expression", "label", "rule", "name", "kind", "pattern", "op")
 VALUES = ("value", "verdict", "result", "matched")
 
 
@@ -25,6 +25,8 @@ def value_text(value: Any) -> Text:
             return Text("✗ false", style="red")
         case None:
             return Text("? unknown", style="yellow")
+        case "skipped":
+            return Text("– not reached", style="dim")
         case str():
             return Text(value, style=STATE_STYLES.get(value, ""))
         case _:
@@ -52,11 +54,15 @@ def _node_text(node: Json, fallback: str) -> tuple[Text, set[str]]:
     value = next((name for name in VALUES if name in node and _is_flat(node[name])), None)
     line = Text(str(node[label]) if label else fallback.replace("_", " "), style="bold")
     if value is not None:
-        line = line + Text("  ") + value_text(node[value]).copy()
-    return line, {name for name in (label, value) if name}
+        line = line + Text("  ") + value_text(node[value])
+    if note := node.get("note"):
+        line = line + Text(f"  ({note})", style="dim")
+    return line, {name for name in (label, value, "note") if name}
 
 
 def _grow(branch: Tree, name: str, value: Any) -> None:
+    if name == "children" and not value:
+        return
     if _is_flat(value):
         branch.add(_field_text(name, value))
     elif isinstance(value, dict):
