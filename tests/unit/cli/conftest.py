@@ -1,0 +1,86 @@
+"""A fake of the API over real HTTP, with canned answers, and a way to run the command line against it."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from local.cli.app import app
+
+Run = Callable[..., Result]
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+class FakeApi:
+    """Answers the routes it was taught and remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self._answers: dict[str, tuple[int, str, str]] = {}
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _serve(self) -> None:
+                sent = self.rfile.read(int(self.headers.get("content-length") or 0))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                body = json.loads(sent) if sent else None
+                fake.requests.append(Request(self.command, self.path, headers, body))
+                status, media_type, text = fake.answer_to(self.command, self.path)
+                content = text.encode()
+                self.send_response(status)
+                self.send_header("content-type", media_type)
+                self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_GET = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def teach(self, route: str, answer: Any = None, status: int = 200) -> None:
+        media_type = "application/problem+json" if status >= 400 else "application/json"
+        text = "" if answer is None else answer if isinstance(answer, str) else json.dumps(answer)
+        self._answers[route] = (status, media_type, text)
+
+    def answer_to(self, method: str, path: str) -> tuple[int, str, str]:
+        unknown = (404, "application/problem+json", json.dumps({"title": "Not found", "status": 404}))
+        return self._answers.get(f"{method} {path}", unknown)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def api() -> Iterator[FakeApi]:
+    fake = FakeApi()
+    yield fake
+    fake.close()
+
+
+@pytest.fixture
+def run(api: FakeApi) -> Run:
+    def run_command(*words: str, stdin: str | bytes | None = None) -> Result:
+        return CliRunner().invoke(app, ["--url", api.url, *words], input=stdin)
+
+    return run_command

@@ -1,0 +1,271 @@
+"""Each command asks the API what it should and shows people what was answered."""
+
+import json
+
+import pytest
+
+from local.cli.signing import AwsSigner
+
+ID = "01747000000000000001"
+LANE = {
+    "state": "blocked",
+    "backlog": 100,
+    "head": {"message_id": ID, "attempts": 1, "next_attempt_at": "2026-05-01T12:00:00.000Z"},
+}
+SUBSCRIPTION = {
+    "topic": "test1",
+    "name": "A",
+    "version": 1,
+    "endpoint": {"protocol": "http", "url": "http://127.0.0.1:9000/"},
+    "filter": {"kind": "tags", "tags": ["apple"]},
+    "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15},
+    "lane": LANE,
+}
+
+
+def test_creating_a_topic_sends_only_the_settings_given(api, run):
+    api.teach("PUT /topics/test1", {"topic": "test1", "retention_seconds": 43200}, 201)
+    result = run("topic", "create", "test1", "--retention", "12h", "--ordering", "key")
+    assert result.exit_code == 0, result.output
+    assert api.requests[0].body == {"retention_seconds": 43200, "ordering": "key"}
+    assert "Topic test1 created." in result.output
+    assert "43200 (12 h)" in result.output
+
+
+def test_a_list_prints_the_cursor_of_the_next_page(api, run):
+    api.teach("GET /topics?limit=1", {"topics": [{"topic": "test1"}], "next_cursor": "c/1+="})
+    result = run("topic", "list", "--limit", "1")
+    assert "test1" in result.output
+    assert "--cursor c/1+=" in result.output
+
+
+def test_all_follows_the_cursors_to_the_end(api, run):
+    api.teach("GET /topics?limit=1", {"topics": [{"topic": "one"}], "next_cursor": "c/1+="})
+    api.teach("GET /topics?limit=1&cursor=c%2F1%2B%3D", {"topics": [{"topic": "two"}], "next_cursor": None})
+    result = run("topic", "list", "--limit", "1", "--all")
+    assert "one" in result.output
+    assert "two" in result.output
+    assert "--cursor" not in result.output
+
+
+@pytest.mark.parametrize("place", ["before", "behind"])
+def test_json_is_the_answer_verbatim_wherever_the_option_stands(api, run, place):
+    text = '{"topic":"test1",   "retained_messages": 7}'
+    api.teach("GET /topics/test1", text)
+    words = (
+        ["--json", "topic", "show", "test1"] if place == "before" else ["topic", "show", "test1", "--json"]
+    )
+    assert run(*words).stdout == text + "\n"
+
+
+def test_deleting_a_topic_says_so(api, run):
+    api.teach("DELETE /topics/test1", status=204)
+    assert run("topic", "delete", "test1").output.strip() == "Topic test1 deleted."
+
+
+def test_a_subscription_is_sent_as_the_specification_writes_it(api, run):
+    api.teach("PUT /topics/test1/subscriptions/A", SUBSCRIPTION, 201)
+    words = ["subscribe", "test1", "A", "--url", "http://127.0.0.1:9000/", "--tag", "apple", "--tag", "imac"]
+    words += ["--strategy", "BACKOFF_RETRY", "--max-retries", "3", "--interval", "15", "--timeout", "5"]
+    result = run(*words, "--format", "json", "--secret", "whsec_abc")
+    assert result.exit_code == 0, result.output
+    assert api.requests[0].body == {
+        "endpoint": {"protocol": "http", "url": "http://127.0.0.1:9000/"},
+        "filter": {"kind": "tags", "tags": ["apple", "imac"]},
+        "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15},
+        "timeout_seconds": 5,
+        "content_format": "json",
+        "secret": "whsec_abc",
+    }
+    assert "A subscribed to test1." in result.output
+    assert "BACKOFF_RETRY (3 retries, 15 s apart)" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "described"),
+    [
+        (["--tag-expression", "A || B"], {"kind": "tag_expression", "expression": "A || B"}),
+        (
+            ["--routing-key", "a.*", "--routing-key", "b.#"],
+            {"kind": "routing_key", "patterns": ["a.*", "b.#"]},
+        ),
+        (["--sql", "a > 1"], {"kind": "sql92", "expression": "a > 1"}),
+        (
+            ["--sql", "a", "--dialect", "rocketmq"],
+            {"kind": "sql92", "expression": "a", "dialect": "rocketmq"},
+        ),
+        (["--filter", '{"kind": "function", "function": "f"}'], {"kind": "function", "function": "f"}),
+    ],
+)
+def test_every_kind_of_filter_has_its_option(api, run, options, described):
+    api.teach("PUT /topics/t/subscriptions/A", SUBSCRIPTION, 200)
+    assert run("subscribe", "t", "A", "--sqs", "arn:aws:sqs:eu-west-1:1:q", *options).exit_code == 0
+    assert api.requests[0].body["filter"] == described
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--url", "http://x/", "--sqs", "q"],
+        ["--url", "http://x/", "--tag", "a", "--sql", "b = 1"],
+        ["--url", "http://x/", "--dialect", "strict"],
+        ["--url", "http://x/", "--filter", "not json"],
+        ["--url", "http://x/", "--strategy", "NEVER"],
+    ],
+)
+def test_options_that_contradict_each_other_ask_the_api_nothing(api, run, options):
+    assert run("subscribe", "t", "A", *options).exit_code == 2
+    assert api.requests == []
+
+
+def test_publishing_describes_the_whole_message(api, run):
+    api.teach("POST /topics/test1/messages", {"message_id": ID, "matched": 2}, 201)
+    words = ["publish", "test1", "hello", "--tag", "apple", "--routing-key", "a.b", "--property", "price=120"]
+    words += ["--ordering-key", "k", "--content-type", "text/plain", "--idempotency-key", "once"]
+    result = run(*words)
+    assert ID in result.output
+    assert api.requests[0].headers["idempotency-key"] == "once"
+    assert api.requests[0].body == {
+        "body": "hello",
+        "tags": ["apple"],
+        "routing_key": "a.b",
+        "properties": {"price": "120"},
+        "ordering_key": "k",
+        "content_type": "text/plain",
+    }
+
+
+def test_a_message_that_nobody_wants_is_said_to_be_discarded(api, run):
+    api.teach("POST /topics/test1/messages", {"message_id": ID, "matched": 0}, 201)
+    assert "Nobody matched" in run("publish", "test1", "hello").output
+
+
+def test_the_body_comes_from_standard_input_or_a_file(api, run, tmp_path):
+    api.teach("POST /topics/t/messages", {"message_id": ID, "matched": 1}, 201)
+    (tmp_path / "body.bin").write_bytes(b"\xff\x00")
+    assert run("publish", "t", "-", stdin="piped").exit_code == 0
+    assert run("publish", "t", stdin="piped too").exit_code == 0
+    assert run("publish", "t", f"@{tmp_path / 'body.bin'}").exit_code == 0
+    assert [request.body for request in api.requests] == [
+        {"body": "piped"},
+        {"body": "piped too"},
+        {"body_base64": "/wA="},
+    ]
+    assert run("publish", "t", "@/no/such/file").exit_code == 2
+
+
+def test_copies_go_through_the_batch_route(api, run):
+    results = [{"message_id": ID, "matched": 1}] * 100
+    api.teach("POST /topics/t/messages/batch", {"results": results})
+    result = run("publish", "t", "x", "--count", "250", "--idempotency-key", "k")
+    assert result.exit_code == 0, result.output
+    assert [len(request.body["messages"]) for request in api.requests] == [100, 100, 50]
+    assert [request.headers["idempotency-key"] for request in api.requests] == ["k", "k-1", "k-2"]
+
+
+def test_a_refused_copy_is_shown_and_ends_with_1(api, run):
+    fault = {"title": "Too large", "status": 413, "detail": "65537 bytes"}
+    api.teach(
+        "POST /topics/t/messages/batch", {"results": [{"message_id": ID, "matched": 1}, {"error": fault}]}
+    )
+    result = run("publish", "t", "x", "--count", "2")
+    assert result.exit_code == 1
+    assert "1 refused" in result.output
+    assert "Too large (413)" in result.output
+
+
+def test_the_state_map_of_a_message_is_a_table(api, run):
+    entry = {"state": "blocked", "attempts": 1, "last_attempt_at": None, "last_outcome": "http 500"}
+    shown = {"message_id": ID, "state": "retained", "body": "[red]x", "subscribers": {"A": entry}}
+    api.teach(f"GET /topics/t/messages/{ID}", shown)
+    output = run("message", "t", ID).output
+    assert "http 500" in output
+    assert "blocked" in output
+    assert "[red]x" in output, "what people publish is never markup"
+
+
+def test_retained_messages_count_their_subscribers_by_state(api, run):
+    item = {"message_id": ID, "state": "retained", "subscribers": {"A": {"state": "blocked"}}}
+    api.teach("GET /topics/t/messages?limit=50", {"messages": [item], "next_cursor": None})
+    assert "1 blocked" in run("messages", "t").output
+
+
+def test_a_lane_shows_its_head_and_its_backlog(api, run):
+    delivery = {"message_id": ID, "state": "blocked", "attempts": 1, "last_outcome": "http 500"}
+    api.teach("GET /topics/t/subscriptions/A", SUBSCRIPTION)
+    api.teach(
+        "GET /topics/t/subscriptions/A/backlog?limit=20", {"deliveries": [delivery], "next_cursor": None}
+    )
+    output = run("lane", "t", "A").output
+    assert "tags: apple" in output
+    assert "next attempt at" in output
+    assert "http 500" in output
+    both = json.loads(run("lane", "t", "A", "--json").stdout)
+    assert both == {"subscription": SUBSCRIPTION, "backlog": {"deliveries": [delivery], "next_cursor": None}}
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "retry"])
+def test_lane_commands_show_the_lane_that_results(api, run, verb):
+    api.teach(f"POST /topics/t/subscriptions/A/{verb}", LANE)
+    output = run(verb, "t", "A").output
+    assert "blocked" in output
+    assert ID in output
+
+
+def test_skipping_needs_a_reason(api, run):
+    api.teach("POST /topics/t/subscriptions/A/skip", LANE)
+    assert run("skip", "t", "A").exit_code == 2
+    assert run("skip", "t", "A", "--reason", "poison").exit_code == 0
+    assert [request.body for request in api.requests] == [{"reason": "poison"}]
+
+
+def test_push_names_the_lanes_it_touched(api, run):
+    api.teach("POST /topics/t/push", {"lanes": ["A"]}, 202)
+    assert "A" in run("push", "t").output
+    api.teach("POST /topics/t/push", {"lanes": []}, 202)
+    assert "Nothing to push" in run("push", "t").output
+
+
+def test_an_explanation_is_a_tree_with_every_part_and_its_value(api, run):
+    part = {"text": "price > 100", "value": False, "note": "price is '90'", "children": []}
+    skipped = {"text": "region = 'eu'", "value": "skipped", "note": "", "children": []}
+    root = {"text": "AND", "value": False, "note": "", "children": [part, skipped]}
+    api.teach(
+        f"GET /topics/t/messages/{ID}/explain?subscription=A",
+        {"verdict": "not_matched", "filter_version": 3, "explanation": root, "lane": {"state": "active"}},
+    )
+    output = run("explain", "t", ID, "--subscription", "A").output
+    lines = {line.strip("│├└─ ") for line in output.splitlines()}
+    assert "price > 100  ✗ false  (price is '90')" in lines
+    assert "region = 'eu'  – not reached" in lines
+    assert "filter version: 3" in lines
+
+
+def test_a_filter_is_tested_against_a_message(api, run):
+    api.teach("POST /filters/test", {"verdict": "matched", "explanation": {"text": "a = 1", "value": True}})
+    result = run("filter", "test", "--sql", "a = 1", "--property", "a=1", "body")
+    assert "verdict: matched" in result.output
+    assert "✓ true" in result.output
+    assert api.requests[0].body == {
+        "filter": {"kind": "sql92", "expression": "a = 1"},
+        "message": {"body": "body", "properties": {"a": "1"}},
+    }
+
+
+def test_subscriptions_and_health_are_shown(api, run):
+    api.teach("GET /topics/t/subscriptions?limit=50", {"subscriptions": [SUBSCRIPTION], "next_cursor": None})
+    api.teach("GET /health", {"status": "ok", "version": "0.1.0"})
+    api.teach("DELETE /topics/t/subscriptions/A", status=204)
+    assert "tags: apple" in run("subscriptions", "t").output
+    assert "0.1.0" in run("health").output
+    assert "A unsubscribed from t." in run("unsubscribe", "t", "A").output
+
+
+def test_a_signed_request_carries_the_callers_identity(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
+    url = "https://abc.execute-api.eu-west-1.amazonaws.com/prod"
+    headers = AwsSigner(url, None, None)("GET", url + "/topics?limit=1", {"accept": "application/json"}, b"")
+    assert headers["Authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
+    assert "/eu-west-1/execute-api/aws4_request" in headers["Authorization"]

@@ -1,0 +1,101 @@
+"""The receiver counts per subscription, fails as planned and prints one line per push."""
+
+import json
+import threading
+import time
+
+import urllib3
+from typer.testing import CliRunner
+
+from local.cli.app import app
+from local.cli.receiver import FaultPlan, Push, Receiver, Reply
+from local.demo_stage import free_port
+
+
+def push_to(url: str, subscription: str, message_id: str, attempt: int = 1) -> int:
+    headers = {
+        "webhook-id": message_id,
+        "x-tagcast-topic": "test1",
+        "x-tagcast-subscription": subscription,
+        "x-tagcast-attempt": str(attempt),
+        "x-tagcast-tags": '["apple"]',
+    }
+    envelope = json.dumps({"message_id": message_id, "body": "hello"}).encode()
+    return urllib3.request("POST", url, body=envelope, headers=headers, retries=False).status
+
+
+def test_each_subscription_is_counted_by_itself():
+    plan = FaultPlan(fail_from=2, fail_until=2)
+    receiver = Receiver(lambda push: plan.reply_to(push.number)).start()
+    try:
+        a = [push_to(receiver.url, "A", message_id) for message_id in ("1", "2", "2")]
+        b = push_to(receiver.url, "B", "1")
+    finally:
+        receiver.stop()
+    assert (a, b) == ([200, 500, 200], 200)
+    assert receiver.totals() == {"A": 3, "B": 1}
+
+
+def test_a_retry_keeps_the_number_of_its_message():
+    seen: list[tuple[str, int, int]] = []
+
+    def note(push: Push, _: Reply) -> None:
+        seen.append((push.message_id, push.number, push.message_number))
+
+    receiver = Receiver(lambda push: Reply(), note).start()
+    try:
+        for message_id in ("m1", "m2", "m2", "m3"):
+            push_to(receiver.url, "A", message_id)
+    finally:
+        receiver.stop()
+    assert seen == [("m1", 1, 1), ("m2", 2, 2), ("m2", 3, 2), ("m3", 4, 3)]
+    assert receiver.accepted_ids() == ["m1", "m2", "m3"]
+
+
+def test_listening_prints_a_line_per_push_and_the_totals():
+    port = free_port()
+    statuses: list[int] = []
+
+    def push_twice() -> None:
+        url = f"http://127.0.0.1:{port}/"
+        while True:
+            try:
+                statuses.append(push_to(url, "A", "01747000000000000001"))
+                break
+            except urllib3.exceptions.HTTPError:
+                time.sleep(0.05)
+        statuses.append(push_to(url, "A", "01747000000000000002"))
+
+    pusher = threading.Thread(target=push_twice)
+    pusher.start()
+    words = [
+        "listen",
+        "--port",
+        str(port),
+        "--name",
+        "shop",
+        "--fail-from",
+        "2",
+        "--status",
+        "503",
+        "--stop-after",
+        "2",
+    ]
+    result = CliRunner().invoke(app, words)
+    pusher.join()
+    assert result.exit_code == 0, result.output
+    assert statuses == [200, 503]
+    assert "shop test1/A #1 01747000000000000001 attempt 1 200 [apple] hello" in result.output
+    assert "#2 01747000000000000002 attempt 1 503" in result.output
+    assert "A: 2 pushes, 1 accepted, 1 refused" in result.output
+
+
+def test_a_port_in_use_is_said_so():
+    receiver = Receiver(lambda push: Reply()).start()
+    try:
+        port = receiver.url.rstrip("/").rpartition(":")[2]
+        result = CliRunner().invoke(app, ["listen", "--port", port])
+    finally:
+        receiver.stop()
+    assert result.exit_code == 2
+    assert "cannot listen on" in result.output
