@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -172,16 +173,20 @@ def _check_push(play: Play, topic: str) -> None:
 
     def is_quiet() -> bool:
         before = heads()
-        time.sleep(1.0)
-        return heads() == before
+        time.sleep(0.3)
+        return heads() == before and all(_seconds_until(head["next_attempt_at"]) > 1.5 for head in before)
 
     # Retries go on by the schedule: push in a pause between two, so that only the push could disturb.
-    wait_for(is_quiet, 15.0)
+    wait_for(is_quiet, 30.0)
     before = heads()
     touched = play.stage.push(topic)
     time.sleep(0.5)
     play.check("lanes touched by a re-push", [], lambda: touched, 0)
     play.check("A's and B's heads are as before it", True, lambda: heads() == before, 0)
+
+
+def _seconds_until(instant: str) -> float:
+    return (datetime.fromisoformat(instant) - datetime.now(UTC)).total_seconds()
 
 
 def play_all(url: str, out: Console, time_scale: float, suffix: str = "") -> bool:
