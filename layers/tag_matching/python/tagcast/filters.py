@@ -11,6 +11,7 @@ from tagcast.errors import Fault, FilterEvaluationError, FilterSyntaxError, Inva
 from tagcast.explanation import Explanation
 from tagcast.function_filter import FunctionFilter, compile_function
 from tagcast.routing_key_filter import RoutingKeyFilter, compile_routing_key
+from tagcast.sql92_filter import Sql92Filter, compile_sql92_filter
 from tagcast.tag_filters import TagExpressionFilter, TagsFilter, compile_tag_expression, compile_tags
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "FunctionFilter",
     "InvalidFilterError",
     "RoutingKeyFilter",
+    "Sql92Filter",
     "TagExpressionFilter",
     "TagsFilter",
     "canonical",
@@ -55,6 +57,7 @@ _COMPILERS: Mapping[str, Callable[[FilterValue], CompiledFilter]] = {
     "tags": compile_tags,
     "tag_expression": compile_tag_expression,
     "routing_key": compile_routing_key,
+    "sql92": compile_sql92_filter,
     "function": compile_function,
 }
 

@@ -1,0 +1,86 @@
+"""``LIKE`` without backtracking: every part between two ``%`` is looked for once, from left to right."""
+
+from dataclasses import dataclass
+
+_ANY = None
+Part = tuple[str | None, ...]
+"""Characters of the pattern; ``None`` stands for any one character (``_``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LikePattern:
+    """The parts of a pattern between its ``%`` signs."""
+
+    parts: tuple[Part, ...]
+
+    def matches(self, text: str) -> bool:
+        """Whether the whole text fits the pattern (case-sensitive).
+
+        >>> parse_like("a%b_").matches("axxbc"), parse_like("a%").matches("A")
+        (True, False)
+        """
+        first, last = self.parts[0], self.parts[-1]
+        if len(self.parts) == 1:
+            return len(text) == len(first) and _fits(first, text, 0)
+        end = len(text) - len(last)
+        if end < len(first) or not _fits(first, text, 0) or not _fits(last, text, end):
+            return False
+        at = len(first)
+        for part in self.parts[1:-1]:
+            at = _find(part, text, at, end)
+            if at < 0:
+                return False
+        return True
+
+
+def parse_like(pattern: str, escape: str = "") -> LikePattern:
+    """Take a pattern apart. After the escape character the next one stands for itself.
+
+    Raises ``ValueError`` if nothing follows the escape character.
+
+    >>> parse_like("50\\\\%", "\\\\").matches("50%")
+    True
+    """
+    parts: list[list[str | None]] = [[]]
+    characters = iter(pattern)
+    for character in characters:
+        if escape and character == escape:
+            following = next(characters, None)
+            if following is None:
+                raise ValueError("nothing follows the escape character")
+            parts[-1].append(following)
+        elif character == "%":
+            if parts[-1] or len(parts) == 1:
+                parts.append([])
+        else:
+            parts[-1].append(_ANY if character == "_" else character)
+    return LikePattern(tuple(map(tuple, parts)))
+
+
+def _fits(part: Part, text: str, at: int) -> bool:
+    return all(wanted is _ANY or wanted == text[at + place] for place, wanted in enumerate(part))
+
+
+def _find(part: Part, text: str, at: int, end: int) -> int:
+    """Where the text goes on after the first place of ``part`` in ``text[at:end]``, or -1.
+
+    With ``_`` in the part, all its positions advance together as the bits of one number.
+    """
+    if _ANY not in part:
+        found = text.find("".join(c for c in part if c), at, end)
+        return found + len(part) if found >= 0 else -1
+    if len(part) > end - at:
+        return -1
+    places: dict[str, int] = {}
+    any_one = 0
+    for place, wanted in enumerate(part):
+        if wanted is None:
+            any_one |= 1 << place
+        else:
+            places[wanted] = places.get(wanted, 0) | 1 << place
+    complete, reached = 1 << len(part) - 1, 0
+    for position in range(at, end):
+        reached = (reached << 1 | 1) & (places.get(text[position], 0) | any_one)
+        if reached & complete:
+            return position + 1
+    return -1

@@ -1,0 +1,44 @@
+"""Numbers by value, of any size: how the strict dialect reads texts and literals."""
+
+import re
+from decimal import Decimal
+
+Number = int | Decimal
+EXPONENT_MAX = 308
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}+")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE](?P<exponent>[+-]?[0-9]++))?")
+
+
+def number_of(text: str) -> Number | None:
+    """The number that a text is, exactly, or ``None``: ASCII decimal with sign, fraction and exponent.
+
+    >>> number_of("1700000000000"), number_of("-7.50") == number_of("-75e-1"), number_of(" 7")
+    (1700000000000, True, None)
+    >>> number_of("1e308") is None, number_of("1e309"), number_of("NaN"), number_of("1_000")
+    (False, None, None, None)
+    """
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    exponent = match["exponent"]
+    if exponent is not None:
+        digits = exponent.lstrip("+-").lstrip("0") or "0"
+        if len(digits) > 3 or int(digits) > EXPONENT_MAX:
+            return None
+    return Decimal(text)
+
+
+def negated(number: Number) -> Number:
+    """Minus the number, without the rounding that arithmetic on decimals does."""
+    return number.copy_negate() if isinstance(number, Decimal) else -number
+
+
+def truth_of(text: str) -> bool | None:
+    """Whether a text says true or false in any case; anything else is unknown.
+
+    >>> truth_of("True"), truth_of("FALSE"), truth_of("yes")
+    (True, False, None)
+    """
+    return {"true": True, "false": False}.get(text.lower()) if len(text) <= 5 else None
