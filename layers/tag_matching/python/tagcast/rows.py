@@ -15,7 +15,6 @@ from tagcast.model import (
     Endpoint,
     Entry,
     EntryState,
-    LaneState,
     Message,
     Ordering,
     Protocol,
@@ -43,6 +42,11 @@ def topic_key(topic: str) -> Key:
 def directory_key(topic: str) -> Key:
     """Return the key of a topic's row in the list of all topics."""
     return Key(Table.REGISTRY, "TOPICS", topic)
+
+
+def grave_key(topic: str) -> Key:
+    """Return the key of the counters that outlive a removed topic."""
+    return Key(Table.REGISTRY, f"TOPIC#{topic}", "GRAVE")
 
 
 def subscription_key(topic: str, name: str) -> Key:

@@ -1,0 +1,26 @@
+"""The table's stream: repeat every queue send and every start of a workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tagcast.ports import World
+from tagcast.relay import relay
+from tagcast_aws import wiring
+from tagcast_aws.stream import arrival_of
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+
+def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
+    """Repair what the batch of stream records asks for; report the records that could not be served."""
+    arrivals = [arrival for record in event["Records"] if (arrival := arrival_of(record)) is not None]
+    return {"batchItemFailures": [{"itemIdentifier": record_id} for record_id in relay(world, arrivals)]}
+
+
+@wiring.metrics().log_metrics
+def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Entry point named in template.yaml."""
+    return handle(event, wiring.world())

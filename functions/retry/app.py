@@ -1,0 +1,40 @@
+"""The task of the workflow: work on one lane, then say until when to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tagcast.instant import rfc3339
+from tagcast.ports import World
+from tagcast.redelivery import Task, redeliver
+from tagcast_aws import wiring
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+RESERVE_S = 45.0
+"""An attempt in flight (at most 30 s) and the writes behind it must end before the function does."""
+
+
+async def handle(event: Mapping[str, Any], world: World, budget_s: float) -> dict[str, Any]:
+    """Work on the lane that *event* names; the answer is the next input of the workflow."""
+    task = Task(event["topic"], event["subscription_id"], event["generation"], event["rounds"])
+    answer = await redeliver(world, task, budget_s)
+    memory = {
+        "topic": answer.task.topic,
+        "subscription_id": answer.task.subscription_id,
+        "generation": answer.task.generation,
+        "rounds": answer.task.rounds,
+    }
+    if answer.wait_until is None:
+        return {**memory, "status": "end"}
+    return {**memory, "status": "wait", "wait_until": rfc3339(answer.wait_until)}
+
+
+@wiring.metrics().log_metrics
+def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Entry point named in template.yaml."""
+    world = wiring.world()
+    budget_s = max(1.0, context.get_remaining_time_in_millis() / 1000 - RESERVE_S)
+    return wiring.run(world, handle(event, world, budget_s))

@@ -1,0 +1,81 @@
+"""Topics with their subscriptions, as read from the registry and kept while their version stays the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from tagcast.errors import NotFoundError
+from tagcast.model import Message, Subscription, Topic
+from tagcast.ports import Row, Table, World
+from tagcast.rows import subscription_of, topic_key, topic_of
+from tagcast.topic_index import Matched, TopicIndex
+
+SNAPSHOTS_MAX = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All subscriptions of a topic at one version, with their filters compiled into one index."""
+
+    topic: Topic
+    by_ordinal: Mapping[int, Subscription]
+    by_name: Mapping[str, Subscription]
+    index: TopicIndex
+
+    def match(self, message: Message) -> Matched:
+        """Return who receives *message*, and whose filters failed."""
+        return self.index.match(message)
+
+
+def read_topic(world: World, name: str) -> Topic:
+    """Return the topic as it stands now or raise NotFoundError."""
+    row = world.store.get(topic_key(name))
+    if row is None:
+        raise NotFoundError("topic", name)
+    return topic_of(row)
+
+
+def snapshot(world: World, name: str) -> Snapshot:
+    """Return the topic with every subscription acknowledged before this call began, or raise NotFoundError.
+
+    The version is read strongly consistent each time; subscriptions only when it changed. They are taken as a
+    snapshot when the version before and after reading them is the same.
+    """
+    topic = read_topic(world, name)
+    while True:
+        known = world.snapshots.get(name)
+        if known is not None and _same_version(known.topic, topic):
+            return Snapshot(topic, known.by_ordinal, known.by_name, known.index)
+        rows = world.store.query(Table.REGISTRY, topic_key(name).pk, sk_from="SUB#", sk_to="SUB$")
+        after = read_topic(world, name)
+        if _same_version(topic, after):
+            fresh = _compile(after, rows)
+            if len(world.snapshots) >= SNAPSHOTS_MAX:
+                world.snapshots.clear()
+            world.snapshots[name] = fresh
+            return fresh
+        topic = after
+
+
+def _same_version(one: Topic, other: Topic) -> bool:
+    return (one.topic_id, one.subscriptions_version) == (other.topic_id, other.subscriptions_version)
+
+
+def _compile(topic: Topic, rows: list[Row]) -> Snapshot:
+    subscriptions = [subscription_of(row) for row in rows]
+    return Snapshot(
+        topic=topic,
+        by_ordinal={subscription.ordinal: subscription for subscription in subscriptions},
+        by_name={subscription.name: subscription for subscription in subscriptions},
+        index=TopicIndex.build({subscription.ordinal: subscription.filter for subscription in subscriptions}),
+    )
+
+
+def names(world: World, topic: str) -> dict[int, str]:
+    """Return the names of all subscriptions that receipts of *topic* can mention, removed ones included."""
+    pk = topic_key(topic).pk
+    removed = world.store.query(Table.REGISTRY, pk, sk_from="NAME#", sk_to="NAME$")
+    present = world.store.query(Table.REGISTRY, pk, sk_from="SUB#", sk_to="SUB$")
+    return {cast("int", row["ordinal"]): cast("str", row["name"]) for row in (*removed, *present)}

@@ -1,0 +1,116 @@
+"""Use cases of messages: the full state map of one, and the list of what is retained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+from tagcast.directory import names, read_topic
+from tagcast.errors import NotFoundError
+from tagcast.lane_rows import Due, due_of
+from tagcast.model import Entry, EntryState, Message, subscription_id
+from tagcast.paging import Page
+from tagcast.ports import Table, World
+from tagcast.rows import MessageRow, due_key, message_key, message_row_of, retained_key
+from tagcast.subscriptions import FilterVersion, versions_in_force
+
+
+@dataclass(frozen=True, slots=True)
+class MessageView:
+    """A message or its receipt, with one entry per matched subscription."""
+
+    message: Message
+    body: bytes | None
+    state: str
+    subscribers: Mapping[str, Entry]
+    filter_errors: tuple[str, ...]
+    filter_error_count: int
+
+
+def message_view(world: World, topic: str, message_id: str) -> MessageView:
+    """Return the message or its receipt; NotFoundError when there is neither (any more)."""
+    owner = read_topic(world, topic)
+    row = read_message(world, topic, message_id)
+    versions = versions_in_force(world, topic, row.subscriptions_version)
+    return _view(world, owner.topic_id, row, names(world, topic), versions)
+
+
+def read_message(world: World, topic: str, message_id: str) -> MessageRow:
+    """Return the stored message with its state map, or raise NotFoundError."""
+    stored = world.store.get(message_key(topic, message_id))
+    if stored is None:
+        raise NotFoundError("message", message_id)
+    return message_row_of(stored)
+
+
+def list_retained(world: World, topic: str, limit: int, cursor: str | None) -> Page[MessageView]:
+    """Return what is owed after its first round, oldest first, after *cursor*."""
+    owner = read_topic(world, topic)
+    after = "" if cursor is None else cursor + "\x00"
+    listed = world.store.query(Table.MESSAGES, retained_key(topic, "").pk, sk_from=after, limit=limit + 1)
+    ids = [cast("str", row["sk"]) for row in listed]
+    keys = [message_key(topic, message_id) for message_id in ids[:limit]]
+    found = world.store.get_many(keys)
+    known = names(world, topic)
+    views = (_view(world, owner.topic_id, message_row_of(found[key]), known, None) for key in keys if key in found)
+    shown = tuple(view for view in views if view.state == "retained")
+    return Page(shown, ids[limit - 1] if len(ids) > limit else None)
+
+
+def _view(
+    world: World,
+    topic_id: str,
+    row: MessageRow,
+    known: Mapping[int, str],
+    versions: Mapping[int, FilterVersion] | None,
+) -> MessageView:
+    expired = row.message.is_expired(world.clock.now())
+    entries = {}
+    for ordinal in sorted(row.map.matched):
+        entry = _entry(world, topic_id, row, ordinal, expired=expired)
+        if versions is not None and ordinal in versions:
+            entry = replace(entry, filter_version=versions[ordinal].version)
+        entries[known.get(ordinal, f"#{ordinal}")] = entry
+    return MessageView(
+        message=row.message,
+        body=row.message.draft.body if row.has_body and not expired else None,
+        state=_state(row, expired=expired),
+        subscribers=entries,
+        filter_errors=row.filter_errors,
+        filter_error_count=row.filter_error_count,
+    )
+
+
+def _state(row: MessageRow, *, expired: bool) -> str:
+    if not row.map.matched:
+        return "discarded"
+    if not row.map.pending:
+        return "deleted"
+    return "expired" if expired else "retained"
+
+
+def _entry(world: World, topic_id: str, row: MessageRow, ordinal: int, *, expired: bool) -> Entry:
+    """Return one entry with the live numbers of its due row, judged by the clock and not by TTL."""
+    if ordinal not in row.map.owed:
+        return row.map.entry(ordinal)
+    due = find_due(world, topic_id, ordinal, row)
+    state = EntryState.PENDING if due is None else EntryState.BLOCKED
+    if expired:
+        state = EntryState.EXPIRED
+    if due is None:
+        return Entry(state)
+    return Entry(state, due.attempts, due.last_attempt_at, due.last_outcome)
+
+
+def find_due(world: World, topic_id: str, ordinal: int, row: MessageRow) -> Due | None:
+    """Return the due row of one entry, if it has one by now.
+
+    Backlogs are sorted by position, so the row is looked for; backlogs are short or the answer is worth it.
+    """
+    pk = due_key(subscription_id(topic_id, ordinal), "", "").pk
+    for stored in world.store.query(Table.MESSAGES, pk):
+        due = due_of(stored)
+        if due.message_id == row.message.message_id:
+            return due
+    return None

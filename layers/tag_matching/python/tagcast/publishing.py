@@ -1,0 +1,169 @@
+"""The use case of publishing: accept messages, decide who is owed them, store both in one write, queue them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import cast
+
+from tagcast.directory import Snapshot, snapshot
+from tagcast.errors import ConditionLostError, ConflictError, Fault, TooLargeError
+from tagcast.model import Draft, Message, Ordering, Topic
+from tagcast.ports import ABSENT, Expectation, Put, QueueEntry, Row, World
+from tagcast.rows import FILTER_ERROR_NAMES_MAX, MessageRow, claim_key, message_key, message_row
+from tagcast.state_map import StateMap
+
+IDEMPOTENCY_S = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The answer to a producer: who the message is, how long it lives, how many subscriptions it matched."""
+
+    message_id: str
+    accepted_at: int
+    expires_at: int
+    matched: int
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """A producer's key for one request and the digest of what it asked for."""
+
+    key: str
+    fingerprint: str
+
+
+def check_draft(topic: Topic, draft: Draft) -> Fault | None:
+    """Return what is wrong with *draft* for *topic*, if anything: its body may be too large."""
+    if len(draft.body) <= topic.body_bytes_max:
+        return None
+    return Fault(f"the body has {len(draft.body)} bytes; the topic allows {topic.body_bytes_max}", "/body")
+
+
+def publish(
+    world: World, topic: str, drafts: Sequence[Draft], idempotency: Idempotency | None = None
+) -> tuple[Accepted, ...]:
+    """Accept every draft, in order, or raise before anything is stored.
+
+    Raises NotFoundError, TooLargeError, or ConflictError when the idempotency key was used for another request.
+    A message is accepted once its row is written; a queue that fails now is repaired by the relay.
+    """
+    directory = snapshot(world, topic)
+    for draft in drafts:
+        fault = check_draft(directory.topic, draft)
+        if fault is not None:
+            raise TooLargeError(fault.detail)
+    answers, entries = [], []
+    for place, draft in enumerate(drafts):
+        claim = None if idempotency is None else Idempotency(f"{idempotency.key}#{place}", idempotency.fingerprint)
+        accepted, entry = _accept(world, directory, draft, claim)
+        answers.append(accepted)
+        if entry is not None:
+            entries.append(entry)
+    if entries:
+        lost = world.queue.send(entries)
+        if lost:
+            world.journal.count("QueueSendsLeftToRelay", len(lost))
+    return tuple(answers)
+
+
+def _accept(
+    world: World, directory: Snapshot, draft: Draft, claim: Idempotency | None
+) -> tuple[Accepted, QueueEntry | None]:
+    while True:
+        now = world.clock.now()
+        earlier = None if claim is None else world.store.get(claim_key(directory.topic.name, claim.key))
+        if claim is not None and earlier is not None and _is_live(earlier, now):
+            return _repeated(earlier, claim), None
+        row = _new_row(world, directory, draft, now)
+        message = row.message
+        accepted = Accepted(message.message_id, message.accepted_at, message.expires_at, row.map.pending)
+        put = Put(message_key(message.topic, message.message_id), message_row(row), {"pk": ABSENT})
+        try:
+            if claim is None:
+                world.store.write(put)
+            else:
+                world.store.transact((put, _claim(claim, accepted, message.topic, now, earlier)))
+        except ConditionLostError:
+            continue
+        if row.filter_error_count:
+            world.journal.filter_failed(message.topic, row.filter_errors)
+        if not row.map.pending:
+            return accepted, None
+        group = queue_group(directory.topic.ordering, message.topic, message.message_id, draft.ordering_key)
+        return accepted, QueueEntry(message.topic, message.message_id, group)
+
+
+def _new_row(world: World, directory: Snapshot, draft: Draft, now: int) -> MessageRow:
+    topic = directory.topic
+    message = Message(
+        topic=topic.name,
+        message_id=world.dice.unique_id(now),
+        draft=draft,
+        accepted_at=now,
+        expires_at=now + round(topic.retention_s * 1000 / world.time_scale),
+    )
+    matched = directory.match(message)
+    failed = [directory.by_ordinal[ordinal].name for ordinal in matched.errors[:FILTER_ERROR_NAMES_MAX]]
+    return MessageRow(
+        message=message,
+        map=StateMap.of(matched.ordinals),
+        subscriptions_version=topic.subscriptions_version,
+        version=1,
+        filter_errors=tuple(failed),
+        filter_error_count=len(matched.errors),
+        has_body=bool(matched.ordinals),
+    )
+
+
+def _is_live(claim: Row, now: int) -> bool:
+    return cast("int", claim["expires_at"]) > now
+
+
+def _repeated(row: Row, claim: Idempotency) -> Accepted:
+    if row["fingerprint"] != claim.fingerprint:
+        raise ConflictError("this Idempotency-Key was used for a different request within the last 5 minutes")
+    return Accepted(
+        message_id=cast("str", row["message_id"]),
+        accepted_at=cast("int", row["accepted_at"]),
+        expires_at=cast("int", row["message_expires_at"]),
+        matched=cast("int", row["matched"]),
+    )
+
+
+def _claim(claim: Idempotency, accepted: Accepted, topic: str, now: int, earlier: Row | None) -> Put:
+    expires_at = now + IDEMPOTENCY_S * 1000
+    row: Row = {
+        "fingerprint": claim.fingerprint,
+        "message_id": accepted.message_id,
+        "accepted_at": accepted.accepted_at,
+        "message_expires_at": accepted.expires_at,
+        "matched": accepted.matched,
+        "expires_at": expires_at,
+        "ttl": expires_at // 1000 + 1,
+    }
+    expect: Expectation = {"pk": ABSENT} if earlier is None else {"message_id": earlier["message_id"]}
+    return Put(claim_key(topic, claim.key), row, expect)
+
+
+def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:
+    """Return the queue's message group: one order per group (architecture §2).
+
+    >>> queue_group(Ordering.TOPIC, "t", "1", "k") == queue_group(Ordering.TOPIC, "t", "2", None)
+    True
+    >>> queue_group(Ordering.KEY, "t", "1", "k") == queue_group(Ordering.KEY, "t", "2", "k")
+    True
+    >>> queue_group(Ordering.KEY, "t", "1", None) == queue_group(Ordering.KEY, "t", "2", None)
+    False
+    """
+    if ordering is Ordering.TOPIC:
+        return _digest(topic)
+    if ordering is Ordering.KEY and ordering_key is not None:
+        return _digest(f"{topic}\x00{ordering_key}")
+    return message_id
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,250 @@
+"""The store on DynamoDB: typed rows in, conditional and transactional writes out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from botocore.exceptions import ClientError
+from tagcast.errors import ConditionLostError
+from tagcast.ports import ABSENT, Check, Delete, Expectation, Key, Put, Row, Table, Update, Value, Write
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+WAKE_INDEX = "wake"
+BATCH_GET_MAX = 100
+CONFLICTS_MAX = 8
+CONFLICT_PAUSE_S = 0.02
+
+
+def to_attribute(value: Value) -> dict[str, Any]:
+    """Return a value in DynamoDB's typed JSON.
+
+    >>> to_attribute(3), to_attribute(["a"]), to_attribute({"k": "v"})
+    ({'N': '3'}, {'L': [{'S': 'a'}]}, {'M': {'k': {'S': 'v'}}})
+    """
+    match value:
+        case str():
+            return {"S": value}
+        case bool():
+            raise TypeError("rows have no booleans")
+        case int():
+            return {"N": str(value)}
+        case bytes():
+            return {"B": value}
+        case Mapping():
+            return {"M": {name: {"S": text} for name, text in value.items()}}
+        case None:
+            return {"NULL": True}
+        case _:
+            return {"L": [{"S": text} for text in value]}
+
+
+def from_attribute(attribute: Mapping[str, Any]) -> Value:
+    """Return the value in DynamoDB's typed JSON.
+
+    >>> from_attribute({"N": "3"}), from_attribute({"L": [{"S": "a"}]})
+    (3, ['a'])
+    """
+    ((kind, content),) = attribute.items()
+    match kind:
+        case "S":
+            return cast("str", content)
+        case "N":
+            return int(content)
+        case "B":
+            return bytes(content)
+        case "M":
+            return {name: cast("str", item["S"]) for name, item in content.items()}
+        case "L":
+            return [cast("str", item["S"]) for item in content]
+        case _:
+            return None
+
+
+def to_row(item: Mapping[str, Mapping[str, Any]]) -> Row:
+    """Return an item as a plain row."""
+    return {name: from_attribute(attribute) for name, attribute in item.items()}
+
+
+class _Expression:
+    """Placeholders of one write's expressions."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        self.values: dict[str, dict[str, Any]] = {}
+
+    def name(self, attribute: str) -> str:
+        return next((mark for mark, known in self.names.items() if known == attribute), None) or self._mark(attribute)
+
+    def _mark(self, attribute: str) -> str:
+        mark = f"#n{len(self.names)}"
+        self.names[mark] = attribute
+        return mark
+
+    def value(self, value: Value) -> str:
+        mark = f":v{len(self.values)}"
+        self.values[mark] = to_attribute(value)
+        return mark
+
+    def condition(self, expect: Expectation) -> str:
+        return " AND ".join(
+            f"attribute_not_exists({self.name(attribute)})"
+            if wanted is ABSENT
+            else f"{self.name(attribute)} = {self.value(wanted)}"
+            for attribute, wanted in expect.items()
+        )
+
+
+class DynamoStore:
+    """The port ``Store`` on two tables. Conflicts of transactions are tried again; conditions are not."""
+
+    def __init__(self, client: DynamoDBClient, names: Mapping[Table, str]) -> None:
+        self._client = client
+        self._names = names
+
+    def get(self, key: Key) -> Row | None:
+        """Return the row, strongly consistent, or None."""
+        answer = self._client.get_item(TableName=self._names[key.table], Key=_key(key), ConsistentRead=True)
+        return to_row(answer["Item"]) if "Item" in answer else None
+
+    def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
+        """Return those of the rows that exist."""
+        assert len(keys) <= BATCH_GET_MAX
+        wanted: dict[str, Any] = {}
+        by_name = {(self._names[key.table], key.pk, key.sk): key for key in keys}
+        for key in by_name.values():
+            request = wanted.setdefault(self._names[key.table], {"Keys": [], "ConsistentRead": True})
+            request["Keys"].append(_key(key))
+        found: dict[Key, Row] = {}
+        while wanted:
+            answer = self._client.batch_get_item(RequestItems=wanted)
+            for table, items in answer["Responses"].items():
+                for item in items:
+                    row = to_row(item)
+                    found[by_name[table, cast("str", row["pk"]), cast("str", row["sk"])]] = row
+            wanted = cast("dict[str, Any]", answer.get("UnprocessedKeys") or {})
+        return found
+
+    def query(
+        self,
+        table: Table,
+        pk: str,
+        *,
+        sk_from: str = "",
+        sk_to: str = "\U0010ffff",
+        limit: int | None = None,
+        descending: bool = False,
+    ) -> list[Row]:
+        """Return rows of one partition in order of their sort key."""
+        request: dict[str, Any] = {
+            "TableName": self._names[table],
+            "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
+            "ExpressionAttributeValues": {
+                ":pk": {"S": pk},
+                ":low": {"S": sk_from or "\x00"},
+                ":high": {"S": sk_to},
+            },
+            "ConsistentRead": True,
+            "ScanIndexForward": not descending,
+        }
+        return self._pages(request, limit)
+
+    def lanes_to_wake(self, shard: int, until: int, limit: int) -> list[Row]:
+        """Return lanes of a shard whose ``wake_at`` has come, earliest first; eventually consistent."""
+        request: dict[str, Any] = {
+            "TableName": self._names[Table.MESSAGES],
+            "IndexName": WAKE_INDEX,
+            "KeyConditionExpression": "wake_shard = :shard AND wake_at <= :until",
+            "ExpressionAttributeValues": {":shard": {"S": str(shard)}, ":until": {"N": str(until)}},
+        }
+        return self._pages(request, limit)
+
+    def _pages(self, request: dict[str, Any], limit: int | None) -> list[Row]:
+        rows: list[Row] = []
+        while limit is None or len(rows) < limit:
+            if limit is not None:
+                request["Limit"] = limit - len(rows)
+            answer = self._client.query(**request)
+            rows += (to_row(item) for item in answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                break
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        return rows
+
+    def write(self, write: Write) -> None:
+        """Apply one write, or raise ConditionLostError."""
+        ((kind, request),) = self._request(write).items()
+        for pause in range(CONFLICTS_MAX):
+            try:
+                match kind:
+                    case "Put":
+                        self._client.put_item(**request)
+                    case "Update":
+                        self._client.update_item(**request)
+                    case "Delete":
+                        self._client.delete_item(**request)
+                    case _:
+                        raise TypeError("a check alone is a read")
+            except ClientError as error:
+                code = error.response["Error"]["Code"]
+                if code == "ConditionalCheckFailedException":
+                    raise ConditionLostError from error
+                if code != "TransactionConflictException" or pause == CONFLICTS_MAX - 1:
+                    raise
+                time.sleep(CONFLICT_PAUSE_S * (pause + 1))
+                continue
+            return
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        """Apply all writes or none; raise ConditionLostError if any condition fails."""
+        items = cast("Any", [self._request(write) for write in writes])
+        for pause in range(CONFLICTS_MAX):
+            try:
+                self._client.transact_write_items(TransactItems=items)
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "TransactionCanceledException":
+                    raise
+                reasons = cast("Any", error.response).get("CancellationReasons", [])
+                codes = {reason.get("Code") for reason in reasons}
+                if "ConditionalCheckFailed" in codes:
+                    raise ConditionLostError from error
+                if "TransactionConflict" not in codes or pause == CONFLICTS_MAX - 1:
+                    raise
+                time.sleep(CONFLICT_PAUSE_S * (pause + 1))
+                continue
+            return
+
+    def _request(self, write: Write) -> dict[str, dict[str, Any]]:
+        expression = _Expression()
+        request: dict[str, Any] = {"TableName": self._names[write.key.table]}
+        kind = type(write).__name__
+        match write:
+            case Put():
+                row = {"pk": write.key.pk, "sk": write.key.sk, **write.row}
+                request["Item"] = {name: to_attribute(value) for name, value in row.items()}
+            case Update():
+                request["Key"] = _key(write.key)
+                sets = [f"{expression.name(name)} = {expression.value(value)}" for name, value in write.changes.items()]
+                removes = [expression.name(name) for name in write.remove]
+                parts = ["SET " + ", ".join(sets)] if sets else []
+                parts += ["REMOVE " + ", ".join(removes)] if removes else []
+                request["UpdateExpression"] = " ".join(parts)
+            case Delete():
+                request["Key"] = _key(write.key)
+            case Check():
+                request["Key"] = _key(write.key)
+                kind = "ConditionCheck"
+        if write.expect:
+            request["ConditionExpression"] = expression.condition(write.expect)
+        if expression.names:
+            request["ExpressionAttributeNames"] = expression.names
+        if expression.values:
+            request["ExpressionAttributeValues"] = expression.values
+        return {kind: request}
+
+
+def _key(key: Key) -> dict[str, dict[str, str]]:
+    return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}

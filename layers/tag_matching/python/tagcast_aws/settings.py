@@ -1,0 +1,30 @@
+"""The settings of a deployment, as template.yaml gives them to every function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a function has to know of its deployment; nothing has a default, so that drift is seen at once."""
+
+    registry_table: str
+    messages_table: str
+    queue_url: str
+    state_machine_arn: str
+    allow_private_endpoints: bool
+    time_scale: float
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> Settings:
+        """Read the settings, or raise KeyError naming the variable that is missing."""
+        return cls(
+            registry_table=environ["REGISTRY_TABLE"],
+            messages_table=environ["MESSAGES_TABLE"],
+            queue_url=environ["QUEUE_URL"],
+            state_machine_arn=environ["STATE_MACHINE_ARN"],
+            allow_private_endpoints=environ["ALLOW_PRIVATE_ENDPOINTS"] == "true",
+            time_scale=float(environ["TIME_SCALE"]),
+        )

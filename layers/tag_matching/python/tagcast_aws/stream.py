@@ -1,0 +1,41 @@
+"""Records of the Messages table's stream as the values they were written from."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from tagcast.lane_rows import lane_of
+from tagcast.ports import Row
+from tagcast.relay import Arrival
+from tagcast.rows import message_row_of
+from tagcast_aws.dynamodb import to_row
+
+
+def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
+    """Return the message or lane that *record* wrote, or None when it needs no repair."""
+    change = record["dynamodb"]
+    image = change.get("NewImage")
+    if image is None:
+        return None
+    row = to_row({name: _attribute(attribute) for name, attribute in image.items()})
+    sequence = str(change["SequenceNumber"])
+    pk = str(row["pk"])
+    if pk.startswith("MSG#") and record["eventName"] == "INSERT":
+        return Arrival(sequence, message_row_of(row))
+    if pk.startswith("LANES#") and _is_new_generation(change, row):
+        return Arrival(sequence, lane_of(row))
+    return None
+
+
+def _attribute(attribute: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an attribute with its bytes decoded: in Lambda events they are base64 text."""
+    if "B" in attribute and isinstance(attribute["B"], str):
+        return {"B": base64.b64decode(attribute["B"])}
+    return attribute
+
+
+def _is_new_generation(change: Mapping[str, Any], row: Row) -> bool:
+    before = change.get("OldImage", {}).get("generation", {}).get("S")
+    return bool(before != row["generation"])

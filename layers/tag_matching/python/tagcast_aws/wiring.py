@@ -1,0 +1,67 @@
+"""The composition root: the ports of the core, made once per execution environment and only when first used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Coroutine
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from aws_lambda_powertools import Logger, Metrics
+from tagcast.ports import Table, World
+from tagcast_aws.chance import SystemClock, SystemDice
+from tagcast_aws.journal import PowertoolsJournal
+from tagcast_aws.settings import Settings
+
+if TYPE_CHECKING:
+    from tagcast_aws.endpoints.pusher import EndpointPusher
+
+T = TypeVar("T")
+
+
+@cache
+def logger() -> Logger:
+    """Return the process's logger; it never logs an event."""
+    return Logger(log_uncaught_exceptions=False)
+
+
+@cache
+def metrics() -> Metrics:
+    """Return the process's metrics, flushed by each handler."""
+    return Metrics()
+
+
+@cache
+def world() -> World:
+    """Return the world of this deployment."""
+    import boto3
+    from botocore.config import Config
+    from tagcast_aws.dynamodb import DynamoStore
+    from tagcast_aws.endpoints.guard import Guard
+    from tagcast_aws.endpoints.pusher import EndpointPusher
+    from tagcast_aws.queue import SqsQueue
+    from tagcast_aws.version import VERSION
+    from tagcast_aws.workflow import StepFunctionsWorkflow
+
+    settings = Settings.from_environment(os.environ)
+    config = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=3, read_timeout=10)
+    clock = SystemClock()
+    tables = {Table.REGISTRY: settings.registry_table, Table.MESSAGES: settings.messages_table}
+    return World(
+        store=DynamoStore(boto3.client("dynamodb", config=config), tables),
+        queue=SqsQueue(boto3.client("sqs", config=config), settings.queue_url, logger()),
+        workflow=StepFunctionsWorkflow(
+            boto3.client("stepfunctions", config=config), settings.state_machine_arn, logger()
+        ),
+        pusher=EndpointPusher(clock, VERSION, allow_private=settings.allow_private_endpoints),
+        guard=Guard(allow_private=settings.allow_private_endpoints),
+        clock=clock,
+        dice=SystemDice(),
+        journal=PowertoolsJournal(logger(), metrics()),
+        time_scale=settings.time_scale,
+    )
+
+
+def run(world: World, work: Coroutine[Any, Any, T]) -> T:
+    """Run *work* on the event loop that the pusher's connections live on."""
+    return cast("EndpointPusher", world.pusher).run(work)

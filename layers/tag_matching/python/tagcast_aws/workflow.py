@@ -1,0 +1,49 @@
+"""The workflow that keeps time for lanes, on Step Functions."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools import Logger
+    from mypy_boto3_stepfunctions import SFNClient
+
+
+class StepFunctionsWorkflow:
+    """The port ``Workflow``: one execution per lane and generation, idempotent by its name."""
+
+    def __init__(self, client: SFNClient, state_machine_arn: str, logger: Logger) -> None:
+        self._client = client
+        self._state_machine_arn = state_machine_arn
+        self._logger = logger
+
+    def start(self, topic: str, subscription_id: str, generation: str) -> bool:
+        """Start redelivery; an execution of that name already means success. False leaves it to relay and sweep."""
+        task = {"topic": topic, "subscription_id": subscription_id, "generation": generation, "rounds": 0}
+        try:
+            self._client.start_execution(
+                stateMachineArn=self._state_machine_arn,
+                name=execution_name(subscription_id, generation),
+                input=json.dumps(task),
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "ExecutionAlreadyExists":
+                return True
+            self._logger.warning("workflow start failed", extra={"error": error.response["Error"]["Code"], **task})
+            return False
+        except BotoCoreError as error:
+            self._logger.warning("workflow start failed", extra={"error": type(error).__name__, **task})
+            return False
+        return True
+
+
+def execution_name(subscription_id: str, generation: str) -> str:
+    """Return the name of an execution: it can never be used for another lane or generation.
+
+    >>> execution_name("07457000000000000001.3", "07457000000000000002")
+    '07457000000000000001_3-07457000000000000002'
+    """
+    return f"{subscription_id.replace('.', '_')}-{generation}"

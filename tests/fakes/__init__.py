@@ -1,0 +1,1 @@
+"""Ports in memory. Each passes the contract test of the real thing."""

@@ -1,0 +1,90 @@
+"""The port ``Store`` in memory, with the real conditions and transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from tagcast.errors import ConditionLostError
+from tagcast.ports import ABSENT, Check, Delete, Expectation, Key, Put, Row, Table, Update, Write
+
+TRANSACTION_MAX = 100
+
+
+class MemoryStore:
+    """Rows in a dictionary; a transaction is applied whole or not at all."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Key, dict[str, Any]] = {}
+        self.writes = 0
+
+    def get(self, key: Key) -> Row | None:
+        row = self.rows.get(key)
+        return None if row is None else dict(row)
+
+    def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
+        assert len(keys) <= TRANSACTION_MAX
+        return {key: dict(self.rows[key]) for key in keys if key in self.rows}
+
+    def query(
+        self,
+        table: Table,
+        pk: str,
+        *,
+        sk_from: str = "",
+        sk_to: str = "\U0010ffff",
+        limit: int | None = None,
+        descending: bool = False,
+    ) -> list[Row]:
+        found = sorted(
+            (
+                (key.sk, dict(row))
+                for key, row in self.rows.items()
+                if key.table is table and key.pk == pk and sk_from <= key.sk <= sk_to
+            ),
+            key=lambda pair: pair[0],
+            reverse=descending,
+        )
+        return [row for _, row in found[:limit]]
+
+    def lanes_to_wake(self, shard: int, until: int, limit: int) -> list[Row]:
+        found = [
+            dict(row)
+            for row in self.rows.values()
+            if row.get("wake_shard") == str(shard) and cast("int", row["wake_at"]) <= until
+        ]
+        return cast("list[Row]", sorted(found, key=lambda row: cast("int", row["wake_at"]))[:limit])
+
+    def write(self, write: Write) -> None:
+        assert not isinstance(write, Check)
+        self.transact((write,))
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        assert 0 < len(writes) <= TRANSACTION_MAX
+        assert len({write.key for write in writes}) == len(writes), "a transaction names no row twice"
+        if not all(self._holds(write.key, write.expect) for write in writes):
+            raise ConditionLostError
+        for write in writes:
+            self._apply(write)
+            self.writes += not isinstance(write, Check)
+
+    def _holds(self, key: Key, expect: Expectation) -> bool:
+        row = self.rows.get(key, {})
+        return all(
+            name not in row if wanted is ABSENT else name in row and row[name] == wanted
+            for name, wanted in expect.items()
+        )
+
+    def _apply(self, write: Write) -> None:
+        match write:
+            case Put():
+                self.rows[write.key] = {"pk": write.key.pk, "sk": write.key.sk, **write.row}
+            case Update():
+                row = self.rows.setdefault(write.key, {"pk": write.key.pk, "sk": write.key.sk})
+                row.update(write.changes)
+                for name in write.remove:
+                    row.pop(name, None)
+            case Delete():
+                self.rows.pop(write.key, None)
+            case Check():
+                pass

@@ -1,0 +1,218 @@
+"""A whole world in memory: a clock that is moved, endpoints that are told what to answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tagcast import publishing, subscriptions, topics
+from tagcast.fan_out import fan_out
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    EntryState,
+    Message,
+    Ordering,
+    Outcome,
+    Protocol,
+    Push,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+)
+from tagcast.ports import QueueEntry, World
+from tagcast.redelivery import Answer, Task, redeliver
+
+from tests.fakes.memory_store import MemoryStore
+
+OK = Outcome(True, "http 200")
+FAIL = Outcome(False, "http 500")
+Behaviour = Callable[[Push], Outcome]
+
+
+class FakeClock:
+    """A clock that only tests and sleeps move."""
+
+    def __init__(self, now: int = 1_800_000_000_000) -> None:
+        self.instant = now
+
+    def now(self) -> int:
+        return self.instant
+
+    def monotonic(self) -> float:
+        return self.instant / 1000
+
+    def sleep(self, seconds: float) -> None:
+        self.instant += round(seconds * 1000)
+
+
+class FakeDice:
+    """Ids in sequence and always the same number."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def uniform(self, low: float, high: float) -> float:
+        return (low + high) / 2
+
+    def unique_id(self, now: int) -> str:
+        self.count += 1
+        return f"{(now << 22) + self.count:020d}"
+
+
+class FakeQueue:
+    """Keeps what was sent; *broken* takes nothing."""
+
+    def __init__(self) -> None:
+        self.entries: list[QueueEntry] = []
+        self.broken = False
+
+    def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
+        if self.broken:
+            return tuple(entries)
+        self.entries += [entry for entry in entries if entry not in self.entries]
+        return ()
+
+
+class FakeWorkflow:
+    """Keeps the tasks of executions that were started, each generation once."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+        self.broken = False
+
+    def start(self, topic: str, subscription_id: str, generation: str) -> bool:
+        task = Task(topic, subscription_id, generation)
+        if not self.broken and task not in self.tasks:
+            self.tasks.append(task)
+        return not self.broken
+
+
+class FakePusher:
+    """Endpoints by subscription name: a function from the push to its outcome."""
+
+    def __init__(self) -> None:
+        self.behaviours: dict[str, Behaviour] = {}
+        self.pushes: list[Push] = []
+        self.received: dict[str, list[str]] = defaultdict(list)
+        self.before_push: Callable[[Push], None] = lambda push: None
+
+    async def push(self, push: Push) -> Outcome:
+        await asyncio.sleep(0)
+        self.before_push(push)
+        self.pushes.append(push)
+        name = push.subscription.name
+        outcome = self.behaviours.get(name, lambda _: OK)(push)
+        if outcome.delivered:
+            self.received[name].append(push.message.draft.body.decode())
+        return outcome
+
+
+class OpenGuard:
+    """Lets every endpoint be subscribed."""
+
+    def refusal(self, endpoint: Endpoint) -> str | None:
+        return None
+
+
+class QuietJournal:
+    """Counts and forgets."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = defaultdict(int)
+
+    def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
+        self.counts[state] += 1
+
+    def settled(self, message: Message, subscription: Subscription, state: EntryState) -> None:
+        self.counts[state] += 1
+
+    def filter_failed(self, topic: str, subscriptions: Iterable[str]) -> None:
+        self.counts["filter_failed"] += 1
+
+    def count(self, name: str, value: int = 1) -> None:
+        self.counts[name] += value
+
+
+@dataclass
+class FakeWorld:
+    """The fakes by name, and the world that the core sees."""
+
+    store: MemoryStore = field(default_factory=MemoryStore)
+    queue: FakeQueue = field(default_factory=FakeQueue)
+    workflow: FakeWorkflow = field(default_factory=FakeWorkflow)
+    pusher: FakePusher = field(default_factory=FakePusher)
+    clock: FakeClock = field(default_factory=FakeClock)
+    journal: QuietJournal = field(default_factory=QuietJournal)
+
+    def __post_init__(self) -> None:
+        self.world = World(
+            store=self.store,
+            queue=self.queue,
+            workflow=self.workflow,
+            pusher=self.pusher,
+            guard=OpenGuard(),
+            clock=self.clock,
+            dice=FakeDice(),
+            journal=self.journal,
+        )
+
+    def topic(self, name: str = "test1", *, ordering: Ordering = Ordering.TOPIC, retention_s: int = 86_400) -> None:
+        topics.put_topic(self.world, name, retention_s=retention_s, body_bytes_max=65_536, ordering=ordering)
+
+    def subscribe(
+        self,
+        name: str,
+        *tags: str,
+        strategy: Strategy = Strategy.BACKOFF_RETRY,
+        max_retries: int | None = None,
+        topic: str = "test1",
+    ) -> Subscription:
+        retries = max_retries if max_retries is not None else (3 if strategy is Strategy.BACKOFF_RETRY else 176)
+        settings = subscriptions.SubscriptionSettings(
+            endpoint=Endpoint(Protocol.HTTP, f"http://{name}.test/"),
+            filter={"kind": "tags", "tags": list(tags)} if tags else None,
+            retry=RetryPolicy(strategy, retries),
+            timeout_s=15,
+            content_format=ContentFormat.JSON,
+            secret=None,
+        )
+        return subscriptions.put_subscription(self.world, topic, name, settings)[0]
+
+    def publish(self, *bodies: str, tags: Sequence[str] = (), topic: str = "test1") -> list[str]:
+        drafts = [Draft(body.encode(), tags=tuple(tags)) for body in bodies]
+        return [accepted.message_id for accepted in publishing.publish(self.world, topic, drafts)]
+
+    def deliver(self) -> None:
+        """Let fan-out take everything in the queue, ten at a time."""
+        while self.queue.entries:
+            batch, self.queue.entries = self.queue.entries[:10], self.queue.entries[10:]
+            for topic in dict.fromkeys(entry.topic for entry in batch):
+                self.fan_out(topic, [entry.message_id for entry in batch if entry.topic == topic])
+
+    def fan_out(self, topic: str, message_ids: Sequence[str]) -> None:
+        asyncio.run(fan_out(self.world, topic, message_ids))
+
+    def redeliver(self, task: Task) -> Answer:
+        return asyncio.run(redeliver(self.world, task, 60.0))
+
+    def run_workflows(self, until: int) -> None:
+        """Run all executions, in order of their waits, until the clock says *until* or all have ended."""
+        waiting: list[tuple[int, Task]] = []
+        while True:
+            waiting += [(self.clock.instant, task) for task in self.workflow.tasks]
+            self.workflow.tasks = []
+            if not waiting:
+                return
+            waiting.sort(key=lambda pair: pair[0])
+            due_at, task = waiting.pop(0)
+            if due_at >= until:
+                self.clock.instant = max(self.clock.instant, until)
+                return
+            self.clock.instant = max(self.clock.instant, due_at)
+            answer = self.redeliver(task)
+            if answer.wait_until is not None:
+                waiting.append((answer.wait_until, answer.task))
