@@ -1,0 +1,1 @@
+"""The ways to the endpoints of subscribers: one module per protocol, chosen in :mod:`.pusher`."""

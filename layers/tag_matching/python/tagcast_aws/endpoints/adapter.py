@@ -1,0 +1,47 @@
+"""What every endpoint protocol gets and offers."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tagcast.model import Outcome, Push
+from tagcast.ports import Clock
+from tagcast_aws.endpoints.addresses import Lookup
+
+SOCKETS_MAX = 800
+"""At most so many attempts per protocol are under way; Lambda allows 1,024 file descriptors."""
+
+ClientFactory = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What adapters need of the world; None for *tls*, *lookup* or *make_client* means the real thing.
+
+    *lookup* resolves a host name, *make_client* has the shape of ``boto3.client``.
+    """
+
+    clock: Clock
+    version: str
+    allow_private: bool = False
+    tls: ssl.SSLContext | None = None
+    lookup: Lookup | None = None
+    make_client: ClientFactory | None = None
+
+
+class EndpointAdapter(Protocol):
+    """The way to the endpoints of one protocol, bound to one event loop."""
+
+    async def deliver(self, push: Push) -> Outcome:
+        """Make one attempt within the subscription's timeout."""
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+
+
+def timed_out(push: Push) -> Outcome:
+    """Return the outcome of an attempt that took too long."""
+    return Outcome(False, f"timeout after {push.subscription.timeout_s} s")

@@ -1,0 +1,131 @@
+"""Which addresses and URLs may be reached: the one rule that the guard, the resolver and the pusher share."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Callable
+from functools import lru_cache
+
+from tagcast.model import Protocol
+from yarl import URL
+
+NOT_PUBLIC = "address not public"
+DOES_NOT_RESOLVE = "does not resolve"
+URL_CHARS_MAX = 2048
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Lookup = Callable[[str], list[str]]
+
+_HOST = re.compile(
+    r"(?=.{1,253}\.?$)[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_]([a-z0-9_-]{0,62}))*\.?", re.IGNORECASE
+)
+_ODD_IPV4 = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}", re.IGNORECASE)
+
+# IANA's registries of special-purpose addresses; multicast and the reserved block at the end.
+_NOT_PUBLIC_V4 = tuple(
+    ipaddress.IPv4Network(block)
+    for block in (
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+        *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15"),
+        *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+    )
+)
+# Of IPv6 only global unicast is public, and of that not these (2001::/23 holds Teredo, ORCHID, benchmarking).
+_GLOBAL_UNICAST_V6 = ipaddress.IPv6Network("2000::/3")
+_NOT_PUBLIC_V6 = tuple(ipaddress.IPv6Network(block) for block in ("2001::/23", "2001:db8::/32", "3fff::/20"))
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def is_public(address: Address) -> bool:
+    """Say whether *address* is globally routable unicast; an IPv4 address in an IPv6 one counts as itself.
+
+    >>> is_public(ipaddress.ip_address("93.184.215.14")), is_public(ipaddress.ip_address("::ffff:10.0.0.1"))
+    (True, False)
+    """
+    if isinstance(address, ipaddress.IPv4Address):
+        return not any(address in block for block in _NOT_PUBLIC_V4)
+    if (inner := _embedded(address)) is not None:
+        return is_public(inner)
+    return address in _GLOBAL_UNICAST_V6 and not any(address in block for block in _NOT_PUBLIC_V6)
+
+
+def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address.sixtofour
+
+
+def all_public(addresses: list[str]) -> bool:
+    """Say whether every one of *addresses* (texts, scope ids allowed) is public."""
+    return all(is_public(ipaddress.ip_address(address.partition("%")[0])) for address in addresses)
+
+
+def literal(host: str) -> Address | None:
+    """Return the address that *host* is, in whatever notation C libraries accept; None if it is a name.
+
+    >>> literal("0x7f.1"), literal("2130706433"), literal("example.com")
+    (IPv4Address('127.0.0.1'), IPv4Address('127.0.0.1'), None)
+    """
+    bare = host.removesuffix(".")
+    try:
+        return ipaddress.ip_address(bare)
+    except ValueError:
+        pass
+    if not _ODD_IPV4.fullmatch(bare):
+        return None
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(bare))
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def url_refusal(text: str, protocol: Protocol, allow_private: bool) -> str | None:
+    """Return why *text* may not be the URL of an endpoint, or None; names are not resolved here."""
+    if len(text) > URL_CHARS_MAX:
+        return f"URL longer than {URL_CHARS_MAX} characters"
+    if re.search(r"[\s\x00-\x20\x7f-\x9f\\]", text):
+        return "URL has whitespace, control characters or a backslash"
+    try:
+        url = URL(text)
+        port = url.port
+    except ValueError:
+        return "malformed URL"
+    if url.scheme != protocol:
+        return f"URL scheme is not {protocol.value}"
+    if url.raw_user is not None or url.raw_password is not None or "@" in _authority(text):
+        return "URL has a user name or password"
+    if "#" in text:
+        return "URL has a fragment"
+    if not port:
+        return "invalid port"
+    return _host_refusal(url.raw_host or "", allow_private)
+
+
+def _authority(text: str) -> str:
+    return "".join(re.split("[/?#]", text)[2:3])
+
+
+def _host_refusal(host: str, allow_private: bool) -> str | None:
+    address = literal(host)
+    if address is None:
+        last = host.removesuffix(".").rpartition(".")[2]
+        # A last label that is a number makes an address, and this one is none (WHATWG URL, host parsing).
+        is_name = _HOST.fullmatch(host) and not _ODD_IPV4.fullmatch(last)
+        return None if is_name else "invalid host"
+    if not allow_private and not is_public(address):
+        return NOT_PUBLIC
+    return None if str(address) == host.lower() else _notation_refusal(address, host)
+
+
+def _notation_refusal(address: Address, host: str) -> str | None:
+    # Long forms of IPv6 are harmless; odd IPv4 is read in different ways by different software.
+    return None if isinstance(address, ipaddress.IPv6Address) and "%" not in host else "invalid host"
+
+
+def look_up(host: str) -> list[str]:
+    """Return the addresses of *host* by the system's resolver; raise OSError if there is none."""
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))

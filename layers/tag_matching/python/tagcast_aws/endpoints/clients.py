@@ -1,0 +1,71 @@
+"""boto3 clients for pushing: one per service, region and timeout, called in threads of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
+from tagcast.model import Outcome, Push
+from tagcast_aws.endpoints.adapter import ClientFactory, Surroundings, timed_out
+
+CALLS_MAX = 128
+CONNECT_S_MAX = 5
+
+
+class Caller:
+    """Makes calls of one AWS service within the timeout of a push, without botocore's own retries."""
+
+    def __init__(self, service: str, surroundings: Surroundings) -> None:
+        self._service = service
+        self._make_client = surroundings.make_client
+        self._clients: dict[tuple[str | None, int], Any] = {}
+        self._lock = threading.Lock()
+        self._slots = asyncio.Semaphore(CALLS_MAX)
+        self._threads = ThreadPoolExecutor(CALLS_MAX, thread_name_prefix=service)
+
+    async def attempt(self, push: Push, region: str | None, call: Callable[[Any], Outcome]) -> Outcome:
+        """Return what *call* makes of a client of *region*; a fault of AWS or on the way is an outcome."""
+        timeout_s = push.subscription.timeout_s
+        loop = asyncio.get_running_loop()
+        async with self._slots:
+            under_way = loop.run_in_executor(self._threads, lambda: call(self._client(region, timeout_s)))
+            try:
+                return await asyncio.wait_for(under_way, timeout_s)
+            except (TimeoutError, ReadTimeoutError, ConnectTimeoutError):
+                return timed_out(push)
+            except ClientError as error:
+                return Outcome(False, f"{self._service}: {error.response['Error'].get('Code', 'unknown')}")
+            except BotoCoreError as error:
+                return Outcome(False, f"{self._service}: {type(error).__name__}")
+
+    def close(self) -> None:
+        """Let go of the threads without waiting for calls under way."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _client(self, region: str | None, timeout_s: int) -> Any:
+        # The client's timeout frees the thread when nobody waits for the answer any more.
+        with self._lock:
+            if (region, timeout_s) not in self._clients:
+                self._clients[region, timeout_s] = self._factory()(
+                    self._service,
+                    region_name=region,
+                    config=Config(
+                        connect_timeout=min(timeout_s, CONNECT_S_MAX),
+                        read_timeout=timeout_s,
+                        retries={"total_max_attempts": 1},
+                        max_pool_connections=CALLS_MAX,
+                    ),
+                )
+            return self._clients[region, timeout_s]
+
+    def _factory(self) -> ClientFactory:
+        if self._make_client is None:
+            import boto3
+
+            self._make_client = boto3.session.Session().client
+        return self._make_client

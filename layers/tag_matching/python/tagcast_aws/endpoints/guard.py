@@ -1,0 +1,75 @@
+"""The check of an endpoint at subscribe time, by the same rules as at every push."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as LookupTimeoutError
+
+from tagcast.model import Endpoint, Protocol
+from tagcast_aws.endpoints.addresses import (
+    DOES_NOT_RESOLVE,
+    NOT_PUBLIC,
+    Lookup,
+    all_public,
+    literal,
+    look_up,
+    url_refusal,
+)
+from yarl import URL
+
+LOOKUP_S_MAX = 5.0
+
+_QUEUE_ARN = re.compile(r"arn:aws[a-z-]*:sqs:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,75}(\.fifo)?")
+_QUEUE_PATH = re.compile(r"(/[A-Za-z0-9_-]+)*/\d{12}/[A-Za-z0-9_-]{1,75}(\.fifo)?")
+_AWS_HOST = re.compile(r"([a-z0-9-]+\.)+amazonaws\.com(\.cn)?|queue\.amazonaws\.com(\.cn)?")
+_FUNCTION = re.compile(
+    r"(arn:aws[a-z-]*:lambda:[a-z0-9-]+:\d{12}:function:|\d{12}:(function:)?)?"
+    r"[A-Za-z0-9_-]{1,140}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?"
+)
+
+
+class Guard:
+    """Implements the core's EndpointGuard. With *allow_private* any address will do, unresolved."""
+
+    def __init__(self, allow_private: bool = False, lookup: Lookup | None = None) -> None:
+        self._allow_private = allow_private
+        self._lookup = lookup or look_up
+
+    def refusal(self, endpoint: Endpoint) -> str | None:
+        """Return why *endpoint* may not be subscribed, or None."""
+        match endpoint.protocol:
+            case Protocol.HTTP | Protocol.HTTPS:
+                return url_refusal(
+                    endpoint.target, endpoint.protocol, self._allow_private
+                ) or self._name_refusal(URL(endpoint.target).raw_host or "")
+            case Protocol.SQS:
+                return self._queue_refusal(endpoint.target)
+            case Protocol.LAMBDA:
+                return None if _FUNCTION.fullmatch(endpoint.target) else "not a function name or ARN"
+
+    def _name_refusal(self, host: str) -> str | None:
+        if self._allow_private or literal(host) is not None:
+            return None
+        thread = ThreadPoolExecutor(1, thread_name_prefix="dns")
+        try:
+            addresses = thread.submit(self._lookup, host).result(LOOKUP_S_MAX)
+        except (OSError, UnicodeError, LookupTimeoutError):
+            return DOES_NOT_RESOLVE
+        finally:
+            thread.shutdown(wait=False)
+        if not addresses:
+            return DOES_NOT_RESOLVE
+        return None if all_public(addresses) else NOT_PUBLIC
+
+    def _queue_refusal(self, target: str) -> str | None:
+        if _QUEUE_ARN.fullmatch(target):
+            return None
+        protocol = Protocol.HTTP if self._allow_private and target.startswith("http:") else Protocol.HTTPS
+        if (fault := url_refusal(target, protocol, self._allow_private)) is not None:
+            return fault
+        url = URL(target)
+        if not _QUEUE_PATH.fullmatch(url.raw_path) or url.raw_query_string:
+            return "not a queue URL or ARN"
+        known = self._allow_private or _AWS_HOST.fullmatch(url.raw_host or "")
+        return None if known else "not a queue of AWS"

@@ -1,0 +1,220 @@
+"""HTTP and HTTPS endpoints: one POST per attempt over a pool of kept connections, no redirects."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import re
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import SimpleNamespace
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from tagcast.envelope import HttpRequest, http_request
+from tagcast.model import Outcome, Push
+from tagcast_aws.endpoints.adapter import SOCKETS_MAX, Surroundings, timed_out
+from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC, url_refusal
+from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
+from yarl import URL
+
+ANSWER_BYTES_MAX = 64 * 1024
+RETRY_AFTER_S_MAX = 86_400.0
+KEPT_S = 60.0
+RESOLVED_S = 30
+
+
+class KeepingConnector(aiohttp.TCPConnector):
+    """A pool whose idle connections count too: before it grows beyond its limit it closes those idle longest.
+
+    aiohttp itself counts only connections in use, so many endpoints would exhaust the file descriptors.
+    """
+
+    async def _create_connection(
+        self, req: aiohttp.ClientRequest, traces: list[aiohttp.tracing.Trace], timeout: aiohttp.ClientTimeout
+    ) -> ResponseHandler:
+        excess = self.idle + len(self._acquired) - self.limit
+        if excess > 0:
+            self._close_idle(excess + self.limit // 10)
+        return await super()._create_connection(req, traces, timeout)
+
+    @property
+    def idle(self) -> int:
+        """How many connections are open and not in use."""
+        return sum(protocol.is_connected() for kept in self._conns.values() for protocol, _ in kept)
+
+    def _close_idle(self, count: int) -> None:
+        # The pool passes over closed connections when it looks for one to use.
+        kept = sorted(
+            (entry for entries in self._conns.values() for entry in entries), key=lambda entry: entry[1]
+        )
+        for protocol, _ in kept[:count]:
+            protocol.close()
+
+
+@dataclass(slots=True)
+class _Trail:
+    reused: bool = False
+
+
+class HttpEndpoint:
+    """Delivers by POST, on the event loop in which it was made. Waiting for a slot is not counted."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._clock = surroundings.clock
+        self._version = surroundings.version
+        self._allow_private = surroundings.allow_private
+        self._slots = asyncio.Semaphore(SOCKETS_MAX)
+        self._resolver = CheckedResolver(surroundings.allow_private, surroundings.lookup)
+        tls = surroundings.tls or ssl.create_default_context()
+        self._kept = self._session(
+            KeepingConnector(
+                limit=SOCKETS_MAX,
+                keepalive_timeout=KEPT_S,
+                ttl_dns_cache=RESOLVED_S,
+                resolver=self._resolver,
+                ssl=tls,
+            )
+        )
+        self._fresh = self._session(
+            aiohttp.TCPConnector(limit=SOCKETS_MAX, force_close=True, resolver=self._resolver, ssl=tls)
+        )
+
+    async def deliver(self, push: Push) -> Outcome:
+        """Make one attempt; the timeout covers connecting, TLS and reading the answer."""
+        endpoint = push.subscription.endpoint
+        refusal = url_refusal(endpoint.target, endpoint.protocol, self._allow_private)
+        if refusal is not None:
+            return Outcome(False, refusal)
+        async with self._slots:
+            request = http_request(push, self._clock.now(), self._version)
+            try:
+                async with asyncio.timeout(push.subscription.timeout_s):
+                    return await self._post(URL(endpoint.target), request)
+            except TimeoutError:
+                return timed_out(push)
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                return Outcome(False, failure(error))
+
+    async def close(self) -> None:
+        """Close both pools."""
+        await self._kept.close()
+        await self._fresh.close()
+        await self._resolver.close()
+
+    async def _post(self, url: URL, request: HttpRequest) -> Outcome:
+        trail = _Trail()
+        try:
+            response = await self._send(self._kept, url, request, trail)
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionResetError) as error:
+            if not (trail.reused and _died_silently(error)):
+                raise
+            response = await self._send(self._fresh, url, request, trail)
+        try:
+            await _read_answer(response)
+        finally:
+            # A connection whose answer was read to its end went back to the pool; this closes the others.
+            response.close()
+        retry_after = response.headers.get("Retry-After") if response.status in (429, 503) else None
+        return outcome(response.status, retry_after, self._clock.now())
+
+    async def _send(
+        self, session: aiohttp.ClientSession, url: URL, request: HttpRequest, trail: _Trail
+    ) -> aiohttp.ClientResponse:
+        return await session.post(
+            url, data=request.body, headers=request.headers, allow_redirects=False, trace_request_ctx=trail
+        )
+
+    def _session(self, connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_reuseconn.append(_mark_reused)
+        return aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            auto_decompress=False,
+            skip_auto_headers=("Accept-Encoding",),
+            trust_env=False,
+            trace_configs=[trace],
+        )
+
+
+def outcome(status: int, retry_after: str | None, now: int) -> Outcome:
+    """Return what an answer means; *retry_after* is the header of a 429 or 503."""
+    if 200 <= status <= 299:
+        return Outcome(True, f"http {status}")
+    if 300 <= status <= 399:
+        return Outcome(False, f"redirect {status} refused")
+    delay = None if retry_after is None else retry_after_s(retry_after, now)
+    return Outcome(False, f"http {status}", retry_after_s=delay, gone=status == 410)
+
+
+def retry_after_s(header: str, now: int) -> float | None:
+    """Return the seconds that a Retry-After header asks for, within a day; None if it cannot be read.
+
+    >>> retry_after_s("120", 0), retry_after_s("Thu, 01 Jan 1970 00:01:00 GMT", 20_000)
+    (120.0, 40.0)
+    """
+    text = header.strip()
+    if re.fullmatch(r"[0-9]+", text):
+        return min(float(text[:6]) if len(text) <= 6 else RETRY_AFTER_S_MAX, RETRY_AFTER_S_MAX)
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    aware = date if date.tzinfo else date.replace(tzinfo=UTC)
+    elapsed = (aware - datetime.fromtimestamp(now / 1000, UTC)).total_seconds()
+    return min(max(elapsed, 0.0), RETRY_AFTER_S_MAX)
+
+
+def failure(error: Exception) -> str:
+    """Return what went wrong with a request in few words, without any part of the URL or of what was sent."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return "tls: certificate verify failed"
+        case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
+            cause = error.os_error if isinstance(error, aiohttp.ClientConnectorSSLError) else error
+            return f"tls: {(getattr(cause, 'reason', None) or 'handshake failed').replace('_', ' ').lower()}"
+        case aiohttp.ClientConnectorDNSError():
+            return NOT_PUBLIC if isinstance(error.os_error, AddressRefusedError) else DOES_NOT_RESOLVE
+        case aiohttp.ServerDisconnectedError():
+            return "connection closed before the answer"
+        case aiohttp.ClientPayloadError():
+            return "answer cut off"
+        case aiohttp.ClientResponseError():
+            return "malformed answer"
+        case OSError():
+            return _connection_failure(error)
+        case _:
+            return f"request failed: {type(error).__name__}"
+
+
+def _connection_failure(error: OSError) -> str:
+    if isinstance(error, ConnectionRefusedError) or error.errno == errno.ECONNREFUSED:
+        return "connection refused"
+    if isinstance(error, ConnectionError) or error.errno in (errno.ECONNRESET, errno.EPIPE):
+        return "connection reset"
+    if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH):
+        return "host unreachable"
+    if error.errno == errno.ETIMEDOUT:
+        return "connection timed out"
+    return "connection failed"
+
+
+def _died_silently(error: Exception) -> bool:
+    # aiohttp's message is the head of the answer as far as it came, or a text of its own if nothing came.
+    return not isinstance(error, aiohttp.ServerDisconnectedError) or isinstance(error.message, str)
+
+
+async def _read_answer(response: aiohttp.ClientResponse) -> None:
+    left = ANSWER_BYTES_MAX
+    while left > 0 and (chunk := await response.content.read(left)):
+        left -= len(chunk)
+
+
+async def _mark_reused(
+    _: aiohttp.ClientSession, context: SimpleNamespace, __: aiohttp.TraceConnectionReuseconnParams
+) -> None:
+    context.trace_request_ctx.reused = True

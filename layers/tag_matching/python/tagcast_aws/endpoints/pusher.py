@@ -1,0 +1,108 @@
+"""The registry of endpoint protocols, and the pusher that the core sees."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+from tagcast.envelope import SecretError
+from tagcast.model import Outcome, Protocol, Push
+from tagcast.ports import Clock
+from tagcast_aws.endpoints.adapter import ClientFactory, EndpointAdapter, Surroundings
+from tagcast_aws.endpoints.addresses import Lookup
+
+T = TypeVar("T")
+AdapterFactory = Callable[[Surroundings], EndpointAdapter]
+
+
+def _http(surroundings: Surroundings) -> EndpointAdapter:
+    from tagcast_aws.endpoints.http import HttpEndpoint
+
+    return HttpEndpoint(surroundings)
+
+
+def _sqs(surroundings: Surroundings) -> EndpointAdapter:
+    from tagcast_aws.endpoints.sqs import QueueEndpoint
+
+    return QueueEndpoint(surroundings)
+
+
+def _function(surroundings: Surroundings) -> EndpointAdapter:
+    from tagcast_aws.endpoints.function import FunctionEndpoint
+
+    return FunctionEndpoint(surroundings)
+
+
+# The imports wait until a push needs them: aiohttp and boto3 cost more than all else in a cold start.
+ADAPTERS: Mapping[Protocol, AdapterFactory] = {
+    Protocol.HTTP: _http,
+    Protocol.HTTPS: _http,
+    Protocol.SQS: _sqs,
+    Protocol.LAMBDA: _function,
+}
+
+
+class EndpointPusher:
+    """Implements the core's Pusher over all protocols, and keeps the event loop that its connections live on.
+
+    Make one per process: :meth:`run` always uses the same loop, so connections outlive an invocation. The
+    other arguments are for places where the real thing will not do: see :class:`~.adapter.Surroundings`.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        version: str,
+        *,
+        allow_private: bool = False,
+        tls: ssl.SSLContext | None = None,
+        lookup: Lookup | None = None,
+        make_client: ClientFactory | None = None,
+    ) -> None:
+        self._surroundings = Surroundings(clock, version, allow_private, tls, lookup, make_client)
+        self._adapters: dict[AdapterFactory, EndpointAdapter] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._runner: asyncio.Runner | None = None
+        self._running = threading.Lock()
+
+    async def push(self, push: Push) -> Outcome:
+        """Make one attempt within the subscription's timeout; a failure is an outcome, never an exception."""
+        try:
+            return await self._adapter(push.subscription.endpoint.protocol).deliver(push)
+        except SecretError:
+            return Outcome(False, "malformed webhook secret")
+        except Exception as error:  # noqa: BLE001 One subscriber's strange fault must not end the others' batch.
+            return Outcome(False, f"fault: {type(error).__name__}")
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run *coroutine* to its end on the loop of this pusher; calls from several threads take turns."""
+        with self._running:
+            if self._runner is None:
+                self._runner = asyncio.Runner()
+            return self._runner.run(coroutine)
+
+    async def aclose(self) -> None:
+        """Close all connections of the running loop; a later push opens new ones."""
+        adapters, self._adapters = self._adapters, {}
+        for adapter in adapters.values():
+            await adapter.close()
+
+    def close(self) -> None:
+        """Close all connections and the loop; the pusher may be used again."""
+        if self._runner is not None:
+            self.run(self.aclose())
+            self._runner.close()
+            self._runner = None
+
+    def _adapter(self, protocol: Protocol) -> EndpointAdapter:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            # Connections belong to a loop; those of a loop that is gone cannot be used nor closed in order.
+            self._adapters, self._loop = {}, loop
+        factory = ADAPTERS[protocol]
+        if factory not in self._adapters:
+            self._adapters[factory] = factory(self._surroundings)
+        return self._adapters[factory]

@@ -1,0 +1,61 @@
+"""The resolver under the HTTP pusher: what it returns was checked, and is what is connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC, Lookup, all_public, look_up
+
+LOOKUPS_MAX = 128
+
+
+class AddressRefusedError(OSError):
+    """A name resolves to an address that may not be reached."""
+
+
+class CheckedResolver(AbstractResolver):
+    """Resolves names in threads of its own and refuses names with any address that is not public.
+
+    Since the connection is made to the returned addresses, a second answer of the DNS changes nothing.
+    """
+
+    def __init__(self, allow_private: bool, lookup: Lookup | None = None) -> None:
+        self._allow_private = allow_private
+        self._lookup = lookup or look_up
+        # Names whose servers are dead hold a thread for seconds; they must not hold up the others.
+        self._threads = ThreadPoolExecutor(LOOKUPS_MAX, thread_name_prefix="dns")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Return the addresses of *host*; raise AddressRefusedError, or another OSError if there are none."""
+        loop = asyncio.get_running_loop()
+        try:
+            addresses = await loop.run_in_executor(self._threads, self._lookup, host)
+        except UnicodeError as error:
+            raise OSError(DOES_NOT_RESOLVE) from error
+        if not addresses:
+            raise OSError(DOES_NOT_RESOLVE)
+        if not self._allow_private and not all_public(addresses):
+            raise AddressRefusedError(NOT_PUBLIC)
+        return [_result(host, address, port) for address in addresses]
+
+    async def close(self) -> None:
+        """Let go of the threads without waiting for lookups under way."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _result(host: str, address: str, port: int) -> ResolveResult:
+    version = ipaddress.ip_address(address.partition("%")[0]).version
+    return ResolveResult(
+        hostname=host,
+        host=address,
+        port=port,
+        family=socket.AF_INET if version == 4 else socket.AF_INET6,
+        proto=0,
+        flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+    )

@@ -1,0 +1,81 @@
+"""SQS endpoints: one SendMessage per attempt; delivered means that the queue took the message."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+from tagcast.envelope import queue_message
+from tagcast.model import Message, Outcome, Push
+from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.clients import Caller
+
+_REGION = re.compile(
+    r"^https?://(?:[^/]*\.)?sqs(?:-fips)?\.([a-z0-9-]+)\.|^https?://([a-z0-9-]+)\.queue\.amazonaws\."
+)
+_GROUP = re.compile(r"[!-~]{1,128}")
+
+
+class QueueEndpoint:
+    """Delivers to standard and FIFO queues, named by URL or ARN."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._caller = Caller("sqs", surroundings)
+        self._urls: dict[str, str] = {}
+
+    async def deliver(self, push: Push) -> Outcome:
+        """Send the message once."""
+        region = region_of(push.subscription.endpoint.target)
+        return await self._caller.attempt(push, region, lambda sqs: self._send(sqs, push))
+
+    async def close(self) -> None:
+        """Let go of the threads."""
+        self._caller.close()
+
+    def _send(self, sqs: Any, push: Push) -> Outcome:
+        url = self._url(sqs, push.subscription.endpoint.target)
+        content = queue_message(push)
+        fifo = _fifo_fields(push.message) if url.endswith(".fifo") else {}
+        attributes = {
+            name: {"DataType": "String", "StringValue": value} for name, value in content.attributes.items()
+        }
+        sqs.send_message(QueueUrl=url, MessageBody=content.body, MessageAttributes=attributes, **fifo)
+        return Outcome(True, "sqs accepted")
+
+    def _url(self, sqs: Any, target: str) -> str:
+        if not target.startswith("arn:"):
+            return target
+        if target not in self._urls:
+            account, name = target.split(":")[4:6]
+            answer = sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)
+            self._urls[target] = answer["QueueUrl"]
+        return self._urls[target]
+
+
+def region_of(target: str) -> str | None:
+    """Return the region that a queue's URL or ARN names, or None for the region of the service.
+
+    >>> region_of("arn:aws:sqs:eu-west-1:123456789012:q"), region_of("http://127.0.0.1:4566/123456789012/q")
+    ('eu-west-1', None)
+    """
+    if target.startswith("arn:"):
+        return target.split(":")[3]
+    found = _REGION.match(target)
+    return (found[1] or found[2]) if found else None
+
+
+def group_id(key: str) -> str:
+    """Return the message group of an ordering key: the key itself where SQS allows it, else its hash.
+
+    >>> group_id("order-7"), len(group_id("naïve key"))
+    ('order-7', 64)
+    """
+    return key if _GROUP.fullmatch(key) else hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+
+
+def _fifo_fields(message: Message) -> dict[str, str]:
+    return {
+        "MessageGroupId": group_id(message.ordering_key or message.topic),
+        "MessageDeduplicationId": message.message_id,
+    }

@@ -1,0 +1,226 @@
+"""The wire forms of a push, against the libraries that receivers use."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from dataclasses import replace
+
+import pytest
+from cloudevents.core.bindings.http import HTTPMessage, from_http_event
+from cloudevents.core.formats.json import JSONFormat
+from hypothesis import given
+from hypothesis import strategies as st
+from standardwebhooks import Webhook
+from tagcast.envelope import (
+    SecretError,
+    cloudevent_header,
+    content_type,
+    envelope,
+    function_event,
+    http_request,
+    queue_message,
+    signature,
+    structured_cloudevent,
+)
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    Message,
+    Protocol,
+    Push,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+)
+
+SECRET = "whsec_" + base64.b64encode(b"a key of thirty-two bytes or so.").decode()
+SUBSCRIPTION = Subscription(
+    topic="fruit",
+    name="A",
+    topic_id="07457000000000000001",
+    ordinal=0,
+    endpoint=Endpoint(Protocol.HTTPS, "https://example.com/hook"),
+    filter=None,
+    retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+    timeout_s=15,
+    content_format=ContentFormat.JSON,
+    secret=None,
+    version=1,
+    created_at=0,
+    updated_at=0,
+)
+DRAFT = Draft(
+    "Grüße".encode(),
+    tags=("apple", "naïve"),
+    routing_key="a.b",
+    properties={"color": "red"},
+    ordering_key='k "1%" €',
+)
+
+
+def push_of(
+    content_format: ContentFormat = ContentFormat.JSON, draft: Draft = DRAFT, secret: str | None = None
+) -> Push:
+    message = Message("fruit", "07457000000000000042", draft, 1_700_000_000_007, 1_700_086_400_007)
+    return Push(replace(SUBSCRIPTION, content_format=content_format, secret=secret), message, attempt=2)
+
+
+def test_the_envelope_has_exactly_the_documented_fields() -> None:
+    assert envelope(push_of()) == {
+        "topic": "fruit",
+        "subscription": "A",
+        "message_id": "07457000000000000042",
+        "body": "Grüße",
+        "tags": ["apple", "naïve"],
+        "routing_key": "a.b",
+        "properties": {"color": "red"},
+        "accepted_at": "2023-11-14T22:13:20.007Z",
+        "attempt": 2,
+    }
+
+
+def test_a_binary_body_travels_as_base64_in_the_envelope() -> None:
+    fields = envelope(push_of(draft=Draft(b"\x00\xff", is_text=False)))
+    assert fields["body_base64"] == "AP8="
+    assert "body" not in fields
+
+
+@pytest.mark.parametrize("content_format", list(ContentFormat))
+def test_every_format_carries_the_push_headers(content_format: ContentFormat) -> None:
+    headers = http_request(push_of(content_format, secret=SECRET), 1_700_000_001_999, "9.8").headers
+    assert headers["webhook-id"] == "07457000000000000042"
+    assert headers["webhook-timestamp"] == "1700000001"
+    assert headers["x-tagcast-topic"] == "fruit"
+    assert headers["x-tagcast-subscription"] == "A"
+    assert headers["x-tagcast-attempt"] == "2"
+    assert headers["x-tagcast-tags"] == r'["apple", "na\u00efve"]'
+    assert headers["user-agent"] == "tagcast/9.8"
+    assert headers["webhook-signature"].startswith("v1,")
+
+
+def test_without_a_secret_there_is_no_signature() -> None:
+    assert "webhook-signature" not in http_request(push_of(), 0, "1").headers
+
+
+@pytest.mark.parametrize("content_format", list(ContentFormat))
+def test_receivers_verify_signatures_with_the_standard_library(content_format: ContentFormat) -> None:
+    request = http_request(push_of(content_format, secret=SECRET), int(time.time() * 1000), "1")
+    Webhook(SECRET).verify(request.body, dict(request.headers), json_parse=False)
+
+
+@given(st.binary(min_size=1), st.text())
+def test_signatures_equal_those_of_the_standard_library(key: bytes, body: str) -> None:
+    from datetime import UTC, datetime
+
+    secret = "whsec_" + base64.b64encode(key).decode()
+    at = datetime.fromtimestamp(1_700_000_000, UTC)
+    body = body.encode(errors="replace").decode()
+    assert signature(secret, "m1", 1_700_000_000, body.encode()) == Webhook(secret).sign("m1", at, body)
+
+
+def test_a_secret_without_padding_is_read_like_one_with_it() -> None:
+    assert signature("whsec_YWI=", "m", 1, b"") == signature("whsec_YWI", "m", 1, b"")
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_====", "plain", "whsec_not base64!", "whsec_a"])
+def test_a_malformed_secret_is_refused(secret: str) -> None:
+    with pytest.raises(SecretError):
+        signature(secret, "m", 1, b"")
+
+
+def test_simplified_is_the_body_alone_with_its_content_type() -> None:
+    draft = Draft(b"<a/>", content_type="application/xml")
+    request = http_request(push_of(ContentFormat.SIMPLIFIED, draft), 0, "1")
+    assert request.body == b"<a/>"
+    assert request.headers["content-type"] == "application/xml"
+
+
+@pytest.mark.parametrize("declared", [None, "", "a/b\r\nx-evil: 1", "text/plän", " text/plain", "a\x00b"])
+def test_a_content_type_that_no_header_can_carry_is_replaced(declared: str | None) -> None:
+    message = push_of(draft=Draft(b"a", content_type=declared)).message
+    assert content_type(message) == "text/plain; charset=utf-8"
+
+
+def test_cloudevents_over_http_are_read_by_the_cloudevents_library() -> None:
+    request = http_request(push_of(ContentFormat.CLOUDEVENTS), 0, "1")
+    assert request.headers["ce-partitionkey"] == "k%20%221%25%22%20%E2%82%AC"
+    event = from_http_event(HTTPMessage(dict(request.headers), request.body))
+    assert event.get_data() == "Grüße"
+    assert event.get_type() == "tagcast.message"
+    assert event.get_source() == "/topics/fruit"
+    assert event.get_id() == "07457000000000000042"
+    assert event.get_extension("partitionkey") == 'k "1%" €'
+    assert (at := event.get_time()) is not None
+    assert at.isoformat() == "2023-11-14T22:13:20.007000+00:00"
+
+
+@given(st.text())
+def test_cloudevent_headers_are_printable_ascii_without_quotes_and_spaces(value: str) -> None:
+    assert all("!" <= char <= "~" and char != '"' for char in cloudevent_header(value))
+
+
+@pytest.mark.parametrize(
+    ("draft", "field", "value"),
+    [
+        (Draft(b"plain"), "data", "plain"),
+        (Draft(b"\xff", is_text=False), "data_base64", "/w=="),
+        (Draft(b'{"n": 1.10}', content_type="application/json"), "data", {"n": 1.1}),
+        (Draft(b'{"n": 1}', content_type="application/vnd.x+json; a=b"), "data", {"n": 1}),
+        (Draft('"€\ufffe"'.encode(), content_type="application/json"), "data", "€\ufffe"),
+        (Draft(b"{broken", content_type="application/json"), "data_base64", "e2Jyb2tlbg=="),
+        (Draft(b"NaN", content_type="application/json"), "data_base64", "TmFO"),
+        (Draft(b"[" * 100_000, content_type="application/json"), "data_base64", None),
+    ],
+)
+def test_structured_cloudevents_keep_the_meaning_of_the_body(draft: Draft, field: str, value: object) -> None:
+    text = structured_cloudevent(push_of(draft=draft).message)
+    event = json.loads(text)
+    assert text.isascii()
+    assert event["specversion"] == "1.0"
+    assert field in event
+    assert value is None or event[field] == value
+
+
+def test_structured_json_is_embedded_as_it_was_written() -> None:
+    draft = Draft(b'{"a": 1.10, "a": 2}', content_type="application/json")
+    assert structured_cloudevent(push_of(draft=draft).message).endswith(',"data":{"a": 1.10, "a": 2}}')
+
+
+def test_structured_cloudevents_are_read_by_the_cloudevents_library() -> None:
+    event = JSONFormat().read(None, structured_cloudevent(push_of().message))
+    assert event.get_data() == "Grüße"
+    assert event.get_extension("partitionkey") == 'k "1%" €'
+
+
+def test_a_queue_gets_tags_as_an_attribute_of_a_bare_body() -> None:
+    sent = queue_message(push_of(ContentFormat.SIMPLIFIED))
+    assert sent.body == "Grüße"
+    assert json.loads(sent.attributes["tags"]) == ["apple", "naïve"]
+
+
+@pytest.mark.parametrize("draft", [Draft(b"\xff", is_text=False), Draft(b"a\x00b"), Draft("\uffff".encode())])
+def test_a_bare_body_that_sqs_cannot_carry_travels_as_base64(draft: Draft) -> None:
+    sent = queue_message(push_of(ContentFormat.SIMPLIFIED, draft))
+    assert base64.b64decode(sent.body) == draft.body
+    assert sent.attributes["body_encoding"] == "base64"
+
+
+@pytest.mark.parametrize("content_format", [ContentFormat.JSON, ContentFormat.CLOUDEVENTS])
+@given(body=st.text())
+def test_queue_bodies_in_json_are_ascii(content_format: ContentFormat, body: str) -> None:
+    draft = Draft(body.encode(errors="replace"))
+    assert queue_message(push_of(content_format, draft)).body.isascii()
+
+
+def test_a_function_gets_the_envelope_the_body_or_a_cloudevent() -> None:
+    assert json.loads(function_event(push_of())) == envelope(push_of())
+    assert json.loads(function_event(push_of(ContentFormat.SIMPLIFIED))) == {"body": "Grüße"}
+    assert json.loads(function_event(push_of(ContentFormat.CLOUDEVENTS)))["data"] == "Grüße"
+
+
+def test_a_lone_surrogate_in_a_tag_does_not_stop_the_push() -> None:
+    push = push_of(draft=Draft(b"a", tags=("\ud800",)))
+    assert json.loads(http_request(push, 0, "1").body)["tags"] == ["\ud800"]
