@@ -1,0 +1,49 @@
+"""The limits of the native HTTP API (http-api.md); topic settings have theirs in the core's model."""
+
+from __future__ import annotations
+
+from tagcast.retry import (
+    BACKOFF_RETRIES_DEFAULT,
+    BACKOFF_RETRIES_MAX,
+    DECAY_INTERVAL_S_MAX,
+    DECAY_RETRIES_MAX,
+)
+
+__all__ = [
+    "BACKOFF_RETRIES_DEFAULT",
+    "BACKOFF_RETRIES_MAX",
+    "DECAY_INTERVAL_S_MAX",
+    "DECAY_RETRIES_MAX",
+]
+
+NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
+
+REQUEST_BYTES_MAX = 4 * 1024 * 1024
+BATCH_MAX = 100
+FAULTS_MAX = 100
+JSON_DEPTH_MAX = 100
+
+PAGE_DEFAULT, PAGE_MAX = 50, 100
+CURSOR_LENGTH_MAX = 2_048
+IDEMPOTENCY_KEY = r"^[\x20-\x7e]{1,128}$"
+
+TAGS_MAX, TAG_LENGTH_MAX = 10, 64
+# Repetitions are one tag; this only bounds how many of them are looked at.
+TAGS_SENT_MAX = 100
+
+ROUTING_KEY_BYTES_MAX, ROUTING_KEY_DOTS_MAX = 64, 15
+PROPERTIES_MAX, PROPERTIES_BYTES_MAX, PROPERTY_LENGTH_MAX = 50, 16 * 1024, 1_024
+PROPERTY_NAME = r"^[A-Za-z_$][A-Za-z0-9_$.-]{0,63}$"
+ORDERING_KEY_LENGTH_MAX = CONTENT_TYPE_LENGTH_MAX = 128
+
+URL_LENGTH_MAX = 2_048
+TIMEOUT_S_MIN, TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX = 1, 15, 30
+BACKOFF_INTERVAL_S_MAX = 3_600
+SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
+REASON_LENGTH_MAX = 256
+CONTENT_TYPE = r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+[\x20-\x7e]*$"
+QUEUE_ARN = r"^arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,80}(\.fifo)?$"
+FUNCTION = (
+    r"^(arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:)?"
+    r"[A-Za-z0-9_-]{1,64}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?$"
+)

@@ -1,0 +1,7 @@
+"""The routes of the manage function: all that is not publishing."""
+
+from __future__ import annotations
+
+from tagcast_aws.api import subscription_routes, topic_routes
+
+ROUTES = (*topic_routes.ROUTES, *subscription_routes.ROUTES)

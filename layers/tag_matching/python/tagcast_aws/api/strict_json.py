@@ -1,0 +1,91 @@
+"""JSON without the liberties of Python's parser: UTF-8, no repeated names, finite numbers, whole text."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import NoReturn
+
+from tagcast_aws.api.limits import JSON_DEPTH_MAX
+
+
+class MalformedError(Exception):
+    """The request cannot be read at all; *detail* says why, for people."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+def parse(content: bytes) -> object:
+    """Return the value of the JSON text *content*.
+
+    >>> parse(b'{"tags": ["apple"]}')
+    {'tags': ['apple']}
+    >>> parse(b'{"a": 1, "a": 2}')  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    ...
+    MalformedError: the body has the name "a" twice in one object
+    """
+    try:
+        value: object = json.loads(
+            content.decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+        )
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"the body is not UTF-8 (byte {error.start})") from None
+    except json.JSONDecodeError as error:
+        raise MalformedError(f"the body is not JSON (line {error.lineno}, column {error.colno}: {error.msg})") from None
+    except RecursionError:
+        raise MalformedError("the body is nested too deeply") from None
+    except ValueError:
+        raise MalformedError("the body has a number that is too long") from None
+    _refuse_depth(value)
+    if b"\\u" in content:
+        _refuse_surrogates(value)
+    return value
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise MalformedError(f"the body has the name {json.dumps(name[:64])} twice in one object")
+            seen.add(name)
+    return members
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise MalformedError(f"the body has {name}, which is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise MalformedError("the body has a number that is too large")
+    return number
+
+
+def _refuse_depth(value: object) -> None:
+    level: list[object] = [value]
+    for _ in range(JSON_DEPTH_MAX):
+        level = [inner for outer in level if isinstance(outer, dict | list) for inner in _inside(outer)]
+        if not level:
+            return
+    raise MalformedError("the body is nested too deeply")
+
+
+def _inside(outer: dict[str, object] | list[object]) -> list[object]:
+    members = outer.values() if isinstance(outer, dict) else outer
+    return [member for member in members if isinstance(member, dict | list)]
+
+
+def _refuse_surrogates(value: object) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise MalformedError("the body has half of a surrogate pair, which is not text") from None

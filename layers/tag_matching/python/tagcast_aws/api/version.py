@@ -1,0 +1,3 @@
+"""The version that the service tells its callers."""
+
+VERSION = "0.1.0"
