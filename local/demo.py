@@ -185,7 +185,9 @@ def _check_push(play: Play, topic: str) -> None:
     play.check("A's and B's heads are as before it", True, lambda: heads() == before, 0)
 
 
-def _seconds_until(instant: str) -> float:
+def _seconds_until(instant: str | None) -> float:
+    if instant is None:
+        return 0.0
     return (datetime.fromisoformat(instant) - datetime.now(UTC)).total_seconds()
 
 
