@@ -40,9 +40,7 @@ def _invoke(client: Any, push: Push) -> Outcome:
     payload: bytes = answer["Payload"].read()
     kind = answer.get("FunctionError")
     return (
-        Outcome(False, f"function error: {error_type(payload, kind)}")
-        if kind
-        else Outcome(True, "function returned")
+        Outcome(False, f"function error: {error_type(payload, kind)}") if kind else Outcome(True, "function returned")
     )
 
 

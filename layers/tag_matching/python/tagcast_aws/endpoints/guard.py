@@ -40,9 +40,9 @@ class Guard:
         """Return why *endpoint* may not be subscribed, or None."""
         match endpoint.protocol:
             case Protocol.HTTP | Protocol.HTTPS:
-                return url_refusal(
-                    endpoint.target, endpoint.protocol, self._allow_private
-                ) or self._name_refusal(URL(endpoint.target).raw_host or "")
+                return url_refusal(endpoint.target, endpoint.protocol, self._allow_private) or self._name_refusal(
+                    URL(endpoint.target).raw_host or ""
+                )
             case Protocol.SQS:
                 return self._queue_refusal(endpoint.target)
             case Protocol.LAMBDA:

@@ -43,14 +43,15 @@ class KeepingConnector(aiohttp.TCPConnector):
     @property
     def idle(self) -> int:
         """How many connections are open and not in use."""
-        return sum(protocol.is_connected() for kept in self._conns.values() for protocol, _ in kept)
+        return len(self._open())
+
+    def _open(self) -> list[tuple[float, ResponseHandler]]:
+        # Closed connections stay listed until the pool next looks for one of their endpoint.
+        kept = (entry for entries in self._conns.values() for entry in entries)
+        return [(since, protocol) for protocol, since in kept if protocol.is_connected()]
 
     def _close_idle(self, count: int) -> None:
-        # The pool passes over closed connections when it looks for one to use.
-        kept = sorted(
-            (entry for entries in self._conns.values() for entry in entries), key=lambda entry: entry[1]
-        )
-        for protocol, _ in kept[:count]:
+        for _, protocol in sorted(self._open(), key=lambda entry: entry[0])[:count]:
             protocol.close()
 
 

@@ -11,9 +11,7 @@ from tagcast.model import Message, Outcome, Push
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.clients import Caller
 
-_REGION = re.compile(
-    r"^https?://(?:[^/]*\.)?sqs(?:-fips)?\.([a-z0-9-]+)\.|^https?://([a-z0-9-]+)\.queue\.amazonaws\."
-)
+_REGION = re.compile(r"^https?://(?:[^/]*\.)?sqs(?:-fips)?\.([a-z0-9-]+)\.|^https?://([a-z0-9-]+)\.queue\.amazonaws\.")
 _GROUP = re.compile(r"[!-~]{1,128}")
 
 
@@ -37,9 +35,7 @@ class QueueEndpoint:
         url = self._url(sqs, push.subscription.endpoint.target)
         content = queue_message(push)
         fifo = _fifo_fields(push.message) if url.endswith(".fifo") else {}
-        attributes = {
-            name: {"DataType": "String", "StringValue": value} for name, value in content.attributes.items()
-        }
+        attributes = {name: {"DataType": "String", "StringValue": value} for name, value in content.attributes.items()}
         sqs.send_message(QueueUrl=url, MessageBody=content.body, MessageAttributes=attributes, **fifo)
         return Outcome(True, "sqs accepted")
 

@@ -1,0 +1,164 @@
+"""1,000 endpoints of which 100 take a second: run as a script, or as ``pytest tests/benchmarks/push.py -m benchmark -s``.
+
+The receivers are one process on many loopback addresses (Linux), so that each has a connection of its own. The
+figures are ratios to the slowest endpoint as measured in the same run, never bare seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+
+import pytest
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    Message,
+    Protocol,
+    Push,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+)
+from tagcast_aws.endpoints.pusher import EndpointPusher
+
+ENDPOINTS, SLOW, SLOW_S = 1_000, 100, 1.0
+RATIO_MAX = 1.3
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class StoppedClock:
+    def now(self) -> int:
+        return 1_700_000_000_000
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError(seconds)
+
+
+class Receiver(asyncio.Protocol):
+    """Answers each request when it is complete, at once or after a second (path ``/slow``)."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.got = b""
+
+    def data_received(self, chunk: bytes) -> None:
+        self.got += chunk
+        head, separator, body = self.got.partition(b"\r\n\r\n")
+        if not separator or len(body) < int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]):
+            return
+        self.got = b""
+        delay_s = SLOW_S if head.startswith(b"POST /slow") else 0.0
+        asyncio.get_running_loop().call_later(delay_s, self.transport.write, ANSWER)  # type: ignore[attr-defined]
+
+
+def serve(ready: Connection) -> None:
+    async def forever() -> None:
+        server = await asyncio.get_running_loop().create_server(Receiver, "0.0.0.0", 0, backlog=4096)
+        ready.send(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    asyncio.run(forever())
+
+
+@contextmanager
+def receivers() -> Iterator[int]:
+    spawning = multiprocessing.get_context("spawn")
+    here, there = spawning.Pipe()
+    process = spawning.Process(target=serve, args=(there,), daemon=True)
+    process.start()
+    try:
+        yield here.recv()
+    finally:
+        process.terminate()
+        process.join()
+
+
+def push_to(number: int, port: int) -> Push:
+    path = "slow" if number % (ENDPOINTS // SLOW) == 0 else "fast"
+    target = f"http://127.0.{number // 250 + 1}.{number % 250 + 1}:{port}/{path}"
+    subscription = Subscription(
+        topic="fruit",
+        name=f"s{number}",
+        topic_id="07457000000000000001",
+        ordinal=number,
+        endpoint=Endpoint(Protocol.HTTP, target),
+        filter=None,
+        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+        timeout_s=15,
+        content_format=ContentFormat.JSON,
+        secret="whsec_c2VjcmV0",
+        version=1,
+        created_at=0,
+        updated_at=0,
+    )
+    return Push(subscription, Message("fruit", "07457000000000000042", Draft(b"x" * 2048), 0, 1), 1)
+
+
+async def round_of(pusher: EndpointPusher, pushes: list[Push], slots: int) -> dict[str, float]:
+    """Push to all with so many *slots*; return wall and processor seconds, and when the fast ones were done."""
+    free = asyncio.Semaphore(slots)
+    started, cpu = time.perf_counter(), time.process_time()
+
+    async def one(push: Push) -> float:
+        async with free:
+            outcome = await pusher.push(push)
+        assert outcome.delivered, outcome
+        return time.perf_counter() - started
+
+    done = await asyncio.gather(*map(one, pushes))
+    fast = sorted(at for at, push in zip(done, pushes, strict=True) if push.subscription.endpoint.target[-4:] == "fast")
+    return {
+        "wall": max(done),
+        "cpu": time.process_time() - cpu,
+        "fast_p50": statistics.median(fast) if fast else 0.0,
+        "fast_p99": fast[len(fast) * 99 // 100] if fast else 0.0,
+    }
+
+
+def measure() -> tuple[float, dict[str, dict[str, float]]]:
+    """Return the seconds of the slowest endpoint alone, and the figures of every way to push."""
+    with receivers() as port:
+        pushes = [push_to(number, port) for number in range(ENDPOINTS)]
+        rounds: dict[str, dict[str, float]] = {}
+        for name, slots in (("one slot per endpoint", ENDPOINTS), ("64 slots", 64)):
+            pusher = EndpointPusher(StoppedClock(), "0", allow_private=True)
+            rounds[f"{name}, cold"] = pusher.run(round_of(pusher, pushes, slots))
+            rounds[f"{name}, warm"] = pusher.run(round_of(pusher, pushes, slots))
+            pusher.close()
+        pusher = EndpointPusher(StoppedClock(), "0", allow_private=True)
+        slowest = max(pusher.run(round_of(pusher, pushes[:1], 1))["wall"] for _ in range(3))
+        pusher.close()
+    return slowest, rounds
+
+
+def table(slowest: float, rounds: dict[str, dict[str, float]]) -> str:
+    lines = [f"{ENDPOINTS} endpoints, {SLOW} of them slow; the slowest alone takes {slowest:.3f} s"]
+    lines.append(f"{'':28}{'/ slowest':>10}{'CPU us/push':>13}{'fast p50 s':>12}{'fast p99 s':>12}")
+    for name, figures in rounds.items():
+        lines.append(
+            f"{name:28}{figures['wall'] / slowest:10.2f}{figures['cpu'] / ENDPOINTS * 1e6:13.0f}"
+            f"{figures['fast_p50']:12.2f}{figures['fast_p99']:12.2f}"
+        )
+    return "\n".join(lines)
+
+
+@pytest.mark.benchmark
+def test_a_hundred_slow_endpoints_do_not_delay_the_others() -> None:
+    slowest, rounds = measure()
+    print("\n" + table(slowest, rounds))
+    assert rounds["one slot per endpoint, warm"]["wall"] <= RATIO_MAX * slowest
+    assert rounds["one slot per endpoint, cold"]["wall"] < rounds["64 slots, cold"]["wall"]
+
+
+if __name__ == "__main__":
+    print(table(*measure()))

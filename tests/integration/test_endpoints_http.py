@@ -1,0 +1,374 @@
+"""HTTP endpoints against real servers on the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    Message,
+    Outcome,
+    Protocol,
+    Push,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+)
+from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.http import ANSWER_BYTES_MAX, KeepingConnector, retry_after_s
+from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+NOW = 1_700_000_000_000
+
+
+@dataclass
+class StoppedClock:
+    def now(self) -> int:
+        return NOW
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError(seconds)
+
+
+def push_to(url: str, timeout_s: int = 5, secret: str | None = None) -> Push:
+    subscription = Subscription(
+        topic="fruit",
+        name="A",
+        topic_id="07457000000000000001",
+        ordinal=0,
+        endpoint=Endpoint(Protocol(url.partition(":")[0]), url),
+        filter=None,
+        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+        timeout_s=timeout_s,
+        content_format=ContentFormat.JSON,
+        secret=secret,
+        version=1,
+        created_at=0,
+        updated_at=0,
+    )
+    return Push(subscription, Message("fruit", "07457000000000000042", Draft(b"hi"), NOW, NOW + 1), 1)
+
+
+def pusher_with(**settings: object) -> EndpointPusher:
+    return EndpointPusher(StoppedClock(), "1", **{"allow_private": True, **settings})  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def serving(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    server = await asyncio.start_server(talk, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+async def request_head(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+    await reader.readexactly(int(length.partition(b":")[2]))
+    return head
+
+
+def saying(answer: bytes) -> Talk:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request_head(reader)
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    return talk
+
+
+def outcome_of(talk: Talk, timeout_s: int = 5) -> Outcome:
+    async def attempt() -> Outcome:
+        async with serving(talk) as port:
+            outcome = await pusher.push(push_to(f"http://127.0.0.1:{port}/hook?token=hush", timeout_s))
+            await pusher.aclose()
+            return outcome
+
+    pusher = pusher_with()
+    return asyncio.run(attempt())
+
+
+@pytest.mark.parametrize("status", [200, 201, 204, 299])
+def test_every_2xx_is_a_delivery(status: int) -> None:
+    answer = f"HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n".encode()
+    assert outcome_of(saying(answer)) == Outcome(True, f"http {status}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("500 X\r\n", Outcome(False, "http 500")),
+        ("410 X\r\n", Outcome(False, "http 410", gone=True)),
+        ("302 X\r\nLocation: http://127.0.0.1:1/\r\n", Outcome(False, "redirect 302 refused")),
+        ("429 X\r\nRetry-After: 7\r\n", Outcome(False, "http 429", retry_after_s=7.0)),
+        ("503 X\r\nRetry-After: Tue, 14 Nov 2023 22:14:20 GMT\r\n", Outcome(False, "http 503", 60.0)),
+        ("503 X\r\nRetry-After: soon\r\n", Outcome(False, "http 503")),
+        ("500 X\r\nRetry-After: 7\r\n", Outcome(False, "http 500")),
+    ],
+)
+def test_an_answer_means_what_the_semantics_say(answer: str, expected: Outcome) -> None:
+    assert outcome_of(saying(f"HTTP/1.1 {answer}Content-Length: 0\r\n\r\n".encode())) == expected
+
+
+@pytest.mark.parametrize("header", ["999999999", "9" * 6000, "-5", "Sat, 01 Jan 0001 00:00:00 GMT", "\u0661"])
+def test_retry_after_is_never_negative_nor_beyond_a_day(header: str) -> None:
+    assert (retry_after_s(header, NOW) or 0.0) in (0.0, 86_400.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "detail"),
+    [
+        (b"", "connection closed before the answer"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "malformed answer"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "answer cut off"),
+    ],
+)
+def test_broken_answers_are_failures_with_a_short_reason(answer: bytes, detail: str) -> None:
+    assert outcome_of(saying(answer)) == Outcome(False, detail)
+
+
+def test_a_silent_receiver_and_a_dripping_one_run_into_the_timeout() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def dripping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request_head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        while not writer.is_closing():
+            writer.write(b"x")
+            await asyncio.sleep(0.1)
+
+    for talk in (silent, dripping):
+        assert outcome_of(talk, timeout_s=1) == Outcome(False, "timeout after 1 s")
+
+
+def test_of_an_endless_answer_only_the_beginning_is_read() -> None:
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request_head(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n" + b"x" * 2 * ANSWER_BYTES_MAX)
+        await reader.read()
+
+    assert outcome_of(endless) == Outcome(True, "http 200")
+
+
+def test_a_closed_port_is_connection_refused() -> None:
+    async def attempt() -> Outcome:
+        async with serving(saying(OK)) as port:
+            pass
+        return await pusher.push(push_to(f"http://127.0.0.1:{port}/"))
+
+    pusher = pusher_with()
+    assert pusher.run(attempt()).detail == "connection refused"
+    pusher.close()
+
+
+def test_connections_and_the_loop_outlive_a_run() -> None:
+    peers: list[object] = []
+
+    async def keeping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peers.append(writer.get_extra_info("peername"))
+        while not reader.at_eof():
+            try:
+                await request_head(reader)
+            except asyncio.IncompleteReadError:
+                break
+            writer.write(OK)
+
+    async def start() -> tuple[asyncio.Server, int]:
+        server = await asyncio.start_server(keeping, "127.0.0.1", 0)
+        return server, server.sockets[0].getsockname()[1]
+
+    pusher = pusher_with()
+    server, port = pusher.run(start())
+    for _ in range(3):
+        assert pusher.run(pusher.push(push_to(f"http://127.0.0.1:{port}/"))).delivered
+    assert len(peers) == 1
+    server.close()
+    pusher.close()
+
+
+@pytest.mark.parametrize(("dying_words", "connections"), [(b"", 2), (b"HTTP/1.1 200 OK\r\nA: b\r\n", 1)])
+def test_a_stale_connection_is_replaced_once_if_it_died_silently(dying_words: bytes, connections: int) -> None:
+    count = 0
+
+    async def dying(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal count
+        count += 1
+        await request_head(reader)
+        writer.write(OK)
+        await request_head(reader)
+        writer.write(dying_words)
+        await writer.drain()
+        writer.close()
+
+    async def attempts() -> list[bool]:
+        async with serving(dying) as port:
+            delivered = [(await pusher.push(push_to(f"http://127.0.0.1:{port}/"))).delivered for _ in range(2)]
+            await pusher.aclose()
+            return delivered
+
+    pusher = pusher_with()
+    assert asyncio.run(attempts()) == [True, connections == 2]
+    assert count == connections
+
+
+def test_a_request_is_a_post_without_cookies_and_with_nothing_the_library_adds() -> None:
+    heads: list[bytes] = []
+
+    async def cookie_baker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(2):
+            heads.append(await request_head(reader))
+            writer.write(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n")
+
+    async def attempts() -> None:
+        async with serving(cookie_baker) as port:
+            for _ in range(2):
+                await pusher.push(push_to(f"http://127.0.0.1:{port}/a%2Fb?c=d"))
+            await pusher.aclose()
+
+    pusher = pusher_with()
+    asyncio.run(attempts())
+    assert heads[1].startswith(b"POST /a%2Fb?c=d HTTP/1.1\r\n")
+    assert b"cookie" not in heads[1].lower()
+    assert b"accept-encoding" not in heads[1].lower()
+
+
+def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert outcome_of(saying(OK)).delivered
+
+
+def test_a_malformed_secret_is_a_failure_of_that_push_alone() -> None:
+    pusher = pusher_with()
+    outcome = pusher.run(pusher.push(push_to("http://127.0.0.1:1/", secret="whsec_hush!")))
+    assert outcome == Outcome(False, "malformed webhook secret")
+    pusher.close()
+
+
+def certificate(name: str) -> tuple[bytes, bytes]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    encoding = serialization.Encoding.PEM
+    private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return made.public_bytes(encoding), private
+
+
+def test_tls_is_verified_by_name_and_issuer(tmp_path: Path) -> None:
+    pem = tmp_path / "server.pem"
+    public, private = certificate("localhost")
+    pem.write_bytes(public + private)
+    serverside = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serverside.load_cert_chain(pem)
+    trusting = ssl.create_default_context(cadata=public.decode())
+
+    async def blunt(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(OK)
+        writer.close()
+
+    async def attempts() -> list[str]:
+        async with serving(saying(OK), serverside) as port, serving(blunt) as plain_port:
+            details = [
+                (await pusher.push(push_to(url))).detail
+                for pusher, url in (
+                    (knowing, f"https://localhost:{port}/"),
+                    (knowing, f"https://127.0.0.1:{port}/"),
+                    (ignorant, f"https://localhost:{port}/"),
+                )
+            ]
+            details.append((await knowing.push(push_to(f"https://localhost:{plain_port}/"))).detail)
+            await knowing.aclose()
+            await ignorant.aclose()
+            return details
+
+    knowing = pusher_with(tls=trusting, lookup=lambda host: ["127.0.0.1"])
+    ignorant = pusher_with(lookup=lambda host: ["127.0.0.1"])
+    refused = "tls: certificate verify failed"
+    details = asyncio.run(attempts())
+    assert details[:3] == ["http 200", refused, refused]
+    assert details[3] == "tls: wrong version number"
+
+
+def test_an_unknown_name_does_not_resolve() -> None:
+    def lookup(host: str) -> list[str]:
+        raise OSError(host)
+
+    pusher = pusher_with(lookup=lookup)
+    assert pusher.run(pusher.push(push_to("http://nowhere.example/"))).detail == "does not resolve"
+    pusher.close()
+
+
+@pytest.mark.parametrize(
+    "addresses", [["127.0.0.1"], ["93.184.215.14", "169.254.169.254"], ["64:ff9b::a00:1"], ["::1"]]
+)
+def test_a_name_with_any_private_address_is_never_connected_to(addresses: list[str]) -> None:
+    pusher = pusher_with(allow_private=False, lookup=lambda host: addresses)
+    assert pusher.run(pusher.push(push_to("http://rebound.example/"))).detail == "address not public"
+    pusher.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::ffff:127.0.0.1]", "2130706433", "0x7f.1", "0177.0.0.1"])
+def test_a_private_address_in_the_url_is_never_connected_to(host: str) -> None:
+    pusher = pusher_with(allow_private=False)
+    assert pusher.run(pusher.push(push_to(f"http://{host}:1/"))).detail == "address not public"
+    pusher.close()
+
+
+def test_the_pool_closes_idle_connections_before_it_outgrows_its_limit() -> None:
+    async def app_of_many() -> tuple[int, int]:
+        async def answer(_: web.Request) -> web.Response:
+            return web.Response(text="ok")
+
+        app = web.Application()
+        app.router.add_get("/", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await (site := web.TCPSite(runner, "0.0.0.0", 0)).start()
+        port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
+        connector = KeepingConnector(limit=20)
+        most = 0
+        async with aiohttp.ClientSession(connector=connector) as session:
+            for number in range(1, 61):
+                async with session.get(f"http://127.0.0.{number}:{port}/") as response:
+                    await response.read()
+                most = max(most, connector.idle)
+        await runner.cleanup()
+        return most, connector.limit
+
+    most, limit = asyncio.run(app_of_many())
+    assert 10 < most <= limit
+
+
+def test_every_protocol_is_registered() -> None:
+    assert set(ADAPTERS) == set(Protocol)
+    assert Surroundings(StoppedClock(), "1").allow_private is False
