@@ -59,9 +59,7 @@ class Play:
         moment = Text(f"{time.monotonic() - self._begun:5.1f} s  ", style="dim")
         self.out.print(moment + Text(text, style=style), soft_wrap=True)
 
-    def check(
-        self, promise: str, expected: object, found: Callable[[], object], timeout_s: float = 20.0
-    ) -> None:
+    def check(self, promise: str, expected: object, found: Callable[[], object], timeout_s: float = 20.0) -> None:
         """Wait until what was promised is found, and write down what was."""
         wait_for(lambda: found() == expected, timeout_s)
         self.checks.append(Check(promise, expected, found()))
@@ -99,17 +97,11 @@ def part_a(play: Play, listening: ExitStack) -> None:
     play.check("C received all 200", 200, lambda: len(c.accepted_ids()))
     play.check("B received all 200", 200, lambda: len(b.accepted_ids()))
     play.check("A received exactly the first 100, in order", True, lambda: a.accepted_ids() == ids[:100])
-    play.check(
-        "A's backlog: attempted + blocked behind it", "1 + 99", lambda: _attempted_and_blocked(play, topic)
-    )
+    play.check("A's backlog: attempted + blocked behind it", "1 + 99", lambda: _attempted_and_blocked(play, topic))
     play.check("the head is A's 101st message", ids[100], lambda: _head_id(play, topic))
     patience_s = 10.0 * HEAD_RETRY_S
-    play.check(
-        "discarded after 3 failed retries", "discarded", lambda: _state(play, topic, ids[100]), patience_s
-    )
-    play.check(
-        "attempts of the discarded one", 4, lambda: sum(push.message_id == ids[100] for push in a.refused)
-    )
+    play.check("discarded after 3 failed retries", "discarded", lambda: _state(play, topic, ids[100]), patience_s)
+    play.check("attempts of the discarded one", 4, lambda: sum(push.message_id == ids[100] for push in a.refused))
     play.check("the next one is the head now", ids[101], lambda: _head_id(play, topic))
     recovered.set()
     play.say("A recovers", "bold")
@@ -158,9 +150,7 @@ def part_b(play: Play, listening: ExitStack) -> None:
     play.say("100 new ones published")
     play.check("retained, old and new", 210, lambda: stage.retained(topic))
     play.check("C received exactly the 100 new", True, lambda: sorted(c.accepted_ids()) == sorted(old + new))
-    play.check(
-        "owed to A and to B", [210, 210], lambda: [stage.lane(topic, name)["backlog"] for name in "AB"]
-    )
+    play.check("owed to A and to B", [210, 210], lambda: [stage.lane(topic, name)["backlog"] for name in "AB"])
     _check_push(play, topic)
     play.check("still retained", 210, lambda: stage.retained(topic))
     if play.suffix:

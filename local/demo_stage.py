@@ -127,9 +127,7 @@ class Stage:
         ids: list[str] = []
         for start in range(0, len(bodies), 100):
             messages = [{"body": body} for body in bodies[start : start + 100]]
-            answer = self._api.call(
-                "POST", path_of("topics", topic, "messages", "batch"), {"messages": messages}
-            )
+            answer = self._api.call("POST", path_of("topics", topic, "messages", "batch"), {"messages": messages})
             ids += [str(outcome["message_id"]) for outcome in answer.json["results"]]
         return ids
 
@@ -158,6 +156,5 @@ class Stage:
         """Re-push; gives the names of the lanes that were touched."""
         lanes = self._api.call("POST", path_of("topics", topic, "push")).json["lanes"]
         return [
-            str(lane.get("subscription", lane.get("name"))) if isinstance(lane, dict) else str(lane)
-            for lane in lanes
+            str(lane.get("subscription", lane.get("name"))) if isinstance(lane, dict) else str(lane) for lane in lanes
         ]

@@ -33,12 +33,8 @@ def tagcast(
     ctx: typer.Context,
     url: Annotated[str, typer.Option(envvar="TAGCAST_URL", help="Where the API is.")] = DEFAULT_URL,
     as_json: Annotated[bool, typer.Option("--json", help="Print the API's answers as they come.")] = False,
-    profile: Annotated[
-        str | None, typer.Option(help="AWS profile that signs requests to *.amazonaws.com.")
-    ] = None,
-    region: Annotated[
-        str | None, typer.Option(help="AWS region to sign for; usually read from the URL.")
-    ] = None,
+    profile: Annotated[str | None, typer.Option(help="AWS profile that signs requests to *.amazonaws.com.")] = None,
+    region: Annotated[str | None, typer.Option(help="AWS region to sign for; usually read from the URL.")] = None,
 ) -> None:
     """Publish and subscribe: topics, tag-matched fan-out, blocking lanes, retries.
 

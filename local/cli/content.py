@@ -15,9 +15,7 @@ BodyArgument = Annotated[str, typer.Argument(help="The body.")]
 Tags = Annotated[
     list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Tag of the message; may be repeated.")
 ]
-RoutingKey = Annotated[
-    str | None, typer.Option("--routing-key", "-r", help="Routing key, words with dots between.")
-]
+RoutingKey = Annotated[str | None, typer.Option("--routing-key", "-r", help="Routing key, words with dots between.")]
 PropertyPairs = Annotated[
     list[str] | None,
     typer.Option("--property", "-p", metavar="NAME=VALUE", help="Property; may be repeated."),

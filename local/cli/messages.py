@@ -55,9 +55,7 @@ def publish(
     tag: Tags = None,
     routing_key: RoutingKey = None,
     property_pairs: PropertyPairs = None,
-    ordering_key: Annotated[
-        str | None, typer.Option(help="Key of its order in a topic ordered by key.")
-    ] = None,
+    ordering_key: Annotated[str | None, typer.Option(help="Key of its order in a topic ordered by key.")] = None,
     content_type: ContentType = None,
     idempotency_key: Annotated[
         str | None, typer.Option(help="A repetition with the same key within 5 minutes publishes nothing.")
@@ -114,9 +112,7 @@ def _copies_summary(accepted: list[Json], refused: list[Json]) -> RenderableType
         first, last = accepted[0]["message_id"], accepted[-1]["message_id"]
         spread = Counter(outcome.get("matched") for outcome in accepted)
         matched = ", ".join(f"{number} × {subscribers}" for subscribers, number in spread.items())
-        lines.append(
-            fields_table({"accepted": len(accepted), "first": first, "last": last, "matched": matched})
-        )
+        lines.append(fields_table({"accepted": len(accepted), "first": first, "last": last, "matched": matched}))
     if refused:
         error = refused[0]["error"]
         problem = error if isinstance(error, dict) else {"title": str(error)}
@@ -167,9 +163,7 @@ def _state_map(answer: Json) -> RenderableType:
     fields = fields_table(answer, leave_out=("subscribers",))
     if not rows:
         return Group(fields, Text("No subscription matched."))
-    return Group(
-        fields, rows_table(rows, "subscription", "state", "attempts", "last attempt", "last outcome")
-    )
+    return Group(fields, rows_table(rows, "subscription", "state", "attempts", "last attempt", "last outcome"))
 
 
 def message(ctx: typer.Context, topic: TopicName, message_id: MessageId) -> None:

@@ -20,9 +20,7 @@ TopicName = Annotated[str, typer.Argument(help="Name of the topic.")]
 SubscriptionName = Annotated[str, typer.Argument(help="Name of the subscription.")]
 MessageId = Annotated[str, typer.Argument(help="Id of the message: 20 digits.")]
 Limit = Annotated[int, typer.Option(min=1, help="Rows of one page.")]
-Cursor = Annotated[
-    str | None, typer.Option(help="Continue a list where this cursor, printed by the last page, says.")
-]
+Cursor = Annotated[str | None, typer.Option(help="Continue a list where this cursor, printed by the last page, says.")]
 EveryPage = Annotated[bool, typer.Option("--all", help="Follow the cursors to the end of the list.")]
 
 Renderer = Callable[[Json], RenderableType | None]
@@ -133,9 +131,7 @@ class Commands(TyperGroup):
         except UnreachableError as unreachable:
             errors.print(Text.assemble(("error: ", "bold red"), f"nobody answers at {unreachable.url}"))
             if unreachable.refused:
-                errors.print(
-                    "  Is `make run` running? Another address can be given with --url or TAGCAST_URL."
-                )
+                errors.print("  Is `make run` running? Another address can be given with --url or TAGCAST_URL.")
             else:
                 errors.print(f"  {unreachable.reason}")
         except SigningError as unsigned:

@@ -71,9 +71,7 @@ def endpoint_of(url: str | None, queue: str | None, function: str | None) -> Jso
 def _endpoint_text(endpoint: Any) -> str:
     if not isinstance(endpoint, dict):
         return "—"
-    address = next(
-        (endpoint[name] for name in ("url", "queue_url", "arn", "function") if endpoint.get(name)), ""
-    )
+    address = next((endpoint[name] for name in ("url", "queue_url", "arn", "function") if endpoint.get(name)), "")
     return str(address) if endpoint.get("url") else f"{endpoint.get('protocol')} {address}"
 
 
@@ -147,17 +145,13 @@ def subscribe(
     max_interval: Annotated[
         int | None, typer.Option(metavar="SECONDS", help="Longest wait under EXPONENTIAL_DECAY_RETRY.")
     ] = None,
-    timeout: Annotated[
-        int | None, typer.Option(metavar="SECONDS", help="Of one attempt, 1-30, by default 15.")
-    ] = None,
+    timeout: Annotated[int | None, typer.Option(metavar="SECONDS", help="Of one attempt, 1-30, by default 15.")] = None,
     content_format: Annotated[
         Format | None, typer.Option("--format", help="How a message is wrapped, by default json.")
     ] = None,
     secret: Annotated[
         str | None,
-        typer.Option(
-            envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes (whsec_…); never shown again."
-        ),
+        typer.Option(envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes (whsec_…); never shown again."),
     ] = None,
     if_match: Annotated[
         str | None, typer.Option(help="Replace only this version of the subscription (its ETag).")

@@ -69,9 +69,7 @@ def create(
     topic: TopicName,
     retention: Annotated[
         int | None,
-        typer.Option(
-            parser=_retention, metavar="DURATION", help="Life of a message: 60 s to 1 d (90, 15m, 12h, 1d)."
-        ),
+        typer.Option(parser=_retention, metavar="DURATION", help="Life of a message: 60 s to 1 d (90, 15m, 12h, 1d)."),
     ] = None,
     ordering: Annotated[
         Ordering | None, typer.Option(help="One order for the whole topic, one per ordering key, or none.")
@@ -92,9 +90,7 @@ def create(
 
 
 @topics.command("list")
-def list_topics(
-    ctx: typer.Context, limit: Limit = 50, cursor: Cursor = None, every: EveryPage = False
-) -> None:
+def list_topics(ctx: typer.Context, limit: Limit = 50, cursor: Cursor = None, every: EveryPage = False) -> None:
     """List the topics."""
     session_of(ctx).show_list("/topics", LISTING, Page(limit, cursor, every))
 

@@ -52,9 +52,7 @@ def test_all_follows_the_cursors_to_the_end(api, run):
 def test_json_is_the_answer_verbatim_wherever_the_option_stands(api, run, place):
     text = '{"topic":"test1",   "retained_messages": 7}'
     api.teach("GET /topics/test1", text)
-    words = (
-        ["--json", "topic", "show", "test1"] if place == "before" else ["topic", "show", "test1", "--json"]
-    )
+    words = ["--json", "topic", "show", "test1"] if place == "before" else ["topic", "show", "test1", "--json"]
     assert run(*words).stdout == text + "\n"
 
 
@@ -166,9 +164,7 @@ def test_copies_go_through_the_batch_route(api, run):
 
 def test_a_refused_copy_is_shown_and_ends_with_1(api, run):
     fault = {"title": "Too large", "status": 413, "detail": "65537 bytes"}
-    api.teach(
-        "POST /topics/t/messages/batch", {"results": [{"message_id": ID, "matched": 1}, {"error": fault}]}
-    )
+    api.teach("POST /topics/t/messages/batch", {"results": [{"message_id": ID, "matched": 1}, {"error": fault}]})
     result = run("publish", "t", "x", "--count", "2")
     assert result.exit_code == 1
     assert "1 refused" in result.output
@@ -194,9 +190,7 @@ def test_retained_messages_count_their_subscribers_by_state(api, run):
 def test_a_lane_shows_its_head_and_its_backlog(api, run):
     delivery = {"message_id": ID, "state": "blocked", "attempts": 1, "last_outcome": "http 500"}
     api.teach("GET /topics/t/subscriptions/A", SUBSCRIPTION)
-    api.teach(
-        "GET /topics/t/subscriptions/A/backlog?limit=20", {"deliveries": [delivery], "next_cursor": None}
-    )
+    api.teach("GET /topics/t/subscriptions/A/backlog?limit=20", {"deliveries": [delivery], "next_cursor": None})
     output = run("lane", "t", "A").output
     assert "tags: apple" in output
     assert "next attempt at" in output
