@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tagcast import lanes, messages, topics
-from tagcast.model import Entry, EntryState, Strategy
+from tagcast.model import Entry, EntryState, Strategy, Subscription
 from tagcast.state_map import StateMap
+from tagcast.subscriptions import get_subscription
 
 from tests.fakes.world import FAIL, OK, FakeWorld
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import cast
 
 from tagcast.directory import read_topic, snapshot
@@ -146,7 +147,7 @@ def _forget_old_versions(world: World, subscription: Subscription) -> None:
         return
     history = _version_rows(world, subscription.topic, subscription.ordinal)
     horizon = world.clock.now() - VERSION_LIFE_S * 1000
-    for row, successor in zip(history[:-VERSIONS_KEPT], history[1:], strict=False):
+    for row, successor in pairwise(history[: 1 - VERSIONS_KEPT]):
         if cast("int", successor["changed_at"]) < horizon:
             version = cast("int", row["version"])
             world.store.write(Delete(version_key(subscription.topic, subscription.ordinal, version)))

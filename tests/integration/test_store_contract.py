@@ -1,0 +1,116 @@
+"""What every store promises, asked of the one in memory and of DynamoDB (moto)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import boto3
+import pytest
+from moto import mock_aws
+from tagcast.errors import ConditionLostError
+from tagcast.ports import ABSENT, Check, Delete, Key, Put, Store, Table, Update
+from tagcast_aws.dynamodb import DynamoStore
+
+from tests.fakes.memory_store import MemoryStore
+from tests.integration.tables import make_tables
+
+ROW = Key(Table.MESSAGES, "MSG#t#1", "MSG")
+OTHER = Key(Table.REGISTRY, "TOPIC#t", "TOPIC")
+
+
+@pytest.fixture(params=["memory", "dynamodb"])
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    if request.param == "memory":
+        yield MemoryStore()
+        return
+    with mock_aws():
+        client = boto3.client("dynamodb", region_name="us-east-1")
+        yield DynamoStore(client, make_tables(client))
+
+
+def test_returns_every_kind_of_value_as_it_was_written(store):
+    row = {"text": "a", "number": 3, "bytes": b"\x00\xff", "list": ["x", "y"], "map": {"k": "v"}}
+
+    store.write(Put(ROW, row))
+
+    assert store.get(ROW) == {"pk": ROW.pk, "sk": ROW.sk, **row}
+
+
+def test_a_row_that_is_not_there_is_none(store):
+    assert store.get(ROW) is None
+
+
+def test_a_put_on_condition_of_absence_succeeds_once(store):
+    store.write(Put(ROW, {"n": 1}, {"pk": ABSENT}))
+
+    with pytest.raises(ConditionLostError):
+        store.write(Put(ROW, {"n": 2}, {"pk": ABSENT}))
+
+    assert store.get(ROW)["n"] == 1
+
+
+def test_an_update_sets_and_removes_and_keeps_the_rest(store):
+    store.write(Put(ROW, {"a": 1, "b": 2, "c": 3}))
+
+    store.write(Update(ROW, {"a": 9}, ("b",), {"c": 3}))
+
+    assert store.get(ROW) == {"pk": ROW.pk, "sk": ROW.sk, "a": 9, "c": 3}
+
+
+def test_an_update_whose_condition_is_lost_changes_nothing(store):
+    store.write(Put(ROW, {"a": 1}))
+
+    with pytest.raises(ConditionLostError):
+        store.write(Update(ROW, {"a": 2}, (), {"a": 5}))
+
+    assert store.get(ROW)["a"] == 1
+
+
+def test_removing_what_is_not_there_succeeds_without_a_condition_and_fails_with_one(store):
+    store.write(Delete(ROW))
+
+    with pytest.raises(ConditionLostError):
+        store.write(Delete(ROW, {"n": 1}))
+
+
+@pytest.mark.parametrize("lost", [Check(OTHER, {"n": 2}), Delete(OTHER, {"n": 2}), Put(OTHER, {}, {"pk": ABSENT})])
+def test_a_transaction_over_both_tables_is_applied_whole_or_not_at_all(store, lost):
+    store.write(Put(OTHER, {"n": 1}))
+
+    with pytest.raises(ConditionLostError):
+        store.transact((Put(ROW, {"n": 1}), lost))
+
+    assert store.get(ROW) is None
+    store.transact((Put(ROW, {"n": 1}), Check(OTHER, {"n": 1})))
+    assert store.get(ROW)["n"] == 1
+
+
+def test_a_query_is_ordered_bounded_and_limited(store):
+    for sk in ("c", "a", "d", "b"):
+        store.write(Put(Key(Table.MESSAGES, "p", sk), {}))
+    store.write(Put(Key(Table.MESSAGES, "q", "b"), {}))
+
+    assert [row["sk"] for row in store.query(Table.MESSAGES, "p")] == ["a", "b", "c", "d"]
+    assert [row["sk"] for row in store.query(Table.MESSAGES, "p", sk_from="b", sk_to="c")] == ["b", "c"]
+    assert [row["sk"] for row in store.query(Table.MESSAGES, "p", limit=2)] == ["a", "b"]
+    assert [row["sk"] for row in store.query(Table.MESSAGES, "p", limit=1, descending=True)] == ["d"]
+
+
+def test_many_rows_are_read_at_once_and_missing_ones_left_out(store):
+    store.write(Put(ROW, {"n": 1}))
+    store.write(Put(OTHER, {"n": 2}))
+    missing = Key(Table.MESSAGES, "MSG#t#2", "MSG")
+
+    found = store.get_many((ROW, missing, OTHER))
+
+    assert {key: row["n"] for key, row in found.items()} == {ROW: 1, OTHER: 2}
+
+
+def test_only_lanes_whose_time_has_come_are_to_be_woken_earliest_first(store):
+    for sk, wake_at in (("a", 300), ("b", 100), ("c", 200)):
+        store.write(Put(Key(Table.MESSAGES, "LANES#t", sk), {"wake_shard": "1", "wake_at": wake_at}))
+    store.write(Put(Key(Table.MESSAGES, "LANES#t", "asleep"), {}))
+    store.write(Put(Key(Table.MESSAGES, "LANES#t", "other"), {"wake_shard": "2", "wake_at": 1}))
+
+    assert [row["sk"] for row in store.lanes_to_wake(1, 200, 10)] == ["b", "c"]
+    assert [row["sk"] for row in store.lanes_to_wake(1, 300, 1)] == ["b"]

@@ -1,0 +1,498 @@
+"""The protocol between fan-out, redelivery, relay and sweep (architecture §3 and §3a), one test per promise."""
+
+from __future__ import annotations
+
+from threading import Thread
+
+import pytest
+from tagcast import lanes, messages, subscriptions, topics
+from tagcast.lane_rows import lane_of
+from tagcast.model import EntryState, LaneState, Outcome, Strategy
+from tagcast.ports import Table, Update
+from tagcast.redelivery import Task
+from tagcast.relay import Arrival, relay
+from tagcast.rows import lane_key, message_key, message_row_of
+from tagcast.sweep import sweep
+
+from tests.fakes.world import FAIL, OK, FakeWorld
+
+DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.topic()
+    return fake
+
+
+def row_of(fake: FakeWorld, message_id: str):
+    return message_row_of(fake.store.get(message_key("test1", message_id)))
+
+
+def entry(fake: FakeWorld, message_id: str, name: str = "A"):
+    return messages.message_view(fake.world, "test1", message_id).subscribers[name]
+
+
+def lane(fake: FakeWorld, name: str = "A"):
+    subscription = subscriptions.get_subscription(fake.world, "test1", name)
+    row = fake.store.get(lane_key("test1", subscription.subscription_id))
+    return None if row is None else lane_of(row)
+
+
+def due_rows(fake: FakeWorld) -> list[str]:
+    return sorted(key.sk.partition("#")[2] for key in fake.store.rows if key.pk.startswith("DUE#"))
+
+
+def check_invariants(fake: FakeWorld) -> None:
+    lanes_of_topic = {key.sk for key in fake.store.rows if key.pk.startswith("LANES#")}
+    for key, row in fake.store.rows.items():
+        if key.pk.startswith("MSG#"):
+            value = message_row_of(row)
+            assert row["pending"] == value.map.pending
+            assert ("body" in row) == (value.map.pending > 0)
+            listed = any(k.pk == f"RETAINED#{row['topic']}" and k.sk == row["message_id"] for k in fake.store.rows)
+            assert listed == (value.map.pending > 0 and not value.map.round_open)
+        if key.pk.startswith("DUE#"):
+            assert key.pk.removeprefix("DUE#") in lanes_of_topic
+
+
+def test_invariant_1_a_crash_between_put_and_send_is_healed_by_the_relay(fake):
+    fake.subscribe("A")
+    fake.queue.broken = True
+    [message_id] = fake.publish("1")
+    fake.queue.broken = False
+
+    failed = relay(fake.world, [Arrival("seq", row_of(fake, message_id))])
+    fake.deliver()
+
+    assert failed == ()
+    assert fake.pusher.received["A"] == ["1"]
+
+
+def test_the_relay_reports_what_it_could_not_send(fake):
+    fake.subscribe("A")
+    [message_id] = fake.publish("1")
+    fake.queue.broken = True
+
+    assert relay(fake.world, [Arrival("seq", row_of(fake, message_id))]) == ("seq",)
+
+
+def test_invariant_2_the_body_and_the_list_go_with_the_last_entry(fake):
+    fake.subscribe("A")
+    fake.subscribe("B")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    assert row_of(fake, message_id).map.pending == 1
+    check_invariants(fake)
+
+    fake.pusher.behaviours["A"] = lambda push: OK
+    lanes.retry_now(fake.world, "test1", "A")
+    fake.run_workflows(until=fake.clock.instant + 1)
+
+    assert row_of(fake, message_id).map.pending == 0
+    check_invariants(fake)
+
+
+def test_invariant_3_terminal_entries_never_change(fake):
+    fake.subscribe("A")
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    before = row_of(fake, message_id)
+
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.fan_out("test1", [message_id])
+
+    assert row_of(fake, message_id) == before
+    assert fake.pusher.received["A"] == ["1"]
+
+
+def test_invariant_4_an_active_lane_has_no_due_rows(fake):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1", "2")
+    fake.deliver()
+    assert lane(fake).state is LaneState.BLOCKED
+
+    fake.pusher.behaviours["A"] = lambda push: OK
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+
+    assert lane(fake) is None
+    assert due_rows(fake) == []
+
+
+def test_invariant_5_a_phantom_due_row_is_dropped_without_a_push(fake):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    [due_key] = [key for key in fake.store.rows if key.pk.startswith("DUE#")]
+    copy = dict(fake.store.rows[due_key])
+    fake.pusher.behaviours["A"] = lambda push: OK
+    phantom = type(due_key)(due_key.table, due_key.pk, f"{99:020d}#{message_id}")
+    fake.store.rows[phantom] = {**copy, "sk": phantom.sk}
+
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+
+    assert fake.pusher.received["A"] == ["1"]
+    assert due_rows(fake) == []
+    assert lane(fake) is None
+
+
+def test_invariant_6_a_worker_of_an_older_generation_writes_nothing(fake):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    [stale] = fake.workflow.tasks
+    lanes.retry_now(fake.world, "test1", "A")
+    fake.clock.sleep(60)
+    before, pushes = fake.store.writes, len(fake.pusher.pushes)
+
+    answer = fake.redeliver(stale)
+
+    assert answer.wait_until is None
+    assert (fake.store.writes, len(fake.pusher.pushes)) == (before, pushes)
+
+
+def test_invariant_6_a_worker_that_loses_the_lane_while_pushing_writes_nothing(fake):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    [task] = fake.workflow.tasks
+    fake.clock.sleep(60)
+    fake.pusher.before_push = lambda push: lanes.pause(fake.world, "test1", "A") and None
+
+    fake.redeliver(task)
+
+    assert entry(fake, message_id).attempts == 1
+    assert lane(fake).state is LaneState.PAUSED
+
+
+@pytest.mark.parametrize(("late_ms", "state"), [(-1, EntryState.DELIVERED), (0, EntryState.EXPIRED)])
+def test_invariant_7_no_attempt_starts_at_or_after_the_expiry_even_if_ttl_never_runs(fake, late_ms, state):
+    fake.subscribe("A", strategy=DECAY)
+    [message_id] = fake.publish("1")
+    fake.clock.instant = row_of(fake, message_id).message.expires_at + late_ms
+
+    fake.deliver()
+
+    assert entry(fake, message_id).state is state
+    assert len(fake.pusher.pushes) == (state is EntryState.DELIVERED)
+
+
+def test_an_owed_entry_reads_as_expired_from_the_exact_instant_on(fake):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    fake.clock.instant = row_of(fake, message_id).message.expires_at
+
+    view = messages.message_view(fake.world, "test1", message_id)
+
+    assert (view.state, view.body, view.subscribers["A"].state) == ("expired", None, EntryState.EXPIRED)
+    assert topics.retained_count(fake.world, "test1") == 0
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_invariant_8_the_same_batch_again_changes_no_state(fake, fails):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL if fails else OK
+    ids = fake.publish("1", "2", "3")
+    fake.deliver()
+    before = {message_id: row_of(fake, message_id) for message_id in ids}
+    rows = due_rows(fake)
+
+    fake.fan_out("test1", ids)
+    fake.fan_out("test1", ids[::-1])
+
+    assert {message_id: row_of(fake, message_id) for message_id in ids} == before
+    assert due_rows(fake) == rows
+    check_invariants(fake)
+
+
+def test_invariant_9_a_slow_subscriber_hands_the_rest_to_its_backlog_without_a_failure(fake):
+    fake.subscribe("A")
+
+    def slow(push):
+        fake.clock.sleep(1.5)
+        return OK
+
+    fake.pusher.behaviours["A"] = slow
+    ids = fake.publish(*"123456")
+    fake.deliver()
+
+    backlog = lanes.backlog(fake.world, "test1", "A", 100, None).items
+    assert 0 < len(backlog) < 6
+    assert {delivery.attempts for delivery in backlog} == {0}
+    assert backlog[0].next_attempt_at <= fake.clock.instant
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+    assert fake.pusher.received["A"] == list("123456")
+    assert {row_of(fake, message_id).map.pending for message_id in ids} == {0}
+
+
+def test_a_crash_after_the_lanes_and_before_the_messages_is_completed_by_a_repetition(fake, monkeypatch):
+    fake.subscribe("A")
+    fake.subscribe("B")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    write = type(fake.store).transact
+
+    def crash(store, writes):
+        if any(isinstance(one, Update) and one.key.pk.startswith("MSG#") for one in writes):
+            raise ConnectionError
+        write(store, writes)
+
+    with monkeypatch.context() as accident:
+        accident.setattr(type(fake.store), "transact", crash)
+        with pytest.raises(ConnectionError):
+            fake.deliver()
+    assert row_of(fake, message_id).map.round_open
+
+    fake.fan_out("test1", [message_id])
+    fake.pusher.behaviours["A"] = lambda push: OK
+    assert sweep(fake.world).restarted == 0
+    fake.clock.sleep(60)
+    assert sweep(fake.world).restarted == 1
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+
+    assert fake.pusher.received["A"] == ["1"]
+    assert row_of(fake, message_id).map.pending == 0
+    assert lane(fake) is None
+    check_invariants(fake)
+
+
+def test_a_message_published_while_the_lane_is_activated_is_neither_lost_nor_overtakes(fake):
+    """Blocking while activating: the append wins the race for the lane's row, so the lane stays."""
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    fake.pusher.behaviours["A"] = lambda push: OK
+    delete_lane = type(fake.store).write
+    raced = []
+
+    def race(store, write):
+        if write.key.pk.startswith("LANES#") and type(write).__name__ == "Delete" and not raced:
+            raced.append(True)
+            other = Thread(target=fake.fan_out, args=("test1", fake.publish("2")))
+            other.start()
+            other.join()
+            assert due_rows(fake) != []
+        delete_lane(store, write)
+
+    type(fake.store).write = race
+    try:
+        fake.run_workflows(until=fake.clock.instant + 120_000)
+    finally:
+        type(fake.store).write = delete_lane
+    fake.deliver()
+    fake.run_workflows(until=fake.clock.instant + 120_000)
+
+    assert raced
+    assert fake.pusher.received["A"] == ["1", "2"]
+
+
+def test_a_lane_paused_between_reading_and_blocking_keeps_what_it_is_owed(fake):
+    """Two writers on one lane: fan-out loses the condition, reads again and appends to the paused lane."""
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.pusher.before_push = lambda push: lanes.pause(fake.world, "test1", "A") and None
+    [message_id] = fake.publish("1")
+    fake.deliver()
+
+    assert lane(fake).state is LaneState.PAUSED
+    assert due_rows(fake) == [message_id]
+    assert entry(fake, message_id).attempts == 1
+    fake.pusher.before_push = lambda push: None
+    fake.pusher.behaviours["A"] = lambda push: OK
+    lanes.resume(fake.world, "test1", "A")
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+    assert fake.pusher.received["A"] == ["1"]
+
+
+def test_unsubscribing_cancels_what_is_owed_and_keeps_the_name_in_receipts(fake):
+    fake.subscribe("A")
+    fake.subscribe("B")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    ids = fake.publish("1", "2")
+    fake.deliver()
+
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+
+    assert [entry(fake, message_id).state for message_id in ids] == [EntryState.CANCELLED] * 2
+    assert due_rows(fake) == []
+    check_invariants(fake)
+
+
+def test_a_message_in_the_queue_when_its_subscription_goes_is_cancelled(fake):
+    fake.subscribe("A")
+    [message_id] = fake.publish("1")
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+
+    fake.deliver()
+
+    assert entry(fake, message_id).state is EntryState.CANCELLED
+    assert fake.pusher.pushes == []
+
+
+def test_a_410_suspends_counts_as_an_attempt_and_stays_owed_until_resumed(fake):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 410", gone=True)
+    ids = fake.publish("1", "2")
+    fake.deliver()
+
+    assert lane(fake).state is LaneState.SUSPENDED
+    assert [entry(fake, message_id).attempts for message_id in ids] == [1, 0]
+    assert fake.workflow.tasks == []
+    fake.pusher.behaviours["A"] = lambda push: OK
+    lanes.resume(fake.world, "test1", "A")
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+    assert fake.pusher.received["A"] == ["1", "2"]
+
+
+def test_a_paused_lane_makes_no_attempts_and_its_deliveries_expire_by_the_sweep(fake):
+    fake.subscribe("A")
+    lanes.pause(fake.world, "test1", "A")
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    assert entry(fake, message_id).state is EntryState.BLOCKED
+    fake.clock.instant = row_of(fake, message_id).message.expires_at
+
+    assert sweep(fake.world).expired == 1
+
+    assert row_of(fake, message_id).map.pending == 0
+    assert due_rows(fake) == []
+    assert fake.pusher.pushes == []
+    check_invariants(fake)
+
+
+def test_skipping_the_head_cancels_it_with_its_reason_and_the_next_one_is_tried(fake):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL if push.message.draft.body == b"1" else OK
+    ids = fake.publish("1", "2")
+    fake.deliver()
+
+    lanes.skip_head(fake.world, "test1", "A", "poison")
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+
+    assert entry(fake, ids[0]).state is EntryState.CANCELLED
+    assert entry(fake, ids[0]).last_outcome == "skipped: poison"
+    assert fake.pusher.received["A"] == ["2"]
+
+
+def test_retry_after_is_waited_for_and_never_beyond_the_life_of_the_message(fake):
+    fake.subscribe("A", strategy=DECAY)
+    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 503", retry_after_s=90.0)
+    ids = fake.publish("1")
+    fake.deliver()
+    assert lane(fake).next_attempt_at == fake.clock.instant + 90_000
+
+    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 503", retry_after_s=1e6)
+    fake.run_workflows(until=fake.clock.instant + 100_000)
+
+    assert entry(fake, ids[0]).state is EntryState.EXPIRED
+
+
+def test_lost_contact_drains_concurrently_after_its_head_got_through(fake):
+    fake.subscribe("A", strategy=DECAY)
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish(*[str(n) for n in range(30)])
+    fake.deliver()
+    assert lane(fake).state is LaneState.LOST_CONTACT
+    fake.pusher.behaviours["A"] = lambda push: OK
+
+    fake.run_workflows(until=fake.clock.instant + 700_000)
+
+    assert sorted(fake.pusher.received["A"], key=int) == [str(n) for n in range(30)]
+    assert lane(fake) is None
+
+
+def test_a_workflow_that_was_never_started_is_started_by_the_sweep(fake):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.workflow.broken = True
+    fake.publish("1")
+    fake.deliver()
+    fake.workflow.broken = False
+    fake.pusher.behaviours["A"] = lambda push: OK
+    fake.clock.sleep(60)
+
+    assert sweep(fake.world).restarted == 1
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+
+    assert fake.pusher.received["A"] == ["1"]
+
+
+def test_a_long_lived_execution_hands_over_to_a_new_generation(fake):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    [task] = fake.workflow.tasks
+    fake.workflow.tasks = []
+    fake.clock.sleep(60)
+
+    answer = fake.redeliver(Task(task.topic, task.subscription_id, task.generation, rounds=1_500))
+
+    assert answer.wait_until is None
+    [fresh] = fake.workflow.tasks
+    assert fresh.generation == lane(fake).generation != task.generation
+
+
+def test_a_subscription_with_no_retries_discards_and_goes_on_with_the_next(fake):
+    fake.subscribe("A", max_retries=0)
+    fake.pusher.behaviours["A"] = lambda push: FAIL if push.message.draft.body == b"1" else OK
+    ids = fake.publish("1", "2")
+    fake.deliver()
+
+    assert entry(fake, ids[0]).state is EntryState.DISCARDED
+    assert fake.pusher.received["A"] == ["2"]
+    assert lane(fake) is None
+
+
+def test_a_topic_made_again_never_uses_an_ordinal_twice(fake):
+    first = fake.subscribe("A")
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    topics.delete_topic(fake.world, "test1")
+    fake.topic()
+
+    second = fake.subscribe("A")
+
+    assert second.ordinal > first.ordinal
+    assert second.subscription_id != first.subscription_id
+
+
+def test_happy_path_takes_two_writes_whatever_the_number_of_subscribers(fake):
+    for number in range(50):
+        fake.subscribe(f"S{number}")
+    before = fake.store.writes
+    fake.publish("1")
+    fake.deliver()
+
+    assert fake.store.writes - before == 2
+
+
+def test_the_map_of_a_thousand_subscribers_takes_at_most_4_kib(fake):
+    from tagcast.model import Entry
+    from tagcast.rows import MessageRow, map_attributes
+    from tagcast.state_map import StateMap
+
+    [message_id] = fake.publish("1")
+    done = {ordinal: Entry(EntryState.DELIVERED, 1, 1_000 + ordinal) for ordinal in range(1_000)}
+    state_map = StateMap.of(range(1_000)).settle(done, round_at=1_000)
+    row = MessageRow(row_of(fake, message_id).message, state_map, 1, 1)
+
+    size = sum(len(str(k)) + len(v if isinstance(v, bytes) else str(v)) for k, v in map_attributes(row).items())
+
+    assert state_map.entry(7).last_attempt_at == 1_007
+    assert size <= 4096
+
+
+def test_tables_are_two(fake):
+    fake.subscribe("A")
+
+    assert {key.table for key in fake.store.rows} == {Table.REGISTRY}
