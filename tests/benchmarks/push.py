@@ -1,4 +1,4 @@
-"""1,000 endpoints of which 100 take a second: run as a script, or as ``pytest tests/benchmarks/push.py -m benchmark -s``.
+"""1,000 endpoints of which 100 take a second; a script, and a benchmark for pytest.
 
 The receivers are one process on many loopback addresses (Linux), so that each has a connection of its own. The
 figures are ratios to the slowest endpoint as measured in the same run, never bare seconds.
