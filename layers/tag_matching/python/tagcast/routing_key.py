@@ -115,9 +115,7 @@ class RoutingTrie:
         return [self._children, self._owners, sorted(self._repeats)]
 
     @classmethod
-    def from_rows(
-        cls, children: list[dict[str, int]], owners: list[list[int]], repeats: list[int]
-    ) -> "RoutingTrie":
+    def from_rows(cls, children: list[dict[str, int]], owners: list[list[int]], repeats: list[int]) -> "RoutingTrie":
         """The trie that :meth:`as_rows` described.
 
         >>> RoutingTrie.from_rows(*RoutingTrie([("a.#", 7)]).as_rows()).match("a.b")

@@ -25,9 +25,7 @@ class _Values(list[bool | None]):
         super().__setitem__(place, value)
 
 
-def explain_nodes(
-    text: str, nodes: Sequence[Node], dialect: Dialect, properties: Mapping[str, str]
-) -> Explanation:
+def explain_nodes(text: str, nodes: Sequence[Node], dialect: Dialect, properties: Mapping[str, str]) -> Explanation:
     """The explanation of the root; parts that an earlier one made needless are ``"skipped"``."""
     values = _Values(len(nodes))
     steps = build_steps(nodes, dialect)
@@ -52,11 +50,7 @@ def explain_nodes(
 def unreadable(nodes: Sequence[Node], properties: Mapping[str, str]) -> tuple[str, ...]:
     """Names of properties that a number or a truth is compared with and whose text is neither."""
     names = (_names(nodes, node, want) for node in nodes for want in (_wanted(nodes, node),) if want)
-    found = {
-        name: None
-        for name, want in (pair for pairs in names for pair in pairs)
-        if _odd(properties, name, want)
-    }
+    found = {name: None for name, want in (pair for pairs in names for pair in pairs) if _odd(properties, name, want)}
     return tuple(found)
 
 
@@ -105,9 +99,7 @@ def _odd(properties: Mapping[str, str], name: str, want: str) -> bool:
     return text is not None and (number_of(text) if want == "number" else truth_of(text)) is None
 
 
-def _notes(
-    nodes: Sequence[Node], node: Node, properties: Mapping[str, str], dialect: Dialect
-) -> Iterator[str]:
+def _notes(nodes: Sequence[Node], node: Node, properties: Mapping[str, str], dialect: Dialect) -> Iterator[str]:
     want = _wanted(nodes, node) if dialect is Dialect.STRICT else ""
     for name in dict.fromkeys(str(nodes[child].value) for child in _properties(nodes, node)):
         text = properties.get(name)

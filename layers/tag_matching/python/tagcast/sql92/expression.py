@@ -18,9 +18,7 @@ class CompiledExpression:
 
     __slots__ = ("_steps", "dialect", "nodes", "text", "warnings")
 
-    def __init__(
-        self, text: str, dialect: Dialect, nodes: tuple[Node, ...], warnings: tuple[str, ...]
-    ) -> None:
+    def __init__(self, text: str, dialect: Dialect, nodes: tuple[Node, ...], warnings: tuple[str, ...]) -> None:
         self.text = text
         self.dialect = dialect
         self.nodes = nodes
@@ -88,9 +86,7 @@ found the end of the text
         raise FilterSyntaxError(f"at most {CHARACTERS_MAX} characters are allowed", 1, 1)
     parser = Parser(expression, chosen)
     nodes = parser.parse()
-    return CompiledExpression(
-        expression, chosen, nodes, find_traps(expression, chosen, nodes, parser.ignored)
-    )
+    return CompiledExpression(expression, chosen, nodes, find_traps(expression, chosen, nodes, parser.ignored))
 
 
 def restore(text: str, dialect: str, plain: Any, warnings: Any) -> CompiledExpression:

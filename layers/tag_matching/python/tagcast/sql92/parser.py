@@ -1,7 +1,7 @@
 """From tokens to the tree, with a stack of operators instead of recursion.
 
-Both dialects share the grammar; they differ in how tightly ``NOT`` binds, in ``LIKE``, and in what happens to
-text after a complete expression: strict refuses it, rocketmq ignores it (the original never checks for the end).
+Both dialects share the grammar; they differ in how tightly ``NOT`` binds, in ``LIKE``, and in what
+happens to text after a complete expression: strict refuses it, rocketmq ignores it (the original never checks).
 """
 
 from typing import NamedTuple
@@ -160,9 +160,7 @@ class Parser:
         elif token.kind in _SEARCHES:
             self.lexer.advance()
             text = self._text("a text in quotes")
-            self._operands.append(
-                self._tree.search(prefix + token.kind.lower(), unquoted(text), subject, text.end)
-            )
+            self._operands.append(self._tree.search(prefix + token.kind.lower(), unquoted(text), subject, text.end))
         elif self._is_word(token, "LIKE"):
             self.lexer.advance()
             self._operands.append(self._like(prefix + "like", subject))

@@ -1,4 +1,4 @@
-"""What comparisons mean in the strict dialect: numbers by value, symmetric equality, unknown, never errors."""
+"""What comparisons mean in the strict dialect: numbers by value, symmetric equality, unknown and no errors."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -85,9 +85,7 @@ def _same(left: str | bool | None, right: str | bool | None, wanted: bool) -> Tr
     return None if left is None or right is None else (left == right) is wanted
 
 
-def _number_test(
-    nodes: Sequence[Node], test: Callable[[Number, Number], bool], left: int, right: int
-) -> Evaluation:
+def _number_test(nodes: Sequence[Node], test: Callable[[Number, Number], bool], left: int, right: int) -> Evaluation:
     constant = constant_number(nodes, right)
     if nodes[left].operator == "property" and constant is not None:
         return _property_test(str(nodes[left].value), test, constant)

@@ -85,11 +85,7 @@ class Lexer:
             kind = text
         elif kind == NAME and text.upper() in KEYWORDS:
             kind = text.upper()
-        elif (
-            text == "0"
-            and self.dialect is Dialect.STRICT
-            and self.text[match.end() : match.end() + 1] in ("l", "L")
-        ):
+        elif text == "0" and self.dialect is Dialect.STRICT and self.text[match.end() : match.end() + 1] in ("l", "L"):
             return Token(INTEGER, self.text[at : match.end() + 1], at, match.end() + 1)
         return Token(kind, text, at, match.end())
 

@@ -7,9 +7,7 @@ from tagcast.sql92.dialect import Dialect
 from tagcast.sql92.java import is_int
 from tagcast.sql92.tree import Node
 
-_COMPARISONS = frozenset(
-    {"equal", "unequal", "less", "at_most", "greater", "at_least", "between", "not_between"}
-)
+_COMPARISONS = frozenset({"equal", "unequal", "less", "at_most", "greater", "at_least", "between", "not_between"})
 
 
 def find_traps(text: str, dialect: Dialect, nodes: Sequence[Node], ignored: str) -> tuple[str, ...]:
