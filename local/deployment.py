@@ -36,11 +36,15 @@ class Deployment:
 
 
 def deploy(
-    template: Template, engine: Engine, parameters: Mapping[str, str], record: Path, functions_root: Path | None
+    template: Template,
+    engine: Engine,
+    parameters: Mapping[str, str],
+    record: Path,
+    functions_root: Path | None,
 ) -> Deployment:
     """Create the stack, or update it if the template or the parameters have changed since `record`.
 
-    `functions_root` replaces the folder `functions/` of the template (the tests put throw-away handlers there).
+    `functions_root` replaces the folder `functions/` of the template (tests put handlers of their own there).
     """
     body = json.dumps(template.for_the_engine(), sort_keys=True)
     digest = hashlib.sha256(f"{body}{sorted(parameters.items())}".encode()).hexdigest()
@@ -106,14 +110,14 @@ def _await_outputs(cloudformation: Any) -> dict[str, str]:
             return {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
         if not status.endswith("IN_PROGRESS") or time.monotonic() > deadline:
             events = cloudformation.describe_stack_events(StackName=STACK)["StackEvents"]
-            failed = [e for e in events if e["ResourceStatus"].endswith("FAILED")]
-            reasons = "; ".join(f"{e['LogicalResourceId']}: {e.get('ResourceStatusReason')}" for e in failed[:3])
+            failed = [each for each in events if each["ResourceStatus"].endswith("FAILED")][:3]
+            reasons = "; ".join(f"{e['LogicalResourceId']}: {e.get('ResourceStatusReason')}" for e in failed)
             raise EngineError(f"the stack did not deploy ({status}): {reasons}")
         time.sleep(0.05)
 
 
 def _upload(template: Template, engine: Engine, body: str) -> None:
-    """Put what CloudFormation wants to find: the workflow, and for code a stand-in (the host runs the folders)."""
+    """Put what CloudFormation wants to find; a stand-in for code, since the host runs the folders."""
     s3 = engine.client("s3")
     s3.create_bucket(Bucket=BUCKET)
     s3.put_object(Bucket=BUCKET, Key=TEMPLATE_KEY, Body=body.encode())

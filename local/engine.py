@@ -1,4 +1,4 @@
-"""Starts and stops the embedded engine (DynamoDB, SQS, Step Functions, S3, CloudFormation) as a child process."""
+"""Starts and stops the embedded engine (DynamoDB, SQS, Step Functions, S3, ...) as a child process."""
 
 import os
 import socket
@@ -26,10 +26,11 @@ class EngineError(RuntimeError):
     """The engine did not start; the message names its log."""
 
 
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on at this moment."""
+def free_port(wanted: int = 0) -> int:
+    """A TCP port of 127.0.0.1 that nobody listens on at this moment; OSError if `wanted` is taken."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", wanted))
         return int(probe.getsockname()[1])
 
 
@@ -90,6 +91,11 @@ class Engine:
             self._process.kill()
             self._process.wait()
         self._process = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, while it runs."""
+        return self._process.pid if self._process else None
 
     @property
     def alive(self) -> bool:

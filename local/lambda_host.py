@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from local.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, Invocation, UnknownFunctionError, invocation_path
-from local.worker import EVENT_MAX, FunctionSpec, LogSink, Worker, failure
+from local.worker import EVENT_MAX, SHUTDOWN_S, FunctionSpec, LogSink, Worker, failure
 
 
 def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a worker: what Lambda sets, what all functions here share, what the template says."""
+    """What Lambda sets, what all functions here share, what the template says."""
     return {
         "PATH": os.environ.get("PATH", ""),
         "PYTHONUNBUFFERED": "1",
@@ -38,6 +38,7 @@ class Pool:
     environment: Mapping[str, str]
     log: LogSink
     size: int
+    _closed: bool = False
     _idle: list[Worker] = field(default_factory=list)
     _all: set[Worker] = field(default_factory=set)
     _slots: asyncio.Semaphore = field(init=False)
@@ -53,6 +54,8 @@ class Pool:
     async def invoke(self, payload: bytes) -> Invocation:
         """Run one event; a worker that died or timed out is replaced at the next."""
         async with self._slots:
+            if self._closed:
+                return failure("Lambda.ServiceException", "the Lambda host stops")
             while self._idle and not self._idle[-1].alive:
                 await self._discard(self._idle.pop())
             worker = self._idle.pop() if self._idle else await self._start()
@@ -65,7 +68,8 @@ class Pool:
                     await self._discard(worker)
 
     async def stop(self) -> None:
-        """End every worker."""
+        """End every worker; what they hold fails, and nothing new is begun."""
+        self._closed = True
         await asyncio.gather(*(worker.stop() for worker in self._all))
         self._all.clear()
         self._idle.clear()
@@ -94,7 +98,7 @@ class LambdaHost:
         """Serve Lambda's Invoke for the engine; `address` is then host:port."""
         app = web.Application(client_max_size=EVENT_MAX)
         app.router.add_post(invocation_path("{function}"), self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         host, port = self._runner.addresses[0]

@@ -1,8 +1,7 @@
 """Reads `template.yaml` as CloudFormation sees it: the SAM transform, then routes, sources and schedules.
 
-What the local stack plays itself (event source mappings, schedules, the routes of the API) is taken out of the
-template that the engine deploys; every reference in it becomes an output of the stack, so that the engine
-resolves it.
+What the local stack plays itself (event source mappings, schedules) is taken out of the template that the
+engine deploys; every reference in it becomes an output of the stack, so that the engine resolves it.
 """
 
 import copy

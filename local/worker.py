@@ -18,6 +18,8 @@ from aiohttp import web
 
 from local.lambda_api import Invocation
 
+# 0 would mean to wait for the request that the dead process left open.
+SHUTDOWN_S = 0.1
 LINE_MAX = 4 * 1024 * 1024
 EVENT_MAX = 8 * 1024 * 1024
 
@@ -57,7 +59,7 @@ class Worker:
         self._function = function
         self._environment = environment
         self._log = log
-        self._events: asyncio.Queue[_Event] = asyncio.Queue()
+        self._events: asyncio.Queue[_Event | None] = asyncio.Queue()
         self._held: _Event | None = None
         self._init_error: Invocation | None = None
         self._process: asyncio.subprocess.Process | None = None
@@ -77,7 +79,7 @@ class Worker:
         app.router.add_post(f"{base}/invocation/{{request_id}}/response", self._response)
         app.router.add_post(f"{base}/invocation/{{request_id}}/error", self._error)
         app.router.add_post(f"{base}/init/error", self._init_failed)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
@@ -129,6 +131,7 @@ class Worker:
     async def stop(self) -> None:
         """End the process and close the Runtime API."""
         self.kill()
+        self._events.put_nowait(None)
         if self._process is not None:
             await self._process.wait()
         if self._runner is not None:
@@ -138,6 +141,8 @@ class Worker:
 
     async def _next(self, request: web.Request) -> web.Response:
         event = await self._events.get()
+        if event is None:
+            return web.Response(status=410)
         return web.Response(
             body=event.payload,
             content_type="application/json",

@@ -1,0 +1,80 @@
+"""`python -m local`: run the whole service on this machine until Ctrl-C."""
+
+import argparse
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from local.data_folder import FolderInUseError
+from local.engine import EngineError
+from local.front import PortInUseError
+from local.stack import Stack, StackOptions
+
+WATCH_S = 1.0
+
+
+def parse(arguments: Sequence[str] | None) -> StackOptions:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m local", description=__doc__)
+    parser.add_argument("--port", type=int, default=8080, help="port of the HTTP API on 127.0.0.1 (8080)")
+    parser.add_argument("--data", type=Path, default=Path(".tagcast"), help="folder of the state (.tagcast)")
+    parser.add_argument("--fresh", action="store_true", help="forget the state of earlier runs")
+    parser.add_argument("--time-scale", type=float, default=1.0, help="make waits N times shorter (1)")
+    parser.add_argument("--functions", type=Path, default=None, help=argparse.SUPPRESS)
+    found = parser.parse_args(arguments)
+    if found.time_scale <= 0:
+        parser.error("--time-scale must be above 0")
+    return StackOptions(found.port, found.data, found.fresh, found.time_scale, functions_root=found.functions)
+
+
+def greeting(stack: Stack, took_s: float) -> str:
+    """What is where."""
+    folder = stack.options.folder
+    return f"""tagcast is ready ({took_s:.1f} s)
+  HTTP API   {stack.url}
+  OpenAPI    {stack.url}/openapi.json
+  AWS APIs   {stack.engine_url}   (DynamoDB, SQS, Step Functions; any credentials, region us-east-1)
+  State      {folder}   (make run FRESH=1 forgets it; the engine's log is {folder / "engine" / "engine.log"})
+  Try        curl -X PUT {stack.url}/topics/test1 -H 'content-type: application/json' -d '{{}}'
+  Stop       Ctrl-C
+"""
+
+
+async def run(options: StackOptions) -> int:
+    """Run until a signal comes; answers the exit code."""
+    began = time.monotonic()
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, stopped.set)
+    stack = Stack(options)
+    code = 0
+    try:
+        await stack.start()
+        print(greeting(stack, time.monotonic() - began), flush=True)
+        while not stopped.is_set() and not stack.broken:
+            try:
+                await asyncio.wait_for(stopped.wait(), WATCH_S)
+            except TimeoutError:
+                continue
+        if stack.broken:
+            print("the engine has ended by itself; its log says why", file=sys.stderr)
+            code = 1
+    except (PortInUseError, FolderInUseError, EngineError) as fault:
+        print(f"tagcast: {fault}", file=sys.stderr)
+        code = 1
+    finally:
+        await stack.stop()
+    return code
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse, run."""
+    return asyncio.run(run(parse(arguments)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Turns what the functions log (JSON lines) into one readable line per delivery attempt."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TextIO
+
+LOUD = ("WARNING", "ERROR", "CRITICAL")
+_PLUMBING = ("START ", "END ", "REPORT ", "[INFO]")
+
+
+def readable(function: str, line: str, at: datetime) -> str | None:
+    """The line to show, or None for what only machines read.
+
+    >>> from datetime import datetime
+    >>> noon = datetime(2026, 1, 1, 12, 0, 1, 123000)
+    >>> readable("fan-out", '{"message": "attempted", "topic": "test1", "subscription": "A", "attempt": 1,'
+    ...     ' "message_id": "00000000000000000042", "outcome": "http 200", "state": "delivered",'
+    ...     ' "took_ms": 3}', noon)
+    '12:00:01.123  test1 → A  00000000000000000042  attempt 1  http 200  delivered  3 ms'
+    >>> readable("fan-out", '{"level": "WARNING", "message": "the claim is stale", "topic": "t"}', noon)
+    '12:00:01.123  WARNING  fan-out: the claim is stale  topic=t'
+    >>> readable("fan-out", '{"_aws": {}, "service": "tagcast"}', noon)
+    """
+    clock = at.strftime("%H:%M:%S.%f")[:-3]
+    entry = _entry(line)
+    if entry is None:
+        plain = line.strip()
+        return f"{clock}  {function}: {plain}" if plain and not plain.startswith(_PLUMBING) else None
+    if entry.get("message") == "attempted" and "subscription" in entry:
+        return f"{clock}  {_attempt(entry)}"
+    if entry.get("level") in LOUD:
+        return f"{clock}  {entry['level']}  {function}: {entry.get('message')}{_details(entry)}"
+    if "errorType" in entry:
+        return f"{clock}  ERROR  {function}: {entry['errorType']}: {entry.get('errorMessage')}"
+    return None
+
+
+def _entry(line: str) -> Mapping[str, Any] | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        return dict(json.loads(line))
+    except ValueError:
+        return None
+
+
+def _attempt(entry: Mapping[str, Any]) -> str:
+    took = entry.get("took_ms")
+    words = [
+        f"{entry.get('topic')} → {entry.get('subscription')}",
+        str(entry.get("message_id")),
+        f"attempt {entry.get('attempt')}",
+        str(entry.get("outcome")),
+        str(entry.get("state")),
+        f"{took:g} ms" if isinstance(took, int | float) else "",
+    ]
+    return "  ".join(word for word in words if word)
+
+
+_STANDARD = frozenset(
+    {
+        "level",
+        "location",
+        "message",
+        "timestamp",
+        "service",
+        "cold_start",
+        "function_name",
+        "function_memory_size",
+        "function_arn",
+        "function_request_id",
+        "xray_trace_id",
+        "sampling_rate",
+        "stack_trace",
+    }
+)
+
+
+def _details(entry: Mapping[str, Any]) -> str:
+    details = [f"{name}={value}" for name, value in entry.items() if name not in _STANDARD]
+    return "  " + " ".join(details) if details else ""
+
+
+def printer(names: Callable[[str], str], out: TextIO = sys.stdout) -> Callable[[str, str], None]:
+    """A sink for the workers' lines: prints what is readable, under the short name of the function."""
+
+    def write(function: str, line: str) -> None:
+        shown = readable(names(function), line, datetime.now())  # noqa: DTZ005 - the reader's own clock
+        if shown is not None:
+            print(shown, file=out, flush=True)
+
+    return write

@@ -1,0 +1,36 @@
+"""The part of EventBridge's patterns that filters of event sources use."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def matches(pattern: Mapping[str, Any], event: object) -> bool:
+    """Whether an event has all that the pattern asks for.
+
+    >>> matches({"eventName": ["INSERT"]}, {"eventName": "INSERT"})
+    True
+    >>> matches({"Keys": {"pk": {"S": [{"prefix": "MSG#"}]}}}, {"Keys": {"pk": {"S": "LANES#t"}}})
+    False
+    """
+    for name, wanted in pattern.items():
+        found = event.get(name) if isinstance(event, dict) else None
+        if isinstance(wanted, dict):
+            if not matches(wanted, found):
+                return False
+        elif not any(_admits(rule, found) for rule in wanted):
+            return False
+    return True
+
+
+def _admits(rule: object, value: object) -> bool:
+    match rule:
+        case {"prefix": str(prefix)}:
+            return isinstance(value, str) and value.startswith(prefix)
+        case {"exists": bool(wanted)}:
+            return (value is not None) == wanted
+        case {"anything-but": list(excluded)}:
+            return value is not None and value not in excluded
+        case dict():
+            raise ValueError(f"this kind of rule is not played by the local stack: {rule}")
+        case _:
+            return value == rule

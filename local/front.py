@@ -1,0 +1,97 @@
+"""The HTTP front: what API Gateway does between a client and the functions."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+
+from local.http_event import Request, Response, event_of, problem, response_of
+from local.lambda_api import Invocation
+from local.routes import Found, Routes, WrongMethod
+
+BODY_MAX = 10 * 1024 * 1024
+API_TIMEOUT_S = 30.0
+
+AsyncInvoke = Callable[[str, bytes], Awaitable[Invocation]]
+
+
+class PortInUseError(OSError):
+    """Somebody listens on the port already."""
+
+
+class Front:
+    """Serves the routes of the template; `functions` names the physical function of each logical id."""
+
+    def __init__(
+        self, routes: Routes, functions: Mapping[str, str], invoke: AsyncInvoke, api_id: str = "local"
+    ) -> None:
+        self._routes = routes
+        self._functions = functions
+        self._invoke = invoke
+        self._api_id = api_id
+        self._runner: web.AppRunner | None = None
+
+    async def listen(self, port: int) -> int:
+        """Serve on 127.0.0.1; answers the port (of use when 0 was asked for)."""
+        app = web.Application(client_max_size=BODY_MAX)
+        app.router.add_route("*", "/{path:.*}", self._serve)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=2)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, "127.0.0.1", port).start()
+        except OSError as fault:
+            raise PortInUseError(f"port {port} of 127.0.0.1 is in use: choose another with --port") from fault
+        return int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def answer(self, request: Request) -> Response:
+        """Route, invoke, translate."""
+        found = self._routes.find(request.method, request.path)
+        if found is None:
+            return problem(404, "Not Found", f"there is nothing at {request.path}")
+        if isinstance(found, WrongMethod):
+            allowed = ", ".join(found.allowed)
+            refused = problem(405, "Method Not Allowed", f"{request.path} takes {allowed}")
+            return Response(405, (*refused.headers, ("allow", allowed)), refused.body)
+        try:
+            # Shielded, because on AWS too a function goes on when its caller has given up.
+            invocation = await asyncio.wait_for(asyncio.shield(self._run(found, request)), API_TIMEOUT_S)
+        except TimeoutError:
+            return problem(503, "Service Unavailable", "the function did not answer in time")
+        if invocation.failed:
+            return problem(500, "Internal Server Error", "the function failed; its log says why")
+        return response_of(invocation.payload)
+
+    async def _run(self, found: Found, request: Request) -> Invocation:
+        query = parse_qsl(request.query, keep_blank_values=True)
+        event = event_of(request, found.key, found.parameters, query, self._api_id)
+        return await self._invoke(self._functions[found.route.function], json.dumps(event).encode())
+
+    async def _serve(self, incoming: web.Request) -> web.StreamResponse:
+        try:
+            body = await incoming.read()
+        except web.HTTPRequestEntityTooLarge:
+            answer = problem(413, "Content Too Large", f"a request may have {BODY_MAX} bytes")
+        else:
+            raw_path, _, query = incoming.raw_path.partition("?")
+            answer = await self.answer(
+                Request(
+                    method=incoming.method,
+                    path=raw_path,
+                    query=query,
+                    headers=tuple((name, value) for name, value in incoming.headers.items()),
+                    body=body,
+                    source_ip=incoming.remote or "127.0.0.1",
+                )
+            )
+        response = web.Response(status=answer.status, body=answer.body)
+        response.headers.popall("Content-Type", None)
+        for name, value in answer.headers:
+            response.headers.add(name, value)
+        return response

@@ -1,0 +1,135 @@
+"""HTTP requests as API Gateway's payload 2.0, and a function's answer as an HTTP response."""
+
+import base64
+import json
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+TEXT_TYPES = ("text/", "application/json", "application/javascript", "application/xml")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request, its headers in the order in which they came."""
+
+    method: str
+    path: str
+    query: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    source_ip: str = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Response:
+    """One response; `headers` may name a header several times (cookies)."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+def joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Values of the same name joined by commas, as payload 2.0 does.
+
+    >>> joined([("a", "1"), ("b", "2"), ("a", "3")])
+    {'a': '1,3', 'b': '2'}
+    """
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        found[name] = f"{found[name]},{value}" if name in found else value
+    return found
+
+
+def event_of(
+    request: Request,
+    route_key: str,
+    path_parameters: Mapping[str, str],
+    query_pairs: Iterable[tuple[str, str]],
+    api_id: str,
+) -> dict[str, Any]:
+    """The event of payload format 2.0; absent parts are absent, as on AWS."""
+    headers = joined((name.lower(), value) for name, value in request.headers if name.lower() != "cookie")
+    cookies = [each for name, value in request.headers if name.lower() == "cookie" for each in value.split("; ")]
+    now = time.time()
+    event: dict[str, Any] = {
+        "version": "2.0",
+        "routeKey": route_key,
+        "rawPath": request.path,
+        "rawQueryString": request.query,
+        "headers": headers,
+        "requestContext": {
+            "accountId": "123456789012",
+            "apiId": api_id,
+            "domainName": headers.get("host", "localhost"),
+            "domainPrefix": api_id,
+            "http": {
+                "method": request.method,
+                "path": request.path,
+                "protocol": "HTTP/1.1",
+                "sourceIp": request.source_ip,
+                "userAgent": headers.get("user-agent", ""),
+            },
+            "requestId": str(uuid.uuid4()),
+            "routeKey": route_key,
+            "stage": "$default",
+            "time": datetime.fromtimestamp(now, UTC).strftime("%d/%b/%Y:%H:%M:%S +0000"),
+            "timeEpoch": int(now * 1000),
+        },
+        "isBase64Encoded": False,
+    }
+    if cookies:
+        event["cookies"] = cookies
+    query = joined(query_pairs)
+    if query:
+        event["queryStringParameters"] = query
+    if path_parameters:
+        event["pathParameters"] = dict(path_parameters)
+    if request.body:
+        text = _text(request.body, headers.get("content-type", ""))
+        event["body"] = base64.b64encode(request.body).decode() if text is None else text
+        event["isBase64Encoded"] = text is None
+    return event
+
+
+def _text(body: bytes, content_type: str) -> str | None:
+    """The body as text if its type says so and its bytes are; otherwise it travels as Base64."""
+    if content_type and not content_type.lower().startswith(TEXT_TYPES):
+        return None
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def response_of(payload: bytes) -> Response:
+    """What API Gateway makes of a function's result.
+
+    A result without `statusCode` is a body of JSON with status 200.
+
+    >>> response_of(b'{"statusCode": 201, "headers": {"etag": "1"}, "body": "x"}')
+    Response(status=201, headers=(('etag', '1'),), body=b'x')
+    >>> response_of(b'{"hello": 1}').body
+    b'{"hello": 1}'
+    """
+    result = json.loads(payload or b"null")
+    if not isinstance(result, dict) or "statusCode" not in result:
+        body = result if isinstance(result, str) else json.dumps(result)
+        return Response(200, (("content-type", "application/json"),), body.encode())
+    headers = [(str(name), str(value)) for name, value in (result.get("headers") or {}).items()]
+    for name, values in (result.get("multiValueHeaders") or {}).items():
+        headers += [(str(name), str(value)) for value in values]
+    headers += [("set-cookie", cookie) for cookie in result.get("cookies") or []]
+    text = result.get("body") or ""
+    body_bytes = base64.b64decode(text) if result.get("isBase64Encoded") else str(text).encode()
+    return Response(int(result["statusCode"]), tuple(headers), body_bytes)
+
+
+def problem(status: int, title: str, detail: str) -> Response:
+    """A problem answer (RFC 9457) of the front itself."""
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    return Response(status, (("content-type", "application/problem+json"),), json.dumps(body).encode())

@@ -1,0 +1,157 @@
+"""Plays Lambda's event source mapping of a table's stream.
+
+In order; filters; a failed batch is repeated from its first failure, halved if so declared, and given up
+after so many attempts or when its records are too old, with a note to the on-failure queue.
+"""
+
+import base64
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from local.batch_result import Invoke, failed_items
+from local.event_pattern import matches
+
+READ_MAX = 1000
+EVENT_FIELDS = ("eventID", "eventName", "eventVersion", "eventSource", "awsRegion")
+BACKOFF_S = (0.2, 10.0)
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StreamRules:
+    """What the template says about the mapping; -1 = no bound."""
+
+    batch_size: int = 100
+    attempts_max: int = -1
+    age_max_s: int = -1
+    bisect: bool = False
+    filters: Sequence[Mapping[str, Any]] = ()
+
+    @classmethod
+    def of(cls, properties: Mapping[str, Any], filters: Sequence[Mapping[str, Any]]) -> "StreamRules":
+        """Read the properties of an `AWS::Lambda::EventSourceMapping`."""
+        return cls(
+            batch_size=int(properties.get("BatchSize", 100)),
+            attempts_max=int(properties.get("MaximumRetryAttempts", -1)),
+            age_max_s=int(properties.get("MaximumRecordAgeInSeconds", -1)),
+            bisect=bool(properties.get("BisectBatchOnFunctionError", False)),
+            filters=filters,
+        )
+
+
+@dataclass
+class StreamSource:
+    """Reads one stream of one shard (the engine has no more) from its oldest record on."""
+
+    streams: Any
+    stream_arn: str
+    function: str
+    invoke: Invoke
+    rules: StreamRules
+    on_failure: Callable[[dict[str, Any]], None]
+    clock: Callable[[], float] = time.time
+    sleep: Callable[[float], object] = time.sleep
+    stopped: Callable[[], bool] = lambda: False
+    _iterator: str | None = field(default=None, init=False)
+    _last: str | None = field(default=None, init=False)
+
+    def step(self) -> int:
+        """Handle what the stream has; answers how many records it read."""
+        read = self.streams.get_records(ShardIterator=self._iterator or self._open(), Limit=READ_MAX)
+        records = [self.event_record(each) for each in read["Records"]]
+        admitted = [each for each in records if self._admits(each)]
+        for start in range(0, len(admitted), self.rules.batch_size):
+            self._finish(admitted[start : start + self.rules.batch_size])
+        self._iterator = read.get("NextShardIterator")
+        if records:
+            self._last = records[-1]["dynamodb"]["SequenceNumber"]
+        return len(records)
+
+    def event_record(self, record: Mapping[str, Any]) -> Record:
+        """A record of the Streams API in the shape in which Lambda hands it to a function."""
+        change = dict(record["dynamodb"])
+        made_at = change.get("ApproximateCreationDateTime")
+        if made_at is not None and not isinstance(made_at, int | float):
+            change["ApproximateCreationDateTime"] = made_at.timestamp()
+        event = {name: record[name] for name in EVENT_FIELDS}
+        if record.get("userIdentity"):
+            event["userIdentity"] = record["userIdentity"]
+        return {**event, "dynamodb": _as_json(change), "eventSourceARN": self.stream_arn}
+
+    def _open(self) -> str:
+        shards = self.streams.describe_stream(StreamArn=self.stream_arn)["StreamDescription"]["Shards"]
+        position: dict[str, str] = {"ShardIteratorType": "TRIM_HORIZON"}
+        if self._last:
+            position = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": self._last}
+        opened = self.streams.get_shard_iterator(StreamArn=self.stream_arn, ShardId=shards[-1]["ShardId"], **position)
+        return str(opened["ShardIterator"])
+
+    def _admits(self, record: Record) -> bool:
+        return not self.rules.filters or any(matches(pattern, record) for pattern in self.rules.filters)
+
+    def _finish(self, records: list[Record]) -> None:
+        """Invoke until every record is done or given up; later records wait (the shard's order)."""
+        pending = [records]
+        attempts = 0
+        while pending and not self.stopped():
+            batch = pending.pop(0)
+            rest = self._attempt(batch)
+            if not rest:
+                attempts = 0
+                continue
+            if len(rest) < len(batch):
+                attempts = 0  # It moved on: what is before the first failure is done.
+            attempts += 1
+            too_old = self._too_old(rest)
+            if too_old or 0 <= self.rules.attempts_max < attempts:
+                self.on_failure(self._obituary(rest, attempts, too_old))
+                attempts = 0
+                continue
+            if self.rules.bisect and len(rest) > 1:
+                middle = len(rest) // 2
+                pending[:0] = [rest[:middle], rest[middle:]]
+            else:
+                pending.insert(0, rest)
+            self.sleep(min(BACKOFF_S[1], BACKOFF_S[0] * 2 ** min(attempts, 10)))
+
+    def _attempt(self, batch: list[Record]) -> list[Record]:
+        """Invoke once; answers the first failed record and all after it."""
+        numbers = [record["dynamodb"]["SequenceNumber"] for record in batch]
+        invocation = self.invoke(self.function, json.dumps({"Records": batch}).encode())
+        failed = failed_items(invocation, numbers)
+        first = min((numbers.index(each) for each in failed), default=len(batch))
+        return batch[first:]
+
+    def _too_old(self, records: list[Record]) -> bool:
+        made_at = records[0]["dynamodb"].get("ApproximateCreationDateTime")
+        return self.rules.age_max_s >= 0 and made_at is not None and self.clock() - made_at > self.rules.age_max_s
+
+    def _obituary(self, records: list[Record], attempts: int, too_old: bool) -> dict[str, Any]:
+        return {
+            "requestContext": {
+                "condition": "RecordAgeExceeded" if too_old else "RetryAttemptsExhausted",
+                "functionArn": self.function,
+                "approximateInvokeCount": attempts,
+            },
+            "DDBStreamBatchInfo": {
+                "startSequenceNumber": records[0]["dynamodb"]["SequenceNumber"],
+                "endSequenceNumber": records[-1]["dynamodb"]["SequenceNumber"],
+                "batchSize": len(records),
+                "streamArn": self.stream_arn,
+            },
+        }
+
+
+def _as_json(value: Any) -> Any:
+    """Binary attributes as Base64 text, as in the events of Lambda (boto3 has decoded them)."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dict):
+        return {name: _as_json(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_as_json(each) for each in value]
+    return value
