@@ -12,7 +12,7 @@ from pydantic.json_schema import models_json_schema
 from tagcast_aws.api import limits, manage_routes, message_bodies, publish_routes
 from tagcast_aws.api.problems import MEDIA_TYPE
 from tagcast_aws.api.routing import Route
-from tagcast_aws.api.version import VERSION
+from tagcast_aws.version import VERSION
 
 _REF = "#/components/schemas/{model}"
 _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -15,7 +15,7 @@ from tagcast_aws.api.bodies import TopicBody
 from tagcast_aws.api.message_bodies import FilterTestBody
 from tagcast_aws.api.requests import Request, encode_cursor, required_name
 from tagcast_aws.api.routing import Answer, Route
-from tagcast_aws.api.version import VERSION
+from tagcast_aws.version import VERSION
 
 PAGING = ("limit", "cursor")
 

@@ -1,0 +1,263 @@
+"""The HTTP API: what each request answers, with the real core over a world in memory."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tagcast_aws.api.openapi import openapi
+
+from functions.manage import app as manage
+from functions.publish import app as publish
+from tests.fakes.world import FakeWorld
+
+ROOT = Path(__file__).parents[3]
+EVENTS = sorted(path.name for path in (ROOT / "events").glob("*.json") if path.name.startswith(("publish", "manage")))
+SECRET = "whsec_" + "QUJD" * 8
+HOOK = {"endpoint": {"protocol": "https", "url": "https://example.com/hook"}}
+S = "/topics/orders/subscriptions/a"
+
+
+class Client:
+    """Sends API Gateway events to the function that serves them."""
+
+    def __init__(self) -> None:
+        self.fakes = FakeWorld()
+
+    def __call__(self, method: str, target: str, body: Any = None, **headers: str) -> "Reply":
+        path, _, query = target.partition("?")
+        event: dict[str, Any] = {
+            "version": "2.0",
+            "rawPath": path,
+            "rawQueryString": query,
+            "headers": {name.replace("_", "-"): value for name, value in headers.items()},
+            "requestContext": {"stage": "$default", "requestId": "r-1", "http": {"method": method, "path": path}},
+            "isBase64Encoded": False,
+        }
+        if query:
+            event["queryStringParameters"] = dict(pair.split("=") for pair in query.split("&"))
+        if body is not None:
+            event["body"] = body if isinstance(body, str) else json.dumps(body)
+        is_publish = method == "POST" and path.rpartition("/")[2] in ("messages", "batch")
+        return Reply((publish if is_publish else manage).handle(event, self.fakes.world))
+
+
+class Reply:
+    """One answer."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        self.status: int = answer["statusCode"]
+        self.headers: dict[str, str] = answer["headers"]
+        self.json: Any = json.loads(answer["body"]) if answer.get("body") else None
+
+    @property
+    def pointers(self) -> list[str]:
+        return [fault["pointer"] for fault in self.json["errors"]]
+
+
+@pytest.fixture
+def api() -> Client:
+    client = Client()
+    assert client("PUT", "/topics/orders").status == 201
+    return client
+
+
+def test_a_topic_is_created_replaced_shown_listed_and_removed(api: Client) -> None:
+    assert api("PUT", "/topics/orders", {"retention_seconds": 60}).json["retention_seconds"] == 60
+    replaced = api("PUT", "/topics/orders", {})
+    assert (replaced.status, replaced.json["retention_seconds"]) == (200, 86_400)
+    assert api("GET", "/topics/orders").json["retained_messages"] == 0
+    assert api("DELETE", "/topics/orders").status == 204
+    gone = api("GET", "/topics/orders")
+    assert (gone.status, gone.headers["Content-Type"]) == (404, "application/problem+json")
+
+
+def test_a_list_goes_on_at_its_cursor(api: Client) -> None:
+    api("PUT", "/topics/second")
+    first = api("GET", "/topics?limit=1").json
+    rest = api("GET", f"/topics?limit=1&cursor={first['next_cursor']}").json
+    assert [topic["name"] for topic in first["topics"] + rest["topics"]] == ["orders", "second"]
+    assert rest["next_cursor"] is None
+    assert api("GET", "/topics?limit=101&cursor=%21").pointers == ["#/limit", "#/cursor"]
+
+
+def test_a_subscription_never_shows_its_secret(api: Client) -> None:
+    created = api("PUT", S, HOOK | {"secret": SECRET})
+    assert (created.status, created.headers["ETag"]) == (201, '"1"')
+    assert created.json["retry"]["strategy"] == "EXPONENTIAL_DECAY_RETRY"
+    assert created.json["lane"] == {"state": "active", "backlog": 0, "head": None}
+    assert "secret" not in created.json
+    assert "whsec" not in json.dumps([api("GET", S).json, api("GET", "/topics/orders/subscriptions").json])
+    assert api("DELETE", "/topics/orders").status == 409
+    assert api("GET", S + "/versions").json["versions"][0]["version"] == 1
+
+
+def test_if_match_makes_a_change_conditional(api: Client) -> None:
+    assert api("PUT", S, HOOK, if_match="*").status == 412
+    api("PUT", S, HOOK)
+    assert api("PUT", S, HOOK, if_match='"1"').json["version"] == 2
+    assert api("PUT", S, HOOK, if_match='"1"').status == 412
+    assert api("PUT", S, HOOK, if_match='W/"2"').status == 412
+    assert api("PUT", S, HOOK, if_match="2").status == 400
+    assert api("DELETE", S, if_match='"1"').status == 412
+    assert api("DELETE", S, if_match='"1", "2"').status == 204
+
+
+def test_every_fault_of_a_subscription_is_named_at_once(api: Client) -> None:
+    body = {
+        "endpoint": {"protocol": "https", "url": "http://x", "port": 1},
+        "filter": {"kind": "tags", "tags": [""]},
+        "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 101},
+        "timeout_seconds": True,
+        "secret": "whsec_short",
+    }
+    refused = api("PUT", S, body)
+    assert refused.status == 422
+    assert sorted(refused.pointers) == [
+        "#/endpoint/port",
+        "#/endpoint/url",
+        "#/filter/tags/0",
+        "#/retry/max_retries",
+        "#/secret",
+        "#/timeout_seconds",
+    ]
+    assert "whsec_short" not in json.dumps(refused.json)
+    assert api("GET", S).status == 404
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"endpoint": {"protocol": "ftp"}}, "#/endpoint/protocol"),
+        ({"endpoint": {}}, "#/endpoint/protocol"),
+        ({"retry": {"strategy": "LINEAR"}}, "#/retry/strategy"),
+        ({"endpoint": {"protocol": "sqs"}}, "#/endpoint/queue_url"),
+        ({"filter": "all"}, "#/filter"),
+    ],
+)
+def test_a_fault_in_a_choice_points_to_its_field(api: Client, change: dict[str, Any], pointer: str) -> None:
+    assert api("PUT", S, HOOK | change).pointers == [pointer]
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["https://example.com:99999/", "https://user:pass@example.com/", "https://", "https:///x", "https://a b/"],
+)
+def test_a_malformed_url_is_refused(api: Client, target: str) -> None:
+    assert api("PUT", S, {"endpoint": {"protocol": "https", "url": target}}).pointers == ["#/endpoint/url"]
+
+
+def test_a_message_is_published_shown_and_explained(api: Client) -> None:
+    api("PUT", S, HOOK | {"filter": {"kind": "tags", "tags": ["apple"]}})
+    sent = api("POST", "/topics/orders/messages", {"body": "hi", "tags": ["apple", "apple"]})
+    assert (sent.status, sent.json["matched"]) == (201, 1)
+    path = f"/topics/orders/messages/{sent.json['message_id']}"
+    shown = api("GET", path).json
+    assert (shown["body"], shown["tags"], shown["subscribers"]["a"]["state"]) == ("hi", ["apple"], "pending")
+    assert api("GET", path + "/explain?subscription=a").status == 200
+    assert api("GET", path + "/explain").pointers == ["#/subscription"]
+    assert api("GET", "/topics/orders/messages").status == 200
+
+
+def test_a_message_names_every_fault(api: Client) -> None:
+    body = {"tags": ["a", "", 3, "b\n"], "properties": {"a b": "x", "c": 1}, "routing_key": "a..b", "size": 1}
+    assert sorted(api("POST", "/topics/orders/messages", body).pointers) == [
+        "#/body",
+        "#/properties/a b",
+        "#/properties/c",
+        "#/routing_key",
+        "#/size",
+        "#/tags/1",
+        "#/tags/2",
+        "#/tags/3",
+    ]
+    assert api("POST", "/topics/orders/messages", {"body": "x", "body_base64": "AA=="}).pointers == ["#/body_base64"]
+    assert api("POST", "/topics/orders/messages", {"body": "x" * 65_537}).status == 413
+
+
+def test_each_message_of_a_batch_stands_on_its_own(api: Client) -> None:
+    messages = [{"body": "one"}, {"tags": [1], "body": "x"}, {"body": "x" * 65_537}, {"body_base64": "AAEC"}]
+    batch = api("POST", "/topics/orders/messages/batch", {"messages": messages})
+    assert [result.get("error", {}).get("status", 201) for result in batch.json["results"]] == [201, 422, 413, 201]
+    assert batch.json["results"][1]["error"]["errors"][0]["pointer"] == "#/tags/0"
+    too_many = api("POST", "/topics/orders/messages/batch", {"messages": [{"body": "x"}] * 101})
+    assert (too_many.status, too_many.pointers) == (422, ["#/messages"])
+    assert api("POST", "/topics/orders/messages/batch", " " * (4 * 1024 * 1024 + 1)).status == 413
+
+
+def test_an_idempotency_key_repeats_the_first_answer(api: Client) -> None:
+    send = ("POST", "/topics/orders/messages")
+    first = api(*send, {"body": "hi"}, idempotency_key="k")
+    assert api(*send, {"body": "hi"}, idempotency_key="k").json == first.json
+    assert api(*send, {"body": "other"}, idempotency_key="k").status == 409
+    assert api(*send, {"body": "hi"}, idempotency_key="k" * 129).status == 400
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "retry"])
+def test_a_lane_is_steered(api: Client, action: str) -> None:
+    api("PUT", S, HOOK)
+    assert set(api("POST", f"{S}/{action}").json) == {"state", "backlog", "head"}
+    assert api("POST", S + "/skip", {"reason": "poison"}).status == 409
+    assert api("POST", S + "/skip", {}).pointers == ["#/reason"]
+    assert api("GET", S + "/backlog").json == {"deliveries": [], "next_cursor": None}
+    pushed = api("POST", "/topics/orders/push")
+    assert (pushed.status, pushed.json) == (202, {"lanes": []})
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["{", '{"a": 1, "a": 2}', '{"a": NaN}', '{"a": "\\ud800"}', '{"a": 1e999}', "[" * 100_000, "9" * 5_000, "\ufeff{}"],
+)
+def test_what_is_not_json_is_malformed(api: Client, body: str) -> None:
+    assert api("PUT", "/topics/orders", body).status == 400
+
+
+def test_an_unsupported_form_of_body_is_malformed(api: Client) -> None:
+    assert api("PUT", "/topics/orders", {}, content_type="text/plain").status == 400
+    assert api("PUT", "/topics/orders", {}, content_type="application/json; charset=latin-1").status == 400
+    assert api("PUT", "/topics/orders", {}, content_encoding="gzip").status == 400
+    assert api("PUT", "/topics/orders", {}, content_type="application/json; charset=UTF-8").status == 200
+
+
+def test_a_bad_name_is_a_fault_beside_those_of_the_body(api: Client) -> None:
+    assert api("PUT", "/topics/9lives", {"size": 1}).pointers == ["#/topic", "#/size"]
+    assert api("GET", "/topics/%41bc").status == 404
+
+
+def test_an_unknown_path_is_404_and_a_known_one_says_which_methods_it_has(api: Client) -> None:
+    assert api("GET", "/nowhere").status == 404
+    refused = api("PATCH", "/topics/orders/messages")
+    assert (refused.status, refused.headers["Allow"]) == (405, "GET, POST")
+
+
+def test_a_filter_is_tried_without_a_trace(api: Client) -> None:
+    body = {"filter": {"kind": "tags", "tags": ["apple"]}, "message": {"tags": ["apple"]}}
+    assert api("POST", "/filters/test", body).json["verdict"] == "matched"
+    refused = api("POST", "/filters/test", {"filter": {"kind": "x"}, "message": {"tags": [1]}})
+    assert sorted(refused.pointers) == ["#/filter/kind", "#/message/tags/0"]
+
+
+def test_the_unforeseen_answers_nothing_but_an_id(api: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    class Broken:
+        def get(self, key: object) -> None:
+            raise ValueError("table on fire")
+
+    api.fakes.world = replace(api.fakes.world, store=Broken())  # type: ignore[arg-type]
+    answer = api("PUT", S, HOOK | {"secret": SECRET})
+    assert (answer.status, answer.json["correlation_id"]) == (500, "r-1")
+    assert "fire" not in json.dumps(answer.json)
+    assert "whsec" not in capsys.readouterr().out
+
+
+def test_the_document_is_current() -> None:
+    assert json.loads((ROOT / "docs" / "openapi.json").read_text()) == openapi()
+    assert Client()("GET", "/openapi.json").json == openapi()
+    assert Client()("GET", "/health").json["status"] == "ok"
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_every_event_is_answered(api: Client, name: str) -> None:
+    event = json.loads((ROOT / "events" / name).read_text())
+    function = publish if name.startswith("publish") else manage
+    assert function.handle(event, api.fakes.world)["statusCode"] in (200, 201)
