@@ -104,7 +104,7 @@ class RoutingTrie:
         """The owners of all matching patterns, sorted, each once."""
         found = self._memo.get(key)
         if found is None:
-            found = self._walk(key)
+            found = self.walk(key)
             if len(self._memo) >= MEMO_MAX:
                 self._memo.clear()
             self._memo[key] = found
@@ -151,7 +151,8 @@ class RoutingTrie:
         self._results = 0
         self._start = self._state({0})
 
-    def _walk(self, key: str) -> tuple[int, ...]:
+    def walk(self, key: str) -> tuple[int, ...]:
+        """As :meth:`match`, without the memo."""
         if len(self._states) > STATES_MAX or self._results > RESULTS_MAX:
             self._forget()
         state = self._start

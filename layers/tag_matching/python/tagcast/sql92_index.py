@@ -104,9 +104,7 @@ class Sql92Index:
         self._by_number = by_number
         self._missing = missing
         self._rest = rest
-        self._numbers = {
-            name: {number_of(text): ids for text, ids in texts.items()} for name, texts in by_number.items()
-        }
+        self._numbers = {name: _merged(texts) for name, texts in by_number.items()}
         self._postings: dict[tuple[str, str, str | Number | None], _Posting] = {}
         self._scan = self._posting(rest)
 
@@ -186,6 +184,14 @@ class Sql92Index:
 
     def _posting(self, places: list[int]) -> _Posting:
         return _Posting([self._entries[place] for place in places])
+
+
+def _merged(texts: dict[str, list[int]]) -> dict[Number | None, list[int]]:
+    """By value: ``5`` and ``5.0`` are one number."""
+    merged: dict[Number | None, list[int]] = {}
+    for text, places in texts.items():
+        merged.setdefault(number_of(text), []).extend(places)
+    return merged
 
 
 class _NumberView:

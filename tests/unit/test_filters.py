@@ -1,0 +1,107 @@
+"""Filters in their JSON form: validation, normal form, evaluation, explanation, pickling."""
+
+import pickle
+from dataclasses import dataclass, field
+
+import pytest
+from tagcast.errors import FilterEvaluationError, FilterSyntaxError, InvalidFilterError
+from tagcast.filters import canonical, compile_filter
+
+
+@dataclass(frozen=True)
+class Message:
+    """What filters read."""
+
+    tags: tuple[str, ...] = ()
+    routing_key: str | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+MESSAGE = Message(("apple", "imac"), "order.new.eu", {"price": "120"})
+
+
+@pytest.mark.parametrize(
+    ("value", "matched"),
+    [
+        (None, True),
+        ({"kind": "tags", "tags": []}, True),
+        ({"kind": "tags", "tags": ["imac", "xiaomi"]}, True),
+        ({"kind": "tags", "tags": ["xiaomi"]}, False),
+        ({"kind": "tag_expression", "expression": None}, True),
+        ({"kind": "tag_expression", "expression": "imac || mac"}, True),
+        ({"kind": "tag_expression", "expression": "mac"}, False),
+        ({"kind": "routing_key", "patterns": ["audit.#", "order.*.eu"]}, True),
+        ({"kind": "routing_key", "patterns": ["order.*"]}, False),
+        ({"kind": "sql92", "expression": "price > 100"}, True),
+        ({"kind": "sql92", "expression": "cost > 100"}, None),
+        ({"kind": "function", "function": "rate", "on_error": "block", "timeout_seconds": 10}, True),
+    ],
+)
+def test_every_kind_evaluates_explains_pickles_and_normalises(value: dict[str, object] | None, matched: object) -> None:
+    compiled = compile_filter(value)
+    assert compiled.evaluate(MESSAGE) is matched
+    assert compiled.explain(MESSAGE).value is matched
+    assert pickle.loads(pickle.dumps(compiled)) == compiled
+    assert compile_filter(canonical(value)) == compiled
+    assert canonical(canonical(value)) == canonical(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "pointers"),
+    [
+        ("tags", [""]),
+        ({}, ["/kind"]),
+        ({"kind": ["tags"]}, ["/kind"]),
+        ({"kind": "regex"}, ["/kind"]),
+        ({"kind": "tags"}, ["/tags"]),
+        ({"kind": "tags", "tags": "apple"}, ["/tags"]),
+        ({"kind": "tags", "tags": ["a", 1, "", "x" * 65, "a\n"]}, ["/tags/1", "/tags/2", "/tags/3", "/tags/4"]),
+        ({"kind": "tags", "tags": list("abcdef")}, ["/tags"]),
+        ({"kind": "tags", "tags": [], "a/b": 1}, ["/a~1b"]),
+        ({"kind": "tag_expression", "expression": "a||b||c||d||e||f"}, ["/expression"]),
+        ({"kind": "tag_expression", "expression": " || "}, ["/expression"]),
+        ({"kind": "tag_expression", "expression": 5}, ["/expression"]),
+        ({"kind": "routing_key", "patterns": []}, ["/patterns"]),
+        ({"kind": "routing_key", "patterns": ["a..b", "é" * 33, "a." * 16 + "b"]},
+         ["/patterns/0", "/patterns/1", "/patterns/2"]),
+        ({"kind": "sql92"}, ["/expression"]),
+        ({"kind": "sql92", "expression": "a = 1", "dialect": "mysql"}, ["/dialect"]),
+        ({"kind": "sql92", "expression": "a = "}, ["/expression"]),
+        ({"kind": "function", "function": "a b", "on_error": "retry", "timeout_seconds": 11},
+         ["/function", "/on_error", "/timeout_seconds"]),
+        ({"kind": "function", "function": "f", "timeout_seconds": True}, ["/timeout_seconds"]),
+    ],
+)  # fmt: skip
+def test_every_fault_is_named_with_its_place(value: dict[str, object], pointers: list[str]) -> None:
+    with pytest.raises(InvalidFilterError) as caught:
+        compile_filter(value)
+    assert [fault.pointer for fault in caught.value.faults] == pointers
+
+
+def test_five_tags_count_after_duplicates() -> None:
+    assert canonical({"kind": "tags", "tags": ["a"] * 9}) == {"kind": "tags", "tags": ["a"]}
+
+
+def test_a_syntax_error_is_an_invalid_filter() -> None:
+    with pytest.raises(FilterSyntaxError) as caught:
+        compile_filter({"kind": "sql92", "expression": "price >"})
+    assert caught.value.faults == (caught.value.fault,)
+    assert (caught.value.line, caught.value.column) == (1, 8)
+
+
+def test_an_error_is_not_a_match_and_is_explained() -> None:
+    compiled = compile_filter(
+        {"kind": "sql92", "expression": "vip = TRUE OR price > 5 OR a = 'x'", "dialect": "rocketmq"}
+    )
+    message = Message(properties={"price": "7.5"})
+    with pytest.raises(FilterEvaluationError):
+        compiled.evaluate(message)
+    tree = compiled.explain(message)
+    assert tree.verdict == "error"
+    assert [child.value for child in tree.children] == [None, "error", "skipped"]
+    assert "'7.5'" in tree.children[1].note
+
+
+def test_a_message_without_a_routing_key_has_the_empty_key() -> None:
+    assert compile_filter({"kind": "routing_key", "patterns": ["#"]}).evaluate(Message())
+    assert not compile_filter({"kind": "routing_key", "patterns": ["*"]}).evaluate(Message())

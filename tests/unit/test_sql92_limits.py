@@ -1,0 +1,99 @@
+"""Long, deep and hostile expressions."""
+
+import contextlib
+import pickle
+import pickletools
+import sys
+import time
+
+import pytest
+from tagcast.sql92 import FilterSyntaxError, compile_sql92
+from tagcast.sql92.posting import Candidate, generate
+
+DIALECTS = ["strict", "rocketmq"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_limits_are_reached_and_not_passed(dialect: str) -> None:
+    for most, make in (
+        (256, lambda n: "(" * n + "a = 'x'" + ")" * n),
+        (250, lambda n: "NOT (" * n + "a = 'x'" + ")" * n),
+        (1_024, lambda n: " OR ".join(["a='x'"] * n)),
+        (1_000, lambda n: "a IN (" + ",".join(["'x'"] * n) + ")"),
+    ):
+        assert compile_sql92(make(most), dialect).evaluate({"a": "x"}) is True
+        with pytest.raises(FilterSyntaxError):
+            compile_sql92(make(most + 10), dialect)
+    assert compile_sql92("a = '" + "x" * 16_378 + "'", dialect).evaluate({"a": ""}) is False
+    with pytest.raises(FilterSyntaxError):
+        compile_sql92("a = '" + "x" * 16_379 + "'", dialect)
+
+
+def test_depth_does_not_need_the_stack() -> None:
+    compiled = compile_sql92("NOT (" * 250 + "a = 1" + ")" * 250)
+    limit = sys.getrecursionlimit()
+    frames, frame = 0, sys._getframe()
+    while frame:
+        frames, frame = frames + 1, frame.f_back  # type: ignore[assignment]
+    sys.setrecursionlimit(frames + 40)
+    try:
+        assert compile_sql92(compiled.text).evaluate({"a": "1"}) is True
+        assert compiled.explain({"a": "1"}).as_json()["value"] is True
+        assert pickle.loads(pickle.dumps(compiled)).evaluate({"a": "1"}) is True
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+HOSTILE = {
+    "signs": "a = " + "- " * 8_000 + "1",
+    "dashes": "a = " + "-" * 16_000,
+    "nots": "NOT " * 4_000 + "a",
+    "parentheses": "(" * 16_000,
+    "quotes": "'" * 16_000,
+    "doubled quotes": "a = '" + "''" * 8_000,
+    "digits": "a = " + "9" * 16_000,
+    "float digits": "a = " + "9" * 16_000 + ".",
+    "comments": "/**/" * 4_000 + "a = 1",
+    "open comments": "/*" * 8_000,
+    "line comments": "--\n" * 5_000 + "a = 1",
+    "ands": "a AND " * 2_700 + "a",
+    "chain": "a" + " = a" * 4_000,
+    "is null": "a" + " IS NULL" * 2_000,
+    "between": "a" + " BETWEEN 1 AND 2" * 1_000,
+    "blanks": " " * 16_000 + "!",
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_expression_is_slow_to_refuse_or_accept(name: str, dialect: str) -> None:
+    started = time.process_time()
+    with contextlib.suppress(FilterSyntaxError):
+        compile_sql92(HOSTILE[name], dialect).explain({"a": "1"})
+    assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("pattern", ["%a" * 8_000, "%a_" * 300 + "%b", "_%" * 4_000, "%" * 16_000 + "b"])
+def test_like_does_not_backtrack(pattern: str) -> None:
+    compiled = compile_sql92(f"s LIKE '{pattern}'")
+    started = time.process_time()
+    for _ in range(5):
+        compiled.evaluate({"s": "a" * 1_024})
+    assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("text", ["'); import os #", "__import__('os')", "\n def f():", "{p}", "k0", '"""'])
+def test_nothing_of_a_subscriber_becomes_source(text: str) -> None:
+    """Generated code has fixed words, positional names and constants only; pickles name nothing but our own."""
+    literal = text.replace("'", "''")
+    compiled = compile_sql92(f"a = '{literal}' AND b NOT IN ('{literal}') AND a LIKE '{literal}' AND n > 1")
+    test = generate([Candidate(compiled.nodes, -1, [3])])
+    found: list[int] = []
+    test({"a": text, "b": "", "n": "2"}, {"n": 2}, found)
+    assert found == [3]
+    code = test.__code__
+    assert all(name in ("get", "extend") or (name[0] in "tnk" and name[1:].isdigit()) for name in code.co_names)
+    assert set(code.co_consts) <= {None, True, False, ()}
+    assert test.__globals__["__builtins__"] == {}
+    strings = [argument for op, argument, _ in pickletools.genops(pickle.dumps(compiled, 2)) if op.name == "GLOBAL"]
+    assert strings == ["tagcast.sql92.expression restore"]

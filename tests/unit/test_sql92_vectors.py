@@ -1,0 +1,75 @@
+"""The rocketmq dialect gives what the original evaluator gives, row by row."""
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from tagcast.sql92 import FilterEvaluationError, FilterSyntaxError, compile_sql92
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "sql92.json").read_text())["vectors"]
+
+
+def outcome(expression: str, properties: dict[str, str], dialect: str) -> object:
+    """What happens, in the words of the vectors."""
+    try:
+        compiled = compile_sql92(expression, dialect)
+    except FilterSyntaxError:
+        return "error_at_subscribe"
+    compiled = pickle.loads(pickle.dumps(compiled))
+    explained = compiled.explain(properties).value
+    try:
+        value = compiled.evaluate(properties)
+    except FilterEvaluationError:
+        assert explained == "error"
+        return "error_at_eval"
+    assert explained is value
+    return value
+
+
+@pytest.mark.parametrize("row", VECTORS, ids=lambda row: row["expr"][:50])
+def test_rocketmq_rows(row: dict[str, object]) -> None:
+    found = outcome(str(row["expr"]), row["props"], "rocketmq")  # type: ignore[arg-type]
+    assert found == row["expect"]
+    assert type(found) is type(row["expect"])
+
+
+@pytest.mark.parametrize("row", VECTORS, ids=lambda row: row["expr"][:50])
+def test_strict_differs_only_where_the_table_says(row: dict[str, object]) -> None:
+    found, expected = outcome(str(row["expr"]), row["props"], "strict"), row["expect"]  # type: ignore[arg-type]
+    assert found != "error_at_eval"
+    if row.get("quirk") or row.get("tail_ignored") or expected == "error_at_eval" or found == expected:
+        return
+    by_value = {"n = 9223372036854775808": False, "n > 100000000000000000000000": False, "'1' = 1": False}
+    unknown = {"vip = TRUE": None}
+    assert found is {**by_value, **unknown}[str(row["expr"])]
+
+
+@pytest.mark.parametrize("row", [row for row in VECTORS if row.get("tail_ignored")], ids=lambda row: row["expr"])
+def test_ignored_text_is_warned_of_and_refused_by_strict(row: dict[str, object]) -> None:
+    expression = str(row["expr"])
+    assert any("ignored" in warning for warning in compile_sql92(expression, "rocketmq").warnings)
+    if "--" not in expression and "0L" not in expression and "LIKE" not in expression:
+        with pytest.raises(FilterSyntaxError):
+            compile_sql92(expression, "strict")
+
+
+@pytest.mark.parametrize(
+    ("expression", "word"),
+    [("NOT a = 1", "tighter"), ("a > 10", "32-bit"), ("vip", "never true"), ("a LIKE 'x'", "LIKE")],
+)
+def test_known_traps_are_warned_of(expression: str, word: str) -> None:
+    assert any(word in warning for warning in compile_sql92(expression, "rocketmq").warnings)
+    assert compile_sql92(expression, "strict").warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"), [("a = ", 1, 5), ("a = 1\n AND ) ", 2, 6), ("a IN (1)", 1, 7), ("a = 0.0 #", 1, 9)]
+)
+def test_an_error_names_the_place(text: str, line: int, column: int) -> None:
+    with pytest.raises(FilterSyntaxError) as caught:
+        compile_sql92(text)
+    assert (caught.value.line, caught.value.column) == (line, column)
+    assert caught.value.found
+    assert caught.value.expected
+    assert pickle.loads(pickle.dumps(caught.value)).fault.pointer == "/expression"

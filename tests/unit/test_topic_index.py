@@ -1,0 +1,149 @@
+"""The index of a topic agrees with the plain rule: every filter evaluated one by one."""
+
+import json
+import random
+from dataclasses import dataclass
+
+import pytest
+from tagcast.errors import FilterEvaluationError, InvalidFilterError
+from tagcast.filters import CompiledFilter, compile_filter
+from tagcast.topic_index import Matched, SnapshotError, TopicIndex
+
+TAGS = [f"t{n}" for n in range(8)]
+NAMES = "xyzn"
+TEXTS = ["'u'", "'v'", "''", "'5'", "'true'"]
+NUMBERS = ["5", "-1", "2.5", "7", "5.0", "100"]
+
+
+@dataclass(frozen=True)
+class Message:
+    """What filters read."""
+
+    tags: tuple[str, ...]
+    routing_key: str | None
+    properties: dict[str, str]
+
+
+def expression(dice: random.Random, depth: int, strict: bool) -> str:
+    shape = dice.random()
+    if depth and shape < 0.45:
+        word = dice.choice(["AND", "OR"])
+        return f"({expression(dice, depth - 1, strict)} {word} {expression(dice, depth - 1, strict)})"
+    if depth and shape < 0.55:
+        return f"NOT ({expression(dice, depth - 1, strict)})"
+    name, other, text, number = (dice.choice(words) for words in (NAMES, NAMES, TEXTS, NUMBERS))
+    only_strict = [f"{name} LIKE '_%'", f"{name} NOT LIKE 'u'", f"-{name} > 1"]
+    return dice.choice(
+        [
+            f"{name} = {text}",
+            f"{name} <> {text}",
+            f"{text} = {name}",
+            f"{name} IN ('u', '5', {text})",
+            f"{name} NOT IN ('u', {text})",
+            f"{name} IS NULL",
+            f"{name} IS NOT NULL",
+            f"{name} = {number}",
+            f"{name} <> {number}",
+            f"{number} = {name}",
+            f"{name} {dice.choice(['<', '>', '<=', '>='])} {number}",
+            f"{name} BETWEEN 1 AND 5",
+            f"{name} NOT BETWEEN 1 AND 5.5",
+            f"{name} = {other}",
+            f"{name} < {other}",
+            f"{name} = TRUE",
+            name,
+            f"{name} CONTAINS 'u'",
+            f"{name} NOT STARTSWITH 'v'",
+            f"({name} = {number}) = ({other} = {text})",
+            "TRUE",
+            "NULL",
+            *(only_strict if strict else []),
+        ]
+    )
+
+
+def some_filter(dice: random.Random) -> CompiledFilter:
+    kind = dice.random()
+    if kind < 0.05:
+        return compile_filter(None)
+    if kind < 0.3:
+        return compile_filter({"kind": "tags", "tags": dice.sample(TAGS, dice.randint(0, 3))})
+    if kind < 0.35:
+        text = dice.choice(["*", "t1 || t2", "t3"])
+        return compile_filter({"kind": "tag_expression", "expression": text})
+    if kind < 0.55:
+        patterns = [".".join(dice.choices("abc*#", k=dice.randint(1, 4))) for _ in range(dice.randint(1, 3))]
+        return compile_filter({"kind": "routing_key", "patterns": patterns})
+    if kind < 0.57:
+        return compile_filter({"kind": "function", "function": "rate"})
+    strict = dice.random() < 0.6
+    while True:
+        text = expression(dice, 3, strict)
+        dialect = "strict" if strict else "rocketmq"
+        try:
+            return compile_filter({"kind": "sql92", "expression": text, "dialect": dialect})
+        except InvalidFilterError:
+            continue
+
+
+def some_message(dice: random.Random) -> Message:
+    values = ["u", "v", "", "5", "5.0", "-1", "true", "7", "x100"]
+    properties = {name: dice.choice(values) for name in NAMES if dice.random() < 0.7}
+    key = ".".join(dice.choices("abcd", k=dice.randint(1, 4)))
+    return Message(tuple(dice.sample(TAGS, dice.randint(0, 4))), dice.choice([None, key]), properties)
+
+
+def one_by_one(filters: dict[int, CompiledFilter], message: Message) -> Matched:
+    received, failed = [], []
+    for ordinal in sorted(filters):
+        try:
+            if filters[ordinal].evaluate(message) is True:
+                received.append(ordinal)
+        except FilterEvaluationError:
+            failed.append(ordinal)
+    return Matched(tuple(received), tuple(failed))
+
+
+def test_index_and_rule_agree_on_generated_topics() -> None:
+    dice = random.Random(10_000)
+    failures = 0
+    for topic in range(5_000):
+        size = dice.choice([1, 2, 5, 12])
+        filters = {dice.randrange(1_000_000): some_filter(dice) for _ in range(size)}
+        index = TopicIndex.build(filters)
+        if topic % 5 == 0:
+            index = TopicIndex.from_snapshot(index.to_snapshot())
+        for _ in range(5):
+            message = some_message(dice)
+            expected = one_by_one(filters, message)
+            assert index.match(message) == expected, (filters, message)
+            failures += len(expected.errors)
+    assert failures > 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_index_and_rule_agree_on_a_large_topic(seed: int) -> None:
+    dice = random.Random(seed)
+    filters = {ordinal: some_filter(dice) for ordinal in range(2_000)}
+    index = TopicIndex.from_snapshot(TopicIndex.build(filters).to_snapshot())
+    for _ in range(25):
+        message = some_message(dice)
+        assert index.match(message) == one_by_one(filters, message)
+
+
+def test_the_json_form_can_be_indexed_directly() -> None:
+    index = TopicIndex.build({7: {"kind": "tags", "tags": ["t1"]}, 3: None})
+    assert index.match(Message(("t1",), None, {})) == Matched((3, 7), ())
+
+
+def test_a_topic_without_subscriptions_matches_nobody() -> None:
+    empty = TopicIndex.from_snapshot(TopicIndex.build({}).to_snapshot())
+    assert empty.match(Message(("t1",), "a", {"x": "u"})) == Matched((), ())
+
+
+def test_a_snapshot_is_json_and_another_format_is_refused() -> None:
+    snapshot = TopicIndex.build({1: {"kind": "sql92", "expression": "a = 'x'"}}).to_snapshot()
+    assert json.loads(snapshot)[1] == [1]
+    for other in (b"", b"[]", b"\x80\x04", b'["tagcast-topic-index-0",[],[],[],[]]'):
+        with pytest.raises(SnapshotError):
+            TopicIndex.from_snapshot(other)
