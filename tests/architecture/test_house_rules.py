@@ -1,0 +1,42 @@
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LINES_MAX = 280
+EMPTY_WORDS = {"data", "info", "manager", "util", "utils", "helper", "helpers", "common", "misc", "process"}
+TRACKED = subprocess.run(
+    ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
+    cwd=ROOT, capture_output=True, text=True, check=True,
+).stdout.split()  # fmt: skip
+MODULES = [name for name in TRACKED if (ROOT / name).exists()]
+PRODUCT = [name for name in MODULES if not name.startswith("tests/")]
+
+
+@pytest.mark.parametrize("module", PRODUCT)
+def test_a_module_can_be_read_in_one_sitting(module: str) -> None:
+    assert len((ROOT / module).read_text().splitlines()) <= LINES_MAX
+
+
+@pytest.mark.parametrize("module", PRODUCT)
+def test_modules_and_classes_are_named_by_what_they_hold(module: str) -> None:
+    assert Path(module).stem not in EMPTY_WORDS
+    for node in ast.walk(ast.parse((ROOT / module).read_text())):
+        if isinstance(node, ast.ClassDef):
+            assert not node.name.endswith(("Manager", "Helper", "Util", "Utils"))
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("tests/")])
+def test_fakes_instead_of_patches(module: str) -> None:
+    for node in ast.walk(ast.parse((ROOT / module).read_text())):
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            names = {alias.name for alias in node.names} | {getattr(node, "module", "") or ""}
+            assert not names & {"unittest.mock", "mock"}
+
+
+@pytest.mark.parametrize("module", [name for name in PRODUCT if name.startswith("functions/")])
+def test_a_handler_defines_no_class(module: str) -> None:
+    nodes = ast.walk(ast.parse((ROOT / module).read_text()))
+    assert not [node for node in nodes if isinstance(node, ast.ClassDef)]

@@ -1,0 +1,99 @@
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samtranslator.yaml_helper import yaml_parse
+from tagcast_aws.settings import Settings
+
+from local.template import Template, read_template
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = yaml_parse((ROOT / "template.yaml").read_text())
+FUNCTIONS = {
+    name: each["Properties"]
+    for name, each in SOURCE["Resources"].items()
+    if each["Type"] == "AWS::Serverless::Function"
+}
+OF_POWERTOOLS = {"POWERTOOLS_SERVICE_NAME", "POWERTOOLS_METRICS_NAMESPACE", "LOG_LEVEL"}
+
+
+@pytest.fixture(scope="module")
+def template() -> Template:
+    return read_template(ROOT / "template.yaml")
+
+
+class Recorder(dict[str, str]):
+    """An environment that remembers what was asked of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        self.asked.add(name)
+        return "1"
+
+
+def statements(properties: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for policy in properties.get("Policies", []):
+        yield from policy["Statement"]
+
+
+def test_the_template_sets_exactly_what_the_settings_read() -> None:
+    environment = Recorder()
+    Settings.from_environment(environment)
+    set_by_the_template = set(SOURCE["Globals"]["Function"]["Environment"]["Variables"])
+    assert set_by_the_template - OF_POWERTOOLS == environment.asked
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_no_function_has_settings_of_its_own(name: str) -> None:
+    assert "Environment" not in FUNCTIONS[name]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_has_its_handler(name: str) -> None:
+    assert (ROOT / FUNCTIONS[name]["CodeUri"] / "app.py").is_file()
+    assert FUNCTIONS[name]["Handler"] == "app.lambda_handler"
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, "Redelivery"])
+def test_policies_name_their_actions_and_resources(name: str) -> None:
+    for statement in statements(SOURCE["Resources"][name]["Properties"]):
+        assert all("*" not in action for action in statement["Action"])
+        assert statement["Resource"] != "*"
+
+
+@pytest.mark.parametrize("name", ["FanOutFunction", "RetryFunction"])
+def test_who_pushes_can_never_push_to_the_service_itself(name: str) -> None:
+    denied = [each for each in statements(FUNCTIONS[name]) if each["Effect"] == "Deny"]
+    assert {action for each in denied for action in each["Action"]} == {"lambda:InvokeFunction", "sqs:SendMessage"}
+
+
+def test_only_health_and_the_description_are_open(template: Template) -> None:
+    api = next(properties for _, properties in template.of_type("AWS::ApiGatewayV2::Api"))
+    is_open = {
+        path
+        for path, methods in api["Body"]["paths"].items()
+        for operation in methods.values()
+        if operation["security"] != [{"AWS_IAM": []}]
+    }
+    assert is_open == {"/health", "/openapi.json"}
+
+
+def test_the_queue_outwaits_its_function_six_times() -> None:
+    queue = SOURCE["Resources"]["DeliveryQueue"]["Properties"]
+    assert queue["VisibilityTimeout"] >= 6 * FUNCTIONS["FanOutFunction"]["Timeout"]
+    assert "RedrivePolicy" not in queue
+
+
+def test_the_workflow_never_fails_a_lane() -> None:
+    workflow = json.loads((ROOT / "functions" / "redelivery.asl.json").read_text())
+    states = workflow["States"]
+    assert workflow["StartAt"] == "Attempt"
+    assert states["Attempt"]["Catch"][-1]["ErrorEquals"] == ["States.ALL"]
+    assert all(state["Type"] != "Fail" for state in states.values())
+    named = {state.get("Next") or state.get("Default") for state in states.values()} - {None}
+    assert named <= set(states)

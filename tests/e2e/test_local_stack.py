@@ -1,0 +1,87 @@
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import ROOT, RunningStack, start_stack
+
+pytestmark = pytest.mark.e2e
+
+
+def call(method: str, url: str, body: object = None) -> tuple[int, str, bytes]:
+    sent = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, sent, {"content-type": "application/json"}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status, answer.headers["content-type"], answer.read()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.headers["content-type"], refused.read()
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_health_and_openapi_are_served(stack: RunningStack) -> None:
+    assert call("GET", f"{stack.url}/health")[0] == 200
+    status, _, body = call("GET", f"{stack.url}/openapi.json")
+    assert status == 200
+    assert json.loads(body)["openapi"].startswith("3.1")
+
+
+def test_an_unknown_path_is_a_problem_answer(stack: RunningStack) -> None:
+    status, kind, body = call("GET", f"{stack.url}/nothing")
+    assert (status, kind) == (404, "application/problem+json")
+    assert json.loads(body)["status"] == 404
+
+
+def test_a_known_path_under_another_method_is_405(stack: RunningStack) -> None:
+    assert call("POST", f"{stack.url}/health")[:2] == (405, "application/problem+json")
+
+
+def test_state_outlives_the_process_and_nothing_is_left_running(tmp_path: Path) -> None:
+    first = start_stack(tmp_path / "data")
+    assert call("PUT", f"{first.url}/topics/kept", {})[0] == 201
+    assert first.stop(signal.SIGTERM) == 0
+    assert gone(first.where["engine_pid"])
+
+    second = start_stack(tmp_path / "data", "--time-scale", "2")
+    assert call("GET", f"{second.url}/topics/kept")[0] == 200
+    assert second.stop() == 0
+
+    third = start_stack(tmp_path / "data", "--fresh")
+    assert call("GET", f"{third.url}/topics/kept")[0] == 404
+    assert third.stop() == 0
+
+
+def test_two_stacks_do_not_share_a_folder(stack: RunningStack) -> None:
+    refused = subprocess.run(
+        [sys.executable, "-m", "local", "--port", "0", "--data", str(stack.folder)],
+        cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert refused.returncode == 1
+    assert "another stack runs on" in refused.stderr
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        refused = subprocess.run(
+            [sys.executable, "-m", "local", "--port", str(port), "--data", str(tmp_path / "data")],
+            cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+    assert refused.returncode == 1
+    assert f"port {port} of 127.0.0.1 is in use" in refused.stderr
