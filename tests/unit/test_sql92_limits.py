@@ -33,7 +33,7 @@ def test_depth_does_not_need_the_stack() -> None:
     compiled = compile_sql92("NOT (" * 250 + "a = 1" + ")" * 250)
     limit = sys.getrecursionlimit()
     frames, frame = 0, sys._getframe()
-    while frame:
+    while frame is not None:
         frames, frame = frames + 1, frame.f_back  # type: ignore[assignment]
     sys.setrecursionlimit(frames + 40)
     try:
