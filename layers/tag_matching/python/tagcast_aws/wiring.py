@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Coroutine
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -27,7 +28,8 @@ def logger() -> Logger:
 
 @cache
 def metrics() -> Metrics:
-    """Return the process's metrics, flushed by each handler."""
+    """Return the process's metrics, flushed by each handler; an invocation that counts nothing is no warning."""
+    warnings.filterwarnings("ignore", message="No application metrics to publish", category=UserWarning)
     return Metrics()
 
 
