@@ -50,7 +50,8 @@ class _Posting:
 
     def run(self, texts: Mapping[str, str], numbers: Numbers, found: "_Found") -> None:
         self._calls += 1
-        if self._tests is None and self._calls > INTERPRETED_MAX:
+        if self._tests is None and self._calls > INTERPRETED_MAX and not found.generated:
+            found.generated = True
             self._tests = self._generate()
         for test in self._tests or ():
             test(texts, numbers, found.positions)
@@ -71,11 +72,12 @@ class _Posting:
 
 
 class _Found:
-    """Positions that match, and positions whose expression failed."""
+    """Positions that match, and positions whose expression failed; one message pays for one function at most."""
 
-    __slots__ = ("errors", "positions")
+    __slots__ = ("errors", "generated", "positions")
 
     def __init__(self) -> None:
+        self.generated = False
         self.positions: list[int] = []
         self.errors: list[int] = []
 
