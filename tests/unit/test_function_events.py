@@ -1,0 +1,220 @@
+"""The events in `events/` for functions that no HTTP request reaches: each served by its function in one story.
+
+The story is the history of which the files are the events: `warehouse` fails, `billing` does not, and two messages
+are published to the topic `orders`. Clock and dice of the world in memory are always the same, and so are the ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samtranslator.yaml_helper import yaml_parse
+from tagcast import messages
+from tagcast.keys import message_key
+from tagcast.lane_rows import Lane, lane_of, lane_row
+from tagcast.model import EntryState, Strategy
+from tagcast.ports import QueueEntry, Row, Table
+from tagcast.redelivery import Task
+from tagcast_aws.dynamodb import to_attribute
+
+from functions.fan_out import app as fan_out
+from functions.relay import app as relay
+from functions.retry import app as retry
+from functions.sweep import app as sweep
+from local.event_pattern import matches
+from tests.fakes.world import FAIL, FakeWorld
+
+ROOT = Path(__file__).parents[2]
+TOPIC = "orders"
+
+
+def event(name: str) -> Any:
+    return json.loads((ROOT / "events" / f"{name}.json").read_text())
+
+
+def in_lambda(row: Row) -> dict[str, Any]:
+    """A row as the stream gives it to Lambda: typed JSON with bytes in base64."""
+    typed = {name: to_attribute(value) for name, value in row.items()}
+    return {
+        name: {"B": base64.b64encode(attribute["B"]).decode()} if "B" in attribute else attribute
+        for name, attribute in typed.items()
+    }
+
+
+@dataclass
+class Story:
+    """The world after two messages were queued, before their first round."""
+
+    fake: FakeWorld
+    message_ids: Sequence[str]
+    queued: Sequence[QueueEntry]
+
+    @property
+    def message_row(self) -> Row:
+        row = self.fake.store.get(message_key(TOPIC, self.message_ids[0]))
+        assert row is not None
+        return row
+
+    def block(self) -> None:
+        """Let the first round happen: it blocks the lane of `warehouse`."""
+        self.fake.deliver()
+
+    def lane(self) -> Lane:
+        [row] = self.fake.store.query(Table.MESSAGES, f"LANES#{TOPIC}")
+        return lane_of(row)
+
+    def state(self, name: str, message: int = 0) -> EntryState:
+        view = messages.message_view(self.fake.world, TOPIC, self.message_ids[message])
+        return view.subscribers[name].state
+
+
+@pytest.fixture
+def story() -> Story:
+    return tell()
+
+
+def tell() -> Story:
+    fake = FakeWorld()
+    fake.topic(TOPIC)
+    fake.subscribe("warehouse", topic=TOPIC, strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    fake.subscribe("billing", topic=TOPIC)
+    fake.pusher.behaviours["warehouse"] = lambda push: FAIL
+    message_ids = fake.publish("first", "second", topic=TOPIC, tags=("apple",))
+    return Story(fake, message_ids, tuple(fake.queue.entries))
+
+
+def as_written(lane: Lane) -> Row:
+    return {"pk": lane.key.pk, "sk": lane.key.sk, **lane_row(lane)}
+
+
+def claimed(lane: Lane) -> Lane:
+    """The lane after a worker took its head: the same generation."""
+    return replace(lane, claim=lane.claim + 1)
+
+
+def test_the_queue_records_name_what_was_queued_under_its_group(story: Story) -> None:
+    records = event("fan_out_batch")["Records"]
+
+    assert [json.loads(record["body"]) for record in records] == [
+        {"topic": entry.topic, "message_id": entry.message_id} for entry in story.queued
+    ]
+    assert [record["attributes"]["MessageGroupId"] for record in records] == [entry.group for entry in story.queued]
+    for record in records:
+        assert record["md5OfBody"] == hashlib.md5(record["body"].encode()).hexdigest()
+
+
+def test_fan_out_serves_its_batch(story: Story) -> None:
+    answer = asyncio.run(fan_out.handle(event("fan_out_batch"), story.fake.world))
+
+    assert answer == {"batchItemFailures": []}
+    assert story.fake.pusher.received["billing"] == ["first", "second"]
+    assert story.state("billing") is EntryState.DELIVERED
+    assert story.state("warehouse", 1).is_terminal is False
+    assert len(story.fake.workflow.tasks) == 1
+
+
+def test_fan_out_reports_the_records_of_a_topic_that_could_not_be_completed(story: Story) -> None:
+    batch = event("fan_out_batch")
+    story.fake.pusher.before_push = _refuse
+
+    answer = asyncio.run(fan_out.handle(batch, story.fake.world))
+
+    failed = [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+    assert failed == [record["messageId"] for record in batch["Records"]]
+
+
+def _refuse(push: object) -> None:
+    raise OSError("the table cannot be reached")
+
+
+def test_the_retry_task_is_the_input_of_the_execution_that_fan_out_started(story: Story) -> None:
+    story.block()
+
+    assert [Task(**event("retry_task"))] == story.fake.workflow.tasks
+
+
+def test_retry_answers_with_the_instant_of_the_next_attempt_until_the_lane_is_done(story: Story) -> None:
+    story.block()
+    for _ in range(3):
+        answer = asyncio.run(retry.handle(event("retry_task"), story.fake.world, 60.0))
+        assert answer["status"] == "wait"
+        assert answer["wait_until"].endswith("Z")
+        story.fake.clock.instant = story.lane().next_attempt_at or 0
+        assert answer["rounds"] == 1
+
+    story.fake.pusher.behaviours.clear()
+    answer = asyncio.run(retry.handle(event("retry_task"), story.fake.world, 60.0))
+
+    assert answer == {**event("retry_task"), "status": "end"}
+    assert story.state("warehouse", 1) is EntryState.DELIVERED
+
+
+def test_retry_leaves_the_lane_of_another_generation_alone(story: Story) -> None:
+    story.block()
+    pushed = len(story.fake.pusher.pushes)
+    task = {**event("retry_task"), "generation": "0" * 20}
+
+    assert asyncio.run(retry.handle(task, story.fake.world, 60.0))["status"] == "end"
+    assert len(story.fake.pusher.pushes) == pushed
+
+
+def test_the_stream_records_are_the_rows_as_they_are_written(story: Story) -> None:
+    message, lane, claim = event("relay_batch")["Records"]
+    assert message["dynamodb"]["NewImage"] == in_lambda(story.message_row)
+    story.block()
+
+    assert lane["dynamodb"]["NewImage"] == in_lambda(as_written(story.lane()))
+    assert claim["dynamodb"]["OldImage"] == in_lambda(as_written(story.lane()))
+    assert claim["dynamodb"]["NewImage"] == in_lambda(as_written(claimed(story.lane())))
+
+
+def test_the_stream_records_pass_the_filters_of_the_template() -> None:
+    function = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]["RelayFunction"]["Properties"]
+    filters = function["Events"]["MessageRows"]["Properties"]["FilterCriteria"]["Filters"]
+    patterns = [json.loads(declared["Pattern"]) for declared in filters]
+
+    for record in event("relay_batch")["Records"]:
+        assert any(matches(pattern, record) for pattern in patterns)
+
+
+def test_relay_repeats_the_send_and_the_start_and_nothing_for_a_claim(story: Story) -> None:
+    story.fake.queue.entries.clear()
+
+    answer = relay.handle(event("relay_batch"), story.fake.world)
+
+    assert answer == {"batchItemFailures": []}
+    assert story.fake.queue.entries == [story.queued[0]]
+    assert story.fake.workflow.tasks == [Task(**event("retry_task"))]
+
+
+def test_relay_reports_the_records_that_could_not_be_served(story: Story) -> None:
+    story.fake.queue.broken = story.fake.workflow.broken = True
+    batch = event("relay_batch")
+
+    answer = relay.handle(batch, story.fake.world)
+
+    sequences = {record["dynamodb"]["SequenceNumber"] for record in batch["Records"][:2]}
+    assert {failure["itemIdentifier"] for failure in answer["batchItemFailures"]} == sequences
+
+
+def test_sweep_restarts_an_overdue_lane_and_says_how_late_it_was(story: Story) -> None:
+    story.block()
+    story.fake.workflow.tasks.clear()
+    story.fake.clock.sleep(61)
+
+    assert sweep.handle(story.fake.world) == {"restarted": 1, "expired": 0, "oldest_overdue_seconds": 60.0}
+    assert story.fake.workflow.tasks == [Task(TOPIC, story.lane().subscription_id, story.lane().generation)]
+
+
+def test_sweep_is_called_by_a_schedule_and_reads_nothing_from_it() -> None:
+    schedule: Mapping[str, Any] = event("sweep")
+
+    assert (schedule["detail-type"], schedule["detail"]) == ("Scheduled Event", {})
