@@ -1,6 +1,6 @@
 """The process of the embedded engine: ministack with its Lambda executor handed to our Lambda host.
 
-Three private names of ministack are used, each held by `tests/unit/test_engine_seam.py`:
+Three private names of ministack are used, each held by `tests/unit/local/test_engine_seam.py`:
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict` and `persistence.save_all`.
 """
 

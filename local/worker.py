@@ -61,6 +61,7 @@ class Worker:
         self._log = log
         self._events: asyncio.Queue[_Event | None] = asyncio.Queue()
         self._held: _Event | None = None
+        self._killed = False
         self._init_error: Invocation | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._runner: web.AppRunner | None = None
@@ -69,7 +70,7 @@ class Worker:
     @property
     def alive(self) -> bool:
         """Whether the process can take another event."""
-        return self._process is not None and self._process.returncode is None
+        return not self._killed and self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
         """Open the Runtime API and start the process."""
@@ -124,7 +125,9 @@ class Worker:
 
     def kill(self) -> None:
         """End the process at once."""
-        if self.alive and self._process is not None:
+        running = self.alive
+        self._killed = True
+        if running and self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 

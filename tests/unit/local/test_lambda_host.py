@@ -1,0 +1,82 @@
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from local.lambda_api import Invocation
+from local.lambda_host import LambdaHost
+from local.worker import FunctionSpec
+
+HANDLER = """
+import os, time
+class OwnError(Exception): pass
+def lambda_handler(event, context):
+    match event:
+        case "raise": raise OwnError("no")
+        case "exit": os._exit(3)
+        case "hang": time.sleep(60)
+    return {"pid": os.getpid(), "function": os.environ["AWS_LAMBDA_FUNCTION_NAME"], "event": event}
+"""
+
+Call = Callable[[object], Awaitable[Invocation]]
+
+
+def with_host(folder: Path, play: Callable[[Call], Awaitable[None]], code: str = HANDLER, size: int = 1) -> None:
+    (folder / "app.py").write_text(code)
+
+    async def main() -> None:
+        host = LambdaHost(lambda function, line: None)
+        spec = FunctionSpec(
+            "f", "arn:aws:lambda:us-east-1:123456789012:function:f", "app.lambda_handler", folder, 2, 128, {}
+        )
+        host.deploy(spec, {"HOME": os.environ.get("HOME", "")}, size)
+        try:
+            await play(lambda event: host.invoke("f", json.dumps(event).encode()))
+        finally:
+            await asyncio.wait_for(host.stop(), 5)
+
+    asyncio.run(main())
+
+
+def test_a_worker_serves_one_event_after_the_other(tmp_path: Path) -> None:
+    async def play(call: Call) -> None:
+        first, second = json.loads((await call(1)).payload), json.loads((await call(2)).payload)
+        assert (first["event"], second["event"], first["function"]) == (1, 2, "f")
+        assert first["pid"] == second["pid"]
+
+    with_host(tmp_path, play)
+
+
+@pytest.mark.parametrize(
+    ("event", "error"),
+    [("raise", "OwnError"), ("exit", "Runtime.ExitError"), ("hang", "Sandbox.Timedout")],
+)
+def test_errors_keep_their_type_and_the_next_event_is_served(tmp_path: Path, event: str, error: str) -> None:
+    async def play(call: Call) -> None:
+        failed = await call(event)
+        assert failed.failed
+        assert json.loads(failed.payload)["errorType"] == error
+        assert not (await call("fine")).failed
+
+    with_host(tmp_path, play)
+
+
+def test_a_module_that_cannot_be_imported_says_so(tmp_path: Path) -> None:
+    async def play(call: Call) -> None:
+        failed = await call(1)
+        assert failed.failed
+        assert "no_such_module" in json.loads(failed.payload)["errorMessage"]
+
+    with_host(tmp_path, play, code="import no_such_module")
+
+
+def test_two_workers_serve_two_events_at_once(tmp_path: Path) -> None:
+    async def play(call: Call) -> None:
+        slow = [call("hang"), call("fine")]
+        _, fine = await asyncio.gather(*slow)
+        assert not fine.failed
+
+    with_host(tmp_path, play, size=2)

@@ -1,0 +1,86 @@
+import json
+from collections.abc import Callable
+from typing import Any
+
+from local.lambda_api import Invocation
+from local.stream_source import StreamRules, StreamSource
+
+DONE = Invocation(b'{"batchItemFailures": []}')
+CRASH = Invocation(b'{"errorType": "Boom"}', failed=True)
+
+
+class Stream:
+    """A stream with the given records, read once."""
+
+    def __init__(self, *keys: str) -> None:
+        self.records = [
+            {
+                "eventID": key, "eventName": "INSERT", "eventVersion": "1.1", "eventSource": "aws:dynamodb",
+                "awsRegion": "us-east-1",
+                "dynamodb": {
+                    "SequenceNumber": str(n), "ApproximateCreationDateTime": 100.0,
+                    "Keys": {"pk": {"S": key}}, "NewImage": {"body": {"B": b"hi"}},
+                },
+            }
+            for n, key in enumerate(keys)
+        ]  # fmt: skip
+
+    def describe_stream(self, **_: Any) -> dict[str, Any]:
+        return {"StreamDescription": {"Shards": [{"ShardId": "0"}]}}
+
+    def get_shard_iterator(self, **_: Any) -> dict[str, str]:
+        return {"ShardIterator": "i"}
+
+    def get_records(self, **_: Any) -> dict[str, Any]:
+        records, self.records = self.records, []
+        return {"Records": records, "NextShardIterator": "i"}
+
+
+def run(stream: Stream, rules: StreamRules, answer: Callable[[list[str]], Invocation]) -> tuple[list[Any], list[Any]]:
+    batches: list[list[str]] = []
+    given_up: list[dict[str, Any]] = []
+
+    def invoke(_: str, payload: bytes) -> Invocation:
+        keys = [record["dynamodb"]["Keys"]["pk"]["S"] for record in json.loads(payload)["Records"]]
+        batches.append(keys)
+        return answer(keys)
+
+    StreamSource(
+        stream, "arn:s", "relay", invoke, rules, given_up.append, clock=lambda: 150.0, sleep=lambda _: None
+    ).step()
+    return batches, given_up
+
+
+def test_only_records_that_match_a_filter_are_handed_over() -> None:
+    rules = StreamRules(filters=[{"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "MSG#"}]}}}}])
+    assert run(Stream("MSG#1", "DUE#1", "MSG#2"), rules, lambda _: DONE) == ([["MSG#1", "MSG#2"]], [])
+
+
+def test_a_partial_failure_is_repeated_from_its_first_record() -> None:
+    refusals = [Invocation(b'{"batchItemFailures": [{"itemIdentifier": "1"}]}')]
+    batches, _ = run(Stream("a", "b", "c"), StreamRules(), lambda _: refusals.pop() if refusals else DONE)
+    assert batches == [["a", "b", "c"], ["b", "c"]]
+
+
+def test_bisection_isolates_the_poison_and_the_rest_goes_on() -> None:
+    rules = StreamRules(bisect=True, attempts_max=4)
+    batches, given_up = run(Stream("a", "poison", "c", "d"), rules, lambda keys: CRASH if "poison" in keys else DONE)
+    assert batches[-1] == ["c", "d"]
+    assert ["a"] in batches
+    assert [each["DDBStreamBatchInfo"]["startSequenceNumber"] for each in given_up] == ["1"]
+    assert given_up[0]["DDBStreamBatchInfo"]["batchSize"] == 1
+
+
+def test_records_past_their_age_are_given_up_after_their_first_failure() -> None:
+    batches, given_up = run(Stream("a"), StreamRules(age_max_s=10), lambda _: CRASH)
+    assert len(batches) == 1
+    assert given_up[0]["requestContext"]["condition"] == "RecordAgeExceeded"
+
+
+def test_binary_attributes_travel_as_base64() -> None:
+    seen: list[bytes] = []
+    source = StreamSource(
+        Stream("a"), "arn:s", "relay", lambda _, payload: seen.append(payload) or DONE, StreamRules(), lambda _: None
+    )
+    source.step()
+    assert json.loads(seen[0])["Records"][0]["dynamodb"]["NewImage"] == {"body": {"B": "aGk="}}
