@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tagcast.instant import rfc3339
 from tagcast.ports import World
-from tagcast.redelivery import Task, redeliver
+from tagcast.redelivery import redeliver
+from tagcast.workflow_task import Task
 from tagcast_aws import wiring
 
 if TYPE_CHECKING:

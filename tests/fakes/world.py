@@ -24,7 +24,8 @@ from tagcast.model import (
     Subscription,
 )
 from tagcast.ports import QueueEntry, World
-from tagcast.redelivery import Answer, Task, redeliver
+from tagcast.redelivery import redeliver
+from tagcast.workflow_task import Answer, Task
 
 from tests.fakes.memory_store import MemoryStore
 

@@ -6,13 +6,14 @@ from threading import Thread
 
 import pytest
 from tagcast import lanes, messages, subscriptions, topics
+from tagcast.keys import lane_key, message_key
 from tagcast.lane_rows import lane_of
 from tagcast.model import EntryState, LaneState, Outcome, Strategy
 from tagcast.ports import Table, Update
-from tagcast.redelivery import Task
 from tagcast.relay import Arrival, relay
-from tagcast.rows import lane_key, message_key, message_row_of
+from tagcast.rows import message_row_of
 from tagcast.sweep import sweep
+from tagcast.workflow_task import Task
 
 from tests.fakes.world import FAIL, OK, FakeWorld
 

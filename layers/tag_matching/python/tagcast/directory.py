@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import cast
 
 from tagcast.errors import NotFoundError
+from tagcast.keys import topic_key
 from tagcast.model import Message, Subscription, Topic
 from tagcast.ports import Row, Table, World
-from tagcast.rows import subscription_of, topic_key, topic_of
+from tagcast.rows import subscription_of, topic_of
 from tagcast.topic_index import Matched, TopicIndex
 
 SNAPSHOTS_MAX = 256

@@ -123,9 +123,7 @@ def structured_cloudevent(message: Message) -> str:
     draft, media_type = message.draft, content_type(message)
     attributes: dict[str, object] = {**_cloudevent_attributes(message), "datacontenttype": media_type}
     if _JSON_TYPE_PATTERN.fullmatch(media_type) is None:
-        field, value = (
-            ("data", draft.body.decode()) if draft.is_text else ("data_base64", _base64(draft.body))
-        )
+        field, value = ("data", draft.body.decode()) if draft.is_text else ("data_base64", _base64(draft.body))
         return json.dumps(attributes | {field: value}, separators=(",", ":"))
     if (raw := _valid_json(draft.body)) is None:
         return json.dumps(attributes | {"data_base64": _base64(draft.body)}, separators=(",", ":"))

@@ -13,19 +13,12 @@ from dataclasses import dataclass, field
 from tagcast.attempts import Progress, attempt_in_order, lane_state_after
 from tagcast.directory import Snapshot, snapshot
 from tagcast.errors import ConditionLostError, NotFoundError
+from tagcast.keys import lane_key, message_key
 from tagcast.lane_rows import Due, Lane, due_row, lane_of, lane_row, position
 from tagcast.model import Entry, EntryState, LaneState, Message, Subscription, subscription_id
-from tagcast.ports import ABSENT, Delete, Expectation, Put, Table, Update, World, Write
-from tagcast.rows import (
-    GARBAGE_S,
-    MessageRow,
-    lane_key,
-    map_attributes,
-    map_removals,
-    message_key,
-    message_row_of,
-    retained_key,
-)
+from tagcast.ports import ABSENT, Expectation, Put, Table, Update, World, Write
+from tagcast.rows import MessageRow, message_row_of
+from tagcast.settling import write_map
 
 SHARE_S = 2.0
 
@@ -224,27 +217,3 @@ def _append_to(lane: Lane, dues: Sequence[Due]) -> Update:
 def unmoved(lane: Lane) -> Expectation:
     """Return the condition that a lane has the state, generation and length that were read."""
     return {"state": lane.state.value, "generation": lane.generation, "appended": lane.appended}
-
-
-def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
-    """Return the writes that bring a message's row from *before* to *after* (invariants 2 and 3)."""
-    message = after.message
-    key = message_key(message.topic, message.message_id)
-    update = Update(key, map_attributes(after), map_removals(after), {"version": before.version})
-    retained = retained_key(message.topic, message.message_id)
-    if after.map.pending and not after.map.round_open:
-        ttl = message.expires_at // 1000 + GARBAGE_S
-        listed = {"expires_at": message.expires_at, "accepted_at": message.accepted_at, "ttl": ttl}
-        return (update, Put(retained, listed)) if before.map.round_open else (update,)
-    if not after.map.pending and not before.map.round_open:
-        return (update, Delete(retained))
-    return (update,)
-
-
-def write_map(world: World, before: MessageRow, after: MessageRow) -> None:
-    """Write the map of one message, alone or with its row in the list of what is retained."""
-    writes = map_writes(before, after)
-    if len(writes) == 1:
-        world.store.write(writes[0])
-    else:
-        world.store.transact(writes)

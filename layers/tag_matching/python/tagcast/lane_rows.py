@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import cast
 from zlib import crc32
 
+from tagcast.keys import due_key, lane_key
 from tagcast.model import LaneState
 from tagcast.ports import Expectation, Key, Row, Value
-from tagcast.rows import GARBAGE_S, WAKE_SHARDS, bounded, due_key, lane_key
+from tagcast.rows import GARBAGE_S, WAKE_SHARDS, bounded
 
 PLACES = 16
 """A batch has fewer places than this, so that positions of later batches sort behind it."""

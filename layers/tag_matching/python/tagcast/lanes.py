@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from tagcast.directory import snapshot
 from tagcast.errors import ConditionLostError, ConflictError
-from tagcast.fan_out import map_writes
+from tagcast.keys import due_key, lane_key, message_key
 from tagcast.lane_rows import Due, Lane, due_of, lane_of, lane_row
 from tagcast.model import Entry, EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
 from tagcast.ports import ABSENT, Delete, Expectation, Put, Table, World
-from tagcast.rows import due_key, lane_key, message_key, message_row_of
+from tagcast.rows import message_row_of
+from tagcast.settling import map_writes
 from tagcast.subscriptions import get_subscription
 
 ASLEEP = (LaneState.PAUSED, LaneState.SUSPENDED)

@@ -8,11 +8,12 @@ from typing import cast
 
 from tagcast.directory import names, read_topic
 from tagcast.errors import NotFoundError
+from tagcast.keys import due_key, message_key, retained_key
 from tagcast.lane_rows import Due, due_of
 from tagcast.model import Entry, EntryState, Message, subscription_id
 from tagcast.paging import Page
 from tagcast.ports import Table, World
-from tagcast.rows import MessageRow, due_key, message_key, message_row_of, retained_key
+from tagcast.rows import MessageRow, message_row_of
 from tagcast.subscriptions import FilterVersion, versions_in_force
 
 

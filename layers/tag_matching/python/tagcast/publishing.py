@@ -9,9 +9,10 @@ from typing import cast
 
 from tagcast.directory import Snapshot, snapshot
 from tagcast.errors import ConditionLostError, ConflictError, Fault, TooLargeError
+from tagcast.keys import claim_key, message_key
 from tagcast.model import Draft, Message, Ordering, Topic
 from tagcast.ports import ABSENT, Expectation, Put, QueueEntry, Row, World
-from tagcast.rows import FILTER_ERROR_NAMES_MAX, MessageRow, claim_key, message_key, message_row
+from tagcast.rows import FILTER_ERROR_NAMES_MAX, MessageRow, message_row
 from tagcast.state_map import StateMap
 
 IDEMPOTENCY_S = 300

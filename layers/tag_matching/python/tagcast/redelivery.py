@@ -7,34 +7,18 @@ from dataclasses import dataclass, replace
 from tagcast.attempts import Failure, Progress, attempt_in_order
 from tagcast.directory import snapshot
 from tagcast.errors import ConditionLostError, NotFoundError
-from tagcast.fan_out import map_writes
+from tagcast.keys import due_key, lane_key, message_key
 from tagcast.lane_rows import Due, Lane, due_of, due_row, lane_of, lane_row
 from tagcast.model import Entry, EntryState, LaneState, Message, Strategy, Subscription, ordinal_of
 from tagcast.ports import Check, Delete, Expectation, Table, Update, World, Write
-from tagcast.rows import due_key, lane_key, message_key, message_row_of
+from tagcast.rows import message_row_of
+from tagcast.settling import map_writes
+from tagcast.workflow_task import Answer, Task
 
 CLAIM_GRACE_S = 30
 SHORT_WAIT_S = 10.0
 ROUNDS_MAX = 1_500
 """A round of the workflow writes about ten history events; 25,000 are the limit of an execution."""
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """The input and memory of one workflow execution."""
-
-    topic: str
-    subscription_id: str
-    generation: str
-    rounds: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the workflow does next: wait until an instant and come back, or end (None)."""
-
-    task: Task
-    wait_until: int | None = None
 
 
 async def redeliver(world: World, task: Task, budget_s: float) -> Answer:

@@ -18,20 +18,12 @@ from tagcast.errors import (
     PreconditionFailedError,
 )
 from tagcast.filters import canonical
+from tagcast.keys import lane_key, name_key, subscription_key, topic_key, version_key
 from tagcast.lane_rows import Lane, lane_of, lane_row
 from tagcast.model import ContentFormat, Endpoint, LaneState, RetryPolicy, Subscription, Topic
 from tagcast.paging import Page
 from tagcast.ports import ABSENT, Delete, Expectation, Put, Row, Table, Update, World, Write
-from tagcast.rows import (
-    TOMBSTONE_S,
-    lane_key,
-    name_key,
-    subscription_key,
-    subscription_of,
-    subscription_row,
-    topic_key,
-    version_key,
-)
+from tagcast.rows import TOMBSTONE_S, subscription_of, subscription_row
 
 SUBSCRIPTIONS_MAX = 10_000
 VERSIONS_KEPT = 20

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from tagcast.errors import ConditionLostError
-from tagcast.fan_out import map_writes
+from tagcast.keys import due_key, lane_key, message_key, retained_key
 from tagcast.lane_rows import Due, Lane, due_of, lane_of, lane_row
 from tagcast.lanes import ASLEEP
 from tagcast.model import Entry, EntryState, ordinal_of
 from tagcast.ports import Delete, Put, Table, Update, World
-from tagcast.rows import WAKE_SHARDS, due_key, lane_key, message_key, message_row_of, retained_key
+from tagcast.rows import WAKE_SHARDS, message_row_of
+from tagcast.settling import map_writes
 
 OVERDUE_GRACE_S = 15
 LANES_MAX, RETAINED_MAX = 500, 100

@@ -1,0 +1,60 @@
+"""The keys of all rows of the two tables (architecture §2)."""
+
+from __future__ import annotations
+
+from tagcast.ports import Key, Table
+
+
+def topic_key(topic: str) -> Key:
+    """Return the key of a topic's settings."""
+    return Key(Table.REGISTRY, f"TOPIC#{topic}", "TOPIC")
+
+
+def directory_key(topic: str) -> Key:
+    """Return the key of a topic's row in the list of all topics."""
+    return Key(Table.REGISTRY, "TOPICS", topic)
+
+
+def grave_key(topic: str) -> Key:
+    """Return the key of the counters that outlive a removed topic."""
+    return Key(Table.REGISTRY, f"TOPIC#{topic}", "GRAVE")
+
+
+def subscription_key(topic: str, name: str) -> Key:
+    """Return the key of a subscription."""
+    return Key(Table.REGISTRY, f"TOPIC#{topic}", f"SUB#{name}")
+
+
+def name_key(topic: str, ordinal: int) -> Key:
+    """Return the key of the row that keeps the name of a removed subscription."""
+    return Key(Table.REGISTRY, f"TOPIC#{topic}", f"NAME#{ordinal:010d}")
+
+
+def version_key(topic: str, ordinal: int, version: int) -> Key:
+    """Return the key of one version in the history of a subscription's filter."""
+    return Key(Table.REGISTRY, f"TOPIC#{topic}", f"VERSION#{ordinal:010d}#{version:010d}")
+
+
+def message_key(topic: str, message_id: str) -> Key:
+    """Return the key of a message and its state map."""
+    return Key(Table.MESSAGES, f"MSG#{topic}#{message_id}", "MSG")
+
+
+def lane_key(topic: str, subscription_id: str) -> Key:
+    """Return the key of a lane that is not active."""
+    return Key(Table.MESSAGES, f"LANES#{topic}", subscription_id)
+
+
+def due_key(subscription_id: str, position: str, message_id: str) -> Key:
+    """Return the key of one owed delivery."""
+    return Key(Table.MESSAGES, f"DUE#{subscription_id}", f"{position}#{message_id}")
+
+
+def retained_key(topic: str, message_id: str) -> Key:
+    """Return the key that lists a message as owed after its first round."""
+    return Key(Table.MESSAGES, f"RETAINED#{topic}", message_id)
+
+
+def claim_key(topic: str, idempotency_key: str) -> Key:
+    """Return the key of an idempotency claim."""
+    return Key(Table.MESSAGES, f"IDEM#{topic}#{idempotency_key}", "IDEM")

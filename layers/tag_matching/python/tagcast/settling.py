@@ -1,0 +1,31 @@
+"""The writes that bring a message's row from one state map to the next (invariants 2 and 3)."""
+
+from __future__ import annotations
+
+from tagcast.keys import message_key, retained_key
+from tagcast.ports import Delete, Put, Update, World, Write
+from tagcast.rows import GARBAGE_S, MessageRow, map_attributes, map_removals
+
+
+def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
+    """Return the writes that bring a message's row from *before* to *after* (invariants 2 and 3)."""
+    message = after.message
+    key = message_key(message.topic, message.message_id)
+    update = Update(key, map_attributes(after), map_removals(after), {"version": before.version})
+    retained = retained_key(message.topic, message.message_id)
+    if after.map.pending and not after.map.round_open:
+        ttl = message.expires_at // 1000 + GARBAGE_S
+        listed = {"expires_at": message.expires_at, "accepted_at": message.accepted_at, "ttl": ttl}
+        return (update, Put(retained, listed)) if before.map.round_open else (update,)
+    if not after.map.pending and not before.map.round_open:
+        return (update, Delete(retained))
+    return (update,)
+
+
+def write_map(world: World, before: MessageRow, after: MessageRow) -> None:
+    """Write the map of one message, alone or with its row in the list of what is retained."""
+    writes = map_writes(before, after)
+    if len(writes) == 1:
+        world.store.write(writes[0])
+    else:
+        world.store.transact(writes)
