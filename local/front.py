@@ -9,7 +9,7 @@ from aiohttp import web
 
 from local.http_event import Request, Response, event_of, problem, response_of
 from local.lambda_api import Invocation
-from local.routes import Found, Routes, WrongMethod
+from local.routes import Found, Routes
 
 BODY_MAX = 10 * 1024 * 1024
 API_TIMEOUT_S = 30.0
@@ -55,10 +55,6 @@ class Front:
         found = self._routes.find(request.method, request.path)
         if found is None:
             return problem(404, "Not Found", f"there is nothing at {request.path}")
-        if isinstance(found, WrongMethod):
-            allowed = ", ".join(found.allowed)
-            refused = problem(405, "Method Not Allowed", f"{request.path} takes {allowed}")
-            return Response(405, (*refused.headers, ("allow", allowed)), refused.body)
         try:
             # Shielded, because on AWS too a function goes on when its caller has given up.
             invocation = await asyncio.wait_for(asyncio.shield(self._run(found, request)), API_TIMEOUT_S)

@@ -7,6 +7,9 @@ from urllib.parse import unquote
 
 from local.template import RouteSpec
 
+DEFAULT = "$default"
+"""The route that takes what no other does."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -18,14 +21,7 @@ class Found:
     @property
     def key(self) -> str:
         """The route key, such as `GET /topics/{topic}`."""
-        return f"{self.route.method} {self.route.path}"
-
-
-@dataclass(frozen=True)
-class WrongMethod:
-    """The path exists, under other methods."""
-
-    allowed: tuple[str, ...]
+        return DEFAULT if self.route.path == DEFAULT else f"{self.route.method} {self.route.path}"
 
 
 class Routes:
@@ -36,12 +32,17 @@ class Routes:
     {'topic': 'a b'}
     >>> table.find("GET", "/topics/all").route.function
     'G'
-    >>> table.find("PUT", "/topics/all")
-    WrongMethod(allowed=('GET',))
+    >>> table.find("PUT", "/topics/all") is None
+    True
+    >>> Routes([RouteSpec("ANY", DEFAULT, "F")]).find("PUT", "/nowhere").key
+    '$default'
     """
 
     def __init__(self, routes: Iterable[RouteSpec]) -> None:
-        ordered = sorted(routes, key=lambda route: [part.startswith("{") for part in route.path.split("/")])
+        named = list(routes)
+        self._default = next((route for route in named if route.path == DEFAULT), None)
+        others = [route for route in named if route.path != DEFAULT]
+        ordered = sorted(others, key=lambda route: [part.startswith("{") for part in route.path.split("/")])
         self._routes = [(self._pattern(route.path), route) for route in ordered]
 
     @staticmethod
@@ -49,17 +50,13 @@ class Routes:
         parts = re.split(r"(\{\w+\+?\})", path)
         return re.compile("".join(_expression(part) for part in parts))
 
-    def find(self, method: str, path: str) -> Found | WrongMethod | None:
-        """The route of a method and a raw path; None if no route has this path."""
-        allowed: list[str] = []
+    def find(self, method: str, path: str) -> Found | None:
+        """The route of a method and a raw path, or else the default one; None if there is no such."""
         for pattern, route in self._routes:
             match = pattern.fullmatch(path)
-            if match is None:
-                continue
-            if route.method in (method, "ANY", "X-AMAZON-APIGATEWAY-ANY-METHOD"):
+            if match is not None and route.method in (method, "ANY", "X-AMAZON-APIGATEWAY-ANY-METHOD"):
                 return Found(route, {name: unquote(value) for name, value in match.groupdict().items()})
-            allowed.append(route.method)
-        return WrongMethod(tuple(dict.fromkeys(allowed))) if allowed else None
+        return None if self._default is None else Found(self._default, {})
 
 
 def _expression(part: str) -> str:

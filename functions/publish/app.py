@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics
 from tagcast.ports import World
+from tagcast_aws import wiring
 from tagcast_aws.api.publish_routes import ROUTES
 from tagcast_aws.api.routing import application, serve
-from tagcast_aws.wiring import world
 
-logger = Logger(service="publish")
-metrics = Metrics(namespace="tagcast", service="publish")
 app = application(ROUTES)
 
 
 def handle(event: dict[str, Any], world: World) -> dict[str, Any]:
     """Answer one API Gateway event (payload 2.0)."""
-    return serve(app, event, world, logger)
+    return serve(app, event, world, wiring.logger())
 
 
-@metrics.log_metrics
-@logger.inject_lambda_context(correlation_id_path="requestContext.requestId")
+@wiring.metrics().log_metrics
+@wiring.logger().inject_lambda_context(correlation_id_path="requestContext.requestId")
 def lambda_handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Answer one event in the world of this process."""
-    return handle(event, world())
+    return handle(event, wiring.world())

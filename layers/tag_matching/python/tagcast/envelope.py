@@ -12,12 +12,12 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from tagcast.instant import rfc3339
-from tagcast.model import ContentFormat, Message, Push
+from tagcast.model import ContentFormat, Message, Push, Subscription
 
 CLOUDEVENT_TYPE = "tagcast.message"
 JSON_TYPE = "application/json"
@@ -97,6 +97,21 @@ def function_event(push: Push) -> bytes:
             return structured_cloudevent(push.message).encode()
         case ContentFormat.SIMPLIFIED:
             return _json(_body_field(push.message))
+
+
+def filter_event(subscription: Subscription, messages: Sequence[Message]) -> bytes:
+    """Return the JSON event with which a filter function is asked for one verdict on each of *messages*."""
+    asked = [
+        {
+            "message_id": message.message_id,
+            "tags": list(message.tags),
+            "routing_key": message.routing_key,
+            "properties": dict(message.properties),
+            **_body_field(message),
+        }
+        for message in messages
+    ]
+    return _json({"topic": subscription.topic, "subscription": subscription.name, "messages": asked})
 
 
 def envelope(push: Push) -> dict[str, object]:
