@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tagcast import publishing, subscriptions, topics
@@ -32,6 +32,7 @@ from tests.fakes.memory_store import MemoryStore
 OK = Outcome(True, "http 200")
 FAIL = Outcome(False, "http 500")
 Behaviour = Callable[[Push], Outcome]
+Judgement = Callable[[Sequence[Message]], tuple[bool, ...] | None]
 
 
 class FakeClock:
@@ -112,6 +113,19 @@ class FakePusher:
         return outcome
 
 
+class FakeJudge:
+    """Filter functions by subscription name: from the messages to the verdicts; None is an error."""
+
+    def __init__(self) -> None:
+        self.behaviours: dict[str, Judgement] = {}
+        self.asked: list[tuple[str, list[str]]] = []
+
+    async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
+        await asyncio.sleep(0)
+        self.asked.append((subscription.name, [message.draft.body.decode() for message in messages]))
+        return self.behaviours.get(subscription.name, lambda asked: (True,) * len(asked))(messages)
+
+
 class OpenGuard:
     """Lets every endpoint be subscribed."""
 
@@ -146,6 +160,7 @@ class FakeWorld:
     queue: FakeQueue = field(default_factory=FakeQueue)
     workflow: FakeWorkflow = field(default_factory=FakeWorkflow)
     pusher: FakePusher = field(default_factory=FakePusher)
+    judge: FakeJudge = field(default_factory=FakeJudge)
     clock: FakeClock = field(default_factory=FakeClock)
     journal: QuietJournal = field(default_factory=QuietJournal)
 
@@ -155,6 +170,7 @@ class FakeWorld:
             queue=self.queue,
             workflow=self.workflow,
             pusher=self.pusher,
+            judge=self.judge,
             guard=OpenGuard(),
             clock=self.clock,
             dice=FakeDice(),
@@ -171,11 +187,12 @@ class FakeWorld:
         strategy: Strategy = Strategy.BACKOFF_RETRY,
         max_retries: int | None = None,
         topic: str = "test1",
+        filter: Mapping[str, object] | None = None,
     ) -> Subscription:
         retries = max_retries if max_retries is not None else (3 if strategy is Strategy.BACKOFF_RETRY else 176)
         settings = subscriptions.SubscriptionSettings(
             endpoint=Endpoint(Protocol.HTTP, f"http://{name}.test/"),
-            filter={"kind": "tags", "tags": list(tags)} if tags else None,
+            filter={"kind": "tags", "tags": list(tags)} if tags else filter,
             retry=RetryPolicy(strategy, retries),
             timeout_s=15,
             content_format=ContentFormat.JSON,

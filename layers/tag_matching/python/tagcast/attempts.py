@@ -27,6 +27,8 @@ class Progress:
 
     settled: dict[str, Entry] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
+    judged: set[str] = field(default_factory=set)
+    """Those to which the subscription's filter function has just said yes."""
 
     @property
     def gone(self) -> bool:
@@ -46,20 +48,34 @@ async def attempt(world: World, subscription: Subscription, message: Message, at
     elif outcome.gone:
         verdict = Verdict(EntryState.BLOCKED, ended_at)
     else:
-        verdict = after_failure(
-            subscription.retry,
-            attempts,
-            ended_at=ended_at,
-            expires_at=message.expires_at,
-            retry_after_s=outcome.retry_after_s,
-            jitter_s=world.dice.uniform(*BACKOFF_INTERVAL_S_RANGE),
-            time_scale=world.time_scale,
-        )
+        verdict = _after_failure(world, push, outcome, ended_at)
     world.journal.attempted(push, outcome, verdict.state, took_ms)
+    return _consequence(push, outcome, verdict, ended_at)
+
+
+def failed_unpushed(world: World, push: Push, detail: str) -> Entry | Failure:
+    """Return what follows when *push* failed before it was made: the same as of any other failed attempt."""
+    outcome, ended_at = Outcome(False, detail), world.clock.now()
+    return _consequence(push, outcome, _after_failure(world, push, outcome, ended_at), ended_at)
+
+
+def _after_failure(world: World, push: Push, outcome: Outcome, ended_at: int) -> Verdict:
+    return after_failure(
+        push.subscription.retry,
+        push.attempt,
+        ended_at=ended_at,
+        expires_at=push.message.expires_at,
+        retry_after_s=outcome.retry_after_s,
+        jitter_s=world.dice.uniform(*BACKOFF_INTERVAL_S_RANGE),
+        time_scale=world.time_scale,
+    )
+
+
+def _consequence(push: Push, outcome: Outcome, verdict: Verdict, ended_at: int) -> Entry | Failure:
     if verdict.state is EntryState.BLOCKED:
         assert verdict.next_attempt_at is not None
-        return Failure(attempts, ended_at, outcome, verdict.next_attempt_at)
-    return Entry(verdict.state, attempts, ended_at, outcome.detail)
+        return Failure(push.attempt, ended_at, outcome, verdict.next_attempt_at)
+    return Entry(verdict.state, push.attempt, ended_at, outcome.detail)
 
 
 async def attempt_in_order(

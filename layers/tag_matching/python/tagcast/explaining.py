@@ -11,7 +11,7 @@ from tagcast.filters import compile_filter
 from tagcast.instant import rfc3339
 from tagcast.lanes import lane_view
 from tagcast.messages import MessageView, message_view, read_message
-from tagcast.model import Draft, Entry, Message
+from tagcast.model import Draft, Entry, EntryState, Message
 from tagcast.ports import World
 from tagcast.rows import MessageRow
 from tagcast.subscriptions import FilterVersion, get_subscription, versions_in_force
@@ -73,6 +73,8 @@ def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> in
 def _reason(tree: Explanation, entry: Entry | None) -> str:
     if entry is None:
         return "its filter failed" if tree.verdict == "error" else "its filter did not match"
+    if entry.state is EntryState.FILTERED:
+        return "its filter function said no"
     outcome = f" ({entry.last_outcome})" if entry.last_outcome else ""
     return f"its filter matched; the delivery is {entry.state.value}{outcome}"
 

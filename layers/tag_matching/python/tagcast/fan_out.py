@@ -7,10 +7,10 @@ any two writes leaves something that a repetition of the batch completes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from tagcast.attempts import Progress, attempt_in_order, lane_state_after
+from tagcast.attempts import Progress, lane_state_after
 from tagcast.directory import Snapshot, snapshot
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.keys import lane_key, message_key
@@ -19,6 +19,7 @@ from tagcast.model import Entry, EntryState, LaneState, Message, Subscription, s
 from tagcast.ports import ABSENT, Expectation, Put, Table, Update, World, Write
 from tagcast.rows import MessageRow, message_row_of
 from tagcast.settling import write_map
+from tagcast.verdicts import attempt_judged, is_judged_by_function
 
 SHARE_S = 2.0
 
@@ -94,6 +95,7 @@ class _Batch:
         """Settle what one subscription is owed of this batch, or append it to the subscription's backlog."""
         subscription = self.subscription(ordinal)
         progress = Progress()
+        judged: set[str] = set()
         while True:
             owed = self.owed(ordinal)
             lane = self.lane(ordinal)
@@ -104,14 +106,15 @@ class _Batch:
             owed = self.owed(ordinal)
             if lane is None and not progress.failures:
                 first = next((place for place, row in enumerate(owed) if not row.map.round_open), len(owed))
-                progress = await self.push(subscription, [row.message for row in owed[:first]])
+                progress = await self.push(subscription, [row.message for row in owed[:first]], judged)
+                judged |= progress.judged
                 self.settle(ordinal, progress.settled)
                 owed = self.owed(ordinal)
             rest = [row.message for row in owed if row.map.round_open]
             if not rest:
                 return
             try:
-                self.append(subscription, lane, rest, progress)
+                self.append(subscription, lane, rest, progress, judged)
             except ConditionLostError:
                 self.reread(subscription)
                 continue
@@ -128,15 +131,22 @@ class _Batch:
                     entry = Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, failure.outcome.detail)
                 self.settle(ordinal, {row.message.message_id: entry})
 
-    async def push(self, subscription: Subscription, messages: Sequence[Message]) -> Progress:
+    async def push(self, subscription: Subscription, messages: Sequence[Message], judged: Set[str]) -> Progress:
         deliveries = [(message, 0) for message in messages]
-        return await attempt_in_order(self.world, subscription, deliveries, share_s=SHARE_S, window=subscription.window)
+        unjudged = {message.message_id for message in messages} - judged
+        return await attempt_judged(self.world, subscription, deliveries, unjudged, share_s=SHARE_S)
 
     def append(
-        self, subscription: Subscription, lane: Lane | None, rest: Sequence[Message], progress: Progress
+        self,
+        subscription: Subscription,
+        lane: Lane | None,
+        rest: Sequence[Message],
+        progress: Progress,
+        judged: Set[str],
     ) -> None:
         """Write the lane and the due rows of *rest* in one transaction, or raise ConditionLostError."""
         now = self.world.clock.now()
+        by_function = is_judged_by_function(subscription)
         dues = []
         for place, message in enumerate(rest):
             failure = progress.failures.get(message.message_id)
@@ -149,6 +159,7 @@ class _Batch:
                     expires_at=message.expires_at,
                     last_attempt_at=None if failure is None else failure.ended_at,
                     last_outcome=None if failure is None else failure.outcome.detail,
+                    unjudged=by_function and message.message_id not in judged,
                 )
             )
         writes: list[Write] = [Put(due.key, due_row(due)) for due in dues]

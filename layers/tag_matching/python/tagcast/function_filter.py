@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tagcast.compiled_filter import FilterInput, FilterValue, unknown_keys
 from tagcast.errors import Fault, InvalidFilterError
 from tagcast.explanation import Explanation
+from tagcast.model import Subscription
 
 TIMEOUT_DEFAULT_S = 3
 TIMEOUT_MAX_S = 10
@@ -42,6 +43,12 @@ class FunctionFilter:
             "on_error": self.on_error,
             "timeout_seconds": self.timeout_s,
         }
+
+
+def function_of(subscription: Subscription) -> FunctionFilter | None:
+    """Return the filter of *subscription* if a function decides, else None."""
+    value = subscription.filter
+    return None if value is None or value.get("kind") != "function" else compile_function(value)
 
 
 def compile_function(value: FilterValue) -> FunctionFilter:

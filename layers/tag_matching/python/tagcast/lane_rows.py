@@ -85,7 +85,10 @@ def lane_of(row: Row) -> Lane:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """One owed delivery of a lane that is not active; attempts live here and never in the lane."""
+    """One owed delivery of a lane that is not active; attempts live here and never in the lane.
+
+    *unjudged* says that the subscription's filter function has yet to be asked; no other row has the attribute.
+    """
 
     subscription_id: str
     position: str
@@ -94,6 +97,7 @@ class Due:
     expires_at: int
     last_attempt_at: int | None = None
     last_outcome: str | None = None
+    unjudged: bool = False
 
     @property
     def key(self) -> Key:
@@ -122,6 +126,8 @@ def due_row(due: Due) -> Row:
         row["last_attempt_at"] = due.last_attempt_at
     if due.last_outcome is not None:
         row["last_outcome"] = bounded(due.last_outcome)
+    if due.unjudged:
+        row["unjudged"] = 1
     return row
 
 
@@ -136,4 +142,5 @@ def due_of(row: Row) -> Due:
         expires_at=cast("int", row["expires_at"]),
         last_attempt_at=cast("int | None", row.get("last_attempt_at")),
         last_outcome=cast("str | None", row.get("last_outcome")),
+        unjudged="unjudged" in row,
     )

@@ -51,12 +51,16 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Set and remove attributes of one row, under the same kind of condition."""
+    """Set and remove attributes of one row, and add to numbers (0 if not there), under the same kind of condition.
+
+    Adding is no repeatable write: after an accident it may be done twice, so it is for statistics only.
+    """
 
     key: Key
     changes: Row
     remove: tuple[str, ...] = ()
     expect: Expectation = field(default_factory=dict)
+    add: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,17 @@ class Pusher(Protocol):
         """Make one attempt within the subscription's timeout; a failure is an outcome, never an exception."""
 
 
+class Judge(Protocol):
+    """The way to the filter functions of subscribers."""
+
+    async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
+        """Ask the subscription's function once about at most 100 messages, within the filter's ``timeout_seconds``.
+
+        One verdict each, in their order; None for any error (a fault, no time left, a malformed answer), never
+        an exception.
+        """
+
+
 class Clock(Protocol):
     """Time, in milliseconds since 1970 UTC."""
 
@@ -197,6 +212,7 @@ class World:
     queue: Queue
     workflow: Workflow
     pusher: Pusher
+    judge: Judge
     guard: EndpointGuard
     clock: Clock
     dice: Dice

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tagcast.attempts import Failure, Progress, attempt_in_order
+from tagcast.attempts import Failure, Progress
 from tagcast.directory import snapshot
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.keys import due_key, lane_key, message_key
 from tagcast.lane_rows import Due, Lane, due_of, due_row, lane_of, lane_row
 from tagcast.model import Entry, EntryState, LaneState, Message, Strategy, Subscription, ordinal_of
-from tagcast.ports import Check, Delete, Expectation, Table, Update, World, Write
+from tagcast.ports import Check, Delete, Expectation, Put, Table, Update, World, Write
 from tagcast.rows import message_row_of
 from tagcast.settling import map_writes
+from tagcast.verdicts import attempt_judged, judging_s
 from tagcast.workflow_task import Answer, Task
 
 CLAIM_GRACE_S = 30
@@ -129,7 +130,7 @@ class _Worker:
             for due in dues:
                 self.settle(due, Entry(EntryState.CANCELLED, due.attempts, due.last_attempt_at, due.last_outcome))
             return None
-        if self.claimed_until - self.world.clock.now() < (subscription.timeout_s + 1) * 1000:
+        if self.claimed_until - self.world.clock.now() < (subscription.timeout_s + judging_s(subscription) + 1) * 1000:
             self.claim(subscription)
         return None if await self.attempt(subscription, dues) else False
 
@@ -182,9 +183,10 @@ class _Worker:
                 known[message.message_id] = due
         if not deliveries:
             return True
-        progress = await attempt_in_order(
-            self.world, subscription, deliveries, share_s=float("inf"), window=subscription.window
-        )
+        unjudged = {due.message_id for due in dues if due.unjudged}
+        progress = await attempt_judged(self.world, subscription, deliveries, unjudged, share_s=float("inf"))
+        for message_id in progress.judged:
+            known[message_id] = replace(known[message_id], unjudged=False)
         for message_id, entry in progress.settled.items():
             self.settle(known[message_id], entry)
         failed = [known[message.message_id] for message, _ in deliveries if message.message_id in progress.failures]
@@ -232,8 +234,7 @@ class _Worker:
             last_attempt_at=failure.ended_at,
             last_outcome=failure.outcome.detail,
         )
-        unchanged: Expectation = {"attempts": due.attempts}
-        self.world.store.transact((Update(due.key, due_row(changed), expect=unchanged), lane))
+        self.world.store.transact((Put(due.key, due_row(changed), {"attempts": due.attempts}), lane))
 
     def rescheduled(self, subscription: Subscription, head: Failure, progress: Progress, due: Due) -> Update:
         """Return the lane's write after its head failed: the next attempt, or suspension after a 410."""

@@ -39,8 +39,10 @@ def world() -> World:
     import boto3
     from botocore.config import Config
     from tagcast_aws.dynamodb import DynamoStore
+    from tagcast_aws.endpoints.adapter import Surroundings
     from tagcast_aws.endpoints.guard import Guard
     from tagcast_aws.endpoints.pusher import EndpointPusher
+    from tagcast_aws.judge import LambdaJudge
     from tagcast_aws.queue import SqsQueue
     from tagcast_aws.version import VERSION
     from tagcast_aws.workflow import StepFunctionsWorkflow
@@ -56,6 +58,7 @@ def world() -> World:
             boto3.client("stepfunctions", config=config), settings.state_machine_arn, logger()
         ),
         pusher=EndpointPusher(clock, VERSION, allow_private=settings.allow_private_endpoints),
+        judge=LambdaJudge(Surroundings(clock, VERSION)),
         guard=Guard(allow_private=settings.allow_private_endpoints),
         clock=clock,
         dice=SystemDice(),

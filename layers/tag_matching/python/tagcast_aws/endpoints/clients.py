@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
@@ -15,6 +15,8 @@ from tagcast_aws.endpoints.adapter import ClientFactory, Surroundings, timed_out
 
 CALLS_MAX = 128
 CONNECT_S_MAX = 5
+
+T = TypeVar("T")
 
 
 class Caller:
@@ -30,18 +32,21 @@ class Caller:
 
     async def attempt(self, push: Push, region: str | None, call: Callable[[Any], Outcome]) -> Outcome:
         """Return what *call* makes of a client of *region*; a fault of AWS or on the way is an outcome."""
-        timeout_s = push.subscription.timeout_s
+        try:
+            return await self.call(region, push.subscription.timeout_s, call)
+        except (TimeoutError, ReadTimeoutError, ConnectTimeoutError):
+            return timed_out(push)
+        except ClientError as error:
+            return Outcome(False, f"{self._service}: {error.response['Error'].get('Code', 'unknown')}")
+        except BotoCoreError as error:
+            return Outcome(False, f"{self._service}: {type(error).__name__}")
+
+    async def call(self, region: str | None, timeout_s: int, call: Callable[[Any], T]) -> T:
+        """Return what *call* makes of a client of *region*, or raise what it raises, or TimeoutError."""
         loop = asyncio.get_running_loop()
         async with self._slots:
             under_way = loop.run_in_executor(self._threads, lambda: call(self._client(region, timeout_s)))
-            try:
-                return await asyncio.wait_for(under_way, timeout_s)
-            except (TimeoutError, ReadTimeoutError, ConnectTimeoutError):
-                return timed_out(push)
-            except ClientError as error:
-                return Outcome(False, f"{self._service}: {error.response['Error'].get('Code', 'unknown')}")
-            except BotoCoreError as error:
-                return Outcome(False, f"{self._service}: {type(error).__name__}")
+            return await asyncio.wait_for(under_way, timeout_s)
 
     def close(self) -> None:
         """Let go of the threads without waiting for calls under way."""

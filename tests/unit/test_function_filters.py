@@ -1,0 +1,437 @@
+"""Filter functions (filters §4): who is asked, when, and what becomes of a delivery whose function fails."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from tagcast import explaining, lanes, messages, subscriptions
+from tagcast.keys import lane_key
+from tagcast.lane_rows import lane_of
+from tagcast.model import Draft, EntryState, LaneState, Message, Strategy, Subscription
+from tagcast_aws.chance import SystemClock
+from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.judge import EVENT_BYTES_MAX, LambdaJudge
+
+from tests.fakes.world import FAIL, OK, FakeWorld, Judgement
+
+DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
+MINUTE_MS = 60_000
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.topic()
+    return fake
+
+
+def by_function(on_error: str = "drop", function: str = "decide") -> dict[str, object]:
+    return {"kind": "function", "function": function, "on_error": on_error, "timeout_seconds": 3}
+
+
+def entry(fake: FakeWorld, message_id: str, name: str = "A"):
+    return messages.message_view(fake.world, "test1", message_id).subscribers[name]
+
+
+def lane(fake: FakeWorld, name: str = "A"):
+    subscription = subscriptions.get_subscription(fake.world, "test1", name)
+    row = fake.store.get(lane_key("test1", subscription.subscription_id))
+    return None if row is None else lane_of(row)
+
+
+def due_rows(fake: FakeWorld) -> list[dict[str, object]]:
+    return [dict(row) for key, row in sorted(fake.store.rows.items(), key=str) if key.pk.startswith("DUE#")]
+
+
+def yes_unless(*refused: str) -> Judgement:
+    return lambda asked: tuple(message.draft.body.decode() not in refused for message in asked)
+
+
+def error(asked: object) -> None:
+    return None
+
+
+def wait(fake: FakeWorld, ms: int = MINUTE_MS) -> None:
+    fake.run_workflows(until=fake.clock.instant + ms)
+
+
+def test_a_no_is_filtered_and_never_pushed(fake):
+    fake.subscribe("A", filter=by_function())
+    fake.judge.behaviours["A"] = yes_unless("1")
+    [message_id] = fake.publish("1")
+
+    fake.deliver()
+
+    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.FILTERED, 0)
+    assert fake.pusher.pushes == []
+    assert lane(fake) is None
+    assert messages.message_view(fake.world, "test1", message_id).state == "deleted"
+    assert explaining.explain(fake.world, "test1", message_id, "A")["reason"] == "its filter function said no"
+
+
+def test_a_batch_is_asked_once_and_what_remains_keeps_its_order(fake):
+    fake.subscribe("A", filter=by_function())
+    fake.judge.behaviours["A"] = yes_unless("2", "4")
+    ids = fake.publish("1", "2", "3", "4", "5")
+
+    fake.deliver()
+
+    assert fake.judge.asked == [("A", ["1", "2", "3", "4", "5"])]
+    assert fake.pusher.received["A"] == ["1", "3", "5"]
+    yes, no = EntryState.DELIVERED, EntryState.FILTERED
+    assert [entry(fake, each).state for each in ids] == [yes, no, yes, no, yes]
+    assert fake.journal.counts["filter_failed"] == 0
+
+
+@pytest.mark.parametrize("judgement", [error, lambda asked: (True,), lambda asked: (True,) * 3])
+def test_an_error_or_a_wrong_count_drops_the_batch_by_default(fake, judgement):
+    fake.subscribe("A", filter=by_function())
+    fake.judge.behaviours["A"] = judgement
+    ids = fake.publish("1", "2")
+
+    fake.deliver()
+
+    found = [entry(fake, each) for each in ids]
+    assert [(each.state, each.last_outcome) for each in found] == [(EntryState.DISCARDED, "filter_error")] * 2
+    assert fake.pusher.pushes == []
+    assert lane(fake) is None
+    assert fake.journal.counts["filter_failed"] == 1
+
+
+def test_an_error_under_block_blocks_the_lane_and_the_function_is_asked_again(fake):
+    fake.subscribe("A", filter=by_function("block"))
+    fake.judge.behaviours["A"] = error
+    first, second = fake.publish("1", "2")
+    fake.deliver()
+
+    assert lane(fake).state is LaneState.BLOCKED
+    head = entry(fake, first)
+    assert (head.state, head.attempts, head.last_outcome) == (EntryState.BLOCKED, 1, "filter_error")
+    assert entry(fake, second).attempts == 0
+    assert [row.get("unjudged") for row in due_rows(fake)] == [1, 1]
+    assert lane(fake).next_attempt_at == fake.clock.now() + 15_000
+    third = fake.publish("3")[0]
+    fake.deliver()
+    assert fake.judge.asked == [("A", ["1", "2"])]
+
+    fake.judge.behaviours["A"] = yes_unless("2")
+    wait(fake)
+
+    assert fake.judge.asked[1:] == [("A", ["1"]), ("A", ["2"]), ("A", ["3"])]
+    assert fake.pusher.received["A"] == ["1", "3"]
+    assert (entry(fake, first).attempts, entry(fake, third).attempts) == (2, 1)
+    assert entry(fake, second).state is EntryState.FILTERED
+    assert lane(fake) is None
+    assert due_rows(fake) == []
+
+
+def test_errors_under_block_spend_the_retries(fake):
+    fake.subscribe("A", filter=by_function("block"), max_retries=2)
+    fake.judge.behaviours["A"] = error
+    first, second = fake.publish("1", "2")
+    fake.deliver()
+
+    wait(fake, 10 * MINUTE_MS)
+
+    for each in (first, second):
+        found = entry(fake, each)
+        assert (found.state, found.attempts, found.last_outcome) == (EntryState.DISCARDED, 3, "filter_error")
+    assert [bodies for _, bodies in fake.judge.asked] == [["1", "2"], ["1"], ["1"], ["2"], ["2"], ["2"]]
+    assert lane(fake) is None
+
+
+def test_without_retries_the_head_is_discarded_and_the_next_is_asked_for(fake):
+    fake.subscribe("A", filter=by_function("block"), max_retries=0)
+    fake.judge.behaviours["A"] = lambda asked: (True,) if len(asked) == 1 else None
+    first, second = fake.publish("1", "2")
+    fake.deliver()
+
+    wait(fake)
+
+    assert (entry(fake, first).state, entry(fake, second).state) == (EntryState.DISCARDED, EntryState.DELIVERED)
+
+
+def test_a_judged_delivery_is_not_asked_about_again(fake):
+    fake.subscribe("A", filter=by_function())
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1", "2")
+    fake.deliver()
+    assert lane(fake).state is LaneState.BLOCKED
+    assert [row.get("unjudged") for row in due_rows(fake)] == [None, None]
+
+    fake.judge.behaviours["A"] = error
+    fake.pusher.behaviours["A"] = lambda push: OK
+    wait(fake)
+
+    assert fake.judge.asked == [("A", ["1", "2"])]
+    assert fake.pusher.received["A"] == ["1", "2"]
+
+
+def test_what_joins_a_lane_that_is_not_active_is_judged_before_its_first_attempt(fake):
+    fake.subscribe("A", filter=by_function())
+    lanes.pause(fake.world, "test1", "A")
+    ids = fake.publish("1", "2")
+    fake.deliver()
+    assert fake.judge.asked == []
+    assert [row.get("unjudged") for row in due_rows(fake)] == [1, 1]
+
+    fake.judge.behaviours["A"] = yes_unless("1")
+    lanes.resume(fake.world, "test1", "A")
+    wait(fake)
+
+    assert fake.pusher.received["A"] == ["2"]
+    assert [entry(fake, each).state for each in ids] == [EntryState.FILTERED, EntryState.DELIVERED]
+
+
+def test_drop_on_redelivery_discards_and_goes_on(fake):
+    fake.subscribe("A", filter=by_function())
+    lanes.pause(fake.world, "test1", "A")
+    ids = fake.publish("1", "2")
+    fake.deliver()
+    fake.judge.behaviours["A"] = lambda asked: None if asked[0].draft.body == b"1" else (True,)
+
+    lanes.resume(fake.world, "test1", "A")
+    wait(fake)
+
+    assert [entry(fake, each).state for each in ids] == [EntryState.DISCARDED, EntryState.DELIVERED]
+    assert fake.journal.counts["filter_failed"] == 1
+
+
+def test_a_backlog_is_asked_about_window_by_window_and_only_once(fake):
+    fake.subscribe("A", strategy=DECAY, filter=by_function())
+    lanes.pause(fake.world, "test1", "A")
+    bodies = [str(number) for number in range(12)]
+    fake.publish(*bodies)
+    fake.deliver()
+    fake.pusher.behaviours["A"] = lambda push: FAIL if push.message.draft.body == b"1" and push.attempt == 1 else OK
+
+    lanes.resume(fake.world, "test1", "A")
+    wait(fake)
+
+    assert sorted(body for _, asked in fake.judge.asked for body in asked) == sorted(bodies)
+    assert sorted(fake.pusher.received["A"]) == sorted(bodies)
+    assert lane(fake) is None
+
+
+def test_a_yes_to_a_window_is_kept_when_all_of_it_fails(fake):
+    fake.subscribe("A", strategy=DECAY, filter=by_function())
+    lanes.pause(fake.world, "test1", "A")
+    fake.publish("1", "2", "3")
+    fake.deliver()
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+
+    lanes.resume(fake.world, "test1", "A")
+    wait(fake, 500)
+
+    assert lane(fake).state is LaneState.LOST_CONTACT
+    assert [row.get("unjudged") for row in due_rows(fake)] == [None] * 3
+    assert [row["attempts"] for row in due_rows(fake)][1:] == [1, 1]
+    assert fake.judge.asked == [("A", ["1", "2", "3"])]
+
+
+def test_under_decay_an_error_of_the_batch_is_a_failed_attempt_of_its_head_alone(fake):
+    fake.subscribe("A", strategy=DECAY, filter=by_function("block"))
+    fake.judge.behaviours["A"] = lambda asked: (
+        None if len(asked) > 1 and asked[0].draft.body == b"1" else (True,) * len(asked)
+    )
+    fake.publish("1", "2", "3")
+    fake.deliver()
+    assert lane(fake).state is LaneState.LOST_CONTACT
+    assert [row["attempts"] for row in due_rows(fake)] == [1, 0, 0]
+
+    wait(fake)
+
+    assert fake.judge.asked[1:] == [("A", ["1"]), ("A", ["2", "3"])]
+    assert fake.pusher.received["A"] == ["1", "2", "3"]
+
+
+def test_what_was_judged_before_an_error_is_delivered_first(fake):
+    fake.subscribe("A", strategy=DECAY, filter=by_function("block"))
+    lanes.pause(fake.world, "test1", "A")
+    fake.publish("1", "2", "3")
+    fake.deliver()
+    [judged] = [key for key, row in fake.store.rows.items() if row in due_rows(fake)[:1]]
+    fake.store.rows[judged] = {name: value for name, value in fake.store.rows[judged].items() if name != "unjudged"}
+    fake.judge.behaviours["A"] = error
+
+    lanes.resume(fake.world, "test1", "A")
+    wait(fake, 500)
+
+    assert fake.judge.asked[:2] == [("A", ["2", "3"]), ("A", ["2"])]
+    assert fake.pusher.received["A"] == ["1"]
+    assert [row.get("unjudged") for row in due_rows(fake)] == [1, 1]
+    assert [row["attempts"] for row in due_rows(fake)] == [len(fake.judge.asked), 0]
+
+
+def test_an_expired_message_is_not_asked_about(fake):
+    fake.subscribe("A", filter=by_function())
+    [message_id] = fake.publish("1")
+    fake.clock.instant = messages.message_view(fake.world, "test1", message_id).message.expires_at
+
+    fake.deliver()
+
+    assert fake.judge.asked == []
+    assert entry(fake, message_id).state is EntryState.EXPIRED
+
+
+def test_a_message_that_expires_while_the_function_thinks_is_not_pushed(fake):
+    fake.subscribe("A", filter=by_function())
+    [message_id] = fake.publish("1")
+    fake.clock.instant = messages.message_view(fake.world, "test1", message_id).message.expires_at - 1
+
+    def slow(asked):
+        fake.clock.sleep(2)
+        return (True,)
+
+    fake.judge.behaviours["A"] = slow
+    fake.deliver()
+
+    assert entry(fake, message_id).state is EntryState.EXPIRED
+    assert fake.pusher.pushes == []
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_others_are_neither_asked_for_nor_held_up_nor_marked(fake, strategy):
+    fake.subscribe("A", filter=by_function("block"))
+    fake.subscribe("B", strategy=strategy)
+    fake.subscribe("C", "apple", strategy=strategy)
+    fake.judge.behaviours["A"] = error
+    fake.pusher.behaviours["C"] = lambda push: FAIL
+    ids = fake.publish("1", "2", tags=["apple"])
+
+    fake.deliver()
+
+    assert fake.pusher.received["B"] == ["1", "2"]
+    assert [entry(fake, each, "B").state for each in ids] == [EntryState.DELIVERED] * 2
+    assert {name for name, _ in fake.judge.asked} == {"A"}
+    of_c = subscriptions.get_subscription(fake.world, "test1", "C").subscription_id
+    marks = [row.get("unjudged") for row in due_rows(fake) if row["pk"] == f"DUE#{of_c}"]
+    assert marks == [None, None]
+
+
+def test_a_yes_survives_that_the_lane_was_lost_while_pushing(fake):
+    fake.subscribe("A", filter=by_function())
+    fake.publish("1", "2")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.pusher.before_push = lambda push: (push.attempt == 1 and lanes.pause(fake.world, "test1", "A")) and None
+
+    fake.deliver()
+
+    assert lane(fake).state is LaneState.PAUSED
+    assert [row.get("unjudged") for row in due_rows(fake)] == [None, None]
+
+
+class FakeFunctions:
+    """A Lambda client whose functions are a Python function of the event."""
+
+    def __init__(self, answer: Callable[[Any], object], fault: str | None = None) -> None:
+        self.answer, self.fault = answer, fault
+        self.made: list[tuple[str, str | None, float]] = []
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    def client(self, service: str, region_name: str | None, config: Any) -> FakeFunctions:
+        self.made.append((service, region_name, config.read_timeout))
+        return self
+
+    def invoke(self, FunctionName: str, InvocationType: str, Payload: bytes) -> dict[str, Any]:  # noqa: N803
+        event = json.loads(Payload)
+        self.calls.append((FunctionName, event))
+        answer = self.answer(event)
+        body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        return {"Payload": io.BytesIO(body), **({"FunctionError": self.fault} if self.fault else {})}
+
+
+def message(body: bytes = b"1", *, is_text: bool = True) -> Message:
+    draft = Draft(body, is_text, ("apple",), "order.eu", {"price": "120"})
+    return Message("test1", "07457000000000000001", draft, 0, 1)
+
+
+def ask(fake: FakeWorld, functions: FakeFunctions, asked: list[Message], **settings: object):
+    subscription: Subscription = fake.subscribe("A", filter=by_function() | settings)
+    judge = LambdaJudge(Surroundings(SystemClock(), "1", make_client=functions.client))
+    return asyncio.run(judge.verdicts(subscription, asked))
+
+
+def test_the_function_gets_the_messages_and_answers_verdicts(fake):
+    functions = FakeFunctions(lambda event: {"verdicts": ["body" in each for each in event["messages"]]})
+
+    verdicts = ask(fake, functions, [message(), message(b"\xff", is_text=False)])
+
+    assert verdicts == (True, False)
+    [(name, event)] = functions.calls
+    common = {
+        "message_id": "07457000000000000001",
+        "tags": ["apple"],
+        "routing_key": "order.eu",
+        "properties": {"price": "120"},
+    }
+    expected = [common | {"body": "1"}, common | {"body_base64": "/w=="}]
+    assert name == "decide"
+    assert event == {"topic": "test1", "subscription": "A", "messages": expected}
+    assert functions.made == [("lambda", None, 3)]
+
+
+def test_an_arn_is_invoked_in_its_region(fake):
+    arn = "arn:aws:lambda:eu-west-1:123456789012:function:decide"
+    functions = FakeFunctions(lambda event: {"verdicts": [True]})
+
+    assert ask(fake, functions, [message()], function=arn, timeout_seconds=7) == (True,)
+    assert functions.made == [("lambda", "eu-west-1", 7)]
+    assert functions.calls[0][0] == arn
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"verdicts": [True]},
+        {"verdicts": [True, True, True]},
+        {"verdicts": [True, 1]},
+        {"verdicts": [True, None]},
+        {"verdicts": "yes"},
+        {"verdict": [True, True]},
+        [True, True],
+        None,
+        b"",
+        b"\xff",
+        b"[" * 100_000,
+    ],
+)
+def test_any_other_answer_is_an_error(fake, answer):
+    assert ask(fake, FakeFunctions(lambda event: answer), [message(), message()]) is None
+
+
+def test_a_failed_function_is_an_error_whatever_it_answered(fake):
+    functions = FakeFunctions(lambda event: {"verdicts": [True]}, fault="Unhandled")
+
+    assert ask(fake, functions, [message()]) is None
+
+
+def test_a_refusal_of_lambda_is_an_error(fake):
+    def refuse(event: object) -> object:
+        raise ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "Invoke")
+
+    assert ask(fake, FakeFunctions(refuse), [message()]) is None
+
+
+def test_a_function_that_takes_too_long_is_an_error(fake):
+    def slow(event: object) -> object:
+        time.sleep(1.3)
+        return {"verdicts": [True]}
+
+    assert ask(fake, FakeFunctions(slow), [message()], timeout_seconds=1) is None
+
+
+def test_an_event_too_large_for_lambda_is_asked_in_parts(fake):
+    functions = FakeFunctions(lambda event: {"verdicts": [each["body"][-1] == "1" for each in event["messages"]]})
+    asked = [message(b"\x00" * 250_000 + str(number % 2).encode()) for number in range(10)]
+
+    assert ask(fake, functions, asked) == (False, True) * 5
+    assert len(functions.calls) > 1
+    assert all(len(json.dumps(event)) <= EVENT_BYTES_MAX for _, event in functions.calls)
