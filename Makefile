@@ -38,7 +38,9 @@ demo: .venv/.installed  ## Play scenario 1 against a stack of its own.
 	@$(BIN)/python -m local.demo
 
 bench: .venv/.installed  ## Measure the budgets.
-	$(BIN)/pytest tests/benchmarks -m benchmark -s
+	@status=0; for name in $(filter-out push,$(basename $(notdir $(wildcard tests/benchmarks/*.py)))); do \
+	  echo; echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || status=1; done; \
+	  $(BIN)/pytest -q -s -m benchmark -o python_files=push.py tests/benchmarks || status=1; exit $$status
 
 format: .venv/.installed  ## Rewrite the sources in the house style.
 	$(BIN)/ruff check --fix .
