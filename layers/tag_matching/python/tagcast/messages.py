@@ -34,7 +34,7 @@ def message_view(world: World, topic: str, message_id: str) -> MessageView:
     owner = read_topic(world, topic)
     row = read_message(world, topic, message_id)
     versions = versions_in_force(world, topic, row.subscriptions_version)
-    return _view(world, owner.topic_id, row, names(world, topic), versions)
+    return _view(Backlogs(world, owner.topic_id), row, names(world, topic), versions)
 
 
 def read_message(world: World, topic: str, message_id: str) -> MessageRow:
@@ -53,23 +53,39 @@ def list_retained(world: World, topic: str, limit: int, cursor: str | None) -> P
     ids = [cast("str", row["sk"]) for row in listed]
     keys = [message_key(topic, message_id) for message_id in ids[:limit]]
     found = world.store.get_many(keys)
-    known = names(world, topic)
-    views = (_view(world, owner.topic_id, message_row_of(found[key]), known, None) for key in keys if key in found)
+    known, backlogs = names(world, topic), Backlogs(world, owner.topic_id)
+    views = (_view(backlogs, message_row_of(found[key]), known, None) for key in keys if key in found)
     shown = tuple(view for view in views if view.state == "retained")
     return Page(shown, ids[limit - 1] if len(ids) > limit else None)
 
 
+class Backlogs:
+    """The backlogs of a topic's subscriptions, each read at most once: due rows are sorted by position, not by id."""
+
+    def __init__(self, world: World, topic_id: str) -> None:
+        self.world = world
+        self._topic_id = topic_id
+        self._dues: dict[int, dict[str, Due]] = {}
+
+    def due(self, ordinal: int, message_id: str) -> Due | None:
+        """Return the due row of one entry, if it has one by now."""
+        if ordinal not in self._dues:
+            pk = due_key(subscription_id(self._topic_id, ordinal), "", "").pk
+            dues = map(due_of, reversed(self.world.store.query(Table.MESSAGES, pk)))
+            self._dues[ordinal] = {due.message_id: due for due in dues}
+        return self._dues[ordinal].get(message_id)
+
+
 def _view(
-    world: World,
-    topic_id: str,
+    backlogs: Backlogs,
     row: MessageRow,
     known: Mapping[int, str],
     versions: Mapping[int, FilterVersion] | None,
 ) -> MessageView:
-    expired = row.message.is_expired(world.clock.now())
+    expired = row.message.is_expired(backlogs.world.clock.now())
     entries = {}
     for ordinal in sorted(row.map.matched):
-        entry = _entry(world, topic_id, row, ordinal, expired=expired)
+        entry = _entry(backlogs, row, ordinal, expired=expired)
         if versions is not None and ordinal in versions:
             entry = replace(entry, filter_version=versions[ordinal].version)
         entries[known.get(ordinal, f"#{ordinal}")] = entry
@@ -91,27 +107,14 @@ def _state(row: MessageRow, *, expired: bool) -> str:
     return "expired" if expired else "retained"
 
 
-def _entry(world: World, topic_id: str, row: MessageRow, ordinal: int, *, expired: bool) -> Entry:
+def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, *, expired: bool) -> Entry:
     """Return one entry with the live numbers of its due row, judged by the clock and not by TTL."""
     if ordinal not in row.map.owed:
         return row.map.entry(ordinal)
-    due = find_due(world, topic_id, ordinal, row)
+    due = backlogs.due(ordinal, row.message.message_id)
     state = EntryState.PENDING if due is None else EntryState.BLOCKED
     if expired:
         state = EntryState.EXPIRED
     if due is None:
         return Entry(state)
     return Entry(state, due.attempts, due.last_attempt_at, due.last_outcome)
-
-
-def find_due(world: World, topic_id: str, ordinal: int, row: MessageRow) -> Due | None:
-    """Return the due row of one entry, if it has one by now.
-
-    Backlogs are sorted by position, so the row is looked for; backlogs are short or the answer is worth it.
-    """
-    pk = due_key(subscription_id(topic_id, ordinal), "", "").pk
-    for stored in world.store.query(Table.MESSAGES, pk):
-        due = due_of(stored)
-        if due.message_id == row.message.message_id:
-            return due
-    return None
