@@ -12,6 +12,7 @@ from local.data_folder import FolderInUseError
 from local.engine import EngineError
 from local.front import PortInUseError
 from local.stack import Stack, StackOptions
+from local.user_functions import FunctionsFileError
 
 WATCH_S = 1.0
 
@@ -23,11 +24,19 @@ def parse(arguments: Sequence[str] | None) -> StackOptions:
     parser.add_argument("--data", type=Path, default=Path(".tagcast"), help="folder of the state (.tagcast)")
     parser.add_argument("--fresh", action="store_true", help="forget the state of earlier runs")
     parser.add_argument("--time-scale", type=float, default=1.0, help="make waits N times shorter (1)")
-    parser.add_argument("--functions", type=Path, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--functions", type=Path, metavar="FILE", help="a .py file whose functions filters may name")
+    parser.add_argument("--handlers", type=Path, default=None, help=argparse.SUPPRESS)
     found = parser.parse_args(arguments)
     if found.time_scale <= 0:
         parser.error("--time-scale must be above 0")
-    return StackOptions(found.port, found.data, found.fresh, found.time_scale, functions_root=found.functions)
+    return StackOptions(
+        port=found.port,
+        folder=found.data,
+        fresh=found.fresh,
+        time_scale=found.time_scale,
+        functions_root=found.handlers,
+        user_functions=found.functions,
+    )
 
 
 def greeting(stack: Stack, took_s: float) -> str:
@@ -63,7 +72,7 @@ async def run(options: StackOptions) -> int:
         if stack.broken:
             print("the engine has ended by itself; its log says why", file=sys.stderr)
             code = 1
-    except (PortInUseError, FolderInUseError, EngineError) as fault:
+    except (PortInUseError, FolderInUseError, EngineError, FunctionsFileError) as fault:
         print(f"tagcast: {fault}", file=sys.stderr)
         code = 1
     finally:

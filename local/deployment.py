@@ -121,12 +121,13 @@ def _upload(template: Template, engine: Engine, body: str) -> None:
     s3 = engine.client("s3")
     s3.create_bucket(Bucket=BUCKET)
     s3.put_object(Bucket=BUCKET, Key=TEMPLATE_KEY, Body=body.encode())
-    stand_in = _empty_archive()
+    stand_in = empty_archive()
     for logical_id, path in template.folders.items():
         s3.put_object(Bucket=BUCKET, Key=logical_id, Body=path.read_bytes() if path.is_file() else stand_in)
 
 
-def _empty_archive() -> bytes:
+def empty_archive() -> bytes:
+    """Return a stand-in for the code of a function."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as written:
         written.writestr(zipfile.ZipInfo("app.py"), "# The local stack runs the working tree.\n")

@@ -26,6 +26,7 @@ from local.queue_source import QueueSource
 from local.routes import Routes
 from local.stream_source import StreamRules, StreamSource
 from local.template import SourceSpec, Template, read_template
+from local.user_functions import make_known, specs_of
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = {"retry": 8, "relay": 1, "sweep": 1}
@@ -48,6 +49,7 @@ class StackOptions:
     time_scale: float = 1.0
     template: Path = ROOT / "template.yaml"
     functions_root: Path | None = None
+    user_functions: Path | None = None
 
 
 class Stack:
@@ -67,6 +69,7 @@ class Stack:
         """Bring everything up; on a fault what was begun is ended again by `stop`."""
         self._loop = asyncio.get_running_loop()
         self._check_port()
+        user_functions = () if self.options.user_functions is None else specs_of(self.options.user_functions)
         self._folder.take(self.options.fresh)
         await self._host.listen()
         self._engine = Engine(self._folder.engine, self._host.address, self._folder.engine_port())
@@ -80,6 +83,9 @@ class Stack:
         for function in deployment.functions.values():
             size = WORKERS.get(short_name(function.name), WORKERS_OTHERWISE)
             self._host.deploy(function, self._common_environment(self._engine), size)
+        await asyncio.to_thread(make_known, self._engine, user_functions)
+        for function in user_functions:
+            self._host.deploy(function, {}, WORKERS_OTHERWISE)
         await self._host.warm()
         self._start_sources(template, deployment, self._engine)
         functions = {lid: function.name for lid, function in deployment.functions.items()}
