@@ -13,6 +13,7 @@ from local.cli.listen import listen
 from local.cli.messages import explain, list_messages, message, publish
 from local.cli.screen import fields_table
 from local.cli.session import Commands, Session, session_of
+from local.cli.shadows import shadow, versions
 from local.cli.signing import AwsSigner, is_aws
 from local.cli.subscriptions import list_subscriptions, subscribe, unsubscribe
 from local.cli.topics import push, topics
@@ -56,6 +57,8 @@ app.add_typer(topics, name="topic", rich_help_panel=_TOPICS)
 app.command("subscribe", rich_help_panel=_TOPICS)(subscribe)
 app.command("unsubscribe", rich_help_panel=_TOPICS)(unsubscribe)
 app.command("subscriptions", rich_help_panel=_TOPICS)(list_subscriptions)
+app.command("versions", rich_help_panel=_TOPICS)(versions)
+app.add_typer(shadow, name="shadow", rich_help_panel=_TOPICS)
 app.command("publish", rich_help_panel=_MESSAGES)(publish)
 app.command("messages", rich_help_panel=_MESSAGES)(list_messages)
 app.command("message", rich_help_panel=_MESSAGES)(message)

@@ -82,6 +82,7 @@ class MemoryStore:
             case Update():
                 row = self.rows.setdefault(write.key, {"pk": write.key.pk, "sk": write.key.sk})
                 row.update(write.changes)
+                row.update({name: row.get(name, 0) + number for name, number in write.add.items()})
                 for name in write.remove:
                     row.pop(name, None)
             case Delete():

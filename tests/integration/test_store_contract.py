@@ -66,6 +66,16 @@ def test_an_update_whose_condition_is_lost_changes_nothing(store):
     assert store.get(ROW)["a"] == 1
 
 
+def test_an_update_adds_to_numbers_from_zero_and_beside_what_it_sets(store):
+    store.write(Update(ROW, {}, add={"n": 2}))
+    store.write(Update(ROW, {"a": 1}, add={"n": 3, "m": 1}))
+
+    assert store.get(ROW) == {"pk": ROW.pk, "sk": ROW.sk, "a": 1, "n": 5, "m": 1}
+    with pytest.raises(ConditionLostError):
+        store.write(Update(ROW, {}, add={"n": 1}, expect={"a": 2}))
+    assert store.get(ROW)["n"] == 5
+
+
 def test_removing_what_is_not_there_succeeds_without_a_condition_and_fails_with_one(store):
     store.write(Delete(ROW))
 

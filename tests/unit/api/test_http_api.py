@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from tagcast_aws.api.openapi import openapi
 
 from functions.manage import app as manage
@@ -236,6 +237,85 @@ def test_a_filter_is_tried_without_a_trace(api: Client) -> None:
     assert api("POST", "/filters/test", body).json["verdict"] == "matched"
     refused = api("POST", "/filters/test", {"filter": {"kind": "x"}, "message": {"tags": [1]}})
     assert sorted(refused.pointers) == ["#/filter/kind", "#/message/tags/0"]
+
+
+def test_a_shadow_is_begun_watched_promoted_and_ended(api: Client) -> None:
+    api("PUT", S, HOOK | {"filter": {"kind": "tags", "tags": ["apple"]}})
+    wanted = {"filter": {"kind": "tags", "tags": ["pear"]}}
+    assert api("GET", S + "/shadow").status == 404
+    begun = api("PUT", S + "/shadow", wanted)
+    assert (begun.status, begun.json["filter"]) == (201, wanted["filter"])
+    assert api("PUT", S + "/shadow", wanted).status == 200
+    sent = api("POST", "/topics/orders/messages", {"body": "x", "tags": ["pear"]}).json
+    shown = api("GET", S + "/shadow").json
+    assert shown["counts"] == {
+        "evaluated": 1,
+        "both": 0,
+        "only_active": 0,
+        "only_shadow": 1,
+        "neither": 0,
+        "errors": 0,
+    }
+    assert shown["samples"] == [{"message_id": sent["message_id"], "way": "only_shadow"}]
+    version = shown["shadow_version"]
+    assert api("POST", S + "/shadow/promote", {"shadow_version": version + 1}).status == 412
+    promoted = api("POST", S + "/shadow/promote", {"shadow_version": version})
+    assert (promoted.status, promoted.headers["ETag"], promoted.json["filter"]) == (200, '"2"', wanted["filter"])
+    assert api("POST", S + "/shadow/promote").status == 404
+    api("PUT", S + "/shadow", {"filter": None})
+    assert api("DELETE", S + "/shadow").status == 204
+    assert api("DELETE", S + "/shadow").status == 404
+
+
+def test_a_faulty_shadow_is_refused_with_pointers(api: Client) -> None:
+    api("PUT", S, HOOK)
+    assert api("PUT", S + "/shadow", {}).pointers == ["#/filter"]
+    assert api("PUT", S + "/shadow", {"filter": {"kind": "tags", "tags": [""]}}).pointers == ["#/filter/tags/0"]
+    function = {"kind": "function", "function": "f"}
+    assert api("PUT", S + "/shadow", {"filter": function}).pointers == ["#/filter/kind"]
+    assert api("POST", S + "/shadow/promote", {"shadow_version": 0}).pointers == ["#/shadow_version"]
+    api("PUT", S, HOOK | {"filter": function})
+    assert api("PUT", S + "/shadow", {"filter": None}).status == 409
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "pointer"),
+    [
+        ({"protocol": "https", "url": "https://10.0.0.1/"}, "#/endpoint/url"),
+        ({"protocol": "sqs", "arn": "arn:aws:sqs:eu-west-1:123456789012:orders"}, "#/endpoint/arn"),
+        ({"protocol": "sqs", "queue_url": "https://sqs.test/1/orders"}, "#/endpoint/queue_url"),
+        ({"protocol": "lambda", "function": "bill"}, "#/endpoint/function"),
+    ],
+)
+def test_a_refused_endpoint_points_to_the_field_that_it_has(api: Client, endpoint: Any, pointer: str) -> None:
+    class Closed:
+        def refusal(self, endpoint: object) -> str:
+            return "is not allowed"
+
+    api.fakes.world = replace(api.fakes.world, guard=Closed())
+    assert api("PUT", S, {"endpoint": endpoint}).pointers == [pointer]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"Error": {"Code": "ProvisionedThroughputExceededException"}},
+        {"Error": {"Code": "ThrottlingException"}},
+        {"Error": {"Code": "RequestLimitExceeded"}},
+        {
+            "Error": {"Code": "TransactionCanceledException"},
+            "CancellationReasons": [{"Code": "None"}, {"Code": "ThrottlingError"}],
+        },
+    ],
+)
+def test_a_throttled_table_asks_to_come_again(api: Client, response: Any) -> None:
+    class Throttled:
+        def get(self, key: object) -> None:
+            raise ClientError(response, "GetItem")
+
+    api.fakes.world = replace(api.fakes.world, store=Throttled())  # type: ignore[arg-type]
+    refused = api("POST", "/topics/orders/messages", {"body": "x"})
+    assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
 
 
 def test_the_unforeseen_answers_nothing_but_an_id(api: Client, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from tagcast.errors import NotFoundError
@@ -11,6 +11,8 @@ from tagcast.keys import topic_key
 from tagcast.model import Message, Subscription, Topic
 from tagcast.ports import Row, Table, World
 from tagcast.rows import subscription_of, topic_of
+from tagcast.shadow_rows import shadow_of
+from tagcast.shadowing import ReadyShadow, ready
 from tagcast.topic_index import Matched, TopicIndex
 
 SNAPSHOTS_MAX = 256
@@ -18,12 +20,13 @@ SNAPSHOTS_MAX = 256
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All subscriptions of a topic at one version, with their filters compiled into one index."""
+    """All subscriptions of a topic at one version, with their filters compiled into one index, and the shadows."""
 
     topic: Topic
     by_ordinal: Mapping[int, Subscription]
     by_name: Mapping[str, Subscription]
     index: TopicIndex
+    shadows: tuple[ReadyShadow, ...] = ()
 
     def match(self, message: Message) -> Matched:
         """Return who receives *message*, and whose filters failed."""
@@ -48,8 +51,9 @@ def snapshot(world: World, name: str) -> Snapshot:
     while True:
         known = world.snapshots.get(name)
         if known is not None and _same_version(known.topic, topic):
-            return Snapshot(topic, known.by_ordinal, known.by_name, known.index)
-        rows = world.store.query(Table.REGISTRY, topic_key(name).pk, sk_from="SUB#", sk_to="SUB$")
+            return replace(known, topic=topic)
+        # Shadows sort directly before subscriptions, so that one query reads both.
+        rows = world.store.query(Table.REGISTRY, topic_key(name).pk, sk_from="SHADOW#", sk_to="SUB$")
         after = read_topic(world, name)
         if _same_version(topic, after):
             fresh = _compile(after, rows)
@@ -65,13 +69,19 @@ def _same_version(one: Topic, other: Topic) -> bool:
 
 
 def _compile(topic: Topic, rows: list[Row]) -> Snapshot:
-    subscriptions = [subscription_of(row) for row in rows]
+    subscriptions = [subscription_of(row) for row in rows if not _is_shadow(row)]
+    by_ordinal = {subscription.ordinal: subscription for subscription in subscriptions}
     return Snapshot(
         topic=topic,
-        by_ordinal={subscription.ordinal: subscription for subscription in subscriptions},
+        by_ordinal=by_ordinal,
         by_name={subscription.name: subscription for subscription in subscriptions},
         index=TopicIndex.build({subscription.ordinal: subscription.filter for subscription in subscriptions}),
+        shadows=ready((shadow_of(row) for row in rows if _is_shadow(row)), by_ordinal),
     )
+
+
+def _is_shadow(row: Row) -> bool:
+    return cast("str", row["sk"]).startswith("SHADOW#")
 
 
 def names(world: World, topic: str) -> dict[int, str]:

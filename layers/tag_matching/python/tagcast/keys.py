@@ -35,6 +35,21 @@ def version_key(topic: str, ordinal: int, version: int) -> Key:
     return Key(Table.REGISTRY, f"TOPIC#{topic}", f"VERSION#{ordinal:010d}#{version:010d}")
 
 
+def shadow_key(topic: str, name: str) -> Key:
+    """Return the key of the candidate filter beside a subscription's active one."""
+    return Key(Table.REGISTRY, f"TOPIC#{topic}", f"SHADOW#{name}")
+
+
+def shadow_count_key(partition: str, shard: int) -> Key:
+    """Return the key of one part of a shadow's counts."""
+    return Key(Table.MESSAGES, partition, f"COUNTS#{shard}")
+
+
+def shadow_sample_key(partition: str, way: str, slot: int) -> Key:
+    """Return the key of one message that a shadow and the active filter see differently."""
+    return Key(Table.MESSAGES, partition, f"SAMPLE#{way}#{slot:02d}")
+
+
 def message_key(topic: str, message_id: str) -> Key:
     """Return the key of a message and its state map."""
     return Key(Table.MESSAGES, f"MSG#{topic}#{message_id}", "MSG")

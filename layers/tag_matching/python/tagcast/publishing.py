@@ -13,6 +13,7 @@ from tagcast.keys import claim_key, message_key
 from tagcast.model import Draft, Message, Ordering, Topic
 from tagcast.ports import ABSENT, Expectation, Put, QueueEntry, Row, World
 from tagcast.rows import FILTER_ERROR_NAMES_MAX, MessageRow, message_row
+from tagcast.shadowing import observe
 from tagcast.state_map import StateMap
 
 IDEMPOTENCY_S = 300
@@ -56,23 +57,29 @@ def publish(
         fault = check_draft(directory.topic, draft)
         if fault is not None:
             raise TooLargeError(fault.detail)
-    answers, entries = [], []
+    answers, entries, rows = [], [], []
     for place, draft in enumerate(drafts):
         claim = None if idempotency is None else Idempotency(f"{idempotency.key}#{place}", idempotency.fingerprint)
-        accepted, entry = _accept(world, directory, draft, claim)
+        accepted, row = _accept(world, directory, draft, claim)
         answers.append(accepted)
-        if entry is not None:
-            entries.append(entry)
+        if row is None:
+            continue
+        rows.append(row)
+        if row.map.pending:
+            entries.append(_queue_entry(directory.topic, row.message))
     if entries:
         lost = world.queue.send(entries)
         if lost:
             world.journal.count("QueueSendsLeftToRelay", len(lost))
+    if directory.shadows and rows:
+        observe(world, directory.shadows, rows)
     return tuple(answers)
 
 
 def _accept(
     world: World, directory: Snapshot, draft: Draft, claim: Idempotency | None
-) -> tuple[Accepted, QueueEntry | None]:
+) -> tuple[Accepted, MessageRow | None]:
+    """Return the answer, and the message's row unless an earlier request had it accepted."""
     while True:
         now = world.clock.now()
         earlier = None if claim is None else world.store.get(claim_key(directory.topic.name, claim.key))
@@ -91,10 +98,12 @@ def _accept(
             continue
         if row.filter_error_count:
             world.journal.filter_failed(message.topic, row.filter_errors)
-        if not row.map.pending:
-            return accepted, None
-        group = queue_group(directory.topic.ordering, message.topic, message.message_id, draft.ordering_key)
-        return accepted, QueueEntry(message.topic, message.message_id, group)
+        return accepted, row
+
+
+def _queue_entry(topic: Topic, message: Message) -> QueueEntry:
+    group = queue_group(topic.ordering, topic.name, message.message_id, message.ordering_key)
+    return QueueEntry(topic.name, message.message_id, group)
 
 
 def _new_row(world: World, directory: Snapshot, draft: Draft, now: int) -> MessageRow:

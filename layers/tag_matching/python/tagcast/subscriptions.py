@@ -18,7 +18,7 @@ from tagcast.errors import (
     PreconditionFailedError,
 )
 from tagcast.filters import canonical
-from tagcast.keys import lane_key, name_key, subscription_key, topic_key, version_key
+from tagcast.keys import lane_key, name_key, shadow_key, subscription_key, topic_key, version_key
 from tagcast.lane_rows import Lane, lane_of, lane_row
 from tagcast.model import ContentFormat, Endpoint, LaneState, RetryPolicy, Subscription, Topic
 from tagcast.paging import Page
@@ -63,7 +63,7 @@ def put_subscription(
     settings = replace(settings, filter=canonical(settings.filter))
     refusal = world.guard.refusal(settings.endpoint)
     if refusal is not None:
-        raise InvalidRequestError((Fault(refusal, "/endpoint/url"),))
+        raise InvalidRequestError((Fault(refusal, "/endpoint"),))
     while True:
         owner = read_topic(world, topic)
         row = world.store.get(subscription_key(topic, name))
@@ -76,6 +76,23 @@ def put_subscription(
             continue
         _forget_old_versions(world, changed)
         return changed, known is None
+
+
+def replace_filter(world: World, known: Subscription, filter: Mapping[str, object] | None, also: Write) -> Subscription:
+    """Give *known* another filter, as a new version, together with *also*; ConditionLostError if either changed."""
+    settings = SubscriptionSettings(
+        endpoint=known.endpoint,
+        filter=canonical(filter),
+        retry=known.retry,
+        timeout_s=known.timeout_s,
+        content_format=known.content_format,
+        secret=known.secret,
+    )
+    owner = read_topic(world, known.topic)
+    changed = _changed(world, owner, known.name, settings, known)
+    world.store.transact((*_put_writes(world, owner, changed, known), also))
+    _forget_old_versions(world, changed)
+    return changed
 
 
 def _check_version(known: Subscription | None, if_match: int | None) -> None:
@@ -185,6 +202,7 @@ def delete_subscription(world: World, topic: str, name: str, if_match: int | Non
                 (
                     Update(topic_key(topic), counts, expect=_as_read(owner)),
                     Delete(subscription_key(topic, name), {"version": known.version, "ordinal": known.ordinal}),
+                    Delete(shadow_key(topic, name)),
                     Put(name_key(topic, known.ordinal), kept),
                     Put(tombstone.key, lane_row(tombstone), unread),
                 )

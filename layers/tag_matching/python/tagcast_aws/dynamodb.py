@@ -231,6 +231,8 @@ class DynamoStore:
                 removes = [expression.name(name) for name in write.remove]
                 parts = ["SET " + ", ".join(sets)] if sets else []
                 parts += ["REMOVE " + ", ".join(removes)] if removes else []
+                adds = [f"{expression.name(name)} {expression.value(number)}" for name, number in write.add.items()]
+                parts += ["ADD " + ", ".join(adds)] if adds else []
                 request["UpdateExpression"] = " ".join(parts)
             case Delete():
                 request["Key"] = _key(write.key)

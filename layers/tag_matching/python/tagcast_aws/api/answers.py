@@ -121,6 +121,36 @@ class VersionsAnswer(TypedDict):
     versions: list[VersionAnswer]
 
 
+class ShadowCounts(TypedDict):
+    """How many messages the active filter and the shadow saw alike and differently since both are as they are."""
+
+    evaluated: int
+    both: int
+    only_active: int
+    only_shadow: int
+    neither: int
+    errors: int
+
+
+class ShadowSample(TypedDict):
+    """A message that only one of both filters matches."""
+
+    message_id: str
+    way: Literal["only_active", "only_shadow"]
+
+
+class ShadowAnswer(TypedDict):
+    """A shadow with what it said beside the active filter of ``active_version``; it is eventually complete."""
+
+    filter: dict[str, Any] | None
+    shadow_version: int
+    active_version: int
+    since: str
+    counts: ShadowCounts
+    samples: list[ShadowSample]
+    warnings: NotRequired[list[str]]
+
+
 class EntryAnswer(TypedDict):
     """One entry of a state map."""
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tagcast_aws.api import subscription_routes, topic_routes
+from tagcast_aws.api import shadow_routes, subscription_routes, topic_routes
 
-ROUTES = (*topic_routes.ROUTES, *subscription_routes.ROUTES)
+ROUTES = (*topic_routes.ROUTES, *subscription_routes.ROUTES, *shadow_routes.ROUTES)

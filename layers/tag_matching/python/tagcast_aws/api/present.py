@@ -11,6 +11,8 @@ from tagcast.instant import rfc3339
 from tagcast.lanes import DueDelivery, LaneView
 from tagcast.messages import MessageView
 from tagcast.model import Endpoint, Entry, Protocol, RetryPolicy, Strategy, Subscription, Topic
+from tagcast.shadow_rows import Verdict
+from tagcast.shadows import ShadowReport
 from tagcast.subscriptions import FilterVersion
 from tagcast_aws.api import answers
 
@@ -56,10 +58,15 @@ def endpoint(value: Endpoint) -> dict[str, str]:
     >>> endpoint(Endpoint(Protocol.SQS, "arn:aws:sqs:eu-west-1:123456789012:orders"))
     {'protocol': 'sqs', 'arn': 'arn:aws:sqs:eu-west-1:123456789012:orders'}
     """
-    return {"protocol": value.protocol.value, _target_field(value): value.target}
+    return {"protocol": value.protocol.value, target_field(value): value.target}
 
 
-def _target_field(value: Endpoint) -> str:
+def target_field(value: Endpoint) -> str:
+    """Return the field of an endpoint that says where it is.
+
+    >>> target_field(Endpoint(Protocol.LAMBDA, "bill"))
+    'function'
+    """
     match value.protocol:
         case Protocol.HTTP | Protocol.HTTPS:
             return "url"
@@ -114,6 +121,33 @@ def filter_version(value: FilterVersion) -> answers.VersionAnswer:
     """Return one version of a filter."""
     kept = None if value.filter is None else dict(value.filter)
     return {"version": value.version, "filter": kept, "changed_at": rfc3339(value.changed_at)}
+
+
+def shadow(value: ShadowReport) -> answers.ShadowAnswer:
+    """Return a shadow with its counts and samples."""
+    kept, counts = value.shadow.filter, value.counts
+    answer: answers.ShadowAnswer = {
+        "filter": None if kept is None else dict(kept),
+        "shadow_version": value.shadow.shadow_version,
+        "active_version": value.active_version,
+        "since": rfc3339(value.shadow.since),
+        "counts": {
+            "evaluated": sum(counts.values()),
+            "both": counts[Verdict.BOTH],
+            "only_active": counts[Verdict.ONLY_ACTIVE],
+            "only_shadow": counts[Verdict.ONLY_SHADOW],
+            "neither": counts[Verdict.NEITHER],
+            "errors": counts[Verdict.ERRORS],
+        },
+        "samples": [
+            {"message_id": message_id, "way": "only_active" if way is Verdict.ONLY_ACTIVE else "only_shadow"}
+            for message_id, way in value.samples
+        ],
+    }
+    warnings = compile_filter(kept).warnings
+    if warnings:
+        answer["warnings"] = list(warnings)
+    return answer
 
 
 def message(value: MessageView) -> answers.MessageAnswer:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
+from botocore.exceptions import ClientError
 from tagcast.errors import (
     ConflictError,
     Fault,
@@ -17,6 +19,16 @@ from tagcast.errors import (
 from tagcast_aws.api.strict_json import MalformedError
 
 MEDIA_TYPE = "application/problem+json"
+_THROTTLED = frozenset(
+    {
+        "ProvisionedThroughputExceededException",
+        "ThrottlingException",
+        "RequestLimitExceeded",
+        # As reasons of a cancelled transaction:
+        "ProvisionedThroughputExceeded",
+        "ThrottlingError",
+    }
+)
 
 
 class UnknownRouteError(Exception):
@@ -87,7 +99,21 @@ def problem_of(error: Exception) -> Problem | None:
             return invalid(error.faults)
         case InvalidFilterError():
             return invalid(fault.under("/filter") for fault in error.faults)
+        case ClientError() if _is_throttled(error):
+            detail = "the tables are asked for more than they give at the moment; try again"
+            return Problem("throttled", "Too many requests", 429, detail, headers=(("Retry-After", "1"),))
     return None
+
+
+def _is_throttled(error: ClientError) -> bool:
+    """Say whether AWS refused for the load alone; a cancelled transaction tells by its reasons.
+
+    >>> _is_throttled(ClientError({"Error": {"Code": "ThrottlingException"}}, "PutItem"))
+    True
+    """
+    reasons = cast("Any", error.response).get("CancellationReasons") or ()
+    codes = {error.response["Error"]["Code"], *(reason.get("Code") for reason in reasons)}
+    return not _THROTTLED.isdisjoint(codes)
 
 
 def invalid(faults: Iterable[Fault]) -> Problem:

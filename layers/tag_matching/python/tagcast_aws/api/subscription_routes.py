@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tagcast.errors import NotFoundError, PreconditionFailedError
+from tagcast.errors import Fault, InvalidRequestError, NotFoundError, PreconditionFailedError
 from tagcast.lanes import backlog, lane_view, pause, repush, resume, retry_now, skip_head
-from tagcast.model import Subscription
+from tagcast.model import Endpoint, Subscription
 from tagcast.ports import World
 from tagcast.subscriptions import (
     delete_subscription,
@@ -26,8 +26,19 @@ PAGING = ("limit", "cursor")
 def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     """Create or replace a subscription."""
     wanted = _wanted_version(world, request.topic, request.subscription, request.if_match())
-    subscription, is_new = put_subscription(world, request.topic, request.subscription, request.body.settings(), wanted)
+    settings = request.body.settings()
+    try:
+        subscription, is_new = put_subscription(world, request.topic, request.subscription, settings, wanted)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(tuple(_narrowed(fault, settings.endpoint) for fault in error.faults)) from None
     return _shown(world, subscription, 201 if is_new else 200)
+
+
+def _narrowed(fault: Fault, endpoint: Endpoint) -> Fault:
+    """Let a fault of a whole endpoint point to the field that says where the endpoint is."""
+    if fault.pointer != "/endpoint":
+        return fault
+    return Fault(fault.detail, f"/endpoint/{present.target_field(endpoint)}")
 
 
 def one(world: World, request: Request[None]) -> Answer:

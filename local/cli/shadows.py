@@ -1,0 +1,123 @@
+"""`tagcast versions` and `tagcast shadow …`: the history of a filter, and a candidate for the next one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from local.cli.client import Json, path_of
+from local.cli.filters import (
+    JsonFilter,
+    RoutingKeyFilter,
+    SqlDialect,
+    SqlFilter,
+    TagExpression,
+    TagFilter,
+    filter_of,
+    filter_text,
+)
+from local.cli.instant import readable_instant
+from local.cli.screen import fields_table, rows_table
+from local.cli.session import SubscriptionName, TopicName, session_of
+from local.cli.subscriptions import subscription_fields
+
+shadow = typer.Typer(no_args_is_help=True, help="Run a candidate filter beside the active one, without sending.")
+
+_WAYS = {"only_active": "only the active filter", "only_shadow": "only the shadow"}
+
+
+def versions(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+    """List the kept versions of a subscription's filter, newest first."""
+    session = session_of(ctx)
+    answer = session.api.call("GET", path_of("topics", topic, "subscriptions", subscription, "versions"))
+    session.show(answer, _versions_table)
+
+
+def _versions_table(answer: Json) -> RenderableType:
+    rows = [
+        [kept.get("version"), filter_text(kept.get("filter")), readable_instant(kept.get("changed_at"))]
+        for kept in answer.get("versions", [])
+    ]
+    return rows_table(rows, "version", "filter", "since")
+
+
+def _path(topic: str, subscription: str, *rest: str) -> str:
+    return path_of("topics", topic, "subscriptions", subscription, "shadow", *rest)
+
+
+def shadow_report(answer: Json) -> RenderableType:
+    """A shadow: its filter, its counts, and the messages that only one of both filters matches."""
+    shown = dict(answer)
+    counts = shown.pop("counts", {})
+    samples = shown.pop("samples", [])
+    shown["filter"] = filter_text(shown.get("filter"))
+    shown["since"] = readable_instant(shown.get("since"))
+    parts: list[Any] = [fields_table(shown), Text("counts", style="bold underline"), fields_table(counts)]
+    if samples:
+        rows = [[sample.get("message_id"), _WAYS.get(str(sample.get("way")), sample.get("way"))] for sample in samples]
+        parts.append(rows_table(rows, "message", "matched by"))
+    else:
+        parts.append(Text("No differences seen.", style="dim"))
+    return Group(*parts)
+
+
+@shadow.command("set")
+def set_shadow(
+    ctx: typer.Context,
+    topic: TopicName,
+    subscription: SubscriptionName,
+    tag: TagFilter = None,
+    tag_expression: TagExpression = None,
+    routing_key: RoutingKeyFilter = None,
+    sql: SqlFilter = None,
+    dialect: SqlDialect = None,
+    filter_json: JsonFilter = None,
+) -> None:
+    """Begin to run a candidate filter, in place of a present one; without a filter option, one that takes everything.
+
+    The same filter again leaves the shadow and its counts as they are.
+    """
+    described = filter_of(
+        tags=tag,
+        tag_expression=tag_expression,
+        patterns=routing_key,
+        sql=sql,
+        dialect=dialect,
+        filter_json=filter_json,
+    )
+    session = session_of(ctx)
+    session.show(session.api.call("PUT", _path(topic, subscription), {"filter": described}), shadow_report)
+
+
+@shadow.command("show")
+def show_shadow(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+    """Show what the shadow said so far beside the active filter."""
+    session = session_of(ctx)
+    session.show(session.api.call("GET", _path(topic, subscription)), shadow_report)
+
+
+@shadow.command("promote")
+def promote_shadow(
+    ctx: typer.Context,
+    topic: TopicName,
+    subscription: SubscriptionName,
+    version: Annotated[
+        int | None, typer.Option("--shadow-version", help="Only if this is the present shadow (see `shadow show`).")
+    ] = None,
+) -> None:
+    """Make the shadow the active filter, and end it."""
+    session = session_of(ctx)
+    body: Json = {} if version is None else {"shadow_version": version}
+    answer = session.api.call("POST", _path(topic, subscription, "promote"), body)
+    sentence = f"The shadow of {subscription} is now its filter."
+    session.show(answer, lambda shown: Group(Text(sentence), subscription_fields(shown)))
+
+
+@shadow.command("end")
+def end_shadow(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
+    """End the shadow; the active filter stays."""
+    session = session_of(ctx)
+    session.show_done(session.api.call("DELETE", _path(topic, subscription)), f"The shadow of {subscription} ended.")

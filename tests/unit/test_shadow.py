@@ -1,0 +1,257 @@
+"""Shadows: a candidate filter is counted beside the active one, delivers nothing, and can take its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tagcast import publishing, shadows, subscriptions
+from tagcast.errors import (
+    ConditionLostError,
+    ConflictError,
+    InvalidFilterError,
+    NotFoundError,
+    PreconditionFailedError,
+)
+from tagcast.model import Draft
+from tagcast.ports import Table, Update
+from tagcast.publishing import Idempotency
+from tagcast.shadow_rows import Verdict
+
+from tests.fakes.world import FakeWorld
+
+APPLE, PEAR = ({"kind": "tags", "tags": [tag]} for tag in ("apple", "pear"))
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("A", "apple")
+    return fake
+
+
+def shadow(fake: FakeWorld, filter=PEAR, name: str = "A"):
+    return shadows.put_shadow(fake.world, "test1", name, filter)[0].shadow
+
+
+def report(fake: FakeWorld, name: str = "A"):
+    return shadows.get_shadow(fake.world, "test1", name)
+
+
+def seen(fake: FakeWorld) -> dict[str, int]:
+    return {verdict.value: count for verdict, count in report(fake).counts.items() if count}
+
+
+def test_counts_tell_all_four_ways_and_samples_name_the_differences(fake):
+    shadow(fake)
+    [only_active] = fake.publish("1", tags=["apple"])
+    [only_shadow] = fake.publish("2", tags=["pear"])
+    fake.publish("3", tags=["apple", "pear"])
+    fake.publish("4", "5", tags=["plum"])
+
+    assert seen(fake) == {"both": 1, "only_active": 1, "only_shadow": 1, "neither": 2}
+    assert report(fake).samples == ((only_shadow, Verdict.ONLY_SHADOW), (only_active, Verdict.ONLY_ACTIVE))
+
+
+def test_a_shadow_sends_nothing_and_keeps_nothing_back(fake):
+    shadow(fake)
+    fake.publish("active", tags=["apple"])
+    fake.publish("candidate", tags=["pear"])
+    fake.deliver()
+
+    assert fake.pusher.received["A"] == ["active"]
+
+
+def test_without_a_shadow_publishing_costs_one_write_and_with_one_a_publish_call_costs_one_more(fake):
+    fake.subscribe("B", topic="test1")
+    before = fake.store.writes
+    fake.publish("1", "2", tags=["plum"])
+    assert fake.store.writes - before == 2
+
+    shadow(fake)
+    before = fake.store.writes
+    fake.publish("3", "4", tags=["plum"])
+    assert fake.store.writes - before == 3
+
+
+def test_a_failing_shadow_is_counted_and_never_a_match(fake):
+    shadow(fake, {"kind": "sql92", "expression": "price > 1", "dialect": "rocketmq"})
+    draft = Draft(b"1", tags=("apple",), properties={"price": "many"})
+    publishing.publish(fake.world, "test1", [draft])
+    fake.deliver()
+
+    assert seen(fake) == {"errors": 1}
+    assert report(fake).samples == ()
+    assert fake.pusher.received["A"] == ["1"]
+
+
+def test_samples_stay_at_most_a_hundred_and_go_by_themselves(fake):
+    shadow(fake)
+    for number in range(150):
+        fake.publish(f"a{number}", tags=["apple"])
+        fake.publish(f"p{number}", tags=["pear"])
+
+    samples = report(fake).samples
+    assert 60 <= len(samples) <= 100
+    assert {way for _, way in samples} == {Verdict.ONLY_ACTIVE, Verdict.ONLY_SHADOW}
+    assert all("ttl" in row for key, row in fake.store.rows.items() if key.pk.startswith("SHADOW#"))
+
+
+def test_a_store_that_fails_the_counts_fails_no_publish(fake):
+    shadow(fake)
+
+    class Flaky:
+        def __getattr__(self, name):
+            return getattr(fake.store, name)
+
+        def write(self, write):
+            if isinstance(write, Update) and write.add:
+                raise TimeoutError
+            fake.store.write(write)
+
+    publishing.publish(replace(fake.world, store=Flaky()), "test1", [Draft(b"1", tags=("apple",))])
+    fake.deliver()
+
+    assert fake.pusher.received["A"] == ["1"]
+    assert fake.journal.counts["ShadowCountsLost"] == 1
+    assert seen(fake) == {}
+
+
+def test_a_repeated_request_is_counted_once(fake):
+    shadow(fake)
+    for _ in range(2):
+        draft = Draft(b"1", tags=("apple",))
+        publishing.publish(fake.world, "test1", [draft], Idempotency("k", "f"))
+
+    assert seen(fake) == {"only_active": 1}
+
+
+def test_the_same_filter_again_keeps_the_counts_and_another_one_begins_anew(fake):
+    first = shadow(fake)
+    fake.publish("1", tags=["apple"])
+    again, is_new = shadows.put_shadow(fake.world, "test1", "A", PEAR)
+    assert (again.shadow, is_new) == (first, False)
+    assert seen(fake) == {"only_active": 1}
+
+    second = shadow(fake, None)
+    assert second.shadow_version > first.shadow_version
+    assert seen(fake) == {}
+    third = shadow(fake)
+    assert third.shadow_version > second.shadow_version
+    assert seen(fake) == {}
+    assert report(fake).samples == ()
+
+
+def test_a_change_of_the_active_filter_begins_new_counts(fake):
+    shadow(fake)
+    fake.publish("1", tags=["apple"])
+    fake.subscribe("A", "pear")
+    assert seen(fake) == {}
+
+    fake.publish("2", tags=["pear"])
+    assert seen(fake) == {"both": 1}
+    assert report(fake).active_version == 2
+
+
+def test_promotion_makes_exactly_that_filter_the_next_version_and_ends_the_shadow(fake):
+    version = shadow(fake).shadow_version
+    promoted = shadows.promote_shadow(fake.world, "test1", "A", version)
+
+    assert (promoted.version, promoted.filter) == (2, PEAR)
+    assert subscriptions.get_subscription(fake.world, "test1", "A") == promoted
+    assert [kept.filter for kept in subscriptions.filter_versions(fake.world, "test1", "A")] == [PEAR, APPLE]
+    with pytest.raises(NotFoundError):
+        report(fake)
+    fake.publish("old", tags=["apple"])
+    fake.publish("new", tags=["pear"])
+    fake.deliver()
+    assert fake.pusher.received["A"] == ["new"]
+    assert not any(key.sk.startswith("COUNTS#") for key in fake.store.rows)
+
+
+def test_promotion_of_another_shadow_than_the_present_one_changes_nothing(fake):
+    stale = shadow(fake).shadow_version
+    shadow(fake, None)
+
+    with pytest.raises(PreconditionFailedError):
+        shadows.promote_shadow(fake.world, "test1", "A", stale)
+
+    assert subscriptions.get_subscription(fake.world, "test1", "A").version == 1
+    assert report(fake).shadow.filter is None
+
+
+def test_a_shadow_replaced_while_it_is_promoted_is_not_promoted(fake):
+    version = shadow(fake).shadow_version
+
+    class Raced:
+        has_raced = False
+
+        def __getattr__(self, name):
+            return getattr(fake.store, name)
+
+        def transact(self, writes):
+            if not self.has_raced:
+                self.has_raced = True
+                shadow(fake, None)
+            fake.store.transact(writes)
+
+    with pytest.raises(PreconditionFailedError):
+        shadows.promote_shadow(replace(fake.world, store=Raced()), "test1", "A", version)
+
+    assert subscriptions.get_subscription(fake.world, "test1", "A").filter == APPLE
+
+
+def test_an_ended_shadow_is_gone_and_counts_no_more(fake):
+    shadow(fake)
+    shadows.delete_shadow(fake.world, "test1", "A")
+    before = fake.store.writes
+    fake.publish("1", tags=["apple"])
+
+    assert fake.store.writes - before == 1
+    for act in (shadows.get_shadow, shadows.delete_shadow, shadows.promote_shadow):
+        with pytest.raises(NotFoundError):
+            act(fake.world, "test1", "A")
+
+
+def test_a_shadow_goes_with_its_subscription(fake):
+    shadow(fake)
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    assert fake.store.query(Table.REGISTRY, "TOPIC#test1", sk_from="SHADOW#", sk_to="SHADOW$") == []
+
+    fake.subscribe("A", "apple")
+    with pytest.raises(NotFoundError):
+        report(fake)
+
+
+def test_what_cannot_be_a_shadow_is_refused(fake):
+    with pytest.raises(NotFoundError):
+        shadow(fake, name="nobody")
+    with pytest.raises(InvalidFilterError):
+        shadow(fake, {"kind": "tags", "tags": [""]})
+    with pytest.raises(InvalidFilterError, match="function"):
+        shadow(fake, {"kind": "function", "function": "f"})
+
+
+def test_a_topic_has_at_most_ten_shadows(fake):
+    for number in range(11):
+        fake.subscribe(f"S{number}")
+    for number in range(10):
+        shadow(fake, name=f"S{number}")
+    with pytest.raises(ConflictError):
+        shadow(fake, name="S10")
+    shadow(fake, APPLE, name="S9")
+
+
+def test_a_publisher_with_a_warm_snapshot_sees_a_shadow_at_once(fake):
+    fake.publish("warm", tags=["apple"])
+    shadow(fake)
+    fake.publish("1", tags=["apple"])
+
+    assert seen(fake) == {"only_active": 1}
+
+
+def test_adding_is_conditional_like_every_update(fake):
+    key = shadow(fake).key
+    with pytest.raises(ConditionLostError):
+        fake.store.write(Update(key, {}, add={"n": 1}, expect={"shadow_version": -1}))
