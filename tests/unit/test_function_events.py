@@ -22,7 +22,7 @@ from tagcast.keys import message_key
 from tagcast.lane_rows import Lane, lane_of, lane_row
 from tagcast.model import EntryState, Strategy
 from tagcast.ports import QueueEntry, Row, Table
-from tagcast.redelivery import Task
+from tagcast.workflow_task import Task
 from tagcast_aws.dynamodb import to_attribute
 
 from functions.fan_out import app as fan_out
