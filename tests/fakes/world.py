@@ -152,6 +152,21 @@ class QuietJournal:
         self.counts[name] += value
 
 
+class MemoryIndexArchive:
+    """Keeps indexes by name."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, bytes] = {}
+        self.loads: list[str] = []
+
+    def load(self, name: str) -> bytes | None:
+        self.loads.append(name)
+        return self.contents.get(name)
+
+    def save(self, name: str, content: bytes) -> None:
+        self.contents[name] = content
+
+
 @dataclass
 class FakeWorld:
     """The fakes by name, and the world that the core sees."""
@@ -161,6 +176,7 @@ class FakeWorld:
     workflow: FakeWorkflow = field(default_factory=FakeWorkflow)
     pusher: FakePusher = field(default_factory=FakePusher)
     judge: FakeJudge = field(default_factory=FakeJudge)
+    index_archive: MemoryIndexArchive = field(default_factory=MemoryIndexArchive)
     clock: FakeClock = field(default_factory=FakeClock)
     journal: QuietJournal = field(default_factory=QuietJournal)
 
@@ -171,6 +187,7 @@ class FakeWorld:
             workflow=self.workflow,
             pusher=self.pusher,
             judge=self.judge,
+            index_archive=self.index_archive,
             guard=OpenGuard(),
             clock=self.clock,
             dice=FakeDice(),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -13,9 +14,25 @@ from tagcast.ports import Row, Table, World
 from tagcast.rows import subscription_of, topic_of
 from tagcast.shadow_rows import shadow_of
 from tagcast.shadowing import ReadyShadow, ready
-from tagcast.topic_index import Matched, TopicIndex
+from tagcast.topic_index import Matched, SnapshotError, TopicIndex
 
 SNAPSHOTS_MAX = 256
+ARCHIVED_SUBSCRIPTIONS_MIN = 200
+"""Below this many subscriptions, compiling is quicker than a request to the archive."""
+
+
+class LazyIndex:
+    """The index of a topic's filters, compiled or loaded when a message is first matched: most functions never do."""
+
+    def __init__(self, make: Callable[[], TopicIndex]) -> None:
+        self._make = make
+        self._index: TopicIndex | None = None
+
+    def get(self) -> TopicIndex:
+        """Return the index; the first call makes it."""
+        if self._index is None:
+            self._index = self._make()
+        return self._index
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +42,12 @@ class Snapshot:
     topic: Topic
     by_ordinal: Mapping[int, Subscription]
     by_name: Mapping[str, Subscription]
-    index: TopicIndex
+    index: LazyIndex
     shadows: tuple[ReadyShadow, ...] = ()
 
     def match(self, message: Message) -> Matched:
         """Return who receives *message*, and whose filters failed."""
-        return self.index.match(message)
+        return self.index.get().match(message)
 
 
 def read_topic(world: World, name: str) -> Topic:
@@ -56,7 +73,7 @@ def snapshot(world: World, name: str) -> Snapshot:
         rows = world.store.query(Table.REGISTRY, topic_key(name).pk, sk_from="SHADOW#", sk_to="SUB$")
         after = read_topic(world, name)
         if _same_version(topic, after):
-            fresh = _compile(after, rows)
+            fresh = _compile(world, after, rows)
             if len(world.snapshots) >= SNAPSHOTS_MAX:
                 world.snapshots.clear()
             world.snapshots[name] = fresh
@@ -68,16 +85,31 @@ def _same_version(one: Topic, other: Topic) -> bool:
     return (one.topic_id, one.subscriptions_version) == (other.topic_id, other.subscriptions_version)
 
 
-def _compile(topic: Topic, rows: list[Row]) -> Snapshot:
+def _compile(world: World, topic: Topic, rows: list[Row]) -> Snapshot:
     subscriptions = [subscription_of(row) for row in rows if not _is_shadow(row)]
     by_ordinal = {subscription.ordinal: subscription for subscription in subscriptions}
     return Snapshot(
         topic=topic,
         by_ordinal=by_ordinal,
         by_name={subscription.name: subscription for subscription in subscriptions},
-        index=TopicIndex.build({subscription.ordinal: subscription.filter for subscription in subscriptions}),
+        index=LazyIndex(lambda: _index(world, topic, by_ordinal)),
         shadows=ready((shadow_of(row) for row in rows if _is_shadow(row)), by_ordinal),
     )
+
+
+def _index(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription]) -> TopicIndex:
+    """Return the index of one version of a topic, from the archive when it is large and somebody built it before."""
+    filters = {ordinal: subscription.filter for ordinal, subscription in by_ordinal.items()}
+    if len(filters) < ARCHIVED_SUBSCRIPTIONS_MIN:
+        return TopicIndex.build(filters)
+    name = f"{topic.topic_id}/{topic.subscriptions_version:012d}.json"
+    content = world.index_archive.load(name)
+    if content is not None:
+        with suppress(SnapshotError):  # Another release wrote it: build it anew, as data of this one's format.
+            return TopicIndex.from_snapshot(content)
+    index = TopicIndex.build(filters)
+    world.index_archive.save(name, index.to_snapshot())
+    return index
 
 
 def _is_shadow(row: Row) -> bool:

@@ -158,6 +158,19 @@ class Judge(Protocol):
         """
 
 
+class IndexArchive(Protocol):
+    """Where compiled topic indexes are kept as data, so that a cold start need not compile thousands of filters.
+
+    It only saves time: what cannot be loaded is built, and what cannot be saved is built again elsewhere.
+    """
+
+    def load(self, name: str) -> bytes | None:
+        """Return what was saved under *name*, or None, also when the archive cannot be reached."""
+
+    def save(self, name: str, content: bytes) -> None:
+        """Keep *content*, or give up quietly."""
+
+
 class Clock(Protocol):
     """Time, in milliseconds since 1970 UTC."""
 
@@ -213,6 +226,7 @@ class World:
     workflow: Workflow
     pusher: Pusher
     judge: Judge
+    index_archive: IndexArchive
     guard: EndpointGuard
     clock: Clock
     dice: Dice

@@ -54,10 +54,16 @@ class PowertoolsJournal:
         )
 
     def filter_failed(self, topic: str, subscriptions: Iterable[str]) -> None:
-        """Log the filters that failed on a message and count them."""
+        """Log the filters that failed and count each under the names of its topic and subscription."""
+        from aws_lambda_powertools.metrics import MetricUnit, single_metric
+
         names = list(subscriptions)
         self._logger.warning("filter failed", extra={"topic": topic, "subscriptions": names})
         self.count("FilterErrors", len(names))
+        for name in names:
+            with single_metric(name="FilterErrors", unit=MetricUnit.Count, value=1) as metric:
+                metric.add_dimension(name="topic", value=topic)
+                metric.add_dimension(name="subscription", value=name)
 
     def count(self, name: str, value: int = 1) -> None:
         """Add to a metric."""

@@ -14,6 +14,7 @@ class Settings:
     messages_table: str
     queue_url: str
     state_machine_arn: str
+    index_bucket: str
     allow_private_endpoints: bool
     time_scale: float
 
@@ -25,6 +26,7 @@ class Settings:
             messages_table=environ["MESSAGES_TABLE"],
             queue_url=environ["QUEUE_URL"],
             state_machine_arn=environ["STATE_MACHINE_ARN"],
+            index_bucket=environ["INDEX_BUCKET"],
             allow_private_endpoints=environ["ALLOW_PRIVATE_ENDPOINTS"] == "true",
             time_scale=float(environ["TIME_SCALE"]),
         )

@@ -42,6 +42,7 @@ def world() -> World:
     from tagcast_aws.endpoints.adapter import Surroundings
     from tagcast_aws.endpoints.guard import Guard
     from tagcast_aws.endpoints.pusher import EndpointPusher
+    from tagcast_aws.index_archive import S3IndexArchive
     from tagcast_aws.judge import LambdaJudge
     from tagcast_aws.queue import SqsQueue
     from tagcast_aws.version import VERSION
@@ -58,6 +59,7 @@ def world() -> World:
             boto3.client("stepfunctions", config=config), settings.state_machine_arn, logger()
         ),
         pusher=EndpointPusher(clock, VERSION, allow_private=settings.allow_private_endpoints),
+        index_archive=S3IndexArchive(lambda: boto3.client("s3", config=config), settings.index_bucket, logger()),
         judge=LambdaJudge(Surroundings(clock, VERSION)),
         guard=Guard(allow_private=settings.allow_private_endpoints),
         clock=clock,
