@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 async def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
     """Serve a batch of queue records; report those of a topic that could not be completed."""
-    import asyncio
-
     topics: dict[str, dict[str, str]] = {}
     for record in event["Records"]:
         named = json.loads(record["body"])

@@ -96,8 +96,7 @@ async def attempt_in_order(
 
     async def serve() -> None:
         for message, made in waiting:
-            late = world.clock.now()
-            if message.is_expired(late):
+            if message.is_expired(world.clock.now()):
                 progress.settled[message.message_id] = Entry(EntryState.EXPIRED, made)
                 world.journal.settled(message, subscription, EntryState.EXPIRED)
                 continue
