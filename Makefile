@@ -8,7 +8,7 @@ TIME_SCALE ?= 1
 RUN_FLAGS := --port $(PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install run test demo bench format lock sam-validate clean
+.PHONY: help install spark jobs run test demo bench format lock sam-validate clean
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -23,10 +23,17 @@ install: .venv/.installed  ## Make the environment (every other command does it 
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
+spark: .venv/.installed-spark  ## Add what the Spark jobs need (the commands that need it do this by themselves).
+
+.venv/.installed-spark: .venv/.installed requirements-spark.lock requirements-s3a.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements-spark.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --upgrade --target .venv/s3a -r requirements-s3a.lock
+	@touch $@
+
 run: .venv/.installed  ## Start the service here: make run PORT=8090 DATA=folder FRESH=1 TIME_SCALE=10
 	@exec $(BIN)/python -m local $(RUN_FLAGS)
 
-test: .venv/.installed  ## Check style, types, imports and the template, then run every test.
+test: .venv/.installed .venv/.installed-spark  ## Check style, types, imports and the template, then run every test.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -37,7 +44,7 @@ test: .venv/.installed  ## Check style, types, imports and the template, then ru
 demo: .venv/.installed  ## Play scenario 1 against a stack of its own.
 	@$(BIN)/python -m local.demo
 
-bench: .venv/.installed  ## Measure the budgets.
+bench: .venv/.installed .venv/.installed-spark  ## Measure the budgets.
 	@status=0; for name in $(filter-out push,$(basename $(notdir $(wildcard tests/benchmarks/*.py)))); do \
 	  echo; echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || status=1; done; \
 	  $(BIN)/pytest -q -s -m benchmark -o python_files=push.py tests/benchmarks || status=1; exit $$status
@@ -48,13 +55,19 @@ format: .venv/.installed  ## Rewrite the sources in the house style.
 
 lock: .venv/.installed  ## Resolve the dependencies anew into requirements.lock.
 	test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv; }
-	.venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --generate-hashes \
+	.venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra local --extra test --generate-hashes \
 	  --no-header --no-emit-index-url --no-annotate pyproject.toml --output-file requirements.lock
+	.venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra spark --extra spark-bench \
+	  --constraint requirements.lock --generate-hashes --no-header --no-emit-index-url --no-annotate \
+	  pyproject.toml --output-file requirements-spark.lock
 
 sam-validate:  ## Validate and build with the SAM command line, in an environment of its own.
 	test -x .venv-sam/bin/sam || { $(PYTHON) -m venv .venv-sam && .venv-sam/bin/pip install --quiet aws-sam-cli; }
 	PATH="$(CURDIR)/.venv-sam/bin:$$PATH" SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam validate --lint --region us-east-1
 	PATH="$(CURDIR)/.venv-sam/bin:$$PATH" SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam build
+
+jobs: .venv/.installed  ## Write what AWS Glue runs to dist/jobs, for: aws s3 sync dist/jobs s3://BUCKET/jobs
+	$(BIN)/python -m glue_jobs.package dist/jobs
 
 clean:  ## Remove the environments and what the tools leave behind.
 	rm -rf .venv .venv-sam .venv-lock .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis

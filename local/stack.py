@@ -29,7 +29,7 @@ from local.template import SourceSpec, Template, read_template
 from local.user_functions import make_known, specs_of
 
 ROOT = Path(__file__).resolve().parent.parent
-WORKERS = {"retry": 8, "relay": 1, "sweep": 1}
+WORKERS = {"retry": 8, "relay": 1, "sweep": 1, "archive": 1}
 WORKERS_OTHERWISE = 2
 BATCHES_AT_ONCE = 2
 SWEEP_S = 30.0
@@ -146,7 +146,7 @@ class Stack:
         for source in template.sources():
             if source.of_stream:
                 stream = self._stream_source(source, deployment, engine)
-                self._every(STREAM_IDLE_S, stream.step, "the stream")
+                self._every(max(STREAM_IDLE_S, stream.rules.window_s), stream.step, "the stream")
             else:
                 queue = self._queue_source(source, deployment, engine)
                 for _ in range(BATCHES_AT_ONCE):

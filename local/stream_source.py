@@ -29,6 +29,7 @@ class StreamRules:
     attempts_max: int = -1
     age_max_s: int = -1
     bisect: bool = False
+    window_s: float = 0.0
     filters: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
@@ -39,6 +40,7 @@ class StreamRules:
             attempts_max=int(properties.get("MaximumRetryAttempts", -1)),
             age_max_s=int(properties.get("MaximumRecordAgeInSeconds", -1)),
             bisect=bool(properties.get("BisectBatchOnFunctionError", False)),
+            window_s=float(properties.get("MaximumBatchingWindowInSeconds", 0)),
             filters=filters,
         )
 
@@ -59,8 +61,11 @@ class StreamSource:
     _iterator: str | None = field(default=None, init=False)
     _last: str | None = field(default=None, init=False)
 
-    def step(self) -> int:
-        """Handle what the stream has; answers how many records it read."""
+    def step(self) -> bool:
+        """Handle what the stream has; answers whether there may be more to handle at once.
+
+        With a batching window whatever is not a full read may wait for company.
+        """
         read = self.streams.get_records(ShardIterator=self._iterator or self._open(), Limit=READ_MAX)
         records = [self.event_record(each) for each in read["Records"]]
         admitted = [each for each in records if self._admits(each)]
@@ -69,7 +74,7 @@ class StreamSource:
         self._iterator = read.get("NextShardIterator")
         if records:
             self._last = records[-1]["dynamodb"]["SequenceNumber"]
-        return len(records)
+        return len(records) >= (READ_MAX if self.rules.window_s else 1)
 
     def event_record(self, record: Mapping[str, Any]) -> Record:
         """A record of the Streams API in the shape in which Lambda hands it to a function."""

@@ -17,6 +17,8 @@ class Settings:
     index_bucket: str
     allow_private_endpoints: bool
     time_scale: float
+    archive_streams: str
+    archive_bodies: tuple[str, ...]
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -29,4 +31,6 @@ class Settings:
             index_bucket=environ["INDEX_BUCKET"],
             allow_private_endpoints=environ["ALLOW_PRIVATE_ENDPOINTS"] == "true",
             time_scale=float(environ["TIME_SCALE"]),
+            archive_streams=environ["ARCHIVE_STREAMS"],
+            archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
         )

@@ -1,4 +1,4 @@
-"""Records of the Messages table's stream as the values they were written from."""
+"""Records of the tables' streams as the values they were written from."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
+from tagcast.archive_record import Change
 from tagcast.lane_rows import lane_of
 from tagcast.ports import Row
 from tagcast.relay import Arrival
 from tagcast.rows import message_row_of
 from tagcast_aws.dynamodb import to_row
+
+TTL_PRINCIPAL = "dynamodb.amazonaws.com"
 
 
 def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
@@ -19,7 +22,7 @@ def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
     image = change.get("NewImage")
     if image is None:
         return None
-    row = to_row({name: _attribute(attribute) for name, attribute in image.items()})
+    row = _row(image)
     sequence = str(change["SequenceNumber"])
     pk = str(row["pk"])
     if pk.startswith("MSG#") and record["eventName"] == "INSERT":
@@ -27,6 +30,22 @@ def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
     if pk.startswith("LANES#") and _is_new_generation(change, row):
         return Arrival(sequence, lane_of(row))
     return None
+
+
+def change_of(record: Mapping[str, Any]) -> Change:
+    """Return what *record* says: both images, when, and whether the time to live removed the row."""
+    change = record["dynamodb"]
+    before, after = change.get("OldImage"), change.get("NewImage")
+    return Change(
+        before=_row(before) if before else None,
+        after=_row(after) if after else None,
+        changed_at=round(change["ApproximateCreationDateTime"] * 1000),
+        removed_by_ttl=record.get("userIdentity", {}).get("principalId") == TTL_PRINCIPAL,
+    )
+
+
+def _row(image: Mapping[str, Any]) -> Row:
+    return to_row({name: _attribute(attribute) for name, attribute in image.items()})
 
 
 def _attribute(attribute: Mapping[str, Any]) -> Mapping[str, Any]:

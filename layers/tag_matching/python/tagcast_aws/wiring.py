@@ -16,6 +16,7 @@ from tagcast_aws.settings import Settings
 
 if TYPE_CHECKING:
     from tagcast_aws.endpoints.pusher import EndpointPusher
+    from tagcast_aws.firehose import FirehoseArchive
 
 T = TypeVar("T")
 
@@ -67,6 +68,20 @@ def world() -> World:
         journal=PowertoolsJournal(logger(), metrics()),
         time_scale=settings.time_scale,
     )
+
+
+@cache
+def archive() -> FirehoseArchive:
+    """Return the way into the archive of this deployment."""
+    import boto3
+    from botocore.config import Config
+    from tagcast.archive_record import RecordKind
+    from tagcast_aws.firehose import FirehoseArchive
+
+    settings = Settings.from_environment(os.environ)
+    config = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeout=3, read_timeout=10)
+    streams = {kind: f"{settings.archive_streams}{kind.value}" for kind in RecordKind}
+    return FirehoseArchive(boto3.client("firehose", config=config), streams, settings.archive_bodies, logger())
 
 
 def run(world: World, work: Coroutine[Any, Any, T]) -> T:

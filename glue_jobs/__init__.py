@@ -1,0 +1,1 @@
+"""Spark jobs over the archive; AWS Glue runs them as they are."""

@@ -1,0 +1,57 @@
+"""Records of the archive and the changes of rows that they tell of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tagcast.ports import Row
+
+SCHEMA_VERSION = 1
+Field = str | int | bool | None | list[int] | list[str] | Mapping[str, str]
+KeepsBody = Callable[[str], bool]
+"""Says of a topic whether the bodies of its messages are archived."""
+
+
+class RecordKind(StrEnum):
+    """The kinds of records; each has a delivery stream, a prefix in the bucket and a table of its own."""
+
+    MESSAGES = "messages"
+    DELIVERIES = "deliveries"
+    SUBSCRIPTIONS = "subscriptions"
+    LANES = "lanes"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a row. *removed_by_ttl* says that the table's garbage collection removed it, nobody else."""
+
+    before: Row | None
+    after: Row | None
+    changed_at: int
+    removed_by_ttl: bool = False
+
+    @property
+    def remover(self) -> str:
+        """Return who removed the row: the time to live, or a deletion."""
+        return "ttl" if self.removed_by_ttl else "deletion"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of the archive."""
+
+    kind: RecordKind
+    fields: Mapping[str, Field]
+
+    def line(self) -> str:
+        """Return the record as one line of JSON, without what it has no value for."""
+        present = {name: value for name, value in self.fields.items() if value is not None}
+        return json.dumps(present, separators=(",", ":"), ensure_ascii=False)
+
+
+def record(kind: RecordKind, record_id: str, **fields: Field) -> Record:
+    """Return a record of the present schema."""
+    return Record(kind, {"record_id": record_id, "schema_version": SCHEMA_VERSION, **fields})

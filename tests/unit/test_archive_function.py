@@ -1,0 +1,251 @@
+"""The archive function: what it keeps of the streams' changes, and what becomes of it when Firehose refuses."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from samtranslator.yaml_helper import yaml_parse
+from tagcast import lanes, subscriptions
+from tagcast.archive import records_of
+from tagcast.archive_record import Change, RecordKind
+from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy
+from tagcast.ports import Key, Row
+from tagcast.subscriptions import SubscriptionSettings
+from tagcast_aws import wiring
+from tagcast_aws.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, FirehoseArchive, parcels_of
+from tagcast_aws.stream import change_of
+
+from functions.archive import app
+from local.event_pattern import matches
+from tests.fakes.world import FAIL, FakeWorld
+from tests.unit.test_function_events import Story, event, in_lambda, story
+
+__all__ = ["story"]
+ROOT = Path(__file__).parents[2]
+RESOURCES = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
+STREAMS = {kind: f"tagcast-archive-{kind}" for kind in RecordKind}
+
+
+@dataclass
+class FakeFirehose:
+    """Takes what it is given but *refusals*: for each call, the places it refuses, or None for an error."""
+
+    refusals: list[Sequence[int] | None] = field(default_factory=list)
+    taken: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+
+    def put_record_batch(self, **request: Any) -> dict[str, Any]:
+        stream, records = request["DeliveryStreamName"], request["Records"]
+        refused = self.refusals.pop(0) if self.refusals else ()
+        if refused is None:
+            from botocore.exceptions import ConnectTimeoutError
+
+            raise ConnectTimeoutError(endpoint_url="https://firehose.test")
+        for place, record in enumerate(records):
+            if place not in refused:
+                self.taken[stream] += map(json.loads, record["Data"].decode().splitlines())
+        answers = [
+            {"ErrorCode": "ServiceUnavailableException"} if place in refused else {"RecordId": str(place)}
+            for place in range(len(records))
+        ]
+        return {"FailedPutCount": len(refused), "RequestResponses": answers}
+
+    def of(self, kind: RecordKind) -> list[dict[str, Any]]:
+        return self.taken[STREAMS[kind]]
+
+
+def archive_into(firehose: FakeFirehose, *bodies: str) -> FirehoseArchive:
+    return FirehoseArchive(cast("Any", firehose), STREAMS, bodies, wiring.logger(), sleep=lambda seconds: None)
+
+
+def told(before: dict[Key, dict[str, Any]], after: dict[Key, dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the archive keeps of the difference between two states of the tables."""
+    found = []
+    for key in dict.fromkeys((*before, *after)):
+        old, new = cast("Row | None", before.get(key)), cast("Row | None", after.get(key))
+        if old != new:
+            found += [json.loads(record.line()) for record in records_of(Change(old, new, 1_800_000_000_000), bool)]
+    return found
+
+
+def rows_of(fake: FakeWorld) -> dict[Key, dict[str, Any]]:
+    return {key: dict(row) for key, row in fake.store.rows.items()}
+
+
+def test_a_message_its_delivery_and_a_failed_attempt_are_kept() -> None:
+    firehose = FakeFirehose()
+
+    answer = app.handle(event("archive_messages"), archive_into(firehose))
+
+    assert answer == {"batchItemFailures": []}
+    [message] = firehose.of(RecordKind.MESSAGES)
+    assert (message["message_id"], message["tags"], message["matched"]) == ("07549747200000000002", ["apple"], [0, 1])
+    assert [(entry["ordinal"], entry["state"], entry["attempts"]) for entry in firehose.of(RecordKind.DELIVERIES)] == [
+        (0, "blocked", 1),
+        (1, "delivered", 1),
+        (0, "pending", 0),
+    ]
+    assert [lane["state"] for lane in firehose.of(RecordKind.LANES)] == ["lost_contact"]
+
+
+def test_an_owed_message_that_the_time_to_live_removed_is_no_expiry() -> None:
+    firehose = FakeFirehose()
+
+    app.handle(event("archive_messages"), archive_into(firehose))
+
+    vanished = firehose.of(RecordKind.DELIVERIES)[-1]
+    assert (vanished["removed_by"], vanished["state"]) == ("ttl", "pending")
+
+
+def test_versions_of_topics_subscriptions_and_filters_are_kept() -> None:
+    firehose = FakeFirehose()
+
+    app.handle(event("archive_registry"), archive_into(firehose))
+
+    parts = firehose.of(RecordKind.SUBSCRIPTIONS)
+    assert [part["part"] for part in parts] == ["topic", "settings", "filter"]
+    assert parts[2]["since"] == 1
+
+
+def test_the_events_are_the_rows_as_they_are_written_and_pass_the_filters_of_the_template(story: Story) -> None:
+    accepted, _, _, settled, removed = event("archive_messages")["Records"]
+    assert accepted["dynamodb"]["NewImage"] == in_lambda(story.message_row)
+    story.block()
+    assert settled["dynamodb"]["NewImage"] == removed["dynamodb"]["OldImage"] == in_lambda(story.message_row)
+    function = RESOURCES["ArchiveFunction"]["Properties"]
+    for source, name in (("MessageRows", "archive_messages"), ("RegistryRows", "archive_registry")):
+        filters = function["Events"][source]["Properties"]["FilterCriteria"]["Filters"]
+        patterns = [json.loads(declared["Pattern"]) for declared in filters]
+        for record in event(name)["Records"]:
+            assert any(matches(pattern, record) for pattern in patterns)
+
+
+def test_the_same_change_twice_is_the_same_record_byte_for_byte() -> None:
+    for name in ("archive_messages", "archive_registry"):
+        for record in event(name)["Records"]:
+            first, again = (records_of(change_of(record), lambda topic: True) for _ in range(2))
+            assert [each.line() for each in first] == [each.line() for each in again]
+
+
+def test_bodies_are_kept_for_the_topics_that_ask_for_it_only() -> None:
+    for patterns, kept in ((("orders",), "first"), (("ord*", "x"), "first"), (("fruit",), None), ((), None)):
+        firehose = FakeFirehose()
+        app.handle(event("archive_messages"), archive_into(firehose, *patterns))
+        assert firehose.of(RecordKind.MESSAGES)[0].get("body") == kept
+
+
+def test_what_firehose_refuses_is_sent_again_and_nothing_else() -> None:
+    firehose = FakeFirehose(refusals=[(0,), None])
+
+    assert app.handle(event("archive_messages"), archive_into(firehose)) == {"batchItemFailures": []}
+    assert [len(firehose.of(kind)) for kind in RecordKind] == [1, 3, 0, 1]
+
+
+def test_what_firehose_never_takes_is_reported_with_everything_after_it() -> None:
+    batch = event("archive_messages")
+    firehose = FakeFirehose(refusals=[()] + [None] * ATTEMPTS_MAX)
+
+    answer = app.handle(batch, archive_into(firehose))
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][1]["dynamodb"]["SequenceNumber"]}]}
+
+
+def test_a_change_that_cannot_be_read_ends_the_batch_where_it_stands_so_that_it_is_not_dropped() -> None:
+    batch = event("archive_messages")
+    del batch["Records"][2]["dynamodb"]["NewImage"]["expires_at"]
+    firehose = FakeFirehose()
+
+    answer = app.handle(batch, archive_into(firehose))
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][2]["dynamodb"]["SequenceNumber"]}]}
+    assert len(firehose.of(RecordKind.MESSAGES)) == len(firehose.of(RecordKind.LANES)) == 1
+
+
+def test_lines_travel_together_within_the_limits_of_firehose() -> None:
+    line = "x" * 4096
+    parcels = parcels_of((place, RecordKind.MESSAGES, line) for place in range(1000))[RecordKind.MESSAGES]
+
+    assert sum(len(parcel.places) for parcel in parcels) == 1000
+    assert all(len(parcel.content) <= PARCEL_BYTES_MAX for parcel in parcels)
+    assert len(parcels) == 5
+
+
+def test_no_secret_of_a_subscription_is_archived() -> None:
+    fake = FakeWorld()
+    fake.topic("t")
+    before = rows_of(fake)
+    subscriptions.put_subscription(
+        fake.world,
+        "t",
+        "a",
+        SubscriptionSettings(
+            endpoint=Endpoint(Protocol.HTTPS, "https://user:word@hooks.test/services/T0/B1/key?token=abc"),
+            filter=None,
+            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+            timeout_s=15,
+            content_format=ContentFormat.JSON,
+            secret="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        ),
+    )
+
+    kept = json.dumps(told(before, rows_of(fake)))
+
+    assert '"endpoint": "https://hooks.test"' in kept
+    for secret in ("word", "whsec", "MfKQ9r8", "token", "services"):
+        assert secret not in kept
+
+
+def test_every_end_of_a_delivery_is_told_once() -> None:
+    fake = FakeWorld()
+    fake.topic("t")
+    fake.subscribe("a", topic="t")
+    fake.subscribe("b", topic="t", strategy=Strategy.BACKOFF_RETRY)
+    fake.pusher.behaviours["b"] = lambda push: FAIL
+    fake.publish("1", "2", topic="t")
+    before = rows_of(fake)
+    fake.deliver()
+    between = rows_of(fake)
+    lanes.skip_head(fake.world, "t", "b", "test")
+    after = rows_of(fake)
+
+    first, second = told(before, between), told(between, after)
+
+    ended = [record for record in first + second if record.get("state") in ("delivered", "cancelled")]
+    assert sorted((record["ordinal"], record["state"]) for record in ended) == [
+        (0, "delivered"),
+        (0, "delivered"),
+        (1, "cancelled"),
+    ]
+
+
+def test_a_subscription_that_is_removed_is_told_with_its_last_version(story: Story) -> None:
+    before = rows_of(story.fake)
+    subscriptions.delete_subscription(story.fake.world, "orders", "billing")
+
+    removed = [record for record in told(before, rows_of(story.fake)) if record.get("part") == "removed"]
+
+    assert [(record["subscription"], record["version"]) for record in removed] == [("billing", 1)]
+
+
+@pytest.mark.parametrize("kind", RecordKind)
+def test_every_kind_has_a_delivery_stream_with_gzip_and_prefixes_by_day_and_hour(kind: RecordKind) -> None:
+    name = {"Fn::Sub": f"${{AWS::StackName}}-archive-{kind}"}
+    [stream] = [
+        each["Properties"]
+        for each in RESOURCES.values()
+        if each["Type"] == "AWS::KinesisFirehose::DeliveryStream" and each["Properties"]["DeliveryStreamName"] == name
+    ]
+    destination = stream["ExtendedS3DestinationConfiguration"]
+    assert destination["CompressionFormat"] == "GZIP"
+    assert destination["Prefix"] == f"raw/{kind}/dt=!{{timestamp:yyyy-MM-dd}}/hour=!{{timestamp:HH}}/"
+
+
+def test_a_version_of_a_row_that_nobody_changed_is_not_told() -> None:
+    row = {"pk": "IDEM#t#k", "sk": "IDEM"}
+    assert records_of(Change(None, row, 1), bool) == ()
+    assert replace(Change(row, None, 1), removed_by_ttl=True).remover == "ttl"
