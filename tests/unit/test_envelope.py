@@ -101,6 +101,18 @@ def test_every_format_carries_the_push_headers(content_format: ContentFormat) ->
     assert headers["webhook-signature"].startswith("v1,")
 
 
+def test_every_format_says_that_it_is_a_replay() -> None:
+    old = "07457000000000000007"
+    for content_format in ContentFormat:
+        replayed = push_of(content_format)
+        replayed = replace(replayed, message=replace(replayed.message, replay_of=old))
+        assert http_request(replayed, 0, "1.0").headers["x-tagcast-replay-of"] == old
+        queued = queue_message(replayed)
+        assert old in queued.body or queued.attributes["replay_of"] == old
+    assert envelope(replayed)["replay_of"] == old
+    assert json.loads(structured_cloudevent(replayed.message))["replayof"] == old
+
+
 def test_without_a_secret_there_is_no_signature() -> None:
     assert "webhook-signature" not in http_request(push_of(), 0, "1").headers
 

@@ -40,7 +40,7 @@ class Client:
             event["queryStringParameters"] = dict(pair.split("=") for pair in query.split("&"))
         if body is not None:
             event["body"] = body if isinstance(body, str) else json.dumps(body)
-        is_publish = method == "POST" and path.rpartition("/")[2] in ("messages", "batch")
+        is_publish = method == "POST" and path.rpartition("/")[2] in ("messages", "batch", "replay")
         return Reply((publish if is_publish else manage).handle(event, self.fakes.world))
 
 
@@ -195,6 +195,36 @@ def test_an_idempotency_key_repeats_the_first_answer(api: Client) -> None:
     assert api(*send, {"body": "hi"}, idempotency_key="k" * 129).status == 400
 
 
+def test_an_archived_message_is_published_again_for_one_subscription(api: Client) -> None:
+    api("PUT", S, HOOK | {"filter": {"kind": "tags", "tags": ["apple"]}})
+    api("PUT", "/topics/orders/subscriptions/b", HOOK)
+    old = "0" * 19 + "7"
+    again = {"body": "hi", "tags": ["apple"], "replay_of": old}
+    messages = [again, {"body": "no", "replay_of": old}, {"body": "x"}, again | {"body": "x" * 65_537}]
+    results = api("POST", S + "/replay", {"messages": messages}).json["results"]
+    assert [result.get("matched") for result in results] == [1, 0, None, None]
+    assert [result["error"]["status"] for result in results[2:]] == [422, 413]
+    assert results[2]["error"]["errors"][0]["pointer"] == "#/replay_of"
+    path = f"/topics/orders/messages/{results[0]['message_id']}"
+    shown = api("GET", path).json
+    assert (shown["replay_of"], list(shown["subscribers"])) == (old, ["a"])
+    told = api("GET", path + "/explain?subscription=b").json
+    assert (told["received"], told["reason"]) == (False, f"a replay of {old} for another subscription")
+    api.fakes.deliver()
+    [push] = api.fakes.pusher.pushes
+    assert (push.subscription.name, push.message.replay_of) == ("a", old)
+    assert api("POST", "/topics/orders/subscriptions/nobody/replay", {"messages": []}).status == 404
+
+
+def test_a_repeated_replay_is_one_and_its_key_is_for_one_subscription_only(api: Client) -> None:
+    api("PUT", S, HOOK)
+    api("PUT", "/topics/orders/subscriptions/b", HOOK)
+    body = {"messages": [{"body": "hi", "replay_of": "0" * 20}]}
+    first = api("POST", S + "/replay", body, idempotency_key="k")
+    assert api("POST", S + "/replay", body, idempotency_key="k").json == first.json
+    assert api("POST", "/topics/orders/subscriptions/b/replay", body, idempotency_key="k").status == 409
+
+
 @pytest.mark.parametrize("action", ["pause", "resume", "retry"])
 def test_a_lane_is_steered(api: Client, action: str) -> None:
     api("PUT", S, HOOK)
@@ -338,6 +368,7 @@ def test_the_document_is_current() -> None:
 
 @pytest.mark.parametrize("name", EVENTS)
 def test_every_event_is_answered(api: Client, name: str) -> None:
+    api("PUT", "/topics/orders/subscriptions/warehouse", HOOK)
     event = json.loads((ROOT / "events" / name).read_text())
     function = publish if name.startswith("publish") else manage
     assert function.handle(event, api.fakes.world)["statusCode"] in (200, 201)

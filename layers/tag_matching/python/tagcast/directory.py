@@ -49,6 +49,14 @@ class Snapshot:
         """Return who receives *message*, and whose filters failed."""
         return self.index.get().match(message)
 
+    def only(self, name: str) -> Snapshot:
+        """Return the topic as if it had no other subscription than *name*, nor shadows; or raise NotFoundError."""
+        subscription = self.by_name.get(name)
+        if subscription is None:
+            raise NotFoundError("subscription", name)
+        filters = {subscription.ordinal: subscription.filter}
+        return replace(self, index=LazyIndex(lambda: TopicIndex.build(filters)), shadows=())
+
 
 def read_topic(world: World, name: str) -> Topic:
     """Return the topic as it stands now or raise NotFoundError."""

@@ -68,6 +68,8 @@ def http_request(push: Push, sent_at: int, version: str) -> HttpRequest:
         "x-tagcast-tags": json.dumps(message.tags),
         "user-agent": f"tagcast/{version}",
     }
+    if message.replay_of is not None:
+        headers["x-tagcast-replay-of"] = message.replay_of
     if subscription.secret is not None:
         headers["webhook-signature"] = signature(subscription.secret, message.message_id, timestamp, body)
     return HttpRequest(body, headers)
@@ -83,6 +85,8 @@ def queue_message(push: Push) -> QueueMessage:
             return QueueMessage(structured_cloudevent(push.message), {})
         case ContentFormat.SIMPLIFIED:
             attributes = {"tags": json.dumps(draft.tags)}
+            if push.message.replay_of is not None:
+                attributes["replay_of"] = push.message.replay_of
             if draft.is_text and _SQS_TEXT.fullmatch(text := draft.body.decode()):
                 return QueueMessage(text, attributes)
             return QueueMessage(_base64(draft.body), attributes | {"body_encoding": "base64"})
@@ -127,6 +131,7 @@ def envelope(push: Push) -> dict[str, object]:
         "properties": dict(message.properties),
         "accepted_at": rfc3339(message.accepted_at),
         "attempt": push.attempt,
+        **({} if message.replay_of is None else {"replay_of": message.replay_of}),
     }
 
 
@@ -196,6 +201,8 @@ def _cloudevent_attributes(message: Message) -> dict[str, str]:
         "id": message.message_id,
         "time": rfc3339(message.accepted_at),
     }
+    if message.replay_of is not None:
+        attributes["replayof"] = message.replay_of
     # The documented extension "partitioning" has no empty value.
     return attributes | ({"partitionkey": message.ordering_key} if message.ordering_key else {})
 

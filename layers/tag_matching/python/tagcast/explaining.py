@@ -55,7 +55,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     return answer | {
         "existed": True,
         "received": entry is not None and entry.state.value == "delivered",
-        "reason": _reason(tree, entry),
+        "reason": _reason(row.message, tree, entry),
         "filter": _filter(version, tree),
         "delivery": None if entry is None else _delivery(world, topic, subscription, view, entry),
     }
@@ -70,8 +70,10 @@ def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> in
     return next((ordinal for ordinal in known if ordinal in row.map.matched), known[-1])
 
 
-def _reason(tree: Explanation, entry: Entry | None) -> str:
+def _reason(message: Message, tree: Explanation, entry: Entry | None) -> str:
     if entry is None:
+        if message.replay_of is not None and tree.verdict == "matched":
+            return f"a replay of {message.replay_of} for another subscription"
         return "its filter failed" if tree.verdict == "error" else "its filter did not match"
     if entry.state is EntryState.FILTERED:
         return "its filter function said no"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import cast
 
@@ -12,7 +12,7 @@ from tagcast.errors import ConditionLostError, ConflictError, Fault, TooLargeErr
 from tagcast.keys import claim_key, message_key
 from tagcast.model import Draft, Message, Ordering, Topic
 from tagcast.ports import ABSENT, Expectation, Put, QueueEntry, Row, World
-from tagcast.rows import FILTER_ERROR_NAMES_MAX, MessageRow, message_row
+from tagcast.rows import FILTER_ERROR_NAMES_MAX, MessageRow, message_row, message_row_of
 from tagcast.shadowing import observe
 from tagcast.state_map import StateMap
 
@@ -27,6 +27,14 @@ class Accepted:
     accepted_at: int
     expires_at: int
     matched: int
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """An archived message that is to be published again, with the id that it had."""
+
+    draft: Draft
+    message_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +60,38 @@ def publish(
     Raises NotFoundError, TooLargeError, or ConflictError when the idempotency key was used for another request.
     A message is accepted once its row is written; a queue that fails now is repaired by the relay.
     """
-    directory = snapshot(world, topic)
-    for draft in drafts:
+    return _accept_all(world, snapshot(world, topic), [(draft, None) for draft in drafts], idempotency)
+
+
+def replay(
+    world: World,
+    topic: str,
+    subscription: str,
+    originals: Sequence[Original],
+    idempotency: Idempotency | None = None,
+) -> tuple[Accepted, ...]:
+    """Publish archived messages again, for one subscription: as new messages with ids and lives of their own.
+
+    Its filter of now decides, as for any message; where it does not match, the receipt says that nobody is owed it.
+    Raises as :func:`publish` does, and NotFoundError for the subscription.
+    """
+    directory = snapshot(world, topic).only(subscription)
+    offers = [(original.draft, original.message_id) for original in originals]
+    return _accept_all(world, directory, offers, idempotency)
+
+
+def _accept_all(
+    world: World, directory: Snapshot, offers: Sequence[tuple[Draft, str | None]], idempotency: Idempotency | None
+) -> tuple[Accepted, ...]:
+    """Accept each draft, with the id of the message that it replays, if any."""
+    for draft, _ in offers:
         fault = check_draft(directory.topic, draft)
         if fault is not None:
             raise TooLargeError(fault.detail)
     answers, entries, rows = [], [], []
-    for place, draft in enumerate(drafts):
+    for place, (draft, replay_of) in enumerate(offers):
         claim = None if idempotency is None else Idempotency(f"{idempotency.key}#{place}", idempotency.fingerprint)
-        accepted, row = _accept(world, directory, draft, claim)
+        accepted, row = _accept(world, directory, draft, replay_of, claim)
         answers.append(accepted)
         if row is None:
             continue
@@ -77,7 +108,7 @@ def publish(
 
 
 def _accept(
-    world: World, directory: Snapshot, draft: Draft, claim: Idempotency | None
+    world: World, directory: Snapshot, draft: Draft, replay_of: str | None, claim: Idempotency | None
 ) -> tuple[Accepted, MessageRow | None]:
     """Return the answer, and the message's row unless an earlier request had it accepted."""
     while True:
@@ -85,7 +116,7 @@ def _accept(
         earlier = None if claim is None else world.store.get(claim_key(directory.topic.name, claim.key))
         if claim is not None and earlier is not None and _is_live(earlier, now):
             return _repeated(earlier, claim), None
-        row = _new_row(world, directory, draft, now)
+        row = _new_row(world, directory, draft, replay_of, now)
         message = row.message
         accepted = Accepted(message.message_id, message.accepted_at, message.expires_at, row.map.pending)
         put = Put(message_key(message.topic, message.message_id), message_row(row), {"pk": ABSENT})
@@ -95,10 +126,24 @@ def _accept(
             else:
                 world.store.transact((put, _claim(claim, accepted, message.topic, now, earlier)))
         except ConditionLostError:
-            continue
+            if claim is not None or not _is_stored(world, message):
+                continue
         if row.filter_error_count:
             world.journal.filter_failed(message.topic, row.filter_errors)
         return accepted, row
+
+
+def _is_stored(world: World, message: Message) -> bool:
+    """Say whether a lost condition was only the answer to our own write, which the SDK sent twice.
+
+    The body may be gone already, because everybody got the message. Another message under this id is not ours.
+    """
+    stored = world.store.get(message_key(message.topic, message.message_id))
+    if stored is None:
+        return False
+    found = message_row_of(stored)
+    body = message.draft.body if found.has_body else b""
+    return found.message == replace(message, draft=replace(message.draft, body=body))
 
 
 def _queue_entry(topic: Topic, message: Message) -> QueueEntry:
@@ -106,7 +151,7 @@ def _queue_entry(topic: Topic, message: Message) -> QueueEntry:
     return QueueEntry(topic.name, message.message_id, group)
 
 
-def _new_row(world: World, directory: Snapshot, draft: Draft, now: int) -> MessageRow:
+def _new_row(world: World, directory: Snapshot, draft: Draft, replay_of: str | None, now: int) -> MessageRow:
     topic = directory.topic
     message = Message(
         topic=topic.name,
@@ -114,6 +159,7 @@ def _new_row(world: World, directory: Snapshot, draft: Draft, now: int) -> Messa
         draft=draft,
         accepted_at=now,
         expires_at=now + round(topic.retention_s * 1000 / world.time_scale),
+        replay_of=replay_of,
     )
     matched = directory.match(message)
     failed = [directory.by_ordinal[ordinal].name for ordinal in matched.errors[:FILTER_ERROR_NAMES_MAX]]

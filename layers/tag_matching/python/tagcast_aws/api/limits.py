@@ -17,6 +17,7 @@ __all__ = [
 ]
 
 NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
+MESSAGE_ID = r"^[0-9]{20}$"
 
 REQUEST_BYTES_MAX = 4 * 1024 * 1024
 BATCH_MAX = 100

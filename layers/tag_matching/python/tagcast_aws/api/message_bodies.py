@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 from tagcast.errors import Fault, InvalidFilterError
 from tagcast.model import Draft
+from tagcast.publishing import Original
 from tagcast_aws.api import limits
 from tagcast_aws.api.bodies import Body, read
 
@@ -117,6 +118,28 @@ class BatchBody(Body):
     ]
 
 
+class ReplayedMessage(MessageBody):
+    """A message of the archive, with the id that it had."""
+
+    replay_of: Annotated[str, StringConstraints(pattern=limits.MESSAGE_ID)]
+
+    def original(self) -> Original:
+        """Return what is to be published again."""
+        return Original(self.draft(), self.replay_of)
+
+
+class ReplayBody(Body):
+    """Messages of the archive to be published again: the items are read one by one, as :class:`ReplayedMessage`."""
+
+    messages: Annotated[
+        list[Any],
+        Field(
+            max_length=limits.BATCH_MAX,
+            json_schema_extra={"items": {"$ref": "#/components/schemas/ReplayedMessage"}},
+        ),
+    ]
+
+
 class FilterTestBody(Body):
     """A filter and a message to try it on."""
 
@@ -149,6 +172,12 @@ def read_message(value: object) -> tuple[Draft | None, list[Fault]]:
     """Return one item of a batch as a draft, or its faults."""
     body, faults = read(MessageBody, value)
     return (None if body is None else body.draft()), faults
+
+
+def read_replayed(value: object) -> tuple[Original | None, list[Fault]]:
+    """Return one item of a replay, or its faults."""
+    body, faults = read(ReplayedMessage, value)
+    return (None if body is None else body.original()), faults
 
 
 def _decoded(text: str) -> bytes | None:

@@ -54,7 +54,8 @@ def openapi() -> dict[str, Any]:
     """Return the document. The same value every time: nobody may change it."""
     routes = (*publish_routes.ROUTES, *manage_routes.ROUTES)
     schemas: dict[str, Any] = {"Problem": _PROBLEM}
-    models = {route.body for route in routes if route.body is not None} | {message_bodies.MessageBody}
+    models = {route.body for route in routes if route.body is not None}
+    models |= {message_bodies.MessageBody, message_bodies.ReplayedMessage}
     ordered = sorted(models, key=lambda model: model.__name__)
     _, bodies = models_json_schema([(model, "validation") for model in ordered], ref_template=_REF)
     schemas |= bodies["$defs"]
@@ -116,7 +117,7 @@ def _operation_id(route: Route) -> str:
 def _parameters(route: Route) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = []
     for name in re.findall(r"\{(\w+)\}", route.path):
-        pattern = "^[0-9]{20}$" if name == "message_id" else limits.NAME
+        pattern = limits.MESSAGE_ID if name == "message_id" else limits.NAME
         schema = {"type": "string", "pattern": pattern}
         parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
     for name in route.query:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tagcast.errors import ConflictError
 from tagcast.instant import rfc3339
 from tagcast.model import Draft, Topic
 from tagcast.ports import World
-from tagcast.publishing import Accepted, Idempotency, check_draft, publish
+from tagcast.publishing import Accepted, Idempotency, Original, check_draft, publish, replay
+from tagcast.subscriptions import get_subscription
 from tagcast.topics import get_topic
 from tagcast_aws.api import answers
-from tagcast_aws.api.message_bodies import BatchBody, MessageBody, read_message
+from tagcast_aws.api.message_bodies import BatchBody, MessageBody, ReplayBody, read_message, read_replayed
 from tagcast_aws.api.problems import Problem, invalid, too_large
 from tagcast_aws.api.requests import Request
 from tagcast_aws.api.routing import Answer, Route
@@ -25,10 +28,39 @@ def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
     """Accept those messages of a batch that are valid; the others' places hold their problems."""
     idempotency = _idempotency(request)
     topic = get_topic(world, request.topic)
-    items = [_checked(topic, item) for item in request.body.messages]
-    drafts = [item for item in items if isinstance(item, Draft)]
-    accepted = publish(world, topic.name, drafts, idempotency) if drafts else ()
-    if len(accepted) != len(drafts):
+    items = [_draft(topic, item) for item in request.body.messages]
+    drafts = [item for item in items if not isinstance(item, Problem)]
+    return _results(items, publish(world, topic.name, drafts, idempotency) if drafts else ())
+
+
+def replay_batch(world: World, request: Request[ReplayBody]) -> Answer:
+    """Publish messages of the archive again, for one subscription; what is wrong with one does not stop the others."""
+    idempotency = _idempotency(request)
+    topic, subscription = get_topic(world, request.topic), request.subscription
+    get_subscription(world, topic.name, subscription)
+    items = [_original(topic, item) for item in request.body.messages]
+    originals = [item for item in items if not isinstance(item, Problem)]
+    return _results(items, replay(world, topic.name, subscription, originals, idempotency) if originals else ())
+
+
+def _draft(topic: Topic, item: object) -> Draft | Problem:
+    draft, faults = read_message(item)
+    return invalid(faults) if draft is None else _refusal(topic, draft) or draft
+
+
+def _original(topic: Topic, item: object) -> Original | Problem:
+    original, faults = read_replayed(item)
+    return invalid(faults) if original is None else _refusal(topic, original.draft) or original
+
+
+def _refusal(topic: Topic, draft: Draft) -> Problem | None:
+    fault = check_draft(topic, draft)
+    return None if fault is None else too_large(fault)
+
+
+def _results(items: Sequence[object], accepted: Sequence[Accepted]) -> Answer:
+    """Put the answers into the places of what was accepted, beside the problems of the others."""
+    if len(accepted) != sum(not isinstance(item, Problem) for item in items):
         raise ConflictError("this Idempotency-Key was used while the topic had other limits")
     remaining = iter(accepted)
     results: list[answers.AcceptedAnswer | answers.RefusedAnswer] = [
@@ -37,15 +69,7 @@ def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
     return Answer(200, {"results": results})
 
 
-def _checked(topic: Topic, item: object) -> Draft | Problem:
-    draft, faults = read_message(item)
-    if draft is None:
-        return invalid(faults)
-    fault = check_draft(topic, draft)
-    return draft if fault is None else too_large(fault)
-
-
-def _idempotency(request: Request[MessageBody] | Request[BatchBody]) -> Idempotency | None:
+def _idempotency(request: Request[MessageBody] | Request[BatchBody] | Request[ReplayBody]) -> Idempotency | None:
     key = request.idempotency_key()
     return None if key is None else Idempotency(key, request.fingerprint())
 
@@ -76,6 +100,15 @@ ROUTES = (
         "Publish up to 100 messages, each on its own",
         {200: answers.BatchAnswer},
         body=BatchBody,
+        headers=("Idempotency-Key",),
+    ),
+    Route(
+        "POST",
+        "/topics/{topic}/subscriptions/{subscription}/replay",
+        replay_batch,
+        "Publish up to 100 archived messages again, for this subscription only",
+        {200: answers.BatchAnswer},
+        body=ReplayBody,
         headers=("Idempotency-Key",),
     ),
 )

@@ -16,6 +16,7 @@ from tagcast.errors import Fault, InvalidRequestError, TooLargeError
 from tagcast_aws.api.limits import (
     CURSOR_LENGTH_MAX,
     IDEMPOTENCY_KEY,
+    MESSAGE_ID,
     NAME,
     PAGE_DEFAULT,
     PAGE_MAX,
@@ -28,7 +29,7 @@ B = TypeVar("B")
 _JSON_TYPE = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json\s*(?:;\s*charset=\"?utf-8\"?\s*)?;?", re.IGNORECASE)
 _ENTITY_TAGS = re.compile(r'(?:W/)?"[\x21\x23-\x7e]*"(?:\s*,\s*(?:W/)?"[\x21\x23-\x7e]*")*')
 _STRONG_TAG = re.compile(r'(?<!W/)"([\x21\x23-\x7e]*)"')
-_PATTERNS = {"message_id": (re.compile(r"[0-9]{20}"), "must be 20 decimal digits")}
+_PATTERNS = {"message_id": (re.compile(MESSAGE_ID), "must be 20 decimal digits")}
 _NAME = re.compile(NAME.strip("^$"))
 
 
@@ -78,7 +79,8 @@ class Request(Generic[B]):
 
     def fingerprint(self) -> str:
         """Return the digest by which a repeated request is told from a different one."""
-        return sha256(self.content).hexdigest()
+        asked = "/".join(self.path.values()).encode()
+        return sha256(asked + b"\n" + self.content).hexdigest()
 
     def if_match(self) -> tuple[str, ...] | None:
         """Return the versions that If-Match allows (``*``: any that exists), or None without it."""
