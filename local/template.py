@@ -1,7 +1,8 @@
 """Reads `template.yaml` as CloudFormation sees it: the SAM transform, then routes, sources and schedules.
 
 What the local stack plays itself (event source mappings, schedules) is taken out of the template that the
-engine deploys; every reference in it becomes an output of the stack, so that the engine resolves it.
+engine deploys; every reference in it becomes an output of the stack, so that the engine resolves it. The timetable
+of the Spark jobs and the queries of Athena are taken out, too: here people run the jobs, by the command line.
 """
 
 import copy
@@ -17,7 +18,7 @@ FUNCTION = "AWS::Lambda::Function"
 SOURCE = "AWS::Lambda::EventSourceMapping"
 RULE = "AWS::Events::Rule"
 API = "AWS::ApiGatewayV2::Api"
-PLAYED_HERE = (SOURCE, RULE)
+NOT_HERE = (SOURCE, "AWS::Glue::Workflow", "AWS::Glue::Trigger", "AWS::Athena::NamedQuery")
 PACKAGED = {
     "AWS::Serverless::Function": "CodeUri",
     "AWS::Serverless::LayerVersion": "ContentUri",
@@ -110,7 +111,7 @@ class Template:
         resources = {
             lid: copy.deepcopy(resource)
             for lid, resource in self.resources.items()
-            if resource["Type"] not in PLAYED_HERE
+            if resource["Type"] not in NOT_HERE and not _is_schedule(resource)
         }
         kept = {lid: r for lid, r in resources.items() if not self._belongs_to_a_rule(r)}
         outputs: dict[str, Any] = dict(self.outputs)
@@ -131,8 +132,12 @@ class Template:
 
     def _belongs_to_a_rule(self, resource: Mapping[str, Any]) -> bool:
         source = resource.get("Properties", {}).get("SourceArn")
-        rules = {lid for lid, _ in self.of_type(RULE)}
+        rules = {lid for lid, resource in self.resources.items() if _is_schedule(resource)}
         return isinstance(source, dict) and source.get("Fn::GetAtt", [None])[0] in rules
+
+
+def _is_schedule(resource: Mapping[str, Any]) -> bool:
+    return resource["Type"] == RULE and "ScheduleExpression" in resource.get("Properties", {})
 
 
 class _NoManagedPolicies:
