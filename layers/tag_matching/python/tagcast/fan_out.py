@@ -16,7 +16,7 @@ from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.keys import lane_key, message_key
 from tagcast.lane_rows import Due, Lane, due_row, lane_of, lane_row, position
 from tagcast.model import Entry, EntryState, LaneState, Message, Subscription, subscription_id
-from tagcast.ports import ABSENT, Expectation, Put, Table, Update, World, Write
+from tagcast.ports import ABSENT, Expectation, Put, Table, Update, Value, World, Write
 from tagcast.rows import MessageRow, message_row_of
 from tagcast.settling import write_map
 from tagcast.verdicts import attempt_judged, is_judged_by_function
@@ -216,13 +216,16 @@ class _Batch:
 
 
 def _append_to(lane: Lane, dues: Sequence[Due]) -> Update:
-    changes: dict[str, int] = {"appended": lane.appended + 1}
+    changes: dict[str, Value] = {"appended": lane.appended + 1}
+    expect = unmoved(lane)
     if lane.state in (LaneState.PAUSED, LaneState.SUSPENDED):
+        # The sweep moves the instant at which it looks at a sleeping lane, and nothing else of the row.
+        expect = {**expect, "wake_at": ABSENT if lane.wake_at is None else lane.wake_at}
         earliest = min(due.expires_at for due in dues)
         if lane.wake_at is None or earliest < lane.wake_at:
             woken = lane_row(Lane(lane.topic, lane.subscription_id, lane.state, lane.generation, 0, 0, None, earliest))
-            return Update(lane.key, {**changes, **{k: woken[k] for k in ("wake_at", "wake_shard")}}, (), unmoved(lane))
-    return Update(lane.key, changes, expect=unmoved(lane))
+            changes |= {name: woken[name] for name in ("wake_at", "wake_shard")}
+    return Update(lane.key, changes, expect=expect)
 
 
 def unmoved(lane: Lane) -> Expectation:
