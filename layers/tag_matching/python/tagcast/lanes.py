@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tagcast.directory import snapshot
-from tagcast.errors import ConditionLostError, ConflictError
+from tagcast.errors import ConditionLostError, ConflictError, NotFoundError
 from tagcast.keys import due_key, lane_key, message_key
 from tagcast.lane_rows import Due, Lane, due_of, lane_of, lane_row
 from tagcast.model import Entry, EntryState, LaneState, Strategy, Subscription
@@ -99,7 +100,7 @@ def _change(
     """Write the lane that *change* returns (None: nothing to do) under a new generation, and start its workflow."""
     while True:
         subscription = get_subscription(world, topic, name)
-        lane = _read(world, subscription)
+        lane = _unless_removed(_read(world, subscription), name)
         changed = change(subscription, lane)
         if changed is None:
             return lane_view(world, subscription)
@@ -112,6 +113,13 @@ def _change(
         if changed.state not in ASLEEP:
             world.workflow.start(topic, changed.subscription_id, changed.generation)
         return lane_view(world, subscription)
+
+
+def _unless_removed(lane: Lane | None, name: str) -> Lane | None:
+    """Return the lane, or raise NotFoundError if the subscription was removed since it was read."""
+    if lane is not None and lane.state is LaneState.REMOVED:
+        raise NotFoundError("subscription", name)
+    return lane
 
 
 def pause(world: World, topic: str, name: str) -> LaneView:
@@ -180,13 +188,12 @@ def repush(world: World, topic: str) -> tuple[str, ...]:
     present = snapshot(world, topic).by_ordinal.values()
     rows = world.store.query(Table.MESSAGES, lane_key(topic, "").pk)
     blocked = {lane.subscription_id for lane in map(lane_of, rows) if lane.state is LaneState.BLOCKED}
-    pushed = [
-        subscription.name
-        for subscription in present
-        if subscription.subscription_id in blocked and subscription.retry.strategy is Strategy.BACKOFF_RETRY
-    ]
-    for name in pushed:
-        retry_now(world, topic, name)
+    pushed = []
+    for subscription in present:
+        if subscription.subscription_id in blocked and subscription.retry.strategy is Strategy.BACKOFF_RETRY:
+            with suppress(ConflictError, NotFoundError):  # It was paused or removed since the lanes were read.
+                retry_now(world, topic, subscription.name)
+                pushed.append(subscription.name)
     return tuple(sorted(pushed))
 
 
@@ -194,7 +201,7 @@ def skip_head(world: World, topic: str, name: str, reason: str) -> LaneView:
     """Cancel the head with *reason* and let the next delivery become the head; ConflictError if nothing is owed."""
     while True:
         subscription = get_subscription(world, topic, name)
-        lane = _read(world, subscription)
+        lane = _unless_removed(_read(world, subscription), name)
         head = next(iter(_dues(world, subscription, limit=1)), None)
         if lane is None or head is None:
             raise ConflictError(f"subscription {name} owes nothing that could be skipped")
