@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tagcast.model import Entry, EntryState, LaneState, Message, Outcome, Push, Strategy, Subscription
 from tagcast.ports import World
-from tagcast.retry import BACKOFF_INTERVAL_S_RANGE, Verdict, after_failure
+from tagcast.retry import BACKOFF_INTERVAL_S_RANGE, Verdict, after_failure, delay_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,12 @@ def failed_unpushed(world: World, push: Push, detail: str) -> Entry | Failure:
     """Return what follows when *push* failed before it was made: the same as of any other failed attempt."""
     outcome, ended_at = Outcome(False, detail), world.clock.now()
     return _consequence(push, outcome, _after_failure(world, push, outcome, ended_at), ended_at)
+
+
+def planned_at(world: World, subscription: Subscription, failures: int, ended_at: int) -> int:
+    """Return when a delivery is attempted again whose *failures*-th attempt ended at *ended_at*."""
+    wait_s = delay_s(subscription.retry, failures, world.dice.uniform(*BACKOFF_INTERVAL_S_RANGE)) or 0.0
+    return ended_at + round(wait_s / world.time_scale * 1000)
 
 
 def _after_failure(world: World, push: Push, outcome: Outcome, ended_at: int) -> Verdict:

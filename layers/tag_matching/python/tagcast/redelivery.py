@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tagcast.attempts import Failure, Progress
+from tagcast.attempts import Failure, Progress, planned_at
 from tagcast.directory import snapshot
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.keys import due_key, lane_key, message_key
@@ -48,6 +48,8 @@ class _Worker:
     deadline: float
     lane: Lane | None = None
     claimed_until: int = 0
+    answering: bool = True
+    """False once an attempt under this claim failed for good: what failed before keeps to its own schedule."""
 
     async def work(self) -> int | None:
         """Work until a wait is needed (return its end), the lane is done, or it belongs to somebody else (None)."""
@@ -107,6 +109,7 @@ class _Worker:
         """Work through the backlog under one claim; return True when the lane is done with."""
         subscription = self.subscription()
         self.claim(subscription)
+        self.answering = True
         while True:
             try:
                 done = await self.step(subscription)
@@ -116,7 +119,7 @@ class _Worker:
             if done is not None:
                 return done
             if self.world.clock.monotonic() >= self.deadline:
-                self.release()
+                self.release(self.world.clock.now())
                 return False
 
     async def step(self, subscription: Subscription | None) -> bool | None:
@@ -130,6 +133,11 @@ class _Worker:
             for due in dues:
                 self.settle(due, Entry(EntryState.CANCELLED, due.attempts, due.last_attempt_at, due.last_outcome))
             return None
+        if not self.answering and dues[0].attempts:
+            due_at = planned_at(self.world, subscription, dues[0].attempts, dues[0].last_attempt_at or 0)
+            if self.world.clock.now() < min(due_at, dues[0].expires_at):
+                self.release(min(due_at, dues[0].expires_at))
+                return False
         if self.claimed_until - self.world.clock.now() < (subscription.timeout_s + judging_s(subscription) + 1) * 1000:
             self.claim(subscription)
         return None if await self.attempt(subscription, dues) else False
@@ -167,10 +175,9 @@ class _Worker:
             return
         self.world.store.write(Delete(lane.key, {**self.mine(), "appended": appended}))
 
-    def release(self) -> None:
-        """Give the claim back when the time is over but the backlog is not empty."""
-        now = self.world.clock.now()
-        self.world.store.write(self.move(replace(self.held, next_attempt_at=now, wake_at=now)))
+    def release(self, due_at: int) -> None:
+        """Give the claim back while the backlog is not empty; it goes on at *due_at*."""
+        self.world.store.write(self.move(replace(self.held, next_attempt_at=due_at, wake_at=due_at)))
 
     async def attempt(self, subscription: Subscription, dues: list[Due]) -> bool:
         """Attempt *dues*; return False when one failed and its schedule was written."""
@@ -187,6 +194,7 @@ class _Worker:
         progress = await attempt_judged(self.world, subscription, deliveries, unjudged, share_s=float("inf"))
         for message_id in progress.judged:
             known[message_id] = replace(known[message_id], unjudged=False)
+        self.answering = not progress.settled or EntryState.DELIVERED in {e.state for e in progress.settled.values()}
         for message_id, entry in progress.settled.items():
             self.settle(known[message_id], entry)
         failed = [known[message.message_id] for message, _ in deliveries if message.message_id in progress.failures]
