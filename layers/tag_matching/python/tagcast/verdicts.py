@@ -44,9 +44,13 @@ async def attempt_judged(
     progress = Progress()
     ready = list(deliveries)
     if function is not None:
-        ready = ready[:BATCH_MAX]
         now = world.clock.now()
-        asked = [each for each in ready if each[0].message_id in unjudged and not each[0].is_expired(now)]
+        for message, made in ready[:BATCH_MAX]:
+            # Settled here: a clock that is set back must not let it be pushed without a verdict.
+            if message.message_id in unjudged and message.is_expired(now):
+                _settle(world, subscription, message, Entry(EntryState.EXPIRED, made), progress)
+        ready = [each for each in ready[:BATCH_MAX] if each[0].message_id not in progress.settled]
+        asked = [each for each in ready if each[0].message_id in unjudged]
         if asked:
             ready = await _judge(world, subscription, function, ready, asked, progress)
     pushed = await attempt_in_order(world, subscription, ready, share_s=share_s, window=subscription.window)
