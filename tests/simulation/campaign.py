@@ -1,0 +1,125 @@
+"""Many histories on several cores, with progress, totals, and failing seeds shrunk to their essence."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from tests.simulation.history import History, Result
+from tests.simulation.plan import draw_plan
+
+BLOCK = 20
+TOLD_S = 2.0
+
+
+@dataclass
+class Tally:
+    """What many histories came to."""
+
+    runs: int = 0
+    seconds: float = 0.0
+    steps: int = 0
+    messages: int = 0
+    pushes: int = 0
+    entries: Counter[str] = field(default_factory=Counter)
+    accidents: Counter[str] = field(default_factory=Counter)
+    broken: dict[int, str] = field(default_factory=dict)
+
+    def add(self, result: Result) -> None:
+        self.runs += 1
+        self.steps += result.steps
+        self.messages += result.messages
+        self.pushes += result.pushes
+        self.entries.update(result.entries)
+        self.accidents.update(result.accidents)
+        if result.broken is not None:
+            self.broken[result.seed] = str(result.broken)
+
+    def absorb(self, other: Tally) -> None:
+        """Add another tally; seconds are left to whoever holds the watch."""
+        self.runs += other.runs
+        self.steps += other.steps
+        self.messages += other.messages
+        self.pushes += other.pushes
+        self.entries.update(other.entries)
+        self.accidents.update(other.accidents)
+        self.broken.update(other.broken)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the table for people."""
+        rate = self.runs / max(self.seconds, 0.001)
+        yield f"runs        {self.runs:>12,}   {self.seconds:,.0f} s, {rate:.0f} per second"
+        yield f"steps       {self.steps:>12,}"
+        yield f"messages    {self.messages:>12,}"
+        yield f"pushes      {self.pushes:>12,}"
+        yield "entries"
+        for state, number in sorted(self.entries.items()):
+            yield f"  {state:<18}{number:>12,}"
+        yield "accidents"
+        for fault, number in sorted(self.accidents.items()):
+            yield f"  {fault:<18}{number:>12,}"
+        yield f"broken      {len(self.broken):>12,}"
+        for seed, detail in sorted(self.broken.items())[:20]:
+            yield f"  seed {seed}: {detail}"
+
+
+def play(seeds: Iterable[int]) -> Tally:
+    """Play some seeds in this process."""
+    tally = Tally()
+    for seed in seeds:
+        tally.add(History(draw_plan(seed)).run())
+    return tally
+
+
+def settle_on_one_core() -> None:
+    """Keep a process on one core: its threads hand over to each other all the time, and that is dear across cores."""
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        place = (multiprocessing.current_process()._identity or (0,))[0]
+        os.sched_setaffinity(0, {cores[place % len(cores)]})
+
+
+def play_many(first: int, runs: int, jobs: int) -> Iterator[Tally]:
+    """Play *runs* seeds from *first* on *jobs* processes; yield the tally of each block as it is done, in order."""
+    blocks = [range(start, min(start + BLOCK, first + runs)) for start in range(first, first + runs, BLOCK)]
+    with multiprocessing.get_context("fork").Pool(jobs, settle_on_one_core) as pool:
+        yield from pool.imap(play, blocks)
+
+
+class Progress:
+    """One line that is written over and over on a terminal, and now and then elsewhere."""
+
+    def __init__(self, runs: int, out: TextIO = sys.stderr) -> None:
+        self._runs = runs
+        self._out = out
+        self._began = self._told = time.perf_counter()
+
+    def tell(self, tally: Tally) -> None:
+        now = time.perf_counter()
+        tally.seconds = now - self._began
+        every_s = TOLD_S if self._out.isatty() else 30 * TOLD_S
+        if now - self._told < every_s and tally.runs < self._runs:
+            return
+        self._told = now
+        rate = tally.runs / tally.seconds
+        left_s = (self._runs - tally.runs) / rate
+        line = (
+            f"{tally.runs:,} of {self._runs:,} seeds, {rate:.0f}/s, {left_s:,.0f} s to go, broken: {len(tally.broken)}"
+        )
+        end = "\n" if tally.runs >= self._runs or not self._out.isatty() else "\r"
+        print(line.ljust(100), end=end, file=self._out, flush=True)
+
+
+def campaign(first: int, runs: int, jobs: int) -> Tally:
+    """Play many seeds with progress; return the totals."""
+    tally, progress = Tally(), Progress(runs)
+    for part in play_many(first, runs, jobs):
+        tally.absorb(part)
+        progress.tell(tally)
+    return tally

@@ -1,0 +1,124 @@
+"""The promises of the service, checked from outside at every commit, at every push and at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tagcast.archive_record import Change as ArchivedChange
+from tagcast.model import Message, Ordering, Push, Subscription
+from tagcast.ports import Key, QueueEntry
+
+from tests.simulation.baton import Worker
+from tests.simulation.checks.archive import ArchiveChecks
+from tests.simulation.checks.attempts import AttemptChecks
+from tests.simulation.checks.lanes import LaneChecks
+from tests.simulation.checks.messages import MessageChecks
+from tests.simulation.checks.publishing import PublishingChecks
+from tests.simulation.checks.quiescence import QuiescenceChecks
+from tests.simulation.checks.registry import RegistryChecks
+from tests.simulation.ledger import Attempt, Change, Ledger, Reply, Stage
+from tests.simulation.plan import Action
+from tests.simulation.rules import judged_yes
+
+
+class Checks:
+    """All checks of one history over one ledger."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.ledger = Ledger(stage)
+        self.archive = ArchiveChecks(self.ledger)
+        self.quiescence = QuiescenceChecks(self.ledger)
+        self._attempts = AttemptChecks(self.ledger)
+        self._lanes = LaneChecks(self.ledger)
+        self._messages = MessageChecks(self.ledger)
+        self._publishing = PublishingChecks(self.ledger)
+        self._registry = RegistryChecks(self.ledger)
+
+    def publishing(self, worker: Worker, action: Action, publish: Callable[[], Any]) -> Any:
+        return self._publishing.watch(worker, action, publish)
+
+    def clock_read(self, worker: Worker, seen: int) -> None:
+        worker.latest = max(worker.latest, seen)
+        self.ledger.latest = max(self.ledger.latest, seen)
+
+    def enqueued(self, entry: QueueEntry) -> None:
+        ledger = self.ledger
+        if entry.message_id in ledger.group_of:
+            return
+        group = {
+            Ordering.TOPIC: "topic",
+            Ordering.KEY: ledger.accepted[entry.message_id].get("ordering_key") or entry.message_id,
+            Ordering.NONE: entry.message_id,
+        }[ledger.stage.plan.ordering]
+        ledger.group_of[entry.message_id] = group
+        ledger.queue_order[group].append(entry.message_id)
+
+    def operating(self, action: Action) -> None:
+        if action.kind == "skip_head":
+            self.ledger.skipped.add(action.subscriber)
+
+    def judged(self, subscription: Subscription, messages: Sequence[Message], answer: tuple[bool, ...] | None) -> None:
+        for message in messages:
+            key = (message.message_id, subscription.ordinal)
+            if answer is None:
+                self.ledger.judge_failures[key] += 1
+            elif judged_yes(message.draft):
+                self.ledger.judge_yes.add(key)
+            else:
+                self.ledger.judge_no.add(key)
+
+    def message_read(self, worker: Worker, message_ids: Iterable[str]) -> None:
+        for message_id in message_ids:
+            worker.read_at[message_id] = self.ledger.stage.steps
+
+    def committed(self, worker: Worker | None, changes: list[Change]) -> None:
+        """Check one committed write or transaction as a whole."""
+        self._registry.committed(changes)
+        message_ids: dict[str, None] = {}
+        sids: dict[str, None] = {}
+        claimed = False
+        for key, old, new in changes:
+            if old != new:  # A write that changes nothing leaves no record in a stream.
+                self.archive.committed(ArchivedChange(old, new, self.ledger.now))
+            if key.pk.startswith("LANES#"):
+                sids[key.sk] = None
+                claimed |= self._lanes.lane(worker, key.sk, old, new)
+            elif key.pk.startswith("DUE#"):
+                sid = key.pk.removeprefix("DUE#")
+                sids[sid] = None
+                message_ids[key.sk.partition("#")[2]] = None
+                self._lanes.due(sid, key.sk, old, new)
+        self._lanes.fenced(worker, changes, claimed)
+        for key, old, new in changes:
+            if key.pk.startswith("MSG#") and new is not None:
+                message_ids[new["message_id"]] = None
+                self._messages.committed(worker, old, new)
+        self._lanes.schedule(worker, changes)
+        self._lanes.backlogs(sids, message_ids)
+
+    def removed_by_ttl(self, key: Key, old: dict[str, Any]) -> None:
+        self.quiescence.removed_by_ttl(key, old)
+        self.archive.committed(ArchivedChange(old, None, self.ledger.now, removed_by_ttl=True))
+        sid = key.pk.removeprefix("DUE#")
+        if key.pk.startswith("DUE#") and self.ledger.dues[sid, key.sk.partition("#")[2]].pop(key.sk, None):
+            self.ledger.dues_of[sid] -= 1
+        if key.pk.startswith("LANES#"):
+            self.ledger.lanes.pop(key.sk, None)
+
+    def push_begins(self, worker: Worker, push: Push) -> Attempt:
+        return self._attempts.begins(worker, push)
+
+    def push_ended(self, worker: Worker, attempt: Attempt, reply: Reply) -> None:
+        self._attempts.ended(worker, attempt, reply)
+
+    def batch_ended(self, worker: Worker, began: int) -> None:
+        self._attempts.batch_ended(worker, began)
+
+    def unsettled(self) -> str:
+        return self.quiescence.unsettled()
+
+    def at_the_end(self) -> Counter[str]:
+        self.archive.at_the_end()
+        return self.quiescence.at_the_end()

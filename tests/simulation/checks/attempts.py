@@ -1,0 +1,118 @@
+"""Pushes as receivers see them: to whom, when, in which order, how often."""
+
+from __future__ import annotations
+
+from tagcast.model import Ordering, Push, Strategy
+
+from tests.simulation.baton import Worker
+from tests.simulation.ledger import Attempt, Ledger, Reply, Row, delays_ms
+
+
+class AttemptChecks:
+    """Nobody receives what is not theirs, nothing comes after its expiry, order is kept."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def begins(self, worker: Worker, push: Push) -> Attempt:
+        """Check an attempt at its start."""
+        ledger = self.ledger
+        message_id, ordinal = push.message.message_id, push.subscription.ordinal
+        told = f"{worker.name} pushes {message_id} to #{ordinal} {push.subscription.name}"
+        row = ledger.accepted.get(message_id)
+        if row is None:
+            ledger.fail("matching", f"{told}, which never was accepted")
+        if ordinal not in ledger.receipts[message_id].matched:
+            ledger.fail("matching", f"{told}, which it did not match")
+        draft = push.message.draft
+        if (draft.body, list(draft.tags) or None) != (row.get("body"), row.get("tags")):
+            ledger.fail("immutable", f"{told} with other content")
+        seen = ledger.now + worker.skew_ms
+        if seen >= row["expires_at"]:
+            ledger.fail("7 life", f"{told} {seen - row['expires_at']} ms after its expiry")
+        owner = ledger.owner(ordinal)
+        if push.attempt > ledger.attempts_max(message_id, ordinal):
+            ledger.fail("attempts and gaps", f"{told}: attempt {push.attempt}")
+        known = ledger.dues.get((push.subscription.subscription_id, message_id), {})
+        if push.attempt > 1 + max((due["attempts"] for due in known.values()), default=push.attempt):
+            ledger.fail("attempts and gaps", f"{told}: attempt {push.attempt} follows none")
+        if owner["strategy"] == Strategy.BACKOFF_RETRY.value:
+            self._in_order(told, worker, message_id, ordinal)
+            self._not_early(told, worker, push, owner)
+        ended_at = ledger.ended_at.get((message_id, ordinal), ledger.stage.steps)
+        if worker.kind == "retry" and ended_at < worker.read_at.get(message_id, 0):
+            ledger.fail("5 a phantom is dropped", f"{told}, which it had read to be over")
+        self._judged(told, message_id, ordinal)
+        attempt = Attempt(message_id, ordinal, push.attempt, seen)
+        ledger.attempts[message_id, ordinal].append(attempt)
+        return attempt
+
+    def ended(self, worker: Worker, attempt: Attempt, reply: Reply) -> None:
+        attempt.ended_at = self.ledger.now + worker.skew_ms
+        attempt.reply = reply
+        if reply.success:
+            self.ledger.answered_at[attempt.ordinal] = self.ledger.now
+
+    def batch_ended(self, worker: Worker, began: int) -> None:
+        """Invariant 9, where nothing but endpoints misbehaves."""
+        ledger = self.ledger
+        if ledger.stage.plan.faults - {"endpoint", "old_format", "ttl"} or worker.fault is not None:
+            return
+        owners = (owner for version in ledger.registry.values() for owner in version.values())
+        longest = max((owner["timeout_s"] for owner in owners), default=0)
+        took = ledger.now - began
+        if took > (longest + 5) * 1000 + 2_000:
+            ledger.fail("9 a batch is bounded", f"{worker.name} took {took} ms")
+
+    def _judged(self, told: str, message_id: str, ordinal: int) -> None:
+        """Where a function decided ever since the message was accepted, it said yes before the first push."""
+        ledger = self.ledger
+        since = ledger.accepted[message_id]["subscriptions_version"]
+        filters = [
+            owners[ordinal].get("filter") or ""
+            for version, owners in ledger.registry.items()
+            if version >= since and ordinal in owners
+        ]
+        if all('"function"' in text for text in filters) and (message_id, ordinal) not in ledger.judge_yes:
+            ledger.fail("matching", f"{told} without a verdict that says yes")
+
+    def _in_order(self, told: str, worker: Worker, message_id: str, ordinal: int) -> None:
+        ledger = self.ledger
+        if ledger.stage.plan.ordering is Ordering.NONE:
+            return
+        for earlier in ledger.queue_order[ledger.group_of[message_id]]:
+            if earlier == message_id:
+                return
+            if ordinal in ledger.receipts[earlier].owed and not self._over(worker, earlier, ordinal):
+                ledger.fail("order", f"{told} while {earlier} is owed before it")
+
+    def _over(self, worker: Worker, message_id: str, ordinal: int) -> bool:
+        """Say whether an entry that is owed in the table has come to an end that is only not written yet."""
+        ledger, key = self.ledger, (message_id, ordinal)
+        expires_at = ledger.accepted[message_id]["expires_at"]
+        seen = max(ledger.latest, ledger.now + worker.skew_ms)
+        if seen >= expires_at or key in ledger.judge_no or ledger.judge_failures[key]:
+            return True
+        retries = ledger.owner(ordinal)["max_retries"]
+        for push in ledger.attempts[key]:
+            if push.reply is None or push.reply.gone:
+                continue
+            if push.reply.success or push.number > retries or ledger.latest_retry(push) >= expires_at:
+                return True
+        return False
+
+    def _not_early(self, told: str, worker: Worker, push: Push, owner: Row) -> None:
+        ledger, ordinal = self.ledger, push.subscription.ordinal
+        if push.attempt < 2 or worker.by_hand or not ledger.clocks_agree:
+            return
+        rows = ledger.dues.get((push.subscription.subscription_id, push.message.message_id), {})
+        head = rows[min(rows)] if rows else {}
+        if head.get("attempts") != push.attempt - 1:
+            return  # It repeats the push of somebody who owns the lane by now.
+        last = head.get("last_attempt_at") or 0
+        if max(ledger.manual_at.get(ordinal, -1), ledger.answered_at.get(ordinal, -1)) >= last:
+            return  # Somebody asked for it, or the receiver answers again and its backlog drains.
+        least, _ = delays_ms(owner, push.attempt - 1)
+        if ledger.now < last + least:
+            early_ms = last + least - ledger.now
+            ledger.fail("attempts and gaps", f"{told} {early_ms} ms too early (attempt {push.attempt})")

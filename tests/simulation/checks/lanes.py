@@ -1,0 +1,126 @@
+"""Rows of lanes and backlogs: stale workers are fenced, attempts count up, plans follow the strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tests.simulation.baton import Worker
+from tests.simulation.ledger import Change, Ledger, Row, delays_ms, ordinal_in
+
+
+class LaneChecks:
+    """Invariants 4, 5 and 6, and the strategies' schedules, on each committed write."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._generations: set[str] = set()
+
+    def lane(self, worker: Worker | None, sid: str, old: Row | None, new: Row | None) -> bool:
+        """Check one change of a lane; say whether it is a claim."""
+        ledger = self.ledger
+        if new is None:
+            ledger.lanes.pop(sid, None)
+            return False
+        ledger.lanes[sid] = new
+        generation = new["generation"]
+        if old is None or old["generation"] != generation:
+            if generation in self._generations:
+                ledger.fail("6 fencing", f"generation {generation} is used again")
+            self._generations.add(generation)
+        if worker is not None and worker.kind == "operate":
+            ledger.manual_at[ordinal_in(sid)] = ledger.now
+            ledger.manual_due[sid] = new.get("next_attempt_at") or 0
+        if old is None:
+            return False
+        if old["state"] == "removed" and new["state"] != "removed":
+            ledger.fail("6 fencing", f"removed lane {sid} became {new['state']}")
+        if new["claim"] == old["claim"]:
+            return False
+        if new["claim"] != old["claim"] + 1:
+            ledger.fail("6 fencing", f"claim {new['claim']} after {old['claim']}")
+        if worker is not None and worker.kind == "retry":
+            early_ms = (old.get("next_attempt_at") or 0) - worker.latest
+            if worker.claim != old["claim"] and early_ms > 0:
+                ledger.fail("attempts and gaps", f"lane {sid} was claimed {early_ms} ms before it was due")
+            worker.by_hand = worker.by_hand or old.get("next_attempt_at") == ledger.manual_due.get(sid, -1)
+            worker.claim = new["claim"]
+        return True
+
+    def due(self, sid: str, sk: str, old: Row | None, new: Row | None) -> None:
+        """Check one change of a backlog."""
+        ledger, message_id = self.ledger, sk.partition("#")[2]
+        rows = ledger.dues[sid, message_id]
+        if new is None:
+            if rows.pop(sk, None) is not None:
+                ledger.dues_of[sid] -= 1
+            return
+        if old is None:
+            ledger.dues_of[sid] += 1
+            if new["attempts"] not in (0, 1):
+                ledger.fail("attempts and gaps", f"a new due row says {new['attempts']}")
+        elif new["attempts"] != old["attempts"] + 1:
+            ledger.fail(
+                "attempts and gaps", f"attempts of {message_id} went from {old['attempts']} to {new['attempts']}"
+            )
+        rows[sk] = new
+        accepted = ledger.accepted.get(message_id)
+        if accepted is None or accepted["expires_at"] != new["expires_at"]:
+            ledger.fail("7 life", f"the due row of {message_id} expires at another time than its message")
+        if new["attempts"] >= ledger.attempts_max(message_id, ordinal_in(sid)):
+            ledger.fail("attempts and gaps", f"{new['attempts']} attempts of {message_id} and still owed")
+
+    def fenced(self, worker: Worker | None, changes: list[Change], claimed: bool) -> None:
+        """Invariant 6: a worker of another generation or claim writes nothing but the removal of phantoms."""
+        if worker is None or worker.kind != "retry" or worker.lane is None:
+            return
+        sid, generation = worker.lane
+        before = (old for key, old, _ in changes if key.pk.startswith("LANES#") and old is not None)
+        lane: dict[str, Any] = next(before, None) or self.ledger.lanes.get(sid, {})
+        mine = lane.get("generation") == generation and (claimed or lane.get("claim") == worker.claim)
+        for key, old, new in changes:
+            if key.pk.startswith("DUE#") and new is None:
+                known = self.ledger.receipts.get(key.sk.partition("#")[2])
+                if known is None or ordinal_in(sid) not in known.owed:
+                    continue
+            renewed = new is not None and old is not None and old.get("generation") != new.get("generation")
+            if not mine and not (renewed and lane.get("generation") == generation):
+                self.ledger.fail("6 fencing", f"{worker.name} wrote {key.pk}/{key.sk} of another's lane")
+
+    def schedule(self, worker: Worker | None, changes: list[Change]) -> None:
+        """Check the instant that a failed head is planned for."""
+        if worker is None or worker.kind != "retry":
+            return
+        lane = next((new for key, _, new in changes if key.pk.startswith("LANES#") and new is not None), None)
+        due = next(((key, new) for key, old, new in changes if key.pk.startswith("DUE#") and old and new), None)
+        if lane is None or due is None:
+            return
+        ledger, (key, row) = self.ledger, due
+        ordinal, message_id = ordinal_in(key.pk), key.sk.partition("#")[2]
+        replies = [push.reply for push in ledger.attempts[message_id, ordinal] if push.reply is not None]
+        if lane["state"] == "suspended":
+            return
+        if replies and replies[-1].gone:
+            ledger.fail("410 suspends", f"lane {lane['sk']} is {lane['state']}")
+        least, most = delays_ms(ledger.owner(ordinal), row["attempts"])
+        if replies and row.get("last_outcome") != "filter_error":
+            least, most = max(least, replies[-1].asked_ms), max(most, replies[-1].asked_ms)
+        planned = lane["next_attempt_at"] - row["last_attempt_at"]
+        if not least <= planned <= most:
+            ledger.fail(
+                "attempts and gaps",
+                f"{message_id} #{ordinal} is planned {planned} ms after failure {row['attempts']}: {least}-{most}",
+            )
+        if lane["next_attempt_at"] >= row["expires_at"]:
+            ledger.fail("7 life", f"{message_id} #{ordinal} is planned after its expiry")
+
+    def backlogs(self, sids: Iterable[str], message_ids: Iterable[str]) -> None:
+        """Invariants 4 and 5 for the lanes and messages that a commit touched."""
+        ledger = self.ledger
+        for sid in sids:
+            if ledger.dues_of[sid] and sid not in ledger.lanes:
+                ledger.fail(
+                    "4 an active lane owes nothing", f"lane {sid} is active with {ledger.dues_of[sid]} due rows"
+                )
+        for message_id, ordinal in ledger.owed_without_due(message_ids):
+            ledger.fail("5 owed has a due row", f"{message_id} #{ordinal} is owed and in nobody's backlog")

@@ -1,0 +1,127 @@
+"""Rows of messages: what is accepted, what may change, and that every end has a reason."""
+
+from __future__ import annotations
+
+from tagcast.ports import Key, Table
+
+from tests.simulation.baton import Worker
+from tests.simulation.ledger import Ledger, Receipt, Row
+from tests.simulation.rules import meant
+
+IMMUTABLE = ("accepted_at", "expires_at", "tags", "properties", "routing_key", "ordering_key", "ttl", "is_text")
+VERDICT_AFTER_MS = 512_000
+
+
+class MessageChecks:
+    """Invariants 1, 2, 3 and 7 on each committed row of a message."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def committed(self, worker: Worker | None, old: Row | None, new: Row) -> None:
+        ledger, message_id = self.ledger, new["message_id"]
+        now = Receipt.of(new)
+        if now.pending != len(now.owed):
+            ledger.fail("2 pending counts", f"{message_id}: pending {now.pending}, owed {now.owed}")
+        parts = len(now.owed) + len(now.finished) + len(now.exceptions)
+        union = now.owed | now.finished.keys() | now.exceptions.keys()
+        if parts != len(now.matched) or union != now.matched:
+            ledger.fail("one state per entry", f"{message_id}: matched {now.matched}, but {now}")
+        if now.has_body != bool(now.pending):
+            ledger.fail("2 content", f"{message_id}: pending {now.pending}, body {now.has_body}")
+        listed = ledger.stage.row(Key(Table.MESSAGES, f"RETAINED#{ledger.stage.plan.topic}", message_id))
+        if (listed is not None) != bool(now.pending and not now.is_open):
+            ledger.fail("2 retained list", f"{message_id}: listed as {listed}, pending {now.pending}")
+        if listed is not None and listed["expires_at"] != new["expires_at"]:
+            ledger.fail("7 life", f"{message_id} is listed with another expiry")
+        if old is None:
+            self._accepted(worker, new, now)
+        else:
+            self._changed(worker, Receipt.of(old), now, old, new)
+        ledger.receipts[message_id] = now
+
+    def _accepted(self, worker: Worker | None, row: Row, now: Receipt) -> None:
+        ledger, message_id = self.ledger, row["message_id"]
+        if message_id in ledger.accepted:
+            ledger.fail("1 accepted", f"{message_id} was overwritten")
+        ledger.accepted[message_id] = {**row, "by": "" if worker is None else worker.name}
+        if worker is None or worker.action is None:
+            return
+        version = row["subscriptions_version"]
+        if version not in ledger.registry:
+            ledger.fail("no match missed", f"version {version} never was")
+        owners = ledger.registry[version]
+        drafts = [draft for draft in worker.action.drafts if row.get("body") in (None, draft.body)]
+        expected = [{ordinal for ordinal, owner in owners.items() if meant(owner)(draft)} for draft in drafts]
+        if now.matched not in expected:
+            ledger.fail("matching", f"{message_id} matched {now.matched}; the oracle says {expected}")
+        if row["expires_at"] - row["accepted_at"] not in ledger.retentions:
+            ledger.fail("7 life", f"{message_id} lives {row['expires_at'] - row['accepted_at']} ms")
+
+    def _changed(self, worker: Worker | None, before: Receipt, now: Receipt, old: Row, new: Row) -> None:
+        ledger, message_id = self.ledger, new["message_id"]
+        if now.version != before.version + 1:
+            ledger.fail("3 version", f"{message_id}: {now.version} after {before.version}")
+        for name in (*IMMUTABLE, "subscriptions_version"):
+            if old.get(name) != new.get(name):
+                ledger.fail("immutable", f"{message_id}: {name} changed")
+        if new.get("body") not in (None, old.get("body")):
+            ledger.fail("immutable", f"{message_id}: body changed")
+        if now.matched != before.matched:
+            ledger.fail("3 terminal is final", f"{message_id}: matched changed")
+        if now.is_open > before.is_open:
+            ledger.fail("3 terminal is final", f"{message_id}: its round opened again")
+        for ordinal in sorted(before.matched - before.owed):
+            same = before.exceptions.get(ordinal) == now.exceptions.get(ordinal)
+            if not same or before.finished.get(ordinal) != now.finished.get(ordinal):
+                ledger.fail("3 terminal is final", f"{message_id} #{ordinal} changed after its end")
+        for ordinal in sorted(before.owed - now.owed):
+            ledger.ended_at[message_id, ordinal] = ledger.stage.steps
+            self._ended(worker, new, ordinal, now)
+
+    def _ended(self, worker: Worker | None, row: Row, ordinal: int, now: Receipt) -> None:
+        """Check that the end of an entry has a reason."""
+        ledger, message_id = self.ledger, row["message_id"]
+        key = (message_id, ordinal)
+        terminal = now.terminal(ordinal)
+        assert terminal is not None
+        state, attempts = terminal
+        told = f"{message_id} #{ordinal} is {state} after {attempts} attempts"
+        pushes, failures = ledger.attempts[key], ledger.judge_failures[key]
+        if attempts > ledger.attempts_max(message_id, ordinal):
+            ledger.fail("attempts and gaps", told)
+        if attempts > len(pushes) + failures:
+            ledger.fail("attempts and gaps", f"{told}, but {len(pushes)} pushes were made")
+        owner = ledger.owner(ordinal)
+        match state:
+            case "delivered":
+                if not any(push.reply is not None and push.reply.success for push in pushes):
+                    ledger.fail("delivered means received", told)
+            case "expired":
+                self._expired(worker, row, ordinal, told)
+            case "discarded":
+                filters = [version.get(ordinal, {}).get("filter") or "" for version in ledger.registry.values()]
+                dropped = failures and any('"drop"' in text for text in filters)
+                if owner["max_retries"] >= attempts and not dropped:
+                    ledger.fail("attempts and gaps", f"{told} of {owner['max_retries'] + 1}")
+            case "cancelled":
+                if ordinal not in ledger.removed and owner["name"] not in ledger.skipped:
+                    ledger.fail("cancelled has a reason", told)
+            case "filtered":
+                if key not in ledger.judge_no:
+                    ledger.fail("matching", told)
+            case _:
+                ledger.fail("one state per entry", told)
+
+    def _expired(self, worker: Worker | None, row: Row, ordinal: int, told: str) -> None:
+        """An entry expires at its expiry, or earlier when the next retry would not come before it."""
+        ledger, key = self.ledger, (row["message_id"], ordinal)
+        if not ledger.clocks_agree:
+            return
+        seen = ledger.now if worker is None else max(worker.latest, ledger.now)
+        ended = [push for push in ledger.attempts[key] if push.reply is not None]
+        planned = max((ledger.latest_retry(push) for push in ended), default=0)
+        if ledger.judge_failures[key]:
+            planned = max(planned, seen + VERDICT_AFTER_MS)
+        if max(seen, planned) < row["expires_at"]:
+            ledger.fail("7 life", f"{told} {row['expires_at'] - seen} ms too early")

@@ -1,0 +1,115 @@
+"""The end of a history: everything is settled, the receipts add up, and the API says the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tagcast import messages as messages_use_case
+from tagcast.errors import NotFoundError
+from tagcast.ports import Key, Table
+
+from tests.simulation.ledger import Ledger, Receipt, Row
+
+ASLEEP = ("paused", "suspended", "removed")
+
+
+class QuiescenceChecks:
+    """Liveness, conservation, isolation, and the time to live."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def unsettled(self) -> str:
+        """Say what is not settled yet; empty if everything is."""
+        ledger = self.ledger
+        for message_id, known in ledger.receipts.items():
+            if known.pending:
+                return f"{message_id} still owes {sorted(known.owed)}"
+        for sid, number in ledger.dues_of.items():
+            if number:
+                return f"{number} due rows of {sid} in the backlog"
+        for sid, lane in ledger.lanes.items():
+            overdue = lane["state"] == "removed" and lane.get("wake_at") is not None and lane["wake_at"] < ledger.now
+            if lane["state"] not in ASLEEP or overdue:
+                return f"lane {sid} is {lane['state']}"
+        return ""
+
+    def at_the_end(self) -> Counter[str]:
+        """Check that nothing is lost or counted twice; return the numbers of entries by state."""
+        ledger = self.ledger
+        topic = ledger.stage.plan.topic
+        for message_id, answer in ledger.acknowledged.items():
+            if ledger.stage.row(Key(Table.MESSAGES, f"MSG#{topic}#{message_id}", "MSG")) is None:
+                ledger.fail("1 accepted", f"{message_id} was acknowledged and is lost")
+            if answer.matched != len(ledger.receipts[message_id].matched):
+                ledger.fail("conservation", f"{message_id}: told {answer.matched}")
+        totals: Counter[str] = Counter()
+        offered = 0
+        for message_id, known in ledger.receipts.items():
+            present = ledger.registry[ledger.accepted[message_id]["subscriptions_version"]]
+            offered += len(present)
+            totals["unmatched"] += len(present.keys() - known.matched)
+            for ordinal in known.matched:
+                terminal = known.terminal(ordinal)
+                if terminal is None:
+                    ledger.fail("conservation", f"{message_id} #{ordinal} has no end")
+                totals[terminal[0]] += 1
+            self._same_as_told(message_id, known)
+        if sum(totals.values()) != offered:
+            ledger.fail("conservation", f"{offered} messages × subscriptions, but {dict(totals)}")
+        self._isolated()
+        return totals
+
+    def removed_by_ttl(self, key: Key, old: Row) -> None:
+        """Invariant 7: the time to live takes nothing that somebody is owed or still relies on."""
+        ledger = self.ledger
+        kind = key.pk.partition("#")[0]
+        if kind == "MSG" and old["pending"]:
+            ledger.fail("7 life", f"TTL takes {old['message_id']}, which is owed")
+        if kind == "RETAINED":
+            ledger.fail("7 life", f"TTL takes {key.sk} from the list of what is retained")
+        if kind == "DUE" and ordinal_owed(ledger, key):
+            ledger.fail("7 life", f"TTL takes the due row {key.sk}, which is owed")
+        if kind == "LANES" and ledger.dues_of[key.sk]:
+            ledger.fail("7 life", f"TTL takes lane {key.sk} before its backlog")
+        if kind == "IDEM" and ledger.clocks_agree and old["expires_at"] > ledger.now:
+            ledger.fail("idempotency", f"TTL takes {key.pk} before its end")
+
+    def _same_as_told(self, message_id: str, known: Receipt) -> None:
+        try:
+            view = messages_use_case.message_view(self.ledger.stage.world(), self.ledger.stage.plan.topic, message_id)
+        except NotFoundError:
+            self.ledger.fail("conservation", f"{message_id} is not found")
+        if view.body is not None:
+            self.ledger.fail("2 content", f"{message_id} shows a body")
+        told = sorted((entry.state.value, entry.attempts) for entry in view.subscribers.values())
+        stored = sorted(known.terminal(ordinal) or ("none", 0) for ordinal in known.matched)
+        if told != stored:
+            self.ledger.fail("conservation", f"{message_id}: told {told}, stored {stored}")
+
+    def _isolated(self) -> None:
+        """Where only endpoints misbehave, whoever is left alone is pushed to as often as its strategy says.
+
+        Whoever is healthy besides got everything at the first attempt.
+        """
+        ledger, plan = self.ledger, self.ledger.stage.plan
+        if plan.faults - {"old_format", "ttl"}:
+            return
+        touched = {action.subscriber for action in plan.actions if action.kind not in ("publish", "repush", "sweep")}
+        repushed = any(action.kind == "repush" for action in plan.actions)
+        for (message_id, ordinal), pushes in ledger.attempts.items():
+            alone = not repushed and ledger.owner(ordinal)["name"] not in touched
+            if alone and len(pushes) > ledger.attempts_max(message_id, ordinal):
+                ledger.fail("attempts and gaps", f"{message_id} was pushed to #{ordinal} {len(pushes)} times")
+        healthy = {subscriber.name for subscriber in plan.subscribers if subscriber.mode == "healthy"} - touched
+        for message_id, known in ledger.receipts.items():
+            for ordinal in known.matched:
+                state = known.terminal(ordinal)
+                if ledger.owner(ordinal)["name"] in healthy and state not in (("delivered", 1), ("filtered", 0)):
+                    ledger.fail("isolation", f"{message_id} #{ordinal} ended {state}")
+
+
+def ordinal_owed(ledger: Ledger, due: Key) -> bool:
+    """Say whether the entry of a due row is owed."""
+    known = ledger.receipts.get(due.sk.partition("#")[2])
+    return known is not None and int(due.pk.rpartition(".")[2]) in known.owed

@@ -1,0 +1,128 @@
+"""The FIFO queue and its consumer: groups in order, one batch of a group in flight, five minutes of deduplication."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tagcast.ports import QueueEntry
+
+from functions.fan_out import app as fan_out_app
+from tests.simulation.baton import Worker
+
+if TYPE_CHECKING:
+    from tests.simulation.history import History
+
+VISIBILITY_S = 360
+DEDUPLICATION_S = 300
+
+
+class FifoQueue:
+    """At least once, in order within a group, in any order across groups."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self.entries: list[QueueEntry] = []
+        self._in_flight: set[str] = set()
+        self._sent_at: dict[str, int] = {}
+        self._poll_planned = False
+        self._acknowledged: list[list[QueueEntry]] = []
+
+    def take(self, entry: QueueEntry) -> None:
+        """Take an entry unless one of its name came within five minutes."""
+        history = self._history
+        sent_at = self._sent_at.get(entry.message_id)
+        if sent_at is not None and history.now < sent_at + DEDUPLICATION_S * 1000:
+            return
+        self._sent_at[entry.message_id] = history.now
+        self.entries.append(entry)
+        history.checks.enqueued(entry)
+        self._plan_poll(history.turns.choice((0, 5, 40)))
+
+    def repeat_late(self) -> None:
+        """Deliver batches again that were acknowledged long ago."""
+        for batch in self._acknowledged[:: max(1, len(self._acknowledged) // 3)]:
+            self._fan_out(batch, lambda worker: None)
+
+    def _plan_poll(self, delay_ms: int) -> None:
+        if not self._poll_planned:
+            self._poll_planned = True
+            self._history.at(self._history.now + delay_ms, self._poll)
+
+    def _poll(self) -> None:
+        history = self._history
+        self._poll_planned = False
+        batch = self._next_batch()
+        if not batch:
+            return
+        self._in_flight |= {entry.group for entry in batch}
+        visibility_s = VISIBILITY_S
+        if history.draws("queue_visibility", 0.2):
+            visibility_s = history.chance.choice((1, 10, 30, 61))
+        over = False
+
+        def release() -> None:
+            nonlocal over
+            over = True
+            self._in_flight -= {entry.group for entry in batch}
+
+        def visible() -> None:
+            if not over:
+                history.note("visible again: {}", " ".join(entry.message_id for entry in batch))
+                release()
+                self._plan_poll(0)
+
+        def then(worker: Worker) -> None:
+            if worker.fault is None and self._delete(batch, worker.answer) and not over:
+                release()
+            if self.entries:
+                self._plan_poll(5)
+
+        history.at(history.now + visibility_s * 1000, visible)
+        for _ in range(1 + history.draws("queue_copy", 0.1)):
+            self._fan_out(batch, then)
+        if self.entries:
+            self._plan_poll(history.turns.choice((0, 20)))
+        if self._acknowledged and history.draws("queue_late_copy", 0.15):
+            self._fan_out(history.chance.choice(self._acknowledged), lambda worker: None)
+
+    def _next_batch(self) -> list[QueueEntry]:
+        turns = self._history.turns
+        most = turns.choice((1, 3, 10, 10))
+        groups = list(dict.fromkeys(entry.group for entry in self.entries if entry.group not in self._in_flight))
+        if len(groups) > 1 and turns.random() < 0.5:
+            turns.shuffle(groups)
+            groups = groups[: turns.randrange(1, len(groups) + 1)]
+        batch: list[QueueEntry] = []
+        for group in groups:
+            batch += [entry for entry in self.entries if entry.group == group][: most - len(batch)]
+        return batch
+
+    def _delete(self, batch: list[QueueEntry], answer: dict[str, Any]) -> bool:
+        """Delete what the consumer did not report; say whether nothing of the batch is left."""
+        failed = {item["itemIdentifier"] for item in answer["batchItemFailures"]}
+        taken = [entry for entry in batch if entry.message_id not in failed]
+        if taken and self._history.draws("queue_ack_loss", 0.1):
+            taken = [entry for entry in taken if self._history.chance.random() < 0.5]
+        if taken:
+            self._acknowledged.append(taken)
+        self.entries = [entry for entry in self.entries if entry not in taken]
+        return len(taken) == len(batch)
+
+    def _fan_out(self, batch: list[QueueEntry], then: Callable[[Worker], None]) -> None:
+        history = self._history
+        records = [
+            {"messageId": entry.message_id, "body": json.dumps({"topic": entry.topic, "message_id": entry.message_id})}
+            for entry in batch
+        ]
+        began = history.now
+
+        def body(worker: Worker) -> Any:
+            return history.loop(worker).run(fan_out_app.handle({"Records": records}, history.world()))
+
+        def ended(worker: Worker) -> None:
+            history.checks.batch_ended(worker, began)
+            then(worker)
+
+        history.spawn("fan_out", " ".join(entry.message_id for entry in batch), body, ended)

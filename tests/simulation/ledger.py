@@ -1,0 +1,222 @@
+"""What is known of a history from outside: raw rows, what receivers saw, what was asked; never the code under test."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from tagcast.model import Strategy
+from tagcast.ports import Key, World
+
+from tests.simulation.plan import Plan
+
+Row = dict[str, Any]
+Change = tuple[Key, Row | None, Row | None]
+TERMINAL = {"delivered", "discarded", "expired", "cancelled", "filtered"}
+
+
+class Broken(BaseException):
+    """A promise that did not hold."""
+
+    def __init__(self, invariant: str, detail: str) -> None:
+        super().__init__(f"{invariant}: {detail}")
+        self.invariant = invariant
+        self.detail = detail
+
+
+class Stage(Protocol):
+    """Where a history is played, as far as the checks look at it."""
+
+    plan: Plan
+    now: int
+    steps: int
+    broken: Broken | None
+
+    def world(self) -> World: ...
+
+    def row(self, key: Key) -> Mapping[str, Any] | None: ...
+
+
+def ordinals_in(packed: bytes | None) -> set[int]:
+    """Decode a packed set of ordinals, written apart from the core's codec."""
+    if not packed:
+        return set()
+    if packed[0] == 1:
+        return {8 * place + bit for place, byte in enumerate(packed[1:]) for bit in range(8) if byte & (1 << bit)}
+    found, last, number, weight = set(), -1, 0, 1
+    for byte in packed[1:]:
+        number += (byte % 128) * weight
+        weight *= 128
+        if byte < 128:
+            last += number + 1
+            found.add(last)
+            number, weight = 0, 1
+    return found
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A message's row as the checks read it."""
+
+    matched: set[int]
+    owed: set[int]
+    finished: dict[int, int]
+    exceptions: dict[int, list[Any]]
+    pending: int
+    is_open: bool
+    has_body: bool
+    version: int
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Receipt:
+        finished = sorted(ordinals_in(row.get("finished")))
+        offsets = row.get("finishes") or b""
+        exceptions = row.get("exceptions")
+        return cls(
+            matched=ordinals_in(row["matched"]),
+            owed=ordinals_in(row.get("owed")),
+            finished={o: int.from_bytes(offsets[2 * i : 2 * i + 2]) for i, o in enumerate(finished)},
+            exceptions={int(name): entry for name, entry in json.loads(exceptions).items()} if exceptions else {},
+            pending=row["pending"],
+            is_open=row["round"] == "open",
+            has_body="body" in row,
+            version=row["version"],
+        )
+
+    def terminal(self, ordinal: int) -> tuple[str, int] | None:
+        """Return state and attempts of an entry that is terminal."""
+        if ordinal in self.finished:
+            return "delivered", 1
+        if ordinal in self.exceptions:
+            return self.exceptions[ordinal][0], self.exceptions[ordinal][1]
+        return None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a receiver did with one push: *status* None is no answer; *asked_ms* is what Retry-After asks for."""
+
+    status: int | None
+    detail: str
+    took_ms: int
+    retry_after: str | None = None
+    asked_ms: int = 0
+
+    @property
+    def success(self) -> bool:
+        return self.status is not None and 200 <= self.status <= 299
+
+    @property
+    def gone(self) -> bool:
+        return self.status == 410
+
+
+@dataclass(eq=False)
+class Attempt:
+    """One push as the receiver saw it."""
+
+    message_id: str
+    ordinal: int
+    number: int
+    began_at: int
+    ended_at: int | None = None
+    reply: Reply | None = None
+
+    def told(self) -> str:
+        return f"{self.message_id} to #{self.ordinal}"
+
+
+class Ledger:
+    """Everything that the checks remember."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.topic: Row = {}
+        self.version = 0
+        self.registry: dict[int, dict[int, Row]] = {0: {}}
+        """Subscriptions by ordinal, as they were at each version of the topic."""
+        self.subscribers: dict[int, Row] = {}
+        self.removed: set[int] = set()
+        self.retentions: set[int] = set()
+        self.accepted: dict[str, Row] = {}
+        """Rows as they were when the message was accepted, with *by*, the name of the worker."""
+        self.receipts: dict[str, Receipt] = {}
+        self.acknowledged: dict[str, Any] = {}
+        self.attempts: dict[tuple[str, int], list[Attempt]] = defaultdict(list)
+        self.judge_failures: dict[tuple[str, int], int] = defaultdict(int)
+        self.judge_no: set[tuple[str, int]] = set()
+        self.judge_yes: set[tuple[str, int]] = set()
+        self.ended_at: dict[tuple[str, int], int] = {}
+        """At which step of the history an entry came to its end."""
+        self.dues: dict[tuple[str, str], dict[str, Row]] = defaultdict(dict)
+        self.dues_of: dict[str, int] = defaultdict(int)
+        self.lanes: dict[str, Row] = {}
+        self.queue_order: dict[str, list[str]] = defaultdict(list)
+        self.group_of: dict[str, str] = {}
+        self.skipped: set[str] = set()
+        self.manual_at: dict[int, int] = {}
+        self.manual_due: dict[str, int] = {}
+        """The instant for which an operator last planned a lane."""
+        self.answered_at: dict[int, int] = {}
+        self.latest = 0
+        """The latest instant that any clock has shown: to somebody it was that late."""
+        self.clocks_agree = not stage.plan.faults & {"skew", "jump"}
+
+    @property
+    def now(self) -> int:
+        return self.stage.now
+
+    def fail(self, invariant: str, detail: str) -> NoReturn:
+        """End the history: the first broken promise is remembered even where somebody catches this."""
+        self.stage.broken = self.stage.broken or Broken(invariant, detail)
+        raise self.stage.broken
+
+    def owner(self, ordinal: int) -> Row:
+        """Return the row of a subscription as it is, or as it last was."""
+        present = self.subscribers.get(ordinal)
+        if present is not None:
+            return present
+        for version in sorted(self.registry, reverse=True):
+            if ordinal in self.registry[version]:
+                return self.registry[version][ordinal]
+        raise Broken("matching", f"ordinal {ordinal} never was")
+
+    def attempts_max(self, message_id: str, ordinal: int) -> int:
+        """Return how many attempts may be counted: those that ended with a 410 count, but leave the entry owed."""
+        pushes = self.attempts[message_id, ordinal]
+        gone = sum(1 for push in pushes if push.reply is not None and push.reply.gone)
+        return int(self.owner(ordinal)["max_retries"]) + 1 + gone
+
+    def latest_retry(self, push: Attempt) -> int:
+        """Return the latest instant for which the retry after a failed push may be planned."""
+        assert push.reply is not None
+        assert push.ended_at is not None
+        _, most = delays_ms(self.owner(push.ordinal), push.number)
+        return push.ended_at + max(most, push.reply.asked_ms)
+
+    def owed_without_due(self, message_ids: Iterable[str]) -> Iterable[tuple[str, int]]:
+        """Yield the entries that are owed after their first round and stand in nobody's backlog."""
+        for message_id in message_ids:
+            known = self.receipts.get(message_id)
+            if known is None or known.is_open:
+                continue
+            for ordinal in known.owed:
+                if not self.dues.get((f"{self.topic['topic_id']}.{ordinal}", message_id)):
+                    yield message_id, ordinal
+
+
+def ordinal_in(subscription_id: str) -> int:
+    """Return the ordinal at the end of a subscription's id."""
+    return int(subscription_id.rpartition(".")[2])
+
+
+def delays_ms(owner: Row, failures: int) -> tuple[int, int]:
+    """Return the least and the longest delay after the *failures*-th failure, from semantics §5."""
+    if owner["strategy"] == Strategy.BACKOFF_RETRY.value:
+        interval = owner.get("interval_s")
+        return (10_000, 20_000) if interval is None else (interval * 1000, interval * 1000)
+    delay = min(512, 2 ** (failures - 1)) * 1000
+    return delay, delay

@@ -1,0 +1,120 @@
+"""Producers and operators: each action of the plan is one call of a use case, by a process that may die."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tagcast import lanes, publishing, subscriptions, topics
+from tagcast.ports import Table
+
+from functions.sweep import app as sweep_app
+from tests.simulation.baton import Worker
+from tests.simulation.plan import Action
+
+if TYPE_CHECKING:
+    from tests.simulation.history import History
+
+SWEEP_S = 300
+BODY_BYTES_MAX = 65_536
+
+
+class Operators:
+    """The outside world, and the schedule of the sweep."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._subscribers = {subscriber.name: subscriber for subscriber in history.plan.subscribers}
+
+    def begin(self) -> None:
+        """Make the topic and its first subscriptions; plan the sweeps."""
+        history = self._history
+        self._put_topic(history.plan.retention_s)
+        for subscriber in history.plan.subscribers:
+            subscriptions.put_subscription(history.world(), history.plan.topic, subscriber.name, subscriber.settings)
+            history.note(
+                "subscriber {}: {}, {}, {} retries, its receiver is {}",
+                subscriber.name,
+                subscriber.rule.label,
+                subscriber.settings.retry.strategy,
+                subscriber.settings.retry.max_retries,
+                subscriber.mode,
+            )
+        history.at(history.now + history.turns.randrange(SWEEP_S * 1000), self._sweep_again)
+
+    def planned_at(self, action: Action) -> int:
+        """Return when *action* begins: after its gap, or beside the next deadline that it is steered to."""
+        history = self._history
+        rows = [row for key, row in history.store.rows.items() if key.table is Table.MESSAGES]
+        match action.steer:
+            case None:
+                return history.now + action.gap_ms
+            case "due":
+                deadlines = [row.get("next_attempt_at") for row in rows if "generation" in row]
+            case "claim":
+                deadlines = [row.get("wake_at") for row in rows if "generation" in row]
+            case _:
+                deadlines = [row["expires_at"] for row in rows if row.get("pending")]
+        coming = [at for at in deadlines if at is not None and at >= history.now]
+        return min(coming) + action.steer_by if coming else history.now + action.gap_ms
+
+    def act(self, action: Action) -> None:
+        if action.kind == "sweep":
+            self._sweep()
+            return
+        kind = "publish" if action.kind == "publish" else "operate"
+        label = f"{action.number} {action.kind} {action.subscriber}"
+        worker = self._history.spawn(kind, label, lambda worker: self._perform(worker, action), lambda worker: None)
+        worker.action = action
+
+    def _perform(self, worker: Worker, action: Action) -> Any:
+        history = self._history
+        world, topic, name = history.world(), history.plan.topic, action.subscriber
+        if action.kind == "publish":
+            key = None
+            if action.idempotency is not None:
+                key = publishing.Idempotency(action.idempotency, str([draft.body for draft in action.drafts]))
+            return history.checks.publishing(
+                worker, action, lambda: publishing.publish(world, topic, action.drafts, key)
+            )
+        history.checks.operating(action)
+        match action.kind:
+            case "pause":
+                return lanes.pause(world, topic, name)
+            case "resume":
+                return lanes.resume(world, topic, name)
+            case "retry_now":
+                return lanes.retry_now(world, topic, name)
+            case "skip_head":
+                return lanes.skip_head(world, topic, name, "by hand")
+            case "repush":
+                return lanes.repush(world, topic)
+            case "unsubscribe":
+                return subscriptions.delete_subscription(world, topic, name)
+            case "resubscribe" | "refilter":
+                assert action.rule is not None
+                settings = replace(self._subscribers[name].settings, filter=action.rule.json)
+                return subscriptions.put_subscription(world, topic, name, settings)
+            case "retention":
+                return self._put_topic(history.chance.choice((60, 90, 600)))
+            case unknown:
+                raise AssertionError(unknown)
+
+    def _put_topic(self, retention_s: int) -> None:
+        plan = self._history.plan
+        topics.put_topic(
+            self._history.world(),
+            plan.topic,
+            retention_s=retention_s,
+            body_bytes_max=BODY_BYTES_MAX,
+            ordering=plan.ordering,
+        )
+
+    def _sweep(self) -> None:
+        history = self._history
+        history.spawn("sweep", "sweep", lambda worker: sweep_app.handle(history.world()), lambda worker: None)
+
+    def _sweep_again(self) -> None:
+        if not self._history.draws("error", 0.2):
+            self._sweep()
+        self._history.at(self._history.now + SWEEP_S * 1000, self._sweep_again)

@@ -1,0 +1,224 @@
+"""What a history is made of, drawn from its seed: subscribers, actions, and the kinds of accidents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from tagcast.model import ContentFormat, Draft, Endpoint, Ordering, Protocol, RetryPolicy, Strategy
+from tagcast.subscriptions import SubscriptionSettings
+
+from tests.simulation.rules import FUNCTION_RULES, RULES, Rule
+
+EPOCH = 1_800_000_000_000
+TAG_SETS = ((), ("a",), ("b",), ("a", "b"), ("c",), ("Aa",), ("BB",), ("A",))
+ROUTING_KEYS = (None, "u.x", "u.v.x", "u.y")
+PRICES = (None, "3", "5", "9", "cheap")
+MODES = (
+    "healthy",
+    "flapping",
+    "down",
+    "dead",
+    "hanging",
+    "dripping",
+    "slow",
+    "busy",
+    "throttling",
+    "ack_lost",
+    "refusing",
+    "redirecting",
+    "gone",
+)
+FAULTS = {
+    "crash": "a process dies before or after a call of a port, or while a push or verdict is under way",
+    "timeout": "an invocation is killed long before its work is done",
+    "stall": "a process stands still for up to 100 s",
+    "error": "a call fails and nothing was written",
+    "applied_error": "a call fails although it was carried out",
+    "sdk_retry": "the SDK sends a write again that was carried out",
+    "throttle": "a call is refused for its rate",
+    "conflict": "a write conflicts with a transaction, again and again, in the end for good",
+    "unprocessed": "a read of many rows or pages is answered in parts, with others' writes between",
+    "stale_index": "the index of lanes to wake is some writes behind",
+    "old_format": "rows as the other version of the code writes them: the other packed form of every set",
+    "ttl": "the table's garbage collection takes rows at once, up to 72 h late, or never",
+    "send_loss": "the queue takes a part of what is sent, or takes it and says that it did not",
+    "queue_copy": "two consumers get the same batch at once",
+    "queue_late_copy": "a batch that was acknowledged comes again",
+    "queue_visibility": "a batch becomes visible again while it is worked on",
+    "queue_ack_loss": "the answer of a consumer is lost, wholly or for some records",
+    "workflow_loss": "a start fails, or fails although it was done, or an execution is forgotten",
+    "task_copy": "a task of the workflow runs twice, at once or later",
+    "stream_rewind": "the stream goes back to an earlier checkpoint",
+    "skew": "clocks of processes differ by up to 5 minutes",
+    "jump": "a clock jumps by up to 5 minutes",
+    "endpoint": "a healthy receiver fails now and then",
+    "judge": "a filter function fails",
+}
+
+
+@dataclass(frozen=True)
+class Subscriber:
+    name: str
+    rule: Rule
+    settings: SubscriptionSettings
+    mode: str
+    recovers: bool
+
+
+@dataclass(frozen=True)
+class Action:
+    """One step of the outside world: a publish call or an operator's, some time after the one before."""
+
+    number: int
+    kind: str
+    gap_ms: int
+    subscriber: str = ""
+    drafts: tuple[Draft, ...] = ()
+    rule: Rule | None = None
+    idempotency: str | None = None
+    steer: str | None = None
+    """Wait for a deadline instead of the gap: the name of one, with the distance in milliseconds."""
+    steer_by: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is decided before a history begins."""
+
+    seed: int
+    ordering: Ordering
+    retention_s: int
+    subscribers: tuple[Subscriber, ...]
+    actions: tuple[Action, ...]
+    faults: frozenset[str]
+    rate: float
+    """The chance of a fault at each port call."""
+    faults_max: int = 10**9
+    """After so many accidents there are no more."""
+    topic: str = "t"
+    restless: bool = False
+    """Every call of a port is a change of turns."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What plans are bent towards, so that a certain kind of history comes up often."""
+
+    faults: tuple[str, ...] = ()
+    only_these_faults: bool = False
+    modes: tuple[str, ...] = ()
+    strategy: Strategy | None = None
+    rules: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
+    retention_s: int | None = None
+    rate: float | None = None
+    keyed: float = 0.1
+    """The share of publish calls with an idempotency key."""
+    restless: bool = False
+
+
+ANYTHING = Aim()
+OPERATIONS = {
+    "pause": 4,
+    "resume": 6,
+    "retry_now": 3,
+    "skip_head": 3,
+    "repush": 3,
+    "unsubscribe": 2,
+    "resubscribe": 3,
+    "refilter": 3,
+    "sweep": 4,
+    "retention": 1,
+}
+
+
+def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
+    """Return the plan of one seed: the same on every machine."""
+    dice = Random(f"plan {seed}")
+    ordering = dice.choice((Ordering.TOPIC, Ordering.TOPIC, Ordering.KEY, Ordering.KEY, Ordering.NONE))
+    retention_s = dice.choice((60, 60, 120, 300, 900, 3_600)) if dice.random() < 0.97 else 86_400
+    rules = tuple(
+        rule for rule in (*RULES[:1] * 6, *RULES, *FUNCTION_RULES) if rule.label in aim.rules or not aim.rules
+    )
+    subscribers = _subscribers(dice, aim, rules)
+    calm = dice.random() < 0.15
+    actions = _actions(dice, aim, ordering, subscribers, rules)
+    faults = frozenset() if calm else frozenset(fault for fault in FAULTS if dice.random() < 0.4)
+    rate = dice.choice((0.01, 0.03, 0.08))
+    return Plan(
+        seed=seed,
+        ordering=ordering,
+        retention_s=aim.retention_s or retention_s,
+        subscribers=subscribers,
+        actions=actions,
+        faults=frozenset(aim.faults) if aim.only_these_faults else faults | frozenset(aim.faults),
+        rate=aim.rate or rate,
+        restless=aim.restless,
+    )
+
+
+def _subscribers(dice: Random, aim: Aim, rules: tuple[Rule, ...]) -> tuple[Subscriber, ...]:
+    subscribers = []
+    for name in ("A", "B", "C", "D")[: dice.choice((1, 2, 2, 3, 3, 4))]:
+        rule = dice.choice(rules)
+        mode = "healthy" if dice.random() < 0.35 else dice.choice(aim.modes or MODES)
+        subscribers.append(Subscriber(name, rule, _settings(dice, aim, rule, name), mode, dice.random() < 0.7))
+    return tuple(subscribers)
+
+
+def _settings(dice: Random, aim: Aim, rule: Rule, name: str) -> SubscriptionSettings:
+    strategy = Strategy.BACKOFF_RETRY if dice.random() < 0.65 else Strategy.EXPONENTIAL_DECAY_RETRY
+    if (aim.strategy or strategy) is Strategy.BACKOFF_RETRY:
+        retry = RetryPolicy(
+            Strategy.BACKOFF_RETRY, dice.choice((0, 1, 2, 3, 3, 3)), dice.choice((None, None, 1, 5, 12, 30))
+        )
+    else:
+        retry = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, dice.choice((2, 4, 176, 176)))
+    return SubscriptionSettings(
+        endpoint=Endpoint(Protocol.HTTP, f"http://{name}.test/"),
+        filter=rule.json,
+        retry=retry,
+        timeout_s=dice.choice((1, 5, 15, 30)),
+        content_format=ContentFormat.JSON,
+        secret=None,
+    )
+
+
+def _actions(
+    dice: Random, aim: Aim, ordering: Ordering, subscribers: tuple[Subscriber, ...], rules: tuple[Rule, ...]
+) -> tuple[Action, ...]:
+    actions: list[Action] = []
+    bodies = 0
+    weights = {kind: OPERATIONS[kind] for kind in aim.operations or OPERATIONS}
+    for number in range(dice.choice((4, 8, 12, 16, 24))):
+        gap = round(dice.choice((0, 0, 5, 100, 2_000, 15_000)) * dice.random())
+        steer = dice.choice(("due", "expiry", "claim")) if dice.random() < 0.12 else None
+        by = dice.choice((-1, 0, 1))
+        if dice.random() < 0.62:
+            drafts = []
+            for _ in range(dice.choice((1, 1, 1, 2, 3, 11))):
+                bodies += 1
+                drafts.append(_draft(dice, bodies, ordering))
+            key = f"key{dice.randrange(3)}" if dice.random() < aim.keyed else None
+            earlier = [action for action in actions if action.idempotency is not None]
+            if key is not None and earlier and dice.random() < 0.5:  # The same producer asks once more.
+                actions.append(replace(dice.choice(earlier), number=number, gap_ms=gap))
+                continue
+            actions.append(Action(number, "publish", gap, "", tuple(drafts), None, key, steer, by))
+        else:
+            kind = dice.choices(tuple(weights), tuple(weights.values()))[0]
+            name = dice.choice(subscribers).name
+            actions.append(Action(number, kind, gap, name, (), dice.choice(rules), None, steer, by))
+    return tuple(actions)
+
+
+def _draft(dice: Random, number: int, ordering: Ordering) -> Draft:
+    price = dice.choice(PRICES)
+    return Draft(
+        body=f"m{number}".encode(),
+        tags=dice.choice(TAG_SETS),
+        routing_key=dice.choice(ROUTING_KEYS),
+        properties={} if price is None else {"price": price},
+        ordering_key=dice.choice((None, "k1", "k2")) if ordering is Ordering.KEY else None,
+    )

@@ -1,0 +1,7 @@
+"""Planted bugs: each is a known way to break a promise, and each must be caught."""
+
+from __future__ import annotations
+
+from tests.simulation.planted import accepting, first_round, keeping, redelivering
+
+MUTANTS = (*accepting.MUTANTS, *first_round.MUTANTS, *redelivering.MUTANTS, *keeping.MUTANTS)

@@ -1,0 +1,114 @@
+"""Bugs of accepting and matching."""
+
+from __future__ import annotations
+
+from tests.simulation.plan import Aim
+from tests.simulation.planted.mutant import Mutant
+
+CHANGING = Aim(operations=("refilter", "resubscribe", "unsubscribe"))
+TWICE = Aim(faults=("sdk_retry",), rate=0.08)
+
+MUTANTS = (
+    Mutant(
+        "acknowledge before the write",
+        "tagcast.publishing:_accept",
+        "                world.store.write(put)",
+        "                pass",
+    ),
+    Mutant(
+        "a lost condition of a claim is taken for success",
+        "tagcast.publishing:_accept",
+        "if claim is not None or not _is_stored(world, message):",
+        "if claim is None and not _is_stored(world, message):",
+        Aim(keyed=0.7, restless=True),
+    ),
+    Mutant(
+        "a write that the SDK repeats makes a second message",
+        "tagcast.publishing:_accept",
+        "if claim is not None or not _is_stored(world, message):",
+        "if True:",
+        TWICE,
+    ),
+    Mutant("a message may be overwritten", "tagcast.publishing:_accept", '{"pk": ABSENT})', "{})", TWICE),
+    Mutant(
+        "an idempotency key is forgotten",
+        "tagcast.publishing:_is_live",
+        'return cast("int", claim["expires_at"]) > now',
+        "return False",
+        Aim(keyed=0.7),
+    ),
+    Mutant(
+        "a life is longer than the topic's retention",
+        "tagcast.publishing:_new_row",
+        "expires_at=now + round(",
+        "expires_at=now + 5_000 + round(",
+    ),
+    Mutant(
+        "a cache of subscriptions is never looked at again",
+        "tagcast.directory:snapshot",
+        "if known is not None and _same_version(known.topic, topic):",
+        "if known is not None:",
+    ),
+    Mutant(
+        "subscriptions are read while they change",
+        "tagcast.directory:snapshot",
+        "        if _same_version(topic, after):",
+        "        if True:",
+        CHANGING,
+    ),
+    Mutant(
+        "a changed subscription raises no version",
+        "tagcast.subscriptions:_put_writes",
+        "since = owner.subscriptions_version + 1",
+        "since = owner.subscriptions_version",
+    ),
+    Mutant(
+        "a removed subscription raises no version",
+        "tagcast.subscriptions:delete_subscription",
+        '"subscriptions_version": owner.subscriptions_version + 1',
+        '"subscriptions_version": owner.subscriptions_version',
+    ),
+    Mutant(
+        "an ordinal is used again",
+        "tagcast.subscriptions:_put_writes",
+        '"next_ordinal": owner.next_ordinal + 1',
+        '"next_ordinal": owner.next_ordinal',
+    ),
+    Mutant(
+        "tags are compared by their hash",
+        "tagcast.tag_index:TagIndex.match",
+        "posting = self._postings.get(tag)",
+        'posting = next((p for own, p in self._postings.items() if __import__("tagcast.tags").tags.java_hash_code(own)'
+        ' == __import__("tagcast.tags").tags.java_hash_code(tag)), None)',
+    ),
+    Mutant(
+        "tags are compared without their case",
+        "tagcast.tag_index:TagIndex.match",
+        "self._postings.get(tag)",
+        "self._postings.get(tag.lower())",
+    ),
+    Mutant(
+        "a message without tags is for nobody",
+        "tagcast.topic_index:TopicIndex.match",
+        "bits, few = self._tags.match(message.tags)",
+        "bits, few = self._tags.match(message.tags) if message.tags else (0, set())",
+    ),
+    Mutant(
+        "a filter that fails lets through",
+        "tagcast.sql92_index:_Found.add",
+        "self.errors.extend(entry.positions)",
+        "self.positions.extend(entry.positions)",
+    ),
+    Mutant(
+        "unknown is treated as true",
+        "tagcast.sql92_index:_Found.add",
+        "is True:",
+        "is not False:",
+    ),
+    Mutant(
+        "a star in a routing pattern stands for nothing too",
+        "tagcast.routing_key:RoutingTrie._step",
+        "reached = set(state.nodes & self._repeats)",
+        "reached = set(state.nodes)",
+    ),
+)

@@ -1,0 +1,195 @@
+"""Bugs of the first round: fan-out, filter functions, the queue's and the stream's consumers."""
+
+from __future__ import annotations
+
+from tagcast.model import Strategy
+
+from tests.simulation.plan import Aim
+from tests.simulation.planted.mutant import Mutant
+
+FAILING = Aim(modes=("flapping", "down", "dead"), strategy=Strategy.BACKOFF_RETRY)
+RACING = Aim(
+    faults=("queue_copy", "queue_visibility", "queue_late_copy"),
+    modes=("flapping", "down"),
+    strategy=Strategy.BACKOFF_RETRY,
+)
+LOSING = Aim(faults=("send_loss", "error"), rate=0.08)
+JUDGED = Aim(faults=("judge",), rules=("function drop", "function block"))
+
+MUTANTS = (
+    Mutant(
+        "lanes are read before messages",
+        "tagcast.fan_out:fan_out",
+        "    batch.read_messages()\n    batch.read_lanes()\n",
+        "    batch.read_lanes()\n    batch.read_messages()\n",
+        RACING,
+    ),
+    Mutant(
+        "messages are closed before lanes are written",
+        "tagcast.fan_out:_Batch.serve",
+        "            try:\n                self.append(",
+        "            for message in rest:\n                self.close(message.message_id)\n"
+        "            try:\n                self.append(",
+        FAILING,
+    ),
+    Mutant(
+        "a batch is acknowledged before its messages are written",
+        "tagcast.fan_out:fan_out",
+        "for message_id in batch.message_ids:",
+        "for message_id in batch.message_ids[1:]:",
+    ),
+    Mutant(
+        "a batch that failed is acknowledged",
+        "functions.fan_out.app:handle",
+        'failures += [{"itemIdentifier": record_id} for record_id in ids]',
+        "failures += []",
+        Aim(faults=("error",), rate=0.08),
+    ),
+    Mutant(
+        "a lane is blocked over another's row",
+        "tagcast.fan_out:_Batch.append",
+        'lane_row(blocked), {"pk": ABSENT})',
+        "lane_row(blocked), {})",
+        RACING,
+    ),
+    Mutant(
+        "a batch joins a backlog whatever was appended meanwhile",
+        "tagcast.fan_out:unmoved",
+        '"generation": lane.generation, "appended": lane.appended}',
+        '"generation": lane.generation}',
+        RACING,
+    ),
+    Mutant(
+        "a batch joins a lane that was activated meanwhile",
+        "tagcast.fan_out:unmoved",
+        'return {"state": lane.state.value, "generation": lane.generation, "appended": lane.appended}',
+        "return {}",
+        RACING,
+    ),
+    Mutant(
+        "a batch joins a sleeping lane whose waking the sweep has put off",
+        "tagcast.fan_out:_append_to",
+        'expect = {**expect, "wake_at": ABSENT if lane.wake_at is None else lane.wake_at}',
+        "pass",
+        Aim(retention_s=60, operations=("pause", "sweep"), modes=("gone",)),
+    ),
+    Mutant(
+        "a lane that is not active is pushed to",
+        "tagcast.fan_out:_Batch.serve",
+        "if lane is None and not progress.failures:",
+        "if not progress.failures:",
+        FAILING,
+    ),
+    Mutant(
+        "an earlier entry that is owed elsewhere holds nobody back",
+        "tagcast.fan_out:_Batch.serve",
+        "first = next((place for place, row in enumerate(owed) if not row.map.round_open), len(owed))",
+        "first = len(owed)",
+        RACING,
+    ),
+    Mutant(
+        "a repetition of a batch appends once more what a backlog has",
+        "tagcast.fan_out:_Batch.serve",
+        "rest = [row.message for row in owed if row.map.round_open]",
+        "rest = [row.message for row in owed]",
+        RACING,
+    ),
+    Mutant(
+        "the first failure is not counted",
+        "tagcast.fan_out:_Batch.append",
+        "attempts=0 if failure is None else failure.attempts",
+        "attempts=0",
+        Aim(only_these_faults=True, modes=("dead", "down"), strategy=Strategy.BACKOFF_RETRY, operations=("sweep",)),
+    ),
+    Mutant(
+        "messages behind a failed one are pushed",
+        "tagcast.attempts:attempt_in_order",
+        "if progress.failures or world",
+        "if world",
+        FAILING,
+    ),
+    Mutant(
+        "a slow receiver takes as long as it likes",
+        "tagcast.attempts:attempt_in_order",
+        "if progress.failures or world.clock.monotonic() - started >= share_s:",
+        "if progress.failures:",
+        Aim(only_these_faults=True, modes=("slow",), strategy=Strategy.BACKOFF_RETRY),
+    ),
+    Mutant(
+        "any answer is a success",
+        "tagcast.attempts:attempt",
+        "if outcome.delivered:",
+        "if outcome.delivered or not outcome.gone:",
+        FAILING,
+    ),
+    Mutant(
+        "a redirect is a success",
+        "tagcast_aws.endpoints.http:outcome",
+        "if 200 <= status <= 299:",
+        "if 200 <= status <= 399:",
+        Aim(modes=("redirecting",)),
+    ),
+    Mutant(
+        "a 410 is a failure like any other",
+        "tagcast_aws.endpoints.http:outcome",
+        "gone=status == 410",
+        "gone=False",
+        Aim(modes=("gone",)),
+    ),
+    Mutant(
+        "a filter function's no is a yes",
+        "tagcast.verdicts:_judge",
+        "            if yes:",
+        "            if True:",
+        JUDGED,
+    ),
+    Mutant(
+        "a filter function that fails lets through",
+        "tagcast.verdicts:_judge",
+        "return list(deliveries[: deliveries.index(asked[0])])",
+        "return list(deliveries)",
+        JUDGED,
+    ),
+    Mutant(
+        "a failure of a filter function always drops",
+        "tagcast.verdicts:_judge",
+        'if function.on_error == "drop":',
+        "if True:",
+        JUDGED,
+    ),
+    Mutant(
+        "a clock that is set back lets through what was never judged",
+        "tagcast.verdicts:attempt_judged",
+        "_settle(world, subscription, message, Entry(EntryState.EXPIRED, made), progress)",
+        "unjudged = set(unjudged) - {message.message_id}",
+        Aim(faults=("jump", "skew"), rules=("function drop", "function block"), retention_s=60),
+    ),
+    Mutant(
+        "one order of the topic goes through many groups of the queue",
+        "tagcast.publishing:queue_group",
+        "    if ordering is Ordering.TOPIC:\n        return _digest(topic)",
+        "    if ordering is Ordering.TOPIC:\n        return message_id",
+        RACING,
+    ),
+    Mutant(
+        "the relay sends nothing again",
+        "tagcast.relay:relay",
+        "if row.map.pending and row.map.round_open:",
+        "if False:",
+        LOSING,
+    ),
+    Mutant(
+        "the relay drops what the queue did not take",
+        "tagcast.relay:relay",
+        "    failed += [sends[entry] for entry in world.queue.send(tuple(sends))] if sends else []",
+        "    world.queue.send(tuple(sends))",
+        LOSING,
+    ),
+    Mutant(
+        "the relay reports nothing as failed",
+        "functions.relay.app:handle",
+        '[{"itemIdentifier": record_id} for record_id in relay(world, arrivals)]',
+        '[{"itemIdentifier": record_id} for record_id in relay(world, arrivals)][:0]',
+        LOSING,
+    ),
+)

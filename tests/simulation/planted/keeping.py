@@ -1,0 +1,117 @@
+"""Bugs of the state map, its rows, the time to live, and the archive."""
+
+from __future__ import annotations
+
+from tests.simulation.plan import Aim
+from tests.simulation.planted.mutant import Mutant
+
+RACING = Aim(faults=("queue_copy", "queue_visibility", "queue_late_copy"))
+EXPIRING = Aim(retention_s=60, modes=("dead", "down"), operations=("sweep", "pause", "resume"))
+COLLECTED = Aim(faults=("ttl", "workflow_loss"), retention_s=60, modes=("dead",), operations=("pause",))
+
+MUTANTS = (
+    Mutant(
+        "an update of the map is lost",
+        "tagcast.settling:map_writes",
+        '{"version": before.version})',
+        "{})",
+        RACING,
+    ),
+    Mutant(
+        "a write does not raise the version",
+        "tagcast.rows:MessageRow.settled",
+        "version=self.version + 1",
+        "version=self.version",
+    ),
+    Mutant(
+        "a terminal entry is changed again",
+        "tagcast.state_map:StateMap.settle",
+        "changed = {ordinal: entry for ordinal, entry in entries.items() if ordinal in self.owed}",
+        "changed = dict(entries)",
+        RACING,
+    ),
+    Mutant(
+        "the body outlives the last entry",
+        "tagcast.rows:MessageRow.settled",
+        "has_body=self.has_body and after.pending > 0",
+        "has_body=self.has_body",
+    ),
+    Mutant(
+        "the body goes with the first round",
+        "tagcast.rows:MessageRow.settled",
+        "has_body=self.has_body and after.pending > 0",
+        "has_body=False",
+    ),
+    Mutant(
+        "what is retained is not listed",
+        "tagcast.settling:map_writes",
+        "return (update, Put(retained, listed)) if before.map.round_open else (update,)",
+        "return (update,)",
+    ),
+    Mutant(
+        "what is over stays listed as retained",
+        "tagcast.settling:map_writes",
+        "return (update, Delete(retained))",
+        "return (update,)",
+    ),
+    Mutant(
+        "pending counts only what was not delivered",
+        "tagcast.rows:map_attributes",
+        '"pending": state_map.pending',
+        '"pending": len(state_map.matched) - len(state_map.finishes)',
+    ),
+    Mutant(
+        "the time to live makes an expiry true: nothing else looks",
+        "tagcast.model:Message.is_expired",
+        "return now >= self.expires_at",
+        "return False",
+        EXPIRING,
+    ),
+    Mutant(
+        "an attempt may start at the instant of the expiry",
+        "tagcast.model:Message.is_expired",
+        "return now >= self.expires_at",
+        "return now > self.expires_at + 40",
+        EXPIRING,
+    ),
+    Mutant(
+        "the time to live of a message is its life",
+        "tagcast.rows:message_row",
+        '"ttl": message.expires_at // 1000 + GARBAGE_S',
+        '"ttl": message.expires_at // 1000 - 30',
+        COLLECTED,
+    ),
+    Mutant(
+        "the time to live of a due row is its life",
+        "tagcast.lane_rows:due_row",
+        '"ttl": due.expires_at // 1000 + GARBAGE_S',
+        '"ttl": due.expires_at // 1000 - 30',
+        COLLECTED,
+    ),
+    Mutant(
+        "positions of later batches sort before earlier ones",
+        "tagcast.lane_rows:position",
+        "{appended * PLACES + place:020d}",
+        "{appended * PLACES + place}",
+        Aim(modes=("down", "flapping", "dead")),
+    ),
+    Mutant(
+        "every batch of a backlog begins at the same position",
+        "tagcast.lane_rows:position",
+        "appended * PLACES + place",
+        "place",
+        Aim(modes=("down", "flapping", "dead")),
+    ),
+    Mutant(
+        "the archive forgets whom a retry reached",
+        "tagcast.archive_messages:_settled",
+        "changed = set(before.map.owed - after.map.owed)",
+        "changed = set(before.map.owed - after.map.owed - after.map.settled.keys())",
+    ),
+    Mutant(
+        "the archive tells an end at every write",
+        "tagcast.archive_messages:_settled",
+        "changed = set(before.map.owed - after.map.owed)",
+        "changed = set(after.map.matched - after.map.owed)",
+    ),
+)

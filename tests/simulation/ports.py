@@ -1,0 +1,177 @@
+"""The other ports of the core, as hostile as AWS may be."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from tagcast.model import Message, Outcome, Push, Subscription
+from tagcast.ports import QueueEntry, World
+
+from tests.fakes.world import FakeWorld, QuietJournal
+from tests.simulation.baton import UnavailableError, Worker
+from tests.simulation.rules import judged_yes
+from tests.simulation.store import Gate, SimStore
+
+if TYPE_CHECKING:
+    from tests.simulation.history import History
+
+SEND_BATCH_MAX = 10
+
+
+def world_of(history: History, store: SimStore) -> World:
+    """Return the world in which the shipped code of a history lives."""
+    return replace(
+        FakeWorld().world,
+        store=store,
+        queue=SimQueue(history),
+        workflow=SimWorkflow(history),
+        pusher=SimPusher(history),
+        judge=SimJudge(history),
+        clock=SimClock(history),
+        dice=SimDice(history),
+        journal=QuietJournal(),
+    )
+
+
+class SimQueue:
+    """The producer's side of the FIFO queue: ten entries a request, each taken or not."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._gate = Gate(history)
+
+    def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
+        lost: list[QueueEntry] = []
+        for start in range(0, len(entries), SEND_BATCH_MAX):
+            lost += self._send_batch(entries[start : start + SEND_BATCH_MAX])
+        return tuple(lost)
+
+    def _send_batch(self, batch: Sequence[QueueEntry]) -> Sequence[QueueEntry]:
+        def effect() -> list[QueueEntry]:
+            lost = []
+            for entry in batch:
+                if self._history.draws("send_loss", 0.25):
+                    lost.append(entry)
+                    if self._history.chance.random() < 0.7:
+                        continue
+                self._history.queue.take(entry)
+            return lost
+
+        try:
+            label = f"send {' '.join(entry.message_id for entry in batch)}"
+            return cast("list[QueueEntry]", self._gate.call(label, effect))
+        except UnavailableError:
+            return batch
+
+
+class SimWorkflow:
+    """Executions by name: the same generation starts once."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._gate = Gate(history)
+
+    def start(self, topic: str, subscription_id: str, generation: str) -> bool:
+        def effect() -> bool:
+            lost = self._history.draws("workflow_loss", 0.4)
+            if not lost or self._history.chance.random() < 0.3:
+                self._history.executions.start(topic, subscription_id, generation)
+            return not lost
+
+        try:
+            return cast("bool", self._gate.call(f"start {subscription_id} {generation}", effect))
+        except UnavailableError:
+            return False
+
+
+class SimPusher:
+    """The way to the receivers: it takes time, and the process may die meanwhile."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    async def push(self, push: Push) -> Outcome:
+        history = self._history
+        worker = cast("Worker", history.baton.current)
+        history.perhaps_crash(worker)
+        history.note(
+            "{} PUSH {} to {}, attempt {}", worker.name, push.message.message_id, push.subscription.name, push.attempt
+        )
+        attempt = history.checks.push_begins(worker, push)
+        reply = history.endpoints.reply(push)
+        await _later(history, worker, reply.took_ms)
+        history.note("{} ANSWER {}: {}", worker.name, attempt.told(), reply.detail)
+        history.checks.push_ended(worker, attempt, reply)
+        history.perhaps_crash(worker)
+        return history.endpoints.outcome(reply, history.now + worker.skew_ms)
+
+
+class SimJudge:
+    """Filter functions that answer, or fail in one of the ways a stranger's code fails."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
+        history = self._history
+        worker = cast("Worker", history.baton.current)
+        answer: tuple[bool, ...] | None = tuple(judged_yes(message.draft) for message in messages)
+        took_ms = history.chance.randrange(200)
+        if history.draws("judge", 0.4):
+            answer, took_ms = None, 3_000
+        await _later(history, worker, took_ms)
+        history.note("{} VERDICTS of {}: {}", worker.name, subscription.name, answer)
+        history.checks.judged(subscription, messages, answer)
+        history.perhaps_crash(worker)
+        return answer
+
+
+async def _later(history: History, worker: Worker, took_ms: int) -> None:
+    """Wait inside a worker's loop."""
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    heapq.heappush(worker.awaited, (history.now + took_ms, history.serial(), future))
+    await future
+
+
+class SimClock:
+    """The clock of one process: skewed, and it may jump; monotonic time is true."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def now(self) -> int:
+        history = self._history
+        worker = history.baton.current
+        if worker is None:
+            return history.now
+        seen = history.clock_of(worker)
+        history.checks.clock_read(worker, seen)
+        return seen
+
+    def monotonic(self) -> float:
+        return self._history.now / 1000
+
+    def sleep(self, seconds: float) -> None:
+        history = self._history
+        worker = cast("Worker", history.baton.current)
+        history.note("{} sleeps {:.3f} s", worker.name, seconds)
+        history.baton.park(worker, history.now + max(0, round(seconds * 1000)))
+
+
+class SimDice:
+    """Chance from the seed."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._last = 0
+
+    def uniform(self, low: float, high: float) -> float:
+        return self._history.chance.uniform(low, high)
+
+    def unique_id(self, now: int) -> str:
+        self._last += 1
+        return f"{(now << 22) + self._last:020d}"

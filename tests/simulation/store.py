@@ -1,0 +1,223 @@
+"""The table behind a gate: every call is a point where another worker may move, and where an accident may happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from tagcast.errors import ConditionLostError
+from tagcast.ports import Check, Key, Put, Row, Table, Update, Write
+
+from tests.fakes.memory_store import TRANSACTION_MAX, MemoryStore
+from tests.simulation.baton import Crashed, UnavailableError, Worker
+from tests.simulation.ledger import Change, ordinals_in
+
+if TYPE_CHECKING:
+    from tests.simulation.history import History
+
+CONFLICTS_MAX = 8
+PAGE_ROWS = 3
+
+
+class Gate:
+    """What happens around each call of a port: a turn for somebody else, then perhaps an accident."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def call(self, label: str, effect: Callable[[], Any], *also: str) -> Any:
+        """Carry out *effect*; *also* are the accidents that only calls of this kind can have."""
+        history = self._history
+        worker = history.baton.current
+        if worker is None:
+            return effect()
+        history.baton.park(worker)
+        history.pass_time()
+        fault = history.draw_fault(*also)
+        if fault is None:
+            history.note("{} {}", worker.name, label)
+            return effect()
+        history.note("{} {} !! {}", worker.name, label, fault)
+        match fault:
+            case "crash":
+                if history.chance.random() < 0.5:
+                    _quietly(effect)
+                worker.doomed = True
+                raise Crashed
+            case "error" | "throttle":
+                raise UnavailableError(fault)
+            case "applied_error":
+                effect()
+                raise UnavailableError(fault)
+            case "sdk_retry":
+                effect()
+                history.baton.park(worker)
+            case "conflict":
+                self._conflicts(worker)
+        return effect()
+
+    def _conflicts(self, worker: Worker) -> None:
+        """Let the adapter try again as often as it does; in the end it gives up."""
+        conflicts = self._history.chance.randrange(1, CONFLICTS_MAX + 1)
+        for pause in range(conflicts):
+            self._history.baton.park(worker, self._history.now + 20 * (pause + 1))
+        if conflicts == CONFLICTS_MAX:
+            raise UnavailableError("conflict")
+
+
+def _quietly(effect: Callable[[], Any]) -> None:
+    try:
+        effect()
+    except ConditionLostError:
+        return
+
+
+class SimStore(MemoryStore):
+    """The table in memory behind the gate; what it commits is checked, and goes to the stream."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._history = history
+        self._gate = Gate(history)
+        self._partitions: dict[tuple[Table, str], dict[str, dict[str, Any]]] = {}
+        self._lane_log: list[tuple[Key, dict[str, Any] | None]] = []
+
+    def get(self, key: Key) -> Row | None:
+        return cast("Row | None", self._gate.call(f"get {key.pk} {key.sk}", lambda: self._read((key,)).get(key)))
+
+    def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
+        label = f"get_many {' '.join(key.pk for key in keys)}"
+        if len(keys) > 1 and self._history.draws("unprocessed", 0.3):
+            first = self._history.chance.randrange(1, len(keys))
+            self._history.note("!! only {} of {} keys are processed", first, len(keys))
+            found = self._gate.call(label, lambda: self._read(keys[:first]))
+            rest = self._gate.call(label, lambda: self._read(keys[first:]))
+            return {**found, **rest}
+        return cast("dict[Key, Row]", self._gate.call(label, lambda: self._read(keys)))
+
+    def _read(self, keys: Sequence[Key]) -> dict[Key, Row]:
+        worker = self._history.baton.current
+        if worker is not None:
+            ids = [key.pk.rpartition("#")[2] for key in keys if key.pk.startswith("MSG#")]
+            self._history.checks.message_read(worker, ids)
+        return MemoryStore.get_many(self, keys)
+
+    def query(
+        self,
+        table: Table,
+        pk: str,
+        *,
+        sk_from: str = "",
+        sk_to: str = "\U0010ffff",
+        limit: int | None = None,
+        descending: bool = False,
+    ) -> list[Row]:
+        def page(after: str, most: int | None) -> list[Row]:
+            partition = self._partitions.get((table, pk), {})
+            names = sorted((sk for sk in partition if after <= sk <= sk_to), reverse=descending)
+            return [dict(partition[sk]) for sk in names[:most]]
+
+        label = f"query {pk} {sk_from}.."
+        if descending or not self._history.draws("unprocessed", 0.1):
+            return cast("list[Row]", self._gate.call(label, lambda: page(sk_from, limit)))
+        rows: list[Row] = []
+        after = sk_from
+        while limit is None or len(rows) < limit:
+            most = PAGE_ROWS if limit is None else min(PAGE_ROWS, limit - len(rows))
+            found = self._gate.call(label, lambda after=after, most=most: page(after, most))
+            rows += found
+            if len(found) < most:
+                break
+            after = f"{found[-1]['sk']}\x00"
+        return rows
+
+    def lanes_to_wake(self, shard: int, until: int, limit: int) -> list[Row]:
+        def effect() -> list[Row]:
+            rows = {key: row for key, row in self.rows.items() if "wake_shard" in row}
+            if self._history.draws("stale_index", 0.5):
+                forgotten = self._history.chance.randrange(1, 8)
+                rows = {}
+                for key, row in self._lane_log[:-forgotten]:
+                    rows.pop(key, None)
+                    if row is not None and "wake_shard" in row:
+                        rows[key] = row
+            found = [dict(row) for row in rows.values() if row["wake_shard"] == str(shard) and row["wake_at"] <= until]
+            return cast("list[Row]", sorted(found, key=lambda row: (row["wake_at"], row["sk"]))[:limit])
+
+        if not any(row is not None and "wake_shard" in row for _, row in self._lane_log):
+            return []
+        return cast("list[Row]", self._gate.call(f"lanes_to_wake {shard}", effect))
+
+    def write(self, write: Write) -> None:
+        assert not isinstance(write, Check)
+        adds = isinstance(write, Update) and bool(write.add)
+        also = ("conflict",) if adds else ("conflict", "sdk_retry")
+        self._gate.call(f"write {told(write)}", lambda: self.commit((write,)), *also)
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        assert 0 < len(writes) <= TRANSACTION_MAX
+        assert len({write.key for write in writes}) == len(writes), "a transaction names no row twice"
+        self._gate.call(f"transact {' + '.join(map(told, writes))}", lambda: self.commit(writes), "conflict")
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        """Apply all or raise ConditionLostError, and let the history see what changed."""
+        if not all(self._holds(write.key, write.expect) for write in writes):
+            self._history.note("    condition lost")
+            raise ConditionLostError
+        changes: list[Change] = []
+        for write in writes:
+            if isinstance(write, Check):
+                continue
+            old = self.rows.get(write.key)
+            old = None if old is None else dict(old)
+            self._apply(write)
+            changes.append((write.key, old, self._indexed(write.key)))
+        self._history.committed(changes)
+
+    def collect_garbage(self, key: Key) -> None:
+        """Let the time to live take a row."""
+        old = self.rows.pop(key)
+        self._indexed(key)
+        self._history.removed_by_ttl(key, old)
+
+    def _indexed(self, key: Key) -> dict[str, Any] | None:
+        new = self.rows.get(key)
+        partition = self._partitions.setdefault((key.table, key.pk), {})
+        if new is None:
+            partition.pop(key.sk, None)
+        else:
+            if key.pk.startswith("MSG#") and self._history.draws("old_format", 0.3):
+                new.update(
+                    {name: otherwise_packed(new[name]) for name in ("matched", "owed", "finished") if name in new}
+                )
+            new = dict(new)
+            partition[key.sk] = new
+        if key.pk.startswith("LANES#"):
+            self._lane_log.append((key, new))
+        return new
+
+
+def otherwise_packed(packed: bytes) -> bytes:
+    """Return a packed set of ordinals in the form that the present code did not choose."""
+    members = sorted(ordinals_in(packed))
+    if packed[0] == 0:
+        bits = bytearray(members[-1] // 8 + 1 if members else 0)
+        for member in members:
+            bits[member // 8] |= 1 << member % 8
+        return b"\x01" + bytes(bits)
+    gaps = [member - before - 1 for before, member in zip((-1, *members), members, strict=False)]
+    assert all(gap < 128 for gap in gaps)
+    return b"\x00" + bytes(gaps)
+
+
+def told(write: Write) -> str:
+    """Return a write for people."""
+    shown: Mapping[str, object] = {}
+    match write:
+        case Put():
+            shown = {
+                name: write.row[name] for name in ("state", "attempts", "generation", "claim") if name in write.row
+            }
+        case Update():
+            shown = {name: value for name, value in write.changes.items() if not isinstance(value, bytes)}
+    return f"{type(write).__name__} {write.key.pk}/{write.key.sk}" + "".join(f" {k}={v}" for k, v in shown.items())

@@ -1,0 +1,92 @@
+"""The table's stream and its consumer, the relay: in order within a shard, from an earlier checkpoint at times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from tagcast.ports import Key, Table
+from tagcast_aws.dynamodb import to_attribute
+
+from functions.relay import app as relay_app
+from tests.simulation.baton import Worker
+from tests.simulation.ledger import Change, Row
+
+if TYPE_CHECKING:
+    from tests.simulation.history import History
+
+SHARDS = 2
+TRIES_MAX = 20
+"""As in the template: a batch that failed so often goes to the on-failure queue."""
+
+
+class Stream:
+    """The records that the template's filter lets through to the relay."""
+
+    def __init__(self, history: History) -> None:
+        self._shards = [Shard(history) for _ in range(SHARDS)]
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(shard.waiting for shard in self._shards)
+
+    def committed(self, change: Change) -> None:
+        key, old, new = change
+        wanted = key.pk.startswith("LANES#") or (key.pk.startswith("MSG#") and old is None)
+        if key.table is Table.MESSAGES and new is not None and wanted:
+            self._shards[crc32(key.pk.encode()) % SHARDS].append(key, old, new)
+
+
+class Shard:
+    """One shard: one batch at a time, repeated from the first record that failed."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self.waiting: list[tuple[dict[str, Any], int]] = []
+        self._sent: list[dict[str, Any]] = []
+        self._planned = False
+        self._most = 100
+
+    def append(self, key: Key, old: Row | None, new: Row) -> None:
+        history = self._history
+        change: dict[str, Any] = {"SequenceNumber": str(history.serial()), "NewImage": _image(new)}
+        if old is not None:
+            change["OldImage"] = _image(old)
+        self.waiting.append(({"eventName": "INSERT" if old is None else "MODIFY", "dynamodb": change}, 0))
+        if not self._planned:
+            self._planned = True
+            history.at(history.now + history.turns.choice((20, 200, 1_000)), self._relay)
+
+    def _relay(self) -> None:
+        history = self._history
+        if not self.waiting:
+            self._planned = False
+            return
+        if history.draws("stream_rewind", 0.1):
+            back = history.chance.randrange(1, 12)
+            history.note("!! the stream goes {} records back", back)
+            self.waiting = [(record, 0) for record in self._sent[-back:]] + self.waiting
+        batch = self.waiting[: min(self._most, history.turns.choice((1, 3, 100)))]
+        event = {"Records": [record for record, _ in batch]}
+
+        def then(worker: Worker) -> None:
+            failed = self._first_failed(worker, event["Records"])
+            done = batch if failed is None else batch[:failed]
+            self._sent += [record for record, _ in done]
+            again = [(record, tries + 1) for record, tries in batch[len(done) :] if tries + 1 < TRIES_MAX]
+            self.waiting[: len(batch)] = again
+            self._most = 100 if worker.fault is None else max(1, len(batch) // 2)
+            history.at(history.now + history.turns.choice((20, 200)) + (1_000 if again else 0), self._relay)
+
+        history.spawn("relay", f"{len(batch)} records", lambda worker: relay_app.handle(event, history.world()), then)
+
+    def _first_failed(self, worker: Worker, records: list[dict[str, Any]]) -> int | None:
+        if worker.fault is not None:
+            return 0
+        named = {failure["itemIdentifier"] for failure in worker.answer["batchItemFailures"]}
+        places = [place for place, record in enumerate(records) if record["dynamodb"]["SequenceNumber"] in named]
+        return min(places, default=None)
+
+
+def _image(row: Row) -> dict[str, Any]:
+    return {name: to_attribute(value) for name, value in row.items()}

@@ -1,0 +1,216 @@
+"""Bugs that the simulation found, each as the shortest story that showed it; each is a planted bug besides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from threading import Thread
+
+import pytest
+from tagcast import lanes, subscriptions
+from tagcast.errors import ConditionLostError, NotFoundError
+from tagcast.keys import lane_key, message_key
+from tagcast.lane_rows import lane_of
+from tagcast.model import Draft, EntryState, LaneState, Ordering, Push
+from tagcast.ports import Key, Put, Row, Write
+from tagcast.publishing import publish
+from tagcast.rows import message_row_of
+from tagcast.sweep import sweep
+from tagcast.verdicts import attempt_judged
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FAIL, FakeClock, FakeWorld
+
+
+class RacingStore(MemoryStore):
+    """Lets somebody else act once, just before a row is read or before the next transaction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_get: dict[Key, Callable[[], object]] = {}
+        self.before_transact: Callable[[], object] | None = None
+
+    def get(self, key: Key) -> Row | None:
+        act = self.before_get.pop(key, None)
+        if act is not None:
+            act()
+        return super().get(key)
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        act, self.before_transact = self.before_transact, None
+        if act is not None:
+            act()
+        super().transact(writes)
+
+
+class RepeatingStore(MemoryStore):
+    """Sends every put of a message twice, as an SDK does whose connection broke after the first time."""
+
+    def write(self, write: Write) -> None:
+        super().write(write)
+        if isinstance(write, Put) and write.key.pk.startswith("MSG#"):
+            super().write(write)
+
+
+def lane(fake: FakeWorld, name: str):
+    subscription = subscriptions.get_subscription(fake.world, "test1", name)
+    row = fake.store.get(lane_key("test1", subscription.subscription_id))
+    return None if row is None else lane_of(row)
+
+
+def entries(fake: FakeWorld, message_id: str):
+    return message_row_of(fake.store.get(message_key("test1", message_id))).map
+
+
+@pytest.fixture
+def store() -> RacingStore:
+    return RacingStore()
+
+
+@pytest.fixture
+def fake(store: RacingStore) -> FakeWorld:
+    fake = FakeWorld(store=store)
+    fake.topic()
+    return fake
+
+
+def test_a_put_that_the_sdk_repeats_makes_one_message():
+    fake = FakeWorld(store=RepeatingStore())
+    fake.topic()
+    fake.subscribe("A")
+
+    [message_id] = fake.publish("1")
+    fake.deliver()
+
+    assert [key for key in fake.store.rows if key.pk.startswith("MSG#")] == [message_key("test1", message_id)]
+    assert fake.pusher.received["A"] == ["1"]
+
+
+def test_a_repeated_put_of_somebody_elses_message_is_no_success():
+    class Clashing(MemoryStore):
+        clashes = 1
+
+        def write(self, write: Write) -> None:
+            if isinstance(write, Put) and write.key.pk.startswith("MSG#") and self.clashes:
+                self.clashes -= 1
+                super().write(replace(write, row={**write.row, "body": b"another"}))
+                raise ConditionLostError
+            super().write(write)
+
+    fake = FakeWorld(store=Clashing())
+    fake.topic()
+    fake.subscribe("A")
+
+    [message_id] = fake.publish("1")
+
+    bodies = {row["message_id"]: row["body"] for key, row in fake.store.rows.items() if key.pk.startswith("MSG#")}
+    assert bodies.pop(message_id) == b"1"
+    assert list(bodies.values()) == [b"another"]
+
+
+def test_a_batch_that_joins_a_sleeping_lane_wakes_it_although_the_sweep_has_just_put_that_off(fake, store):
+    fake.subscribe("A")
+    lanes.pause(fake.world, "test1", "A")
+    [first] = fake.publish("1")
+    fake.deliver()
+    fake.clock.sleep(60)
+    [second] = fake.publish("2")
+
+    def expire_the_first() -> None:
+        now, fake.clock.instant = fake.clock.instant, entries_expire_at(fake, first)
+        sweep(fake.world)
+        fake.clock.instant = now
+
+    store.before_transact = expire_the_first
+    fake.deliver()
+
+    assert lane(fake, "A").wake_at == entries_expire_at(fake, second)
+    fake.clock.instant = entries_expire_at(fake, second)
+    sweep(fake.world)
+    assert not [key for key in store.rows if key.pk.startswith("DUE#")]
+
+
+def entries_expire_at(fake: FakeWorld, message_id: str) -> int:
+    return message_row_of(fake.store.get(message_key("test1", message_id))).message.expires_at
+
+
+@pytest.mark.parametrize("command", [lanes.pause, lanes.retry_now, lambda *who: lanes.skip_head(*who, "by hand")])
+def test_a_command_that_races_with_an_unsubscribe_leaves_the_tombstone_alone(fake, store, command):
+    subscription = fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    key = lane_key("test1", subscription.subscription_id)
+    store.before_get[key] = lambda: subscriptions.delete_subscription(fake.world, "test1", "A")
+
+    with pytest.raises(NotFoundError):
+        command(fake.world, "test1", "A")
+
+    assert lane_of(store.rows[key]).state is LaneState.REMOVED
+    fake.run_workflows(until=fake.clock.instant + 1)
+    assert entries(fake, message_id).entry(subscription.ordinal).state is EntryState.CANCELLED
+
+
+def test_a_repush_of_a_topic_passes_over_a_subscription_that_is_paused_meanwhile(fake, store):
+    for name in ("A", "B"):
+        fake.subscribe(name)
+        fake.pusher.behaviours[name] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    paused = subscriptions.get_subscription(fake.world, "test1", "A")
+    store.before_get[lane_key("test1", paused.subscription_id)] = lambda: lanes.pause(fake.world, "test1", "A")
+
+    assert lanes.repush(fake.world, "test1") == ("B",)
+    assert lane(fake, "A").state is LaneState.PAUSED
+    assert lane(fake, "B").next_attempt_at == fake.clock.instant
+
+
+def test_what_failed_in_another_order_keeps_its_own_schedule_when_it_becomes_the_head():
+    fake = FakeWorld()
+    fake.topic(ordering=Ordering.KEY)
+    fake.subscribe("A", max_retries=1)
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    drafts = [Draft(b"1", ordering_key="k1"), Draft(b"2", ordering_key="k2")]
+    first, second = (accepted.message_id for accepted in publish(fake.world, "test1", drafts))
+    began = fake.clock.instant
+
+    pushed: list[tuple[str, int]] = []
+
+    def note(push: Push) -> None:
+        pushed.append((push.message.message_id, fake.clock.instant - began))
+
+    def fail_the_first_and_wait(push: Push) -> None:
+        fake.pusher.before_push = note
+        other = Thread(target=fake.fan_out, args=("test1", [first]))
+        other.start()
+        other.join()
+        fake.clock.sleep(8)
+        note(push)
+
+    fake.pusher.before_push = fail_the_first_and_wait
+    fake.fan_out("test1", [second])
+    fake.run_workflows(until=began + 60_000)
+
+    assert pushed == [(first, 0), (second, 8_000), (first, 15_000), (second, 23_000)]
+
+
+def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict():
+    class SetBack(FakeClock):
+        readings = 0
+
+        def now(self) -> int:
+            self.readings += 1
+            return self.instant if self.readings == 1 else self.instant - 300_000
+
+    fake = FakeWorld()
+    fake.topic()
+    subscription = fake.subscribe("A", filter={"kind": "function", "function": "judge"})
+    [message_id] = fake.publish("1")
+    message = message_row_of(fake.store.get(message_key("test1", message_id))).message
+    world = replace(fake.world, clock=SetBack(message.expires_at))
+
+    progress = asyncio.run(attempt_judged(world, subscription, [(message, 0)], {message_id}, share_s=2.0))
+
+    assert fake.pusher.pushes == []
+    assert progress.settled[message_id].state is EntryState.EXPIRED

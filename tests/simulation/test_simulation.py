@@ -1,0 +1,102 @@
+"""Hostile histories of the shipped code, a few hundred at each run; `make simulate` plays any number."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.simulation import progress_file
+from tests.simulation.campaign import Tally, campaign, play
+from tests.simulation.exported import archive_of
+from tests.simulation.history import HOURS_72_MS, History
+from tests.simulation.ledger import TERMINAL
+from tests.simulation.plan import FAULTS, Aim, draw_plan
+from tests.simulation.planted.mutant import Mutant, planted
+from tests.simulation.shrink import shrink
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = 600
+
+
+def test_every_promise_holds_under_faults() -> None:
+    tally = campaign(1_000, SEEDS, 2)
+
+    assert not tally.broken, "\n".join(tally.lines())
+    assert tally.runs == SEEDS
+    assert set(tally.entries) == TERMINAL | {"unmatched"}
+    assert set(tally.accidents) == FAULTS.keys()
+
+
+def digest_in_another_process(seed: int, hash_seed: str) -> str:
+    told = subprocess.run(
+        [sys.executable, "-m", "tests.simulation", "--seed", str(seed)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT / "layers/tag_matching/python")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return told.stdout
+
+
+def test_a_seed_is_one_history_in_every_process() -> None:
+    first = History(draw_plan(34), tell=True).run()
+    again = History(draw_plan(34), tell=True).run()
+    elsewhere = {digest_in_another_process(34, hash_seed) for hash_seed in ("1", "2")}
+
+    assert first.trace == again.trace
+    assert len(first.trace) > 50
+    assert len(elsewhere) == 1
+    assert f"digest {first.digest}\n" in elsewhere.pop()
+
+
+FORGETFUL = Mutant("the relay sends nothing again", "tagcast.relay:relay", "if row.map.pending and ", "if False and ")
+
+
+def test_a_failing_history_shrinks_to_what_its_failure_needs() -> None:
+    aim = Aim(faults=("send_loss",), rate=0.08)
+    with planted(FORGETFUL):
+        seed = next(seed for seed in range(100) if History(draw_plan(seed, aim)).run().broken is not None)
+        plan = draw_plan(seed, aim)
+        small = shrink(plan)
+        broken = History(small).run().broken
+
+    assert broken is not None
+    assert broken.invariant == "liveness"
+    assert len(small.actions) < len(plan.actions)
+    assert sum(len(action.drafts) for action in small.actions) <= 2
+    assert small.faults_max == 1
+    assert History(small).run().broken is None
+
+
+def test_a_campaign_goes_on_where_its_file_ends(tmp_path: Path) -> None:
+    path = tmp_path / "commit.json"
+    progress_file.resume(path, 20, 1)
+    resumed = progress_file.resume(path, 40, 1)
+
+    at_once = replace(play(range(40)), seconds=resumed.seconds)
+    assert resumed == at_once == replace(progress_file.load(path), seconds=resumed.seconds)
+    assert progress_file.load(tmp_path / "none.json") == Tally()
+
+
+def test_the_time_to_live_takes_rows_after_the_settled_history_and_nothing_happens() -> None:
+    history = History(draw_plan(34))
+    result = history.run()
+
+    assert result.broken is None
+    assert history.now - min(row["accepted_at"] for row in history.checks.ledger.accepted.values()) > HOURS_72_MS
+    assert not [key for key in history.store.rows if key.pk.startswith(("MSG#", "DUE#", "RETAINED#"))]
+
+
+@pytest.mark.parametrize("seed", [34, 35])
+def test_the_archive_of_a_history_is_exported_under_a_topic_of_its_own(seed: int) -> None:
+    records = archive_of(seed)
+
+    assert {record.fields["topic"] for record in records if "topic" in record.fields} == {f"t{seed}"}
+    assert {record.kind for record in records} >= {"messages", "deliveries", "subscriptions"}
+    assert len({record.fields["record_id"] for record in records}) < len(records)
