@@ -20,7 +20,7 @@ from tagcast.sweep import sweep
 from tagcast.verdicts import attempt_judged
 
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.world import FAIL, FakeClock, FakeWorld
+from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld
 
 
 class RacingStore(MemoryStore):
@@ -214,3 +214,30 @@ def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict():
 
     assert fake.pusher.pushes == []
     assert progress.settled[message_id].state is EntryState.EXPIRED
+
+
+def test_a_worker_asks_a_filter_function_that_came_after_its_claim():
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    fake.judge.behaviours["A"] = lambda messages: (False,) * len(messages)
+    second: list[str] = []
+
+    def refilter_and_publish(push: Push) -> None:
+        fake.pusher.before_push = lambda push: None
+        fake.pusher.behaviours["A"] = lambda push: OK
+        fake.subscribe("A", filter={"kind": "function", "function": "judge"})
+        second.extend(fake.publish("2"))
+        other = Thread(target=fake.deliver)
+        other.start()
+        other.join()
+
+    fake.pusher.before_push = refilter_and_publish
+    lanes.retry_now(fake.world, "test1", "A")
+    fake.run_workflows(until=fake.clock.instant + 1)
+
+    assert fake.pusher.received["A"] == ["1"]
+    assert [entry.state for entry in entries(fake, second[0]).settled.values()] == [EntryState.FILTERED]

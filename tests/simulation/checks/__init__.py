@@ -47,6 +47,8 @@ class Checks:
         ledger = self.ledger
         if entry.message_id in ledger.group_of:
             return
+        if entry.message_id not in ledger.accepted:
+            ledger.fail("1 accepted", f"{entry.message_id} is queued and was never stored")
         group = {
             Ordering.TOPIC: "topic",
             Ordering.KEY: ledger.accepted[entry.message_id].get("ordering_key") or entry.message_id,

@@ -35,6 +35,9 @@ class RegistryChecks:
             return
         if new["ordinal"] in ledger.removed:
             ledger.fail("ordinals are new", f"ordinal {new['ordinal']} was used before")
+        present = ledger.subscribers.get(new["ordinal"])
+        if present is not None and present["name"] != name:
+            ledger.fail("ordinals are new", f"{name} has the ordinal of {present['name']}")
         ledger.subscribers[new["ordinal"]] = new
 
     def _version(self) -> None:

@@ -12,17 +12,23 @@ RACING = Aim(
     faults=("queue_copy", "queue_visibility", "queue_late_copy"),
     modes=("flapping", "down"),
     strategy=Strategy.BACKOFF_RETRY,
+    restless=True,
 )
 LOSING = Aim(faults=("send_loss", "error"), rate=0.08)
 JUDGED = Aim(faults=("judge",), rules=("function drop", "function block"))
 
 MUTANTS = (
     Mutant(
-        "lanes are read before messages",
+        "lanes are read before messages, and what is owed elsewhere holds nobody back",
         "tagcast.fan_out:fan_out",
         "    batch.read_messages()\n    batch.read_lanes()\n",
         "    batch.read_lanes()\n    batch.read_messages()\n",
         RACING,
+        (
+            "tagcast.fan_out:_Batch.serve",
+            "first = next((place for place, row in enumerate(owed) if not row.map.round_open), len(owed))",
+            "first = len(owed)",
+        ),
     ),
     Mutant(
         "messages are closed before lanes are written",
@@ -79,13 +85,6 @@ MUTANTS = (
         "if lane is None and not progress.failures:",
         "if not progress.failures:",
         FAILING,
-    ),
-    Mutant(
-        "an earlier entry that is owed elsewhere holds nobody back",
-        "tagcast.fan_out:_Batch.serve",
-        "first = next((place for place, row in enumerate(owed) if not row.map.round_open), len(owed))",
-        "first = len(owed)",
-        RACING,
     ),
     Mutant(
         "a repetition of a batch appends once more what a backlog has",

@@ -21,7 +21,8 @@ class PlantingError(LookupError):
 class Mutant:
     """The text *old* of the function *where* (``module:name`` or ``module:Class.name``) becomes *new*.
 
-    *aim* bends the plans, so that histories in which the bug matters come up often.
+    *aim* bends the plans, so that histories in which the bug matters come up often. *also* is a second exchange, for
+    a promise that is kept twice over: either of the two texts alone would still keep it.
     """
 
     name: str
@@ -29,18 +30,25 @@ class Mutant:
     old: str
     new: str
     aim: Aim = ANYTHING
+    also: tuple[str, str, str] | None = None
 
 
 @contextmanager
 def planted(mutant: Mutant) -> Iterator[None]:
     """Let the shipped function have the bug, wherever it is referred to; afterwards it is as it was."""
-    function = _function(mutant.where)
-    shipped = function.__code__
-    function.__code__ = _code(mutant, function)
+    exchanges = [(mutant.where, mutant.old, mutant.new), *([mutant.also] if mutant.also else [])]
+    functions = [_function(where) for where, _, _ in exchanges]
+    shipped = [function.__code__ for function in functions]
+    changed = [
+        _code(mutant.name, function, old, new) for function, (_, old, new) in zip(functions, exchanges, strict=True)
+    ]
     try:
+        for function, code in zip(functions, changed, strict=True):
+            function.__code__ = code
         yield
     finally:
-        function.__code__ = shipped
+        for function, code in zip(functions, shipped, strict=True):
+            function.__code__ = code
 
 
 def _function(where: str) -> FunctionType:
@@ -56,16 +64,16 @@ def _function(where: str) -> FunctionType:
     return found
 
 
-def _code(mutant: Mutant, function: FunctionType) -> CodeType:
+def _code(name: str, function: FunctionType, old: str, new: str) -> CodeType:
     source = inspect.getsource(function)
-    if source.count(mutant.old) != 1:
-        raise PlantingError(f"{mutant.name}: {mutant.where} has its text {source.count(mutant.old)} times, not once")
-    changed = textwrap.dedent(source.replace(mutant.old, mutant.new))
-    pending = [compile(f"from __future__ import annotations\n{changed}", f"<{mutant.name}>", "exec")]
+    if source.count(old) != 1:
+        raise PlantingError(f"{name}: {function.__qualname__} has the text {source.count(old)} times, not once: {old}")
+    changed = textwrap.dedent(source.replace(old, new))
+    pending = [compile(f"from __future__ import annotations\n{changed}", f"<{name}>", "exec")]
     while pending:
         for constant in pending.pop(0).co_consts:
             if isinstance(constant, CodeType):
                 if constant.co_name == function.__name__:
                     return constant
                 pending.append(constant)
-    raise PlantingError(f"{mutant.name}: {function.__name__} is gone")
+    raise PlantingError(f"{name}: {function.__name__} is gone")

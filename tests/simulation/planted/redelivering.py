@@ -122,11 +122,11 @@ MUTANTS = (
         Aim(faults=("queue_copy",), modes=("dead",), retention_s=60, strategy=Strategy.BACKOFF_RETRY),
     ),
     Mutant(
-        "an execution continues whoever owns the lane",
-        "tagcast.redelivery:_Worker.continue_as_new",
-        'expect={"generation": lane.generation, "claim": lane.claim},',
-        "expect={},",
-        RACING,
+        "a worker never learns of a filter function that came after its claim",
+        "tagcast.redelivery:_Worker.step",
+        "any(due.unjudged for due in dues):",
+        "False:",
+        Aim(modes=("slow", "flapping"), operations=("refilter",), strategy=Strategy.BACKOFF_RETRY),
     ),
     Mutant(
         "what is past its life is pushed",

@@ -129,6 +129,8 @@ class _Worker:
         if not dues:
             self.finish(appended)
             return True
+        if subscription is not None and not judging_s(subscription) and any(due.unjudged for due in dues):
+            subscription = self.subscription()  # It was given a filter function since this claim.
         if subscription is None or self.held.state is LaneState.REMOVED:
             for due in dues:
                 self.settle(due, Entry(EntryState.CANCELLED, due.attempts, due.last_attempt_at, due.last_outcome))
