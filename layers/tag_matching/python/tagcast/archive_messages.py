@@ -130,7 +130,7 @@ def of_due(change: Change) -> Iterator[Record]:
 
 def _waiting(change: Change, due: Due, removed_by: str | None) -> Record:
     ordinal = ordinal_of(due.subscription_id)
-    place = "x" if removed_by else f"d{due.position}.{due.attempts}"
+    place = f"x{due.position}" if removed_by else f"d{due.position}.{due.attempts}"
     return record(
         RecordKind.DELIVERIES,
         f"{due.message_id}.{ordinal}.{place}",
@@ -160,12 +160,12 @@ def of_lane(change: Change) -> Iterator[Record]:
     if after is None:
         assert before is not None
         if before.state is not LaneState.REMOVED:
-            yield _lane(change, before, LaneState.ACTIVE)
+            yield _lane(change, before, LaneState.ACTIVE, before)
     elif before is None or (before.state, before.generation) != (after.state, after.generation):
-        yield _lane(change, after, after.state)
+        yield _lane(change, after, after.state, before)
 
 
-def _lane(change: Change, lane: Lane, state: LaneState) -> Record:
+def _lane(change: Change, lane: Lane, state: LaneState, before: Lane | None) -> Record:
     return record(
         RecordKind.LANES,
         f"{lane.subscription_id}.{lane.generation}.{lane.claim}.{state.value}",
@@ -173,6 +173,9 @@ def _lane(change: Change, lane: Lane, state: LaneState) -> Record:
         topic_id=_topic_id(lane.subscription_id),
         ordinal=ordinal_of(lane.subscription_id),
         state=state.value,
+        previous_state=(LaneState.ACTIVE if before is None else before.state).value,
         generation=lane.generation,
+        previous_generation=None if before is None else before.generation,
+        next_attempt_at=None if state is LaneState.ACTIVE else lane.next_attempt_at,
         changed_at=change.changed_at,
     )

@@ -1,0 +1,156 @@
+"""Arguments of the jobs: ``--key value`` pairs as Glue passes them, and the days that they mean."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from tagcast import instant
+
+GLUES_OWN = "--JOB_NAME"
+"""Glue adds arguments of its own to those of the job; this one is always among them."""
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Whole days in UTC: *first* is in it, *end* is not."""
+
+    first: date
+    end: date
+
+    def days(self) -> list[str]:
+        """Return the days as they stand in paths.
+
+        >>> Window(date(2026, 11, 20), date(2026, 11, 22)).days()
+        ['2026-11-20', '2026-11-21']
+        """
+        return [(self.first + timedelta(n)).isoformat() for n in range((self.end - self.first).days)]
+
+    @property
+    def label(self) -> str:
+        """Return the first and the last day, for paths.
+
+        >>> Window(date(2026, 11, 20), date(2026, 11, 21)).label
+        '2026-11-20'
+        >>> Window(date(2026, 11, 20), date(2026, 11, 23)).label
+        '2026-11-20_2026-11-22'
+        """
+        last = self.end - timedelta(1)
+        return self.first.isoformat() if last == self.first else f"{self.first.isoformat()}_{last.isoformat()}"
+
+    @property
+    def first_at(self) -> int:
+        """Return the first instant in the window."""
+        return instant_of(self.first)
+
+    @property
+    def end_at(self) -> int:
+        """Return the first instant after the window."""
+        return instant_of(self.end)
+
+
+def instant_of(day: date) -> int:
+    """Return midnight (UTC) at the beginning of *day* in milliseconds since 1970."""
+    return round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
+
+
+def now_ms() -> int:
+    """Return the present instant in milliseconds since 1970."""
+    return round(datetime.now(UTC).timestamp() * 1000)
+
+
+def parser(job: str, description: str, lookback_days: int) -> argparse.ArgumentParser:
+    """Return the parser of a job with the arguments that all jobs have."""
+    made = argparse.ArgumentParser(prog=job, description=description, allow_abbrev=False)
+    made.set_defaults(job=job, default_lookback_days=lookback_days)
+    made.add_argument("--archive", required=True, metavar="URI", help="s3://BUCKET, s3a://BUCKET or a folder")
+    days = made.add_argument_group("days (UTC), one of three forms")
+    days.add_argument("--from", dest="first", metavar="DAY", help="the first day, 2026-11-20")
+    days.add_argument("--to", dest="end", metavar="DAY", help="the day after the last one")
+    days.add_argument("--date", type=_day, metavar="DAY", help="one day")
+    text = f"as many whole days before today (default: {lookback_days})"
+    days.add_argument("--lookback-days", type=_positive, metavar="N", help=text)
+    made.add_argument("--s3-endpoint", metavar="URL", default=_endpoint(), help="a local S3; not on AWS")
+    made.add_argument("--master", default="local[*]", help="of a Spark session started here (default: %(default)s)")
+    made.add_argument("--driver-memory", default="2g", help="of a Spark session started here (default: %(default)s)")
+    return made
+
+
+def _endpoint() -> str | None:
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the arguments; what is not known is an error here, and Glue's own affair on Glue.
+
+    Raises SystemExit (2 for bad arguments, 0 for --help), as argparse does.
+    """
+    given, unknown = parser.parse_known_args(argv)
+    on_glue = any(each == GLUES_OWN or each.startswith(f"{GLUES_OWN}=") for each in unknown)
+    if unknown and not on_glue:
+        parser.error(f"unknown: {' '.join(unknown)}")
+    return given
+
+
+def window(parser: argparse.ArgumentParser, given: argparse.Namespace, *, today_included: bool = False) -> Window:
+    """Return the days that *given* means; *today_included* extends those that look back by the present day."""
+    forms = sum(
+        (given.first is not None or given.end is not None, given.date is not None, given.lookback_days is not None)
+    )
+    if forms > 1:
+        parser.error("give --from and --to, or --date, or --lookback-days")
+    if given.date is not None:
+        return Window(given.date, given.date + timedelta(1))
+    if given.first is not None or given.end is not None:
+        if given.first is None or given.end is None:
+            parser.error("--from and --to belong together")
+        try:
+            first, end = _day(given.first), _day(given.end)
+        except argparse.ArgumentTypeError as fault:
+            parser.error(str(fault))
+        if first >= end:
+            parser.error("--to is the day after the last one, so it is later than --from")
+        return Window(first, end)
+    today = datetime.now(UTC).date()
+    days = given.lookback_days or given.default_lookback_days
+    return Window(today - timedelta(days), today + timedelta(1) if today_included else today)
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2026-11-20") from None
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of days")
+    return int(text)
+
+
+def moment(text: str) -> int:
+    """Return the instant that *text* names: RFC 3339, or a day, which is its first instant.
+
+    >>> moment("1970-01-02"), moment("1970-01-01T00:00:01Z")
+    (86400000, 1000)
+    """
+    try:
+        return instant_of(date.fromisoformat(text)) if len(text) == 10 else instant.parse(text)
+    except ValueError as fault:
+        raise argparse.ArgumentTypeError(f"{text!r} is no instant: {fault}") from None
+
+
+def truth(text: str) -> bool:
+    """Return what *text* says; Glue has no arguments without a value.
+
+    >>> truth("true"), truth("False")
+    (True, False)
+    """
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"

@@ -1,0 +1,183 @@
+"""Audit: prove from the archive that nothing was lost, sent too late, too often, too soon or to the wrong one.
+
+Judged are the messages accepted in the window. What their lives have not ended by yet is counted, not judged.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as sql
+from tagcast.archive_record import RecordKind
+from tagcast.instant import rfc3339
+
+from glue_jobs import arguments, audit_attempts, audit_entries, audit_matching, audit_order, history, merkle
+from glue_jobs.audit_entries import VIOLATION, Terms
+from glue_jobs.certificate import certificate_page
+from glue_jobs.session import open_session
+from glue_jobs.storage import Archive, day_of, finish, tell
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+LISTED_MAX = 100
+LAG_MS = 3_600_000
+"""Streams, their retries and Firehose's buffer: what is older than this is in the archive."""
+KINDS = {
+    "never_ended": "every owed entry ends, or is within its life",
+    "ended_twice": "no entry ends twice",
+    "removed_owed": "nothing owed is removed, by time to live or otherwise",
+    "unmatched": "nothing is delivered that did not match",
+    "orphan": "every delivery is of a message that is known",
+    "after_expiry": "no attempt after the end of a life",
+    "expired_early": "nothing expires before the end of its life",
+    "too_many_attempts": "no more attempts than the strategy allows",
+    "discarded_early": "nothing is given up before its retries are spent",
+    "too_soon": "no attempt before its instant",
+    "attempt_unrecorded": "every failed attempt is recorded",
+    "cancelled_unasked": "nothing is cancelled that nobody skipped or unsubscribed",
+    "filtered_unasked": "only a filter function filters later",
+    "not_in_filter": "what was owed matches the filter of its time",
+    "missed": "what matches the filter of its time is owed",
+    "out_of_order": "nothing in a backlog overtakes what is owed before it",
+    "overtaken": "nothing is pushed past a closed lane",
+}
+"""Every kind of violation, with the sentence that it breaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The curated records that an audit reads, deliveries with their topics."""
+
+    messages: DataFrame
+    deliveries: DataFrame
+    subscriptions: DataFrame
+    lanes: DataFrame
+
+
+def read(archive: Archive, window: arguments.Window, topic: str | None) -> Records:
+    """Return the records of the window; of settings and lanes all, for what was in force may be older."""
+    subscriptions, lanes = archive.records(RecordKind.SUBSCRIPTIONS), archive.records(RecordKind.LANES)
+    topics = history.topics_by_id(subscriptions, lanes)
+    messages = archive.records(RecordKind.MESSAGES, window.days())
+    deliveries = history.with_topic(archive.records(RecordKind.DELIVERIES, window.days()), topics)
+    tables = (messages, deliveries, subscriptions, lanes)
+    return Records(*(table if topic is None else table.where(sql.col("topic") == topic) for table in tables))
+
+
+def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int]]:
+    """Return everything that breaks a promise, and what was counted on the way."""
+    entries = audit_entries.entries(records.messages, records.deliveries).persist(StorageLevel.MEMORY_AND_DISK)
+    policies = history.policies(records.subscriptions).persist()
+    delays = history.least_delays(policies, terms.time_scale)
+    moved = history.interventions(records.lanes).persist()
+    closed = history.closed_intervals(records.lanes).persist()
+    ordered = audit_order.ordered_lanes(policies).persist()
+    attempts = audit_attempts.attempts(records.deliveries, entries).persist()
+    gaps = audit_attempts.gaps(attempts, terms)
+    soon, judged_gaps = audit_attempts.too_soon(gaps, policies, delays, moved, terms)
+    filters = history.filters_in_force(records.subscriptions)
+    verdicts = audit_matching.judged(records.messages, filters, terms).persist(StorageLevel.MEMORY_AND_DISK)
+    reasons = sql.create_map(*(sql.lit(part) for pair in audit_matching.VIOLATIONS.items() for part in pair))
+    wrong = verdicts.where(sql.col("kind").isin(*audit_matching.VIOLATIONS))
+    backlog = audit_order.backlog(entries, records.deliveries, ordered, terms).persist()
+    parts = [
+        audit_entries.conservation(entries, terms),
+        audit_entries.strangers(entries, records.messages),
+        audit_attempts.limits(entries, policies, moved, terms),
+        audit_attempts.unrecorded(attempts, entries),
+        soon,
+        audit_attempts.unasked(entries, records.subscriptions, records.lanes, moved, terms),
+        wrong.select("kind", "topic", "message_id", "ordinal", "at", reasons[sql.col("kind")].alias("detail")),
+        audit_order.out_of_order(backlog, closed, terms),
+        audit_order.overtaken(entries, closed, terms),
+    ]
+    counts = {"messages": records.messages.count(), **audit_entries.counts(entries, terms)}
+    told = (
+        verdicts.where(sql.col("kind").isin(*audit_matching.COUNTED)).groupBy("kind").agg(sql.sum("number").alias("n"))
+    )
+    by_kind = {row.kind: int(row.n) for row in told.collect()}
+    counts |= {kind: by_kind.get(kind, 0) for kind in audit_matching.COUNTED}
+    counts["failed_attempts"] = attempts.count()
+    counts["gaps"], counts["gaps_judged"] = gaps.count(), judged_gaps.count()
+    counts["backlog_of_ordered_lanes"] = backlog.count()
+    counts |= audit_order.disorder(entries, ordered)
+    return reduce(lambda one, other: one.unionByName(other), parts), counts
+
+
+def roots(archive: Archive, window: arguments.Window) -> list[tuple[str, str, int, str]]:
+    """Return kind, day, number and Merkle root of every partition of the window."""
+    found: list[tuple[str, str, int, str]] = []
+    for kind in RecordKind:
+        found += merkle.day_roots(archive.records(kind, window.days()), kind)
+    return sorted(found)
+
+
+def certify(archive: Archive, window: arguments.Window, terms: Terms, topic: str | None) -> dict[str, object]:
+    """Audit the window, write the certificate and the tables, and return the certificate."""
+    found, counts = violations(read(archive, window, topic), terms)
+    found = found.persist(StorageLevel.MEMORY_AND_DISK)
+    by_kind = {row.kind: int(row["count"]) for row in found.groupBy("kind").count().collect()}
+    order = ("kind", "topic", "message_id", "ordinal")
+    listed = [row.asDict() for row in found.orderBy(*order).limit(LISTED_MAX).collect()]
+    _write_violations(archive, found, window)
+    partitions = roots(archive, window)
+    certificate: dict[str, object] = {
+        "window": window.label,
+        "topic": topic,
+        "as_of": rfc3339(terms.as_of),
+        "skew_ms": terms.skew_ms,
+        "time_scale": terms.time_scale,
+        "violations": sum(by_kind.values()),
+        "by_kind": {kind: by_kind.get(kind, 0) for kind in KINDS},
+        "counts": counts,
+        "listed": listed,
+        "merkle_root": merkle.root_of([root for _, _, _, root in partitions]),
+        "partitions": [dict(zip(("kind", "dt", "records", "root"), each, strict=True)) for each in partitions],
+    }
+    return certificate
+
+
+def _write_violations(archive: Archive, found: DataFrame, window: arguments.Window) -> None:
+    days = sql.coalesce(day_of("at"), sql.lit(window.days()[0]))
+    table = found.withColumn("dt", sql.greatest(sql.least(days, sql.lit(window.days()[-1])), sql.lit(window.days()[0])))
+    archive.write_days(table.coalesce(1), "reports", "audit", "violations")
+    written = [row.dt for row in table.select("dt").distinct().collect()]
+    archive.keep_only(written, window.days(), "reports", "audit", "violations")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Audit a window; exit code 1 if a promise was broken."""
+    parser = arguments.parser("audit", (__doc__ or "").partition("\n\n")[0], lookback_days=2)
+    parser.add_argument("--topic", help="only this topic")
+    text = "up to which instant the archive is complete (RFC 3339; default: an hour ago)"
+    parser.add_argument("--as-of", type=arguments.moment, metavar="INSTANT", help=text)
+    parser.add_argument("--skew-ms", type=int, default=1000, help="how far clocks may disagree (default: %(default)s)")
+    parser.add_argument("--time-scale", type=float, default=1.0, help="of the service that is audited")
+    given = arguments.parse(parser, argv)
+    window = arguments.window(parser, given)
+    as_of = arguments.now_ms() - LAG_MS if given.as_of is None else given.as_of
+    terms = Terms(as_of, given.skew_ms, given.time_scale)
+    archive = Archive.at(open_session(given), given.archive)
+    certificate = certify(archive, window, terms, given.topic)
+    label = window.label if given.topic is None else f"{window.label}_{given.topic}"
+    content = json.dumps(certificate, indent=1, ensure_ascii=False)
+    as_json = archive.write_text(content, "reports", "audit", label, "certificate.json")
+    as_html = archive.write_text(certificate_page(certificate, KINDS), "reports", "audit", label, "index.html")
+    count = certificate["violations"]
+    tell(f"{count} violations" if count else "no violation")
+    summary = {name: certificate[name] for name in ("window", "violations", "by_kind", "merkle_root")}
+    finish({"job": "audit", "ok": not count, **summary, "html": as_html, "json": as_json})
+    return 1 if count else 0
+
+
+__all__ = ["KINDS", "VIOLATION", "Records", "certify", "main", "read", "violations"]
+
+if __name__ == "__main__" and (code := main()):
+    sys.exit(code)

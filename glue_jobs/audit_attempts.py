@@ -1,0 +1,167 @@
+"""Attempts and ends within the strategy's schedule, and none after the end of a life."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as sql
+from tagcast.model import EntryState, LaneState, Strategy
+
+from glue_jobs.audit_entries import ENTRY, Terms, end_is, violation
+from glue_jobs.history import LANE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TIMEOUT_S_MAX = 30
+"""The longest timeout of an attempt that the API allows, where the subscription's own is not known."""
+
+
+def with_bounds(rows: DataFrame, policies: DataFrame, terms: Terms, begins: str, ends: str) -> DataFrame:
+    """Return *rows* (one per entry) with the bounds of all settings in force between two of their instants.
+
+    A worker reads the settings of its time, which may have changed in between: the weakest of them bounds.
+    """
+    valid = (sql.col("valid_from") <= sql.coalesce(sql.col(ends), sql.lit(terms.as_of)) + terms.blur_ms) & (
+        sql.col("valid_to") >= sql.col(begins) - terms.blur_ms
+    )
+    known = policies.select(*LANE, "max_retries", "timeout_s", "valid_from", "valid_to")
+    joined = rows.join(sql.broadcast(known), list(LANE), "left").where(sql.col("valid_from").isNull() | valid)
+    return joined.groupBy(*rows.columns).agg(
+        sql.max("max_retries").alias("retries_most"),
+        sql.min("max_retries").alias("retries_least"),
+        sql.max("timeout_s").alias("timeout_s"),
+    )
+
+
+def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, terms: Terms) -> DataFrame:
+    """Return attempts after a life, too many attempts, and entries given up or expired too early."""
+    last = sql.greatest("last_attempt_at", "last_failure_at")
+    made = sql.greatest(sql.coalesce("attempts", sql.lit(0)), sql.coalesce("attempts_waiting", sql.lit(0)))
+    suspect = (last > sql.col("expires_at") + terms.skew_ms) | (made > 1) | end_is(EntryState.DISCARDED)
+    columns = ("accepted_at", "expires_at", "ended_at", "last_at", "made", "attempts", "dropped", "end")
+    rows = entries.withColumns({"last_at": last, "made": made}).where(suspect).select(*ENTRY, *columns)
+    bounded = with_bounds(rows, policies, terms, "accepted_at", "ended_at").persist()
+    timeout_ms = sql.coalesce("timeout_s", sql.lit(TIMEOUT_S_MAX)) * 1000
+    late = bounded.where(sql.col("last_at") > sql.col("expires_at") + timeout_ms + terms.skew_ms)
+    after = (sql.col("last_at") - sql.col("expires_at")).alias("after")
+    found = violation("after_expiry", late, sql.col("last_at"), "attempted ", after, " ms after its life ended")
+    suspensions = interventions.where(sql.col("state") == LaneState.SUSPENDED.value).groupBy(*LANE).count()
+    # A 410 suspends and leaves its delivery owed, so that each suspension may add an attempt.
+    allowed = bounded.join(sql.broadcast(suspensions), list(LANE), "left")
+    most = sql.col("retries_most") + 1 + sql.coalesce("count", sql.lit(0))
+    many = allowed.where(sql.col("made") > most)
+    found = found.unionByName(
+        violation("too_many_attempts", many, sql.col("last_at"), sql.col("made"), " attempts, allowed are ", most)
+    )
+    given_up = bounded.where(
+        end_is(EntryState.DISCARDED) & sql.col("dropped").isNull() & (sql.col("attempts") <= sql.col("retries_least"))
+    )
+    detail = (sql.col("attempts"), " attempts, and ", sql.col("retries_least"), " retries were allowed")
+    found = found.unionByName(violation("discarded_early", given_up, sql.col("ended_at"), *detail))
+    unborn = entries.where(end_is(EntryState.EXPIRED) & (made == 0))
+    unborn = unborn.where(sql.col("ended_at") + terms.blur_ms < sql.col("expires_at"))
+    left = sql.col("expires_at") - sql.col("ended_at")
+    return found.unionByName(
+        violation("expired_early", unborn, sql.col("ended_at"), "expired with ", left, " ms of its life left")
+    )
+
+
+def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
+    """Return the recorded attempts of entries that waited: (entry, attempt, at, place, waited_first, final).
+
+    *place* is the position in the backlog; *waited_first* says that it stood there before it was tried.
+    """
+    waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
+    place = sql.col("position").cast("decimal(20,0)")
+    waits = waits.select(*ENTRY, "attempts", sql.col("last_attempt_at").alias("at"), place.alias("place"))
+    stood = waits.where("attempts = 0").groupBy(*ENTRY).agg(sql.min("place").alias("stood_at"))
+    ends = entries.where("ends > 0 and waits > 0 and attempts > 0 and last_attempt_at is not null")
+    ends = ends.select(*ENTRY, "attempts", sql.col("last_attempt_at").alias("at"))
+    ends = ends.withColumn("place", sql.lit(None).cast("decimal(20,0)"))
+    both = waits.where("attempts > 0").unionByName(ends)
+    each = both.groupBy(*ENTRY, sql.col("attempts").alias("attempt")).agg(
+        sql.min("at").alias("at"), sql.min("place").alias("place")
+    )
+    joined = each.join(stood, list(ENTRY), "left")
+    first = sql.coalesce(sql.col("stood_at") == sql.col("place"), sql.lit(False))
+    return joined.withColumn("waited_first", first).drop("stood_at")
+
+
+def unrecorded(attempts: DataFrame, entries: DataFrame) -> DataFrame:
+    """Return ended entries of which a failed attempt left no record: the archive misses something."""
+    ended = entries.where("owed = 1 and ends = 1 and attempts > 1").select(*ENTRY, "attempts", "ended_at")
+    seen = ended.join(attempts, list(ENTRY), "left").where("attempt is null or attempt < attempts")
+    counted = seen.groupBy(*ENTRY, "attempts", "ended_at").agg(sql.count("attempt").alias("recorded"))
+    alone = ended.join(counted, list(ENTRY), "left_anti").withColumn("recorded", sql.lit(0))
+    found = counted.where("recorded < attempts - 1").unionByName(alone.select(*counted.columns))
+    detail = (sql.col("recorded"), " of ", sql.col("attempts") - 1, " failed attempts are recorded")
+    return violation("attempt_unrecorded", found, sql.col("ended_at"), *detail)
+
+
+def gaps(attempts: DataFrame, terms: Terms) -> DataFrame:
+    """Return what lies between an attempt and the next one of its entry, both ends of attempts: (…, at, gap_ms)."""
+    order = Window.partitionBy(*ENTRY).orderBy("attempt")
+    following = attempts.withColumns(
+        {"next_at": sql.lead("at").over(order), "next_attempt": sql.lead("attempt").over(order)}
+    )
+    following = following.where("next_attempt = attempt + 1 and at is not null and next_at is not null")
+    return following.withColumn("gap_ms", sql.col("next_at") - sql.col("at"))
+
+
+def too_soon(
+    gaps: DataFrame, policies: DataFrame, delays: DataFrame, interventions: DataFrame, terms: Terms
+) -> tuple[DataFrame, DataFrame]:
+    """Return the gaps shorter than the core's shortest wait that nothing excuses, and all gaps that were judged.
+
+    The wait belongs to the head of a lane. That an entry was the head at its attempt is known of a second and
+    later one, of the first place of a new backlog, and under BACKOFF_RETRY of one that had stood and waited.
+    """
+    valid = (sql.col("valid_from") <= sql.col("next_at") + terms.blur_ms) & (
+        sql.col("valid_to") >= sql.col("at") - terms.blur_ms
+    )
+    known = policies.select(*LANE, "policy", "strategy", "valid_from", "valid_to")
+    joined = gaps.join(sql.broadcast(known), list(LANE)).where(valid)
+    backoff = sql.min((sql.col("strategy") == Strategy.BACKOFF_RETRY.value).cast("int")).alias("backoff")
+    least = joined.join(sql.broadcast(delays), ["policy", "attempt"])
+    judged = least.groupBy(*gaps.columns).agg(sql.min("least_ms").alias("least_ms"), backoff)
+    head = (sql.col("attempt") > 1) | (sql.col("place") == 0) | (sql.col("waited_first") & (sql.col("backoff") == 1))
+    judged = judged.where(head)
+    short = judged.where(sql.col("gap_ms") + terms.skew_ms < sql.col("least_ms"))
+    moved = interventions.select(*LANE, "moved_at")
+    inside = (sql.col("moved_at") >= sql.col("at") - terms.blur_ms) & (
+        sql.col("moved_at") <= sql.col("next_at") + terms.skew_ms
+    )
+    excused = short.join(moved, list(LANE)).where(inside).select(*ENTRY, "attempt").distinct()
+    left = short.join(excused, [*ENTRY, "attempt"], "left_anti")
+    detail = (
+        "attempt ",
+        sql.col("next_attempt"),
+        " after ",
+        sql.col("gap_ms"),
+        " ms, the least is ",
+        sql.col("least_ms"),
+    )
+    return violation("too_soon", left, sql.col("next_at"), *detail), judged
+
+
+def unasked(
+    entries: DataFrame, subscriptions: DataFrame, lanes: DataFrame, interventions: DataFrame, terms: Terms
+) -> DataFrame:
+    """Return entries cancelled although nobody removed the subscription or moved its lane, and those that a filter
+    function ended where the subscription never had one."""
+    removed = subscriptions.where("part = 'removed'").select(*LANE, "changed_at")
+    removed = removed.union(lanes.where(sql.col("state") == LaneState.REMOVED.value).select(*LANE, "changed_at"))
+    removed = removed.groupBy(*LANE).agg(sql.min("changed_at").alias("gone_at"))
+    cancelled = entries.where(end_is(EntryState.CANCELLED)).join(sql.broadcast(removed), list(LANE), "left")
+    kept = cancelled.where(sql.col("gone_at").isNull() | (sql.col("gone_at") > sql.col("ended_at") + terms.blur_ms))
+    near = sql.abs(sql.col("moved_at") - sql.col("ended_at")) <= terms.blur_ms
+    skipped = kept.join(interventions.drop("state"), list(LANE)).where(near).select(*ENTRY).distinct()
+    found = kept.join(skipped, list(ENTRY), "left_anti")
+    told = violation("cancelled_unasked", found, sql.col("ended_at"), "nobody skipped it or removed its subscription")
+    functions = subscriptions.where("part = 'filter' and get_json_object(filter, '$.kind') = 'function'")
+    judged = entries.where(end_is(EntryState.FILTERED) | (sql.col("dropped") == 1))
+    alone = judged.join(sql.broadcast(functions.select(*LANE).distinct()), list(LANE), "left_anti")
+    reason = "no filter function was asked"
+    return told.unionByName(violation("filtered_unasked", alone, sql.col("ended_at"), reason))

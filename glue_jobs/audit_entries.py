@@ -1,0 +1,132 @@
+"""Conservation: of each (message, matched subscription), what the records say of its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sql
+from tagcast.model import EntryState
+from tagcast.verdicts import FILTER_ERROR
+
+from glue_jobs.history import GRANULARITY_MS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+ENTRY = ("topic", "message_id", "ordinal")
+ENDS = tuple(state.value for state in EntryState if state.is_terminal)
+VIOLATION = "kind string, topic string, message_id string, ordinal int, at bigint, detail string"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """By what an audit judges: the instant up to which the archive is complete, and how far clocks may disagree."""
+
+    as_of: int
+    skew_ms: int
+    time_scale: float = 1.0
+
+    @property
+    def blur_ms(self) -> int:
+        """Return how much later than its record says a change of a row may have been."""
+        return GRANULARITY_MS + self.skew_ms
+
+
+def violation(kind: str, rows: DataFrame, at: Column, *detail: str | Column) -> DataFrame:
+    """Return *rows* as violations of *kind*."""
+    parts = [sql.lit(part) if isinstance(part, str) else part.cast("string") for part in detail]
+    return rows.select(
+        sql.lit(kind).alias("kind"),
+        *ENTRY,
+        at.cast("bigint").alias("at"),
+        sql.concat(*(sql.coalesce(part, sql.lit("?")) for part in parts)).alias("detail"),
+    )
+
+
+def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
+    """Return one row for each entry that is owed by a message or told of by a delivery.
+
+    One shuffle of fixed-width columns: what a message owes and what happened are grouped together, not joined.
+    """
+    owed = messages.select("topic", "message_id", sql.explode("matched").alias("ordinal"), "accepted_at", "expires_at")
+    owed = owed.withColumn("owed", sql.lit(1))
+    ended, waited = sql.col("state").isin(*ENDS), (sql.col("state") == EntryState.BLOCKED.value)
+    gone = sql.col("removed_by").isNotNull()
+    happened = deliveries.select(
+        *ENTRY,
+        "accepted_at",
+        "expires_at",
+        "attempts",
+        "last_attempt_at",
+        "changed_at",
+        "round_at",
+        sql.array_position(sql.array(*(sql.lit(state) for state in ENDS)), sql.col("state")).cast("int").alias("end"),
+        sql.when(ended & ~gone, 1).alias("ended"),
+        sql.when(waited & ~gone, 1).alias("waited"),
+        sql.when(gone, 1).alias("removed"),
+        sql.when(sql.col("outcome") == FILTER_ERROR, 1).alias("dropped"),
+    )
+    together = owed.unionByName(happened, allowMissingColumns=True)
+
+    def when(flag: str, column: str) -> Column:
+        return sql.when(sql.col(flag) == 1, sql.col(column))
+
+    return together.groupBy(*ENTRY).agg(
+        sql.max("owed").alias("owed"),
+        sql.min("accepted_at").alias("accepted_at"),
+        sql.max("expires_at").alias("expires_at"),
+        sql.count("ended").alias("ends"),
+        sql.max("end").alias("end"),
+        sql.max(when("ended", "attempts")).alias("attempts"),
+        sql.max(when("ended", "last_attempt_at")).alias("last_attempt_at"),
+        sql.max(when("ended", "changed_at")).alias("ended_at"),
+        sql.max(when("ended", "round_at")).alias("round_at"),
+        sql.max(when("ended", "dropped")).alias("dropped"),
+        sql.count("waited").alias("waits"),
+        sql.min(when("waited", "changed_at")).alias("waits_since"),
+        sql.max(when("waited", "attempts")).alias("attempts_waiting"),
+        sql.max(when("waited", "last_attempt_at")).alias("last_failure_at"),
+        sql.max(when("removed", "changed_at")).alias("removed_at"),
+    )
+
+
+def end_is(state: EntryState) -> Column:
+    """Return the condition that an entry ended in *state*."""
+    return sql.col("end") == ENDS.index(state.value) + 1
+
+
+def conservation(entries: DataFrame, terms: Terms) -> DataFrame:
+    """Return the owed entries that have no end, two ends, or were removed; what is within its life is no violation."""
+    owed = entries.where("owed = 1")
+    twice = violation("ended_twice", owed.where("ends > 1"), sql.col("ended_at"), sql.col("ends"), " ends are recorded")
+    gone = owed.where("ends = 0 and removed_at is not null")
+    removed = violation("removed_owed", gone, sql.col("removed_at"), "its row was removed while it was owed")
+    open_ = owed.where((sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") <= terms.as_of))
+    never = violation("never_ended", open_, sql.col("expires_at"), "its life is over, and no end is recorded")
+    return twice.unionByName(removed).unionByName(never)
+
+
+def strangers(entries: DataFrame, messages: DataFrame) -> DataFrame:
+    """Return deliveries that no message owes: it did not match the subscription, or the archive does not have it."""
+    stray = entries.where("owed is null and (ends > 0 or waits > 0)")
+    known = messages.select("topic", "message_id").withColumn("known", sql.lit(1))
+    told = stray.join(known, ["topic", "message_id"], "left")
+    at = sql.coalesce("ended_at", "waits_since")
+    unmatched = violation("unmatched", told.where("known = 1"), at, "the message did not match this subscription")
+    orphan = violation("orphan", told.where("known is null"), at, "no record of the message")
+    return unmatched.unionByName(orphan)
+
+
+def counts(entries: DataFrame, terms: Terms) -> dict[str, int]:
+    """Return what the certificate counts: entries by end, and those within their life."""
+    owed = sql.col("owed") == 1
+    alive = owed & (sql.col("ends") == 0) & sql.col("removed_at").isNull() & (sql.col("expires_at") > terms.as_of)
+    sums = [
+        sql.sum(owed.cast("int")).alias("entries"),
+        sql.sum(alive.cast("int")).alias("within_life"),
+        sql.sum((owed & (sql.col("ends") > 0) & (sql.col("waits") > 0)).cast("int")).alias("waited"),
+    ]
+    sums += [sql.sum((owed & (sql.col("end") == n + 1)).cast("int")).alias(state) for n, state in enumerate(ENDS)]
+    row = entries.agg(*sums).collect()[0]
+    return {name: int(value or 0) for name, value in row.asDict().items()}

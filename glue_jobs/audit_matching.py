@@ -1,0 +1,124 @@
+"""Matches, evaluated again by the core's index with the filters of their time: none wrong, none missed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tagcast.topic_index import TopicIndex
+
+from glue_jobs.audit_entries import Terms
+from glue_jobs.history import FilterInForce
+from glue_jobs.messages_read import Known, known_of, seen_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+RESULT = "kind string, topic string, message_id string, ordinal int, at bigint, number bigint"
+VIOLATIONS = {
+    "not_in_filter": "it was owed, and the filter of its time does not match it",
+    "missed": "the filter of its time matches it, and it was not owed",
+}
+COUNTED = ("evaluated", "matches_judged_later", "matches_of_unknown_filters", "misses_not_provable", "replays")
+REMEMBERED_MAX = 200_000
+
+
+class TopicJudge:
+    """All versions of all filters of a topic in one index; which of them were in force is looked up afterwards."""
+
+    def __init__(self, filters: Sequence[FilterInForce]) -> None:
+        self.filters = filters
+        texts = {place: each.filter for place, each in enumerate(filters)}
+        self._index = TopicIndex.build({p: None if text is None else json.loads(text) for p, text in texts.items()})
+        self._remembered: dict[Known, tuple[int, ...]] = {}
+        self._in_force: dict[int, frozenset[int]] = {}
+
+    def matching(self, known: Known) -> tuple[int, ...]:
+        """Return the places of the filters, of whatever time, that match the message."""
+        found = self._remembered.get(known)
+        if found is None:
+            if len(self._remembered) >= REMEMBERED_MAX:
+                self._remembered.clear()
+            found = self._remembered[known] = self._index.match(seen_of(known)).ordinals
+        return found
+
+    def in_force(self, version: int) -> frozenset[int]:
+        """Return the places of the filters that were evaluated at a version of the topic."""
+        found = self._in_force.get(version)
+        if found is None:
+            places = (place for place, each in enumerate(self.filters) if each.since <= version < each.until)
+            found = self._in_force[version] = frozenset(places)
+        return found
+
+
+def judge_batches(
+    batches: Iterator[pa.RecordBatch], filters: dict[str, list[FilterInForce]], terms: Terms
+) -> Iterator[pa.RecordBatch]:
+    """Evaluate batches of messages again; yield violations and, for each batch, counts."""
+    import pyarrow as pa
+
+    judges: dict[str, TopicJudge] = {}
+    for batch in batches:
+        rows: list[tuple[Any, ...]] = []
+        counts: Counter[str] = Counter()
+        others = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of")
+        columns = [batch.column(batch.schema.names.index(name)).to_pylist() for name in others]
+        for known, (topic, message_id, at, version, matched, replay_of) in zip(
+            known_of(batch), zip(*columns, strict=True), strict=True
+        ):
+            judge = judges.get(topic)
+            if judge is None:
+                judge = judges[topic] = TopicJudge(filters.get(topic, ()))
+            wrong = _judge(judge, known, version, set(matched or ()), at, replay_of is not None, terms, counts)
+            rows += [(kind, topic, message_id, ordinal, at, 1) for kind, ordinal in wrong]
+        rows += [(kind, None, None, None, None, number) for kind, number in counts.items()]
+        transposed = list(zip(*rows, strict=True)) or [()] * 6
+        types = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64())
+        arrays = [pa.array(values, kind) for values, kind in zip(transposed, types, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, ["kind", "topic", "message_id", "ordinal", "at", "number"])
+
+
+def _judge(
+    judge: TopicJudge,
+    known: Known,
+    version: int,
+    matched: set[int],
+    at: int,
+    is_replay: bool,
+    terms: Terms,
+    counts: Counter[str],
+) -> list[tuple[str, int]]:
+    """Return what is wrong with one message's matches, and count what was looked at."""
+    force = judge.in_force(version)
+    expected = {judge.filters[place].ordinal: place for place in judge.matching(known) if place in force}
+    by_ordinal = {judge.filters[place].ordinal for place in force}
+    wrong = []
+    for ordinal in matched:
+        if ordinal not in by_ordinal:
+            counts["matches_of_unknown_filters"] += 1
+        elif ordinal not in expected:
+            wrong.append(("not_in_filter", ordinal))
+        elif judge.filters[expected[ordinal]].is_function:
+            counts["matches_judged_later"] += 1
+    counts["evaluated"] += len(by_ordinal)
+    if is_replay:
+        counts["replays"] += 1
+        return wrong
+    for ordinal in expected.keys() - matched:
+        gone = judge.filters[expected[ordinal]].removed_at
+        if gone is not None and at + terms.skew_ms >= gone:
+            counts["misses_not_provable"] += 1
+        else:
+            wrong.append(("missed", ordinal))
+    return wrong
+
+
+def judged(messages: DataFrame, filters: dict[str, list[FilterInForce]], terms: Terms) -> DataFrame:
+    """Return violations and counts of all *messages*, one row for each (``RESULT``)."""
+    shared = messages.sparkSession.sparkContext.broadcast(filters)
+    columns = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of")
+    read = messages.select(*columns, "tags", "routing_key", "properties")
+    return read.mapInArrow(lambda batches: judge_batches(iter(batches), shared.value, terms), RESULT)

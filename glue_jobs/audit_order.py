@@ -1,0 +1,118 @@
+"""Order: nothing overtakes what is owed before it in its lane, as far as the records prove it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as sql
+from tagcast.model import EntryState, Strategy
+
+from glue_jobs.audit_entries import ENTRY, Terms, end_is, violation
+from glue_jobs.history import FOREVER, LANE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+HOUR_MS = 3_600_000
+
+
+def ordered_lanes(policies: DataFrame) -> DataFrame:
+    """Return the lanes that never were under another strategy than BACKOFF_RETRY: the others promise no order."""
+    backoff = (sql.col("strategy") == Strategy.BACKOFF_RETRY.value).cast("int")
+    always = policies.groupBy(*LANE).agg(sql.min(backoff).alias("always"))
+    return always.where("always = 1").select(*LANE)
+
+
+def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: Terms) -> DataFrame:
+    """Return the entries that stood in the backlog of an ordered lane.
+
+    (entry, place, stood_at, tried_at: its first attempt after it stood there, owed_until)
+    """
+    waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
+    place = sql.col("position").cast("decimal(20,0)")
+    stood = waits.groupBy(*ENTRY).agg(sql.min(place).alias("place"), sql.min("changed_at").alias("stood_at"))
+    failed = waits.where("attempts > 0").select(*ENTRY, sql.col("last_attempt_at").alias("tried_at"))
+    ended = entries.where("waits > 0")
+    final = ended.where("attempts > 0").select(*ENTRY, sql.col("last_attempt_at").alias("tried_at"))
+    tries = failed.unionByName(final).join(stood.select(*ENTRY, "stood_at"), list(ENTRY))
+    tries = tries.where(sql.col("tried_at") >= sql.col("stood_at") + terms.blur_ms)
+    first = tries.groupBy(*ENTRY).agg(sql.min("tried_at").alias("tried_at"))
+    by_push = end_is(EntryState.DELIVERED) | end_is(EntryState.DISCARDED)
+    until = sql.when(by_push, sql.coalesce("last_attempt_at", "ended_at")).otherwise(sql.col("ended_at"))
+    until = sql.coalesce(until, "removed_at", sql.lit(terms.as_of))
+    ended = ended.select(*ENTRY, until.alias("owed_until"))
+    all_of = stood.join(ended, list(ENTRY)).join(first, list(ENTRY), "left")
+    return all_of.join(sql.broadcast(lanes), list(LANE), "left_semi")
+
+
+def out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
+    """Return entries that were tried while one before them in the same backlog was owed.
+
+    The window finds suspects, by the longest that anything before them was owed; the join names whom they overtook:
+    both must have stood in the backlog at that moment, so that they belong to the same one.
+    """
+    opened = closed.select(*LANE, sql.col("begins_at").alias("stood_at"))
+    events = backlog.select(*backlog.columns, sql.lit(0).alias("begins"))
+    marks = opened.withColumn("begins", sql.lit(1))
+    both = events.unionByName(marks, allowMissingColumns=True)
+    order = Window.partitionBy(*LANE).orderBy("stood_at", sql.desc("begins"))
+    known = both.withColumn("life", sql.sum("begins").over(order.rowsBetween(Window.unboundedPreceding, 0)))
+    before = Window.partitionBy(*LANE, "life").orderBy("place", "message_id").rowsBetween(Window.unboundedPreceding, -1)
+    known = known.where("begins = 0").withColumn("earlier_until", sql.max("owed_until").over(before))
+    suspect = known.where(sql.col("tried_at") + terms.skew_ms < sql.col("earlier_until"))
+    earlier = backlog.select(
+        *LANE,
+        sql.col("message_id").alias("earlier_id"),
+        sql.col("place").alias("earlier_place"),
+        sql.col("stood_at").alias("earlier_stood_at"),
+        sql.col("owed_until").alias("until"),
+    )
+    pairs = suspect.join(earlier, list(LANE)).where(
+        (sql.col("earlier_place") < sql.col("place"))
+        & (sql.col("earlier_stood_at") + terms.blur_ms <= sql.col("tried_at"))
+        & (sql.col("tried_at") + terms.skew_ms < sql.col("until"))
+    )
+    named = pairs.groupBy(*ENTRY, "tried_at").agg(sql.min(sql.col("earlier_id").cast("decimal(20,0)")).alias("whom"))
+    detail = ("tried while ", sql.lpad(sql.col("whom").cast("string"), 20, "0"), " was owed before it")
+    return violation("out_of_order", named, sql.col("tried_at"), *detail)
+
+
+def overtaken(entries: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
+    """Return entries delivered on the direct way while their lane was not active, whatever its strategy.
+
+    A round reads the lanes after it began: one that began after a lane was closed sees it, and pushes nothing there.
+    """
+    direct = entries.where(end_is(EntryState.DELIVERED) & sql.col("round_at").isNotNull())
+    direct = direct.withColumn("hour", sql.floor(sql.col("round_at") / HOUR_MS))
+    until = sql.least(sql.col("ends_at"), sql.col("begins_at") + 40 * 24 * HOUR_MS)
+    hours = sql.sequence(sql.floor(sql.col("begins_at") / HOUR_MS), sql.floor(until / HOUR_MS))
+    pieces = closed.withColumn("hour", sql.explode(hours))
+    inside = (sql.col("round_at") >= sql.col("begins_at") + terms.blur_ms) & (
+        sql.col("last_attempt_at") <= sql.col("ends_at") - terms.skew_ms
+    )
+    found = direct.join(sql.broadcast(pieces), [*LANE, "hour"]).where(inside).dropDuplicates(list(ENTRY))
+    detail = ("pushed at once while its lane was closed since ", sql.col("begins_at"))
+    return violation("overtaken", found, sql.col("round_at"), *detail)
+
+
+def disorder(entries: DataFrame, lanes: DataFrame) -> dict[str, int]:
+    """Return how many first deliveries of ordered lanes came before one accepted earlier: an observation.
+
+    The queue makes the order; two producers may be accepted in one order and queued in the other, and no record
+    says how they were queued. So this is no violation.
+    """
+    direct = entries.where(end_is(EntryState.DELIVERED) & (sql.col("waits") == 0))
+    direct = direct.join(sql.broadcast(lanes), list(LANE), "left_semi")
+    order = Window.partitionBy(*LANE).orderBy("message_id").rowsBetween(Window.unboundedPreceding, -1)
+    seen = direct.withColumn("latest", sql.max("last_attempt_at").over(order))
+    late = sql.col("latest") - sql.col("last_attempt_at")
+    row = seen.agg(
+        sql.count(sql.lit(1)).alias("direct_deliveries"),
+        sql.sum((late > 0).cast("int")).alias("before_an_earlier_one"),
+        sql.max(sql.when(late > 0, late)).alias("most_ms"),
+    ).collect()[0]
+    return {name: int(value or 0) for name, value in row.asDict().items()}
+
+
+__all__ = ["FOREVER", "backlog", "disorder", "ordered_lanes", "out_of_order", "overtaken"]

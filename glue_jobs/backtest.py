@@ -1,0 +1,238 @@
+"""Backtest: what a filter would have done to the messages of the archive, by the same rules as the service's."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from pyspark import StorageLevel
+from pyspark.sql import Window
+from pyspark.sql import functions as sql
+from tagcast.archive_record import RecordKind
+from tagcast.compiled_filter import CompiledFilter
+from tagcast.errors import FilterEvaluationError, InvalidFilterError
+from tagcast.filters import compile_filter
+from tagcast.shadowing import is_function
+
+from glue_jobs import arguments, filter_sets
+from glue_jobs.backtest_page import backtest_page
+from glue_jobs.filter_sets import READ, FilterSet
+from glue_jobs.measures import hour_of
+from glue_jobs.messages_read import Seen, known_of, seen_of
+from glue_jobs.session import open_session
+from glue_jobs.storage import Archive, finish, tell
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+Filter = Mapping[str, object] | None
+WAYS = ("newly_matched", "newly_unmatched")
+COLUMNS = ("both", *WAYS, "neither", "failed")
+COMPARED = "hour bigint, name string, number bigint"
+DIFFERENCE = "way string, message_id string, accepted_at bigint"
+LISTED_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One candidate beside the filter of now: counts by hour, and messages on which they differ."""
+
+    hours: list[dict[str, int]]
+    samples: list[dict[str, Any]]
+
+
+def says(filter: CompiledFilter, seen: Seen) -> bool | None:
+    """Return whether a filter matches; None if it fails, which delivers nothing either."""
+    try:
+        return filter.evaluate(seen) is True
+    except FilterEvaluationError:
+        return None
+
+
+def compared(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Iterator[pa.RecordBatch]:
+    """Evaluate the candidate (first) and the filter of now (second) on distinct sets; yield counts by hour."""
+    import pyarrow as pa
+
+    candidate, current = both.filters
+    for batch in batches:
+        counts: Counter[tuple[int, str]] = Counter()
+        columns = (batch.column(batch.schema.names.index(name)).to_pylist() for name in ("hour", *READ, "number"))
+        for hour, tags, key, texts, number in zip(*columns, strict=True):
+            seen = both.seen(tags, key, texts)
+            new, old = says(candidate, seen), says(current, seen)
+            name = "both" if new and old else WAYS[0] if new else WAYS[1] if old else "neither"
+            counts[hour, name] += number
+            if new is None:
+                counts[hour, "failed"] += number
+        rows: list[Any] = list(zip(*((hour, name, n) for (hour, name), n in counts.items()), strict=True)) or [()] * 3
+        types = (pa.int64(), pa.string(), pa.int64())
+        arrays = [pa.array(values, kind) for values, kind in zip(rows, types, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, ["hour", "name", "number"])
+
+
+def differences(
+    batches: Iterator[pa.RecordBatch], candidate: Filter, current: Filter, most: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the messages on which two filters differ, of each batch the newest *most* of each way."""
+    import pyarrow as pa
+
+    new, old = compile_filter(candidate), compile_filter(current)
+    for batch in batches:
+        found: dict[str, list[tuple[str, str, int]]] = {way: [] for way in WAYS}
+        ids = batch.column(batch.schema.names.index("message_id")).to_pylist()
+        instants = batch.column(batch.schema.names.index("accepted_at")).to_pylist()
+        for known, message_id, at in zip(known_of(batch), ids, instants, strict=True):
+            seen = seen_of(known)
+            by_new, by_old = says(new, seen) is True, says(old, seen) is True
+            if by_new is not by_old:
+                found[WAYS[by_old]].append((WAYS[by_old], message_id, at))
+        rows = [row for way in WAYS for row in sorted(found[way], key=lambda row: (-row[2], row[1]))[:most]]
+        columns: list[Any] = list(zip(*rows, strict=True)) or [()] * 3
+        types = (pa.string(), pa.string(), pa.int64())
+        arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, ["way", "message_id", "accepted_at"])
+
+
+def compare(messages: DataFrame, candidate: Filter, current: Filter, samples: int) -> Comparison:
+    """Compare a candidate with the filter of now on *messages* (with ``hour``)."""
+    both = FilterSet.of([candidate, current])
+    sets = filter_sets.distinct_sets(messages, both, "hour")
+    counted = sets.mapInArrow(lambda batches: compared(iter(batches), both), COMPARED)
+    by_hour: dict[int, dict[str, int]] = {}
+    for row in counted.groupBy("hour", "name").agg(sql.sum("number").alias("number")).collect():
+        by_hour.setdefault(row.hour, {"hour": row.hour, **dict.fromkeys(COLUMNS, 0)})[row.name] = int(row.number)
+    read = messages.select("message_id", "accepted_at", "tags", "routing_key", "properties")
+    differing = read.mapInArrow(lambda batches: differences(iter(batches), candidate, current, samples), DIFFERENCE)
+    order = Window.partitionBy("way").orderBy(sql.desc("accepted_at"), "message_id")
+    newest = differing.withColumn("rank", sql.row_number().over(order)).where(sql.col("rank") <= samples)
+    found = read.join(sql.broadcast(newest.select("way", "message_id")), "message_id").collect() if samples else []
+    found.sort(key=lambda row: (row.way, -row.accepted_at, row.message_id))
+    return Comparison([by_hour[hour] for hour in sorted(by_hour)], [_sample(row, candidate, current) for row in found])
+
+
+def _sample(row: Any, candidate: Filter, current: Filter) -> dict[str, Any]:
+    seen = Seen(tuple(row.tags or ()), row.routing_key, row.properties or {})
+    return {
+        "way": row.way,
+        "message_id": row.message_id,
+        "accepted_at": row.accepted_at,
+        "tags": list(seen.tags),
+        "routing_key": seen.routing_key,
+        "properties": dict(seen.properties),
+        "candidate": compile_filter(candidate).explain(seen).as_json(),
+        "current": compile_filter(current).explain(seen).as_json(),
+    }
+
+
+def current_filter(archive: Archive, topic: str, subscription: str, end_at: int) -> Filter:
+    """Return the newest filter of a subscription before *end_at*. Raises LookupError if there is none."""
+    parts = archive.records(RecordKind.SUBSCRIPTIONS).where("part = 'filter'")
+    mine = parts.where((sql.col("topic") == topic) & (sql.col("subscription") == subscription))
+    rows = mine.where(sql.col("changed_at") < end_at).orderBy(sql.desc("ordinal"), sql.desc("version")).take(1)
+    if not rows:
+        raise LookupError(f"the archive has no filter of {topic}/{subscription}")
+    found: Filter = None if rows[0].filter is None else json.loads(rows[0].filter)
+    return found
+
+
+def count_all(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> tuple[list[dict[str, Any]], DataFrame]:
+    """Return what each candidate matches and fails on, and the same by hour as a table."""
+    filters = FilterSet.of([each for _, each in candidates])
+    hours = filter_sets.matches(messages, filters).persist(StorageLevel.MEMORY_AND_DISK)
+    totals = hours.groupBy("candidate").agg(sql.sum("matched").alias("matched"), sql.sum("failed").alias("failed"))
+    by_number = {row.candidate: (int(row.matched), int(row.failed)) for row in totals.collect()}
+    told = []
+    for number, (name, each) in enumerate(candidates):
+        matched, failed = by_number.get(number, (0, 0))
+        told.append({"name": name, "filter": each, "matched": matched, "failed": failed})
+    return told, hours
+
+
+def _candidates(parser: argparse.ArgumentParser, given: argparse.Namespace) -> list[tuple[str, Filter]]:
+    if (given.filter is None) == (given.filters is None):
+        parser.error("give --filter or --filters")
+    try:
+        if given.filter is not None:
+            found = [("candidate", json.loads(given.filter))]
+        elif "://" in given.filters:
+            return []
+        else:
+            with open(given.filters, encoding="utf-8") as lines:  # noqa: PTH123 - a name as people type it
+                found = filter_sets.read_filters(lines.read())
+        _check(found)
+    except (OSError, ValueError, InvalidFilterError) as fault:
+        parser.error(f"--filter{'s' if given.filter is None else ''}: {fault}")
+    return found
+
+
+def _check(candidates: Sequence[tuple[str, Filter]]) -> None:
+    for name, each in candidates:
+        if is_function(each):
+            raise ValueError(f"{name}: what a function says is not known before it is asked")
+        compile_filter(each)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Try candidates on a window of a topic; exit code 0."""
+    parser = arguments.parser("backtest", __doc__ or "", lookback_days=7)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--filter", metavar="JSON", help="the candidate; null is everything")
+    parser.add_argument("--filters", metavar="FILE", help='candidates: {"name": ..., "filter": ...} on each line')
+    parser.add_argument("--subscription", help="compare the candidate with this subscription's newest filter")
+    parser.add_argument("--samples", type=int, default=20, help="messages shown of each way (default: %(default)s)")
+    given = arguments.parse(parser, argv)
+    window = arguments.window(parser, given)
+    if given.subscription is not None and given.filter is None:
+        parser.error("--subscription compares one --filter")
+    candidates = _candidates(parser, given)
+    archive = Archive.at(open_session(given), given.archive)
+    if not candidates:
+        rows = archive.spark.read.text(given.filters).collect()
+        candidates = filter_sets.read_filters("\n".join(row.value for row in rows))
+        _check(candidates)
+    messages = archive.records(RecordKind.MESSAGES, window.days()).where(sql.col("topic") == given.topic)
+    messages = messages.withColumn("hour", hour_of("accepted_at")).drop("body", "body_base64")
+    told, hours = count_all(messages, candidates)
+    result: dict[str, Any] = {
+        "topic": given.topic,
+        "window": window.label,
+        "messages": messages.count(),
+        "candidates": told,
+        "hours": [row.asDict() for row in hours.where("candidate = 0").orderBy("hour").collect()],
+    }
+    if given.subscription is not None:
+        try:
+            current = current_filter(archive, given.topic, given.subscription, window.end_at)
+        except LookupError as fault:
+            finish({"job": "backtest", "ok": False, "detail": str(fault.args[0]), "html": None, "json": None})
+            return 1
+        made = compare(messages, candidates[0][1], current, given.samples)
+        result |= {"subscription": given.subscription, "current": current, "comparison": made.hours}
+        result["samples"] = made.samples
+    return _write(archive, given.topic, window.label, result, hours)
+
+
+def _write(archive: Archive, topic: str, label: str, result: dict[str, Any], hours: DataFrame) -> int:
+    asked = json.dumps([result["candidates"], result.get("subscription")], sort_keys=True)
+    folder = ("reports", "backtest", f"{topic}_{label}_{sha256(asked.encode()).hexdigest()[:8]}")
+    hours.coalesce(1).write.mode("overwrite").parquet(archive.uri(*folder, "hours"))
+    shown = {**result, "candidates": result["candidates"][:LISTED_MAX]}
+    as_json = archive.write_text(json.dumps(shown, indent=1, ensure_ascii=False), *folder, "backtest.json")
+    as_html = archive.write_text(backtest_page(result), *folder, "index.html")
+    sums = {way: sum(hour[way] for hour in result["comparison"]) for way in WAYS} if "comparison" in result else {}
+    matched = sum(each["matched"] for each in result["candidates"])
+    tell(f"{len(result['candidates'])} candidates, {result['messages']:,} messages, {matched:,} matches")
+    figures = {"messages": result["messages"], "candidates": len(result["candidates"]), "matched": matched, **sums}
+    finish({"job": "backtest", "ok": True, "window": label, **figures, "html": as_html, "json": as_json})
+    return 0
+
+
+if __name__ == "__main__" and (code := main()):
+    sys.exit(code)

@@ -1,0 +1,173 @@
+"""Compact: what arrived as JSON becomes Parquet by day, each record once, a few files instead of many.
+
+The days of ``--from``/``--to`` are days of arrival. Records that arrived then may be of earlier days: those are
+affected, too. Every affected day is made anew from all raw files, so that a repetition changes nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as sql
+from tagcast.archive_record import RecordKind
+
+from glue_jobs import arguments, raw
+from glue_jobs.schemas import SCHEMAS
+from glue_jobs.session import open_session
+from glue_jobs.storage import Archive, finish, tell
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FILE_BYTES = 128 * 1024 * 1024
+LINES_SHOWN = 5
+
+
+@dataclass(slots=True)
+class Compacted:
+    """What came of one kind of records."""
+
+    kind: RecordKind
+    days: list[str] = field(default_factory=list)
+    records: int = 0
+    duplicates: int = 0
+    conflicts: int = 0
+    corrupt: int = 0
+    unknown_columns: list[str] = field(default_factory=list)
+    removed_days: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, object]:
+        """Return it as part of the summary."""
+        return {
+            "days": self.days,
+            "records": self.records,
+            "duplicates": self.duplicates,
+            "conflicts": self.conflicts,
+            "corrupt": self.corrupt,
+            "unknown_columns": self.unknown_columns,
+            "removed_days": self.removed_days,
+        }
+
+
+def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window) -> Compacted:
+    """Make the curated days anew that records arrived for in the window, and those of the window itself.
+
+    Everything is counted before anything is written.
+    """
+    arrived = archive.days("raw", kind.value)
+    window = arrival.days()
+    affected = sorted({*window, *_days_of(raw.parsed(archive.lines(kind, window), kind))})
+    sources = [day for day in arrived if day >= affected[0]]
+    lines = archive.lines(kind, sources)
+    made = Compacted(kind, affected)
+    whole = raw.parsed(raw.distinct_lines(lines), kind)
+    whole = whole.where(sql.col("dt").isin(affected) | sql.col("is_corrupt")).persist(StorageLevel.MEMORY_AND_DISK)
+    counts = _counts(whole, affected)
+    made.duplicates = counts["copies"] or 0
+    made.conflicts = _conflicts(whole)
+    made.records = sum(counts[day] or 0 for day in affected) - made.conflicts
+    if made.conflicts:
+        tell(f"{kind}: {made.conflicts} records differ from others of the same id")
+    chosen = raw.one_per_id(whole.where("not is_corrupt")) if made.conflicts else whole
+    size = sum(archive.size(archive.uri("raw", kind.value, f"dt={day}")) for day in sources)
+    archive.write_days(_placed(chosen, kind, affected, _files_per_day(size, affected)), "curated", kind.value)
+    written = [day for day in affected if counts[day]]
+    made.removed_days = archive.keep_only(written, affected, "curated", kind.value)
+    if counts["unknown"]:
+        made.unknown_columns = _unknown(whole)
+    whole.unpersist()
+    made.corrupt = _quarantine(archive, kind, lines, sources, bool(counts["corrupt"]))
+    return made
+
+
+def _days_of(records: DataFrame) -> list[str]:
+    return [row.dt for row in records.where("dt is not null").select("dt").distinct().collect()]
+
+
+def _counts(records: DataFrame, affected: Sequence[str]) -> dict[str, Any]:
+    """Return the rows of each day, the copies that were dropped, and what is wrong."""
+    days = [sql.sum((sql.col("dt") == day).cast("int")).alias(day) for day in affected]
+    counted = records.agg(
+        sql.sum((sql.col("copies") - 1) * (~sql.col("is_corrupt")).cast("int")).alias("copies"),
+        sql.sum(sql.col("is_corrupt").cast("int")).alias("corrupt"),
+        sql.sum((sql.size("unknown") > 0).cast("int")).alias("unknown"),
+        *days,
+    )
+    return counted.collect()[0].asDict()
+
+
+def _conflicts(records: DataFrame) -> int:
+    """Return how many records lose against another of their id that is not the same."""
+    ids = records.where("not is_corrupt").groupBy("record_id").count().where("count > 1")
+    return int(ids.agg(sql.sum(sql.col("count") - 1).alias("lost")).collect()[0].lost or 0)
+
+
+def _placed(records: DataFrame, kind: RecordKind, days: Sequence[str], per_day: int) -> DataFrame:
+    """Return the records of *days* spread over *per_day* files each, whatever one day or topic weighs."""
+    chosen = records.where(sql.col("dt").isin(list(days)) & ~sql.col("is_corrupt"))
+    salt = sql.pmod(sql.xxhash64("record_id"), sql.lit(per_day))
+    columns = [*SCHEMAS[kind].fieldNames(), "dt"]
+    return chosen.select(*columns).repartition(max(1, len(days) * per_day), "dt", salt).sortWithinPartitions("dt")
+
+
+def _files_per_day(raw_bytes: int, days: Sequence[str]) -> int:
+    return max(1, -(-raw_bytes // (FILE_BYTES * len(days))))
+
+
+def _unknown(records: DataFrame) -> list[str]:
+    rows = records.select(sql.explode("unknown").alias("name")).distinct().orderBy("name").limit(100).collect()
+    return [row.name for row in rows]
+
+
+def _quarantine(archive: Archive, kind: RecordKind, lines: DataFrame, sources: Sequence[str], any_corrupt: bool) -> int:
+    """Set corrupt lines aside with their file and number; return how many there are."""
+    if not any_corrupt:
+        archive.keep_only([], sources, "quarantine", kind.value)
+        return 0
+    read = raw.parsed(raw.numbered(lines), kind).where("is_corrupt").select("file", "line_number", "line")
+    corrupt = read.withColumn("dt", sql.regexp_extract("file", r"/dt=(\d{4}-\d{2}-\d{2})/", 1)).cache()
+    days = _days_of(corrupt)
+    writer = corrupt.coalesce(1).write.mode("overwrite").partitionBy("dt")
+    writer.option("partitionOverwriteMode", "dynamic").json(archive.uri("quarantine", kind.value))
+    archive.keep_only(days, sources, "quarantine", kind.value)
+    for row in corrupt.orderBy("file", "line_number").limit(LINES_SHOWN).collect():
+        tell(f"{kind}: corrupt line {row.line_number} of {row.file}")
+    count = corrupt.count()
+    corrupt.unpersist()
+    return count
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compact every kind of records; exit code 0. A file that cannot be read to its end fails the job (1)."""
+    parser = arguments.parser("compact", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
+    given = arguments.parse(parser, argv)
+    window = arguments.window(parser, given, today_included=True)
+    archive = Archive.at(open_session(given), given.archive)
+    kinds: dict[str, object] = {}
+    for kind in SCHEMAS:
+        try:
+            made = compact(archive, kind, window)
+        except Exception as fault:
+            if not _is_unreadable(fault):
+                raise
+            detail = next((line for line in str(fault).splitlines() if "gz" in line), type(fault).__name__)
+            finish({"job": "compact", "ok": False, "kinds": kinds, "failed": kind.value, "detail": detail[:500]})
+            return 1
+        kinds[kind.value] = made.as_json()
+        tell(f"{kind}: {made.records} records of {len(made.days)} days, {made.corrupt} lines set aside")
+    finish({"job": "compact", "ok": True, "window": window.label, "kinds": kinds, "html": None, "json": None})
+    return 0
+
+
+def _is_unreadable(fault: Exception) -> bool:
+    """Say whether a raw file is truncated or no gzip: the data's fault, told in one line, not the job's."""
+    told = str(fault)
+    return "java.io.EOFException" in told or "java.util.zip" in told or "not a gzip" in told
+
+
+if __name__ == "__main__" and (code := main()):
+    sys.exit(code)

@@ -1,0 +1,221 @@
+"""The delivery report as a page that a manager can read: what went wrong first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from glue_jobs import page
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ENDS = ("delivered", "filtered", "cancelled", "owed", "expired", "discarded")
+TROUBLED_SHOWN, SUBSCRIPTIONS_SHOWN = 10, 200
+
+
+def delivery_page(told: Mapping[str, Any], topic: str | None) -> str:
+    """Return the page of a report."""
+    lost = told["discarded"] + told["expired"]
+    title, tone = _title(told, lost)
+    where = "all topics" if topic is None else f"topic {topic}"
+    below = f"Deliveries of {told['window'].replace('_', ' to ')}, {where}. Hours are hours of acceptance."
+    latency = told["latency"]
+    cards = [
+        ("messages accepted", told["accepted"], ""),
+        ("deliveries owed by them", told["matched"], ""),
+        ("delivered", page.share(told["delivered"], told["matched"]), "good" if not lost else ""),
+        ("lost (retries or life spent)", lost, "bad" if lost else "good"),
+        ("still owed", told["owed"], "warn" if told["owed"] else ""),
+        ("retries", told["retries"], ""),
+        ("95 % delivered within", page.duration(latency.get("end_to_end_ms_p95")), ""),
+    ]
+    return page.document(
+        f"Deliveries {told['window']}",
+        page.headline(title, below, tone),
+        page.cards(cards),
+        page.section("What went wrong", _trouble(told)),
+        _plots(told),
+        page.section("Subscriptions", _subscriptions(told["subscriptions"])),
+        page.section("Words", *(page.paragraph(text) for text in _WORDS)),
+    )
+
+
+_WORDS = (
+    "Lost: discarded (all retries failed) or expired (the message's life ended first). Cancelled and filtered are "
+    "what somebody asked for. Still owed: in a backlog, or not reported when this was made.",
+    "Time of an attempt: from the start of the round that pushed the message to the end of the attempt; known of "
+    "deliveries at the first attempt. End to end: from acceptance to the end of the attempt that delivered.",
+    "Closed: the time in which a lane was blocked, out of contact, paused, suspended or removed, cut to the window.",
+)
+
+
+def _title(told: Mapping[str, Any], lost: int) -> tuple[str, str]:
+    if not told["accepted"]:
+        return "No message was accepted", ""
+    if not told["matched"]:
+        return "Messages were accepted, and nobody was owed any", "warn"
+    share = page.share(told["delivered"], told["matched"])
+    if lost:
+        many = sum(1 for row in told["subscriptions"] if row["lost"])
+        return (
+            f"{lost:,} deliveries were lost, to {many} subscription{'s' if many > 1 else ''}; {share} were delivered",
+            "bad",
+        )
+    if told["owed"]:
+        return f"Nothing was lost; {told['owed']:,} deliveries are still owed, {share} were delivered", "warn"
+    return "Nothing was lost", "good"
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{row['topic']} / {row['subscription'] or '#' + str(row['ordinal'])}"
+
+
+def _first_failure(row: Mapping[str, Any]) -> str:
+    found = row["top_failures"] or []
+    return ", ".join(f"{each['outcome']} ({each['count']:,})" for each in found[:2]) or "—"
+
+
+def _trouble(told: Mapping[str, Any]) -> str:
+    troubled = [row for row in told["subscriptions"] if row["lost"] or row["blocked_ms"] or row["retries"]]
+    if not troubled:
+        return page.paragraph("Nothing: every delivery succeeded at its first attempt, and no lane was closed.", "good")
+    rows = [
+        (
+            _name(row),
+            row["lost"],
+            row["owed"],
+            row["retries"],
+            page.duration(row["blocked_ms"]) if row["blocked_ms"] else "—",
+            _first_failure(row),
+        )
+        for row in troubled[:TROUBLED_SHOWN]
+    ]
+    made = page.table(("Subscription", "Lost", "Still owed", "Retries", "Closed for", "Most frequent failures"), rows)
+    rest = len(troubled) - len(rows)
+    more = page.paragraph(f"{rest} more subscriptions had retries or closed lanes; see the table below.", "soft")
+    return made + (more if rest else "") + _failures(told["failures"])
+
+
+def _failures(failures: Sequence[Mapping[str, Any]]) -> str:
+    if not failures:
+        return ""
+    rows = [(each["outcome"], each["count"]) for each in failures]
+    return f"<h3>Failures of all subscriptions</h3>{page.table(('Outcome of an attempt', 'Times'), rows)}"
+
+
+def _subscriptions(rows: Sequence[Mapping[str, Any]]) -> str:
+    heads = (
+        "Subscription", "Owed by messages", "Delivered", "", "Discarded", "Expired", "Cancelled", "Filtered",
+        "Still owed", "Retries", "Attempt p50", "End to end p50", "p95", "p99", "Closed for",
+    )  # fmt: skip
+    listed = sorted(rows, key=lambda row: (row["topic"], row["ordinal"]))[:SUBSCRIPTIONS_SHOWN]
+    body = [
+        (
+            _name(row),
+            row["matched"],
+            row["delivered"],
+            page.share(row["delivered"], row["matched"]),
+            row["discarded"],
+            row["expired"],
+            row["cancelled"],
+            row["filtered"],
+            row["owed"],
+            row["retries"],
+            page.duration(row["attempt_ms_p50"]),
+            *(page.duration(row[f"end_to_end_ms_p{each}"]) for each in (50, 95, 99)),
+            page.duration(row["blocked_ms"]) if row["blocked_ms"] else "—",
+        )
+        for row in listed
+    ]
+    rest = len(rows) - len(listed)
+    more = page.paragraph(f"{rest:,} more are in the table delivery_report_hours.", "soft") if rest else ""
+    return page.table(heads, body) + more
+
+
+def _when(hour: int) -> datetime:
+    return datetime.fromtimestamp(hour / 1000, UTC).replace(tzinfo=None)
+
+
+def _plots(told: Mapping[str, Any]) -> str:
+    hours = told["hours"]
+    if not hours or not told["matched"]:
+        return ""
+    parts = [page.figure("Deliveries by hour of acceptance, and what became of them.", lambda axes: _bars(axes, hours))]
+    if any(row["expired"] + row["discarded"] + row["owed"] for row in hours):
+        parts.append(page.figure("Only those that were not delivered.", lambda axes: _bars(axes, hours, ENDS[3:])))
+    if told["latency_by_hour"]:
+        caption = "From acceptance to delivery (logarithmic): half, 95 % and 99 % of deliveries were faster."
+        parts.append(page.figure(caption, lambda axes: _speeds(axes, told["latency_by_hour"])))
+    if any(row["blocked_ms"] for row in hours):
+        parts.append(
+            page.figure("Hours for which lanes were closed, all lanes together.", lambda axes: _closed(axes, hours))
+        )
+    return page.section("Hour by hour", *parts)
+
+
+def _time_axis(axes: Axes, hours: Sequence[Mapping[str, Any]]) -> None:
+    from datetime import timedelta
+
+    from matplotlib import dates as untyped
+
+    dates: Any = untyped
+
+    locator = dates.AutoDateLocator(minticks=4, maxticks=12)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+    first: Any = _when(hours[0]["hour"])
+    last: Any = _when(hours[-1]["hour"])
+    axes.set_xlim(first - timedelta(minutes=30), last + timedelta(minutes=90))
+
+
+def _whole_numbers(axes: Axes) -> None:
+    from matplotlib import ticker
+
+    axes.yaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
+    axes.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
+
+
+def _legend(axes: Axes) -> None:
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=6, frameon=False, borderaxespad=0.2, handlelength=1)
+
+
+def _bars(axes: Axes, hours: Sequence[Mapping[str, Any]], ends: Sequence[str] = ENDS) -> None:
+    stacked(axes, hours, [(end, end.replace("owed", "still owed"), end) for end in ends])
+
+
+def stacked(axes: Axes, hours: Sequence[Mapping[str, Any]], parts: Sequence[tuple[str, str, str]]) -> None:
+    """Draw one bar for each hour, of *parts* (column, label, colour) that are not always 0, one upon the other."""
+    at: Any = [_when(row["hour"]) for row in hours]
+    below = [0] * len(hours)
+    for column, label, colour in parts:
+        heights = [row[column] for row in hours]
+        if any(heights):
+            axes.bar(at, heights, 0.036, bottom=below, color=page.COLOURS[colour], label=label, align="edge")
+            below = [low + height for low, height in zip(below, heights, strict=True)]
+    _time_axis(axes, hours)
+    _whole_numbers(axes)
+    if any(below):
+        _legend(axes)
+
+
+def _speeds(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+    from matplotlib import ticker
+
+    at: Any = [_when(row["hour"]) for row in rows]
+    for name, label, colour in (("p50", "half", "line"), ("p95", "95 %", "second"), ("p99", "99 %", "third")):
+        values = [max(1.0, row[f"end_to_end_ms_{name}"] or 1.0) for row in rows]
+        axes.plot(at, values, color=page.COLOURS[colour], label=label, marker="o", markersize=3, linewidth=1.6)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: page.duration(value)))
+    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
+    _time_axis(axes, rows)
+    _legend(axes)
+
+
+def _closed(axes: Axes, hours: Sequence[Mapping[str, Any]]) -> None:
+    at: Any = [_when(row["hour"]) for row in hours]
+    heights = [row["blocked_ms"] / 3_600_000 for row in hours]
+    axes.bar(at, heights, 0.036, color=page.COLOURS["third"], align="edge")
+    _time_axis(axes, hours)

@@ -1,0 +1,128 @@
+"""Delivery report: what was accepted, what became of it, how fast, and what went wrong, by subscription and hour."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as sql
+from tagcast.archive_record import RecordKind
+
+from glue_jobs import arguments, audit_entries, history, measures
+from glue_jobs.delivery_page import delivery_page
+from glue_jobs.history import LANE
+from glue_jobs.measures import PAIR_HOUR
+from glue_jobs.session import open_session
+from glue_jobs.storage import Archive, day_of, finish, tell
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+COUNTS = ("matched", "delivered", "discarded", "expired", "cancelled", "filtered", "owed", "retries")
+NUMBERS = (*COUNTS, "blocked_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The report as tables: by hour and subscription, by subscription, and the messages of each topic and hour."""
+
+    hours: DataFrame
+    subscriptions: DataFrame
+    accepted: DataFrame
+    failures: DataFrame
+    latencies: DataFrame
+
+
+def report(
+    messages: DataFrame, deliveries: DataFrame, subscriptions: DataFrame, lanes: DataFrame, window: arguments.Window
+) -> Tables:
+    """Return the tables of the report; *deliveries* come with their topics."""
+    entries = audit_entries.entries(messages, deliveries)
+    known = entries.where("owed = 1").persist(StorageLevel.MEMORY_AND_DISK)
+    outcomes = measures.outcomes(known).persist()
+    latencies = measures.latencies(known).persist()
+    blocked = measures.blocked(history.closed_intervals(lanes), window.first_at, window.end_at).persist()
+    accepted = measures.accepted(messages).persist()
+    names = measures.subscription_names(subscriptions).persist()
+    hours = outcomes.join(blocked, list(PAIR_HOUR), "full").join(accepted, ["topic", "hour"], "left")
+    hours = hours.join(measures.percentiles(latencies, *PAIR_HOUR), list(PAIR_HOUR), "left")
+    hours = hours.join(measures.failures(deliveries, *PAIR_HOUR), list(PAIR_HOUR), "left")
+    hours = hours.join(sql.broadcast(names), list(LANE), "left").fillna(0, [*NUMBERS, "accepted", "unmatched"])
+    totals = outcomes.groupBy(*LANE).agg(*(sql.sum(name).alias(name) for name in COUNTS))
+    waits = blocked.groupBy(*LANE).agg(sql.sum("blocked_ms").alias("blocked_ms"))
+    whole = totals.join(waits, list(LANE), "full").join(measures.percentiles(latencies, *LANE), list(LANE), "left")
+    whole = whole.join(measures.failures(deliveries, *LANE), list(LANE), "left")
+    whole = whole.join(sql.broadcast(names), list(LANE), "left").fillna(0, list(NUMBERS))
+    return Tables(hours, whole, accepted, measures.failures(deliveries), latencies)
+
+
+def summarised(tables: Tables, window: arguments.Window) -> dict[str, Any]:
+    """Return the report as plain values, what went wrong first."""
+    whole = [row.asDict(recursive=True) for row in tables.subscriptions.collect()]
+    for row in whole:
+        row["lost"] = row["discarded"] + row["expired"]
+    whole.sort(key=lambda row: (-row["lost"], -row["blocked_ms"], -row["retries"], row["topic"], row["ordinal"]))
+    accepted = tables.accepted.agg(sql.sum("accepted").alias("n"), sql.sum("unmatched").alias("nobody")).collect()[0]
+    by_hour = tables.hours.groupBy("hour").agg(*(sql.sum(name).alias(name) for name in NUMBERS)).orderBy("hour")
+    arrived = tables.accepted.groupBy("hour").agg(sql.sum("accepted").alias("accepted")).orderBy("hour")
+    speeds = measures.percentiles(tables.latencies, "hour").orderBy("hour")
+    overall = measures.percentiles(tables.latencies.withColumn("all", sql.lit(1)), "all").collect()
+    return {
+        "window": window.label,
+        "accepted": int(accepted.n or 0),
+        "unmatched": int(accepted.nobody or 0),
+        **{name: sum(row[name] for row in whole) for name in NUMBERS},
+        "latency": {} if not overall else {name: v for name, v in overall[0].asDict().items() if name != "all"},
+        "subscriptions": whole,
+        "failures": [row.asDict() for row in tables.failures.collect()],
+        "hours": [row.asDict() for row in by_hour.collect()],
+        "accepted_by_hour": [row.asDict() for row in arrived.collect()],
+        "latency_by_hour": [row.asDict() for row in speeds.collect()],
+    }
+
+
+def written(tables: Tables) -> DataFrame:
+    """Return the rows of the table delivery_report_hours."""
+    latency = [f"{name}_p{round(q * 100)}" for name in measures.LATENCIES for q in measures.QUANTILES]
+    counts = [name for name in COUNTS if name != "owed" and name != "retries"]
+    columns = ["topic", "ordinal", "subscription", "hour", "accepted", *counts, "owed", "retries", *latency]
+    return tables.hours.select(*columns, "blocked_ms", "top_failures", day_of("hour").alias("dt"))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Report on a window; exit code 0."""
+    parser = arguments.parser("delivery_report", __doc__ or "", lookback_days=1)
+    parser.add_argument("--topic", help="only this topic")
+    given = arguments.parse(parser, argv)
+    window = arguments.window(parser, given)
+    archive = Archive.at(open_session(given), given.archive)
+    subscriptions, lanes = archive.records(RecordKind.SUBSCRIPTIONS), archive.records(RecordKind.LANES)
+    messages = archive.records(RecordKind.MESSAGES, window.days())
+    topics = history.topics_by_id(subscriptions, lanes)
+    deliveries = history.with_topic(archive.records(RecordKind.DELIVERIES, window.days()), topics)
+    if given.topic is not None:
+        only = sql.col("topic") == given.topic
+        messages, deliveries, lanes = messages.where(only), deliveries.where(only), lanes.where(only)
+    tables = report(messages, deliveries, subscriptions, lanes, window)
+    if given.topic is None:
+        archive.write_days(written(tables).coalesce(1), "reports", "report", "hours")
+        days = [row.dt for row in written(tables).select("dt").distinct().collect()]
+        archive.keep_only(days, window.days(), "reports", "report", "hours")
+    told = summarised(tables, window)
+    label = window.label if given.topic is None else f"{window.label}_{given.topic}"
+    as_json = archive.write_text(
+        json.dumps(told, indent=1, ensure_ascii=False), "reports", "report", label, "report.json"
+    )
+    as_html = archive.write_text(delivery_page(told, given.topic), "reports", "report", label, "index.html")
+    tell(f"{told['accepted']:,} messages, {told['matched']:,} deliveries, {told['delivered']:,} delivered")
+    figures = {name: told[name] for name in ("window", "accepted", "unmatched", *NUMBERS)}
+    finish({"job": "delivery_report", "ok": True, **figures, "html": as_html, "json": as_json})
+    return 0
+
+
+if __name__ == "__main__" and (code := main()):
+    sys.exit(code)

@@ -1,0 +1,149 @@
+"""Many filters on many messages: each distinct set of what the filters read is evaluated once, by the core's index."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sql
+from tagcast.compiled_filter import CompiledFilter
+from tagcast.filters import RoutingKeyFilter, Sql92Filter, TagExpressionFilter, TagsFilter, compile_filter
+from tagcast.topic_index import TopicIndex
+
+from glue_jobs.messages_read import Seen
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+READ = ("tags", "routing_key", "texts")
+"""What the filters read of a message, as columns that can be grouped; *texts* are the properties they name."""
+COUNTS = "hour bigint, candidate int, matched bigint, failed bigint"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterSet:
+    """Candidate filters by number, and what they can read: nothing else of a message changes their verdicts."""
+
+    filters: tuple[CompiledFilter, ...]
+    tags: frozenset[str]
+    properties: tuple[str, ...]
+    reads_routing_key: bool
+
+    @classmethod
+    def of(cls, filters: Iterable[Mapping[str, object] | None]) -> FilterSet:
+        """Compile filters in their JSON form. Raises InvalidFilterError.
+
+        >>> FilterSet.of([{"kind": "tags", "tags": ["a"]}, {"kind": "sql92", "expression": "p > 1"}]).properties
+        ('p',)
+        """
+        compiled = tuple(compile_filter(each) for each in filters)
+        tags: set[str] = set()
+        properties: set[str] = set()
+        for each in compiled:
+            match each:
+                case TagsFilter() | TagExpressionFilter():
+                    tags |= each.tags
+                case Sql92Filter():
+                    nodes = each.expression.nodes
+                    properties |= {str(node.value) for node in nodes if node.operator == "property"}
+        keys = any(isinstance(each, RoutingKeyFilter) for each in compiled)
+        return cls(compiled, frozenset(tags), tuple(sorted(properties)), keys)
+
+    def index(self) -> TopicIndex:
+        """Return all filters as the Lambdas have them."""
+        return TopicIndex.build(dict(enumerate(self.filters)))
+
+    def seen(self, tags: Iterable[str] | None, key: str | None, texts: Iterable[str | None] | None) -> Seen:
+        """Return the message that a distinct set stands for."""
+        pairs = zip(self.properties, texts or (), strict=False)
+        return Seen(tuple(tags or ()), key, {name: text for name, text in pairs if text is not None})
+
+
+def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFrame:
+    """Return how many messages there are of each distinct set of what *filters* read: (*keys, *READ, number).
+
+    Tags that no filter names are left out, so that archives with many tags still repeat few sets.
+    """
+    none = sql.array().cast("array<string>")
+    tags = sql.array_sort(sql.coalesce("tags", none)) if filters.tags else none
+    if 0 < len(filters.tags) <= 1000:
+        wanted = sql.array(*(sql.lit(tag) for tag in sorted(filters.tags)))
+        tags = sql.array_sort(sql.array_intersect(sql.coalesce("tags", none), wanted))
+    key = sql.col("routing_key") if filters.reads_routing_key else sql.lit(None).cast("string")
+    texts = [sql.try_element_at("properties", sql.lit(name)) for name in filters.properties]
+    read = messages.select(
+        *keys,
+        tags.alias("tags"),
+        key.alias("routing_key"),
+        (sql.array(*texts) if texts else none).alias("texts"),
+    )
+    return read.groupBy(*keys, *READ).agg(sql.count("*").alias("number"))
+
+
+def counted(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iterator[pa.RecordBatch]:
+    """Evaluate batches of distinct sets; yield counts by hour and candidate, one batch for each batch."""
+    import pyarrow as pa
+
+    index = filters.index()
+    for batch in batches:
+        matched: Counter[tuple[int, int]] = Counter()
+        failed: Counter[tuple[int, int]] = Counter()
+        columns = (batch.column(batch.schema.names.index(name)).to_pylist() for name in ("hour", *READ, "number"))
+        for hour, tags, key, texts, number in zip(*columns, strict=True):
+            found = index.match(filters.seen(tags, key, texts))
+            for candidate in found.ordinals:
+                matched[hour, candidate] += number
+            for candidate in found.errors:
+                failed[hour, candidate] += number
+        keys = sorted({*matched, *failed})
+        rows = [(hour, one, matched[hour, one], failed[hour, one]) for hour, one in keys]
+        transposed: list[Any] = list(zip(*rows, strict=True)) or [()] * 4
+        types = (pa.int64(), pa.int32(), pa.int64(), pa.int64())
+        arrays = [pa.array(values, kind) for values, kind in zip(transposed, types, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, ["hour", "candidate", "matched", "failed"])
+
+
+def matches(messages: DataFrame, filters: FilterSet) -> DataFrame:
+    """Return how many *messages* (with a column ``hour``) each filter matches in each hour: (``COUNTS``)."""
+    shared = messages.sparkSession.sparkContext.broadcast(filters)
+    sets = distinct_sets(messages, filters, "hour")
+    counts = sets.mapInArrow(lambda batches: counted(iter(batches), shared.value), COUNTS)
+    return counts.groupBy("hour", "candidate").agg(
+        sql.sum("matched").alias("matched"), sql.sum("failed").alias("failed")
+    )
+
+
+def tag_matches(messages: DataFrame, tags_of: Mapping[int, Iterable[str]]) -> DataFrame:
+    """Return the same for filters that have tags, without Python workers: the cross-check of :func:`matches`.
+
+    A pair of message and filter is kept at the first tag that they have in common, so that no pair is counted twice
+    and none has to be shuffled.
+    """
+    spark = messages.sparkSession
+    rows = [(tag, number, sorted(set(tags))) for number, tags in tags_of.items() for tag in set(tags)]
+    wanted = spark.createDataFrame(rows, "tag string, candidate int, wanted array<string>")
+    exploded = messages.select("hour", sql.array_distinct("tags").alias("tags"))
+    exploded = exploded.select("hour", "tags", sql.explode("tags").alias("tag"))
+    pairs = exploded.join(sql.broadcast(wanted), "tag")
+    first = sql.get(sql.array_intersect("tags", "wanted"), sql.lit(0)) == sql.col("tag")
+    return pairs.where(first).groupBy("hour", "candidate").agg(sql.count("*").alias("matched"))
+
+
+def read_filters(text: str) -> list[tuple[str, Mapping[str, object] | None]]:
+    """Return the candidates of a file: one JSON object with name and filter on each line. Raises ValueError.
+
+    >>> read_filters('{"name": "a", "filter": null}')
+    [('a', None)]
+    """
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            value = json.loads(line)
+            if not isinstance(value, dict) or not isinstance(value.get("name"), str) or "filter" not in value:
+                raise ValueError(f"line {number}: an object with name and filter is expected")
+            found.append((value["name"], value["filter"]))
+    return found

@@ -1,0 +1,133 @@
+"""What was in force when: topics by id, filters by version, retry policies by time, and when lanes were not active."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as sql
+from tagcast.model import LaneState, RetryPolicy, Strategy
+from tagcast.retry import BACKOFF_INTERVAL_S_RANGE, delay_s
+from tagcast.shadowing import is_function
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FOREVER = 2**62
+LANE = ("topic", "ordinal")
+GRANULARITY_MS = 1000
+"""The streams of the tables say when a row changed in whole seconds, rounded down."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterInForce:
+    """A version of a filter, and the versions of its topic (*since* to before *until*) that evaluate it.
+
+    *removed_at* is when its subscription was removed, whose version of the topic is not recorded.
+    """
+
+    ordinal: int
+    filter: str | None
+    since: int
+    until: int
+    removed_at: int | None
+    is_function: bool
+
+
+def topics_by_id(subscriptions: DataFrame, lanes: DataFrame) -> DataFrame:
+    """Return the name of each topic id. A due row exists only beside its lane's row, so that every id is here."""
+    both = subscriptions.select("topic_id", "topic").union(lanes.select("topic_id", "topic"))
+    return both.where("topic_id is not null").distinct()
+
+
+def with_topic(deliveries: DataFrame, topics: DataFrame) -> DataFrame:
+    """Return deliveries with their topic: records of waiting come with its id only."""
+    named = topics.withColumnRenamed("topic", "topic_of_id")
+    found = deliveries.join(sql.broadcast(named), "topic_id", "left")
+    return found.withColumn("topic", sql.coalesce("topic", "topic_of_id")).drop("topic_of_id")
+
+
+def filters_in_force(subscriptions: DataFrame) -> dict[str, list[FilterInForce]]:
+    """Return the versions of all filters by topic; these are settings of people, so they fit the driver."""
+    rows = subscriptions.where("part in ('filter', 'removed')").collect()
+    removed = {(row.topic, row.ordinal): row.changed_at for row in rows if row.part == "removed"}
+    versions = defaultdict(list)
+    for row in rows:
+        if row.part == "filter":
+            versions[row.topic, row.ordinal].append(row)
+    found: dict[str, list[FilterInForce]] = defaultdict(list)
+    for (topic, ordinal), history in sorted(versions.items()):
+        history.sort(key=lambda row: row.since)
+        ends = [*(row.since for row in history[1:]), FOREVER]
+        for row, until in zip(history, ends, strict=True):
+            judged = row.filter is not None and is_function(json.loads(row.filter))
+            gone = removed.get((topic, ordinal))
+            found[topic].append(FilterInForce(ordinal, row.filter, row.since, until, gone, judged))
+    return dict(found)
+
+
+def policies(subscriptions: DataFrame) -> DataFrame:
+    """Return the retry settings with the time in which they were in force: valid_from to valid_to."""
+    settings = subscriptions.where("part = 'settings'")
+    following = sql.lead("changed_at", 1, FOREVER).over(Window.partitionBy(*LANE).orderBy("version"))
+    policy = sql.concat_ws(
+        "|", "strategy", "max_retries", sql.coalesce(sql.col("interval_s"), sql.lit(0)), "interval_s_max"
+    )
+    return settings.select(
+        *LANE,
+        "strategy",
+        "max_retries",
+        "interval_s",
+        "interval_s_max",
+        "timeout_s",
+        policy.alias("policy"),
+        sql.col("changed_at").alias("valid_from"),
+        following.alias("valid_to"),
+    )
+
+
+def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
+    """Return the core's shortest wait after each failure of each policy: (policy, attempt, least_ms)."""
+    rows = []
+    distinct = policies.select("policy", "strategy", "max_retries", "interval_s", "interval_s_max").distinct()
+    for row in distinct.collect():
+        policy = RetryPolicy(Strategy(row.strategy), row.max_retries, row.interval_s, row.interval_s_max)
+        for failures in range(1, row.max_retries + 1):
+            wait_s = delay_s(policy, failures, BACKOFF_INTERVAL_S_RANGE[0])
+            assert wait_s is not None
+            rows.append((row.policy, failures, max(1, round(wait_s / time_scale * 1000))))
+    return policies.sparkSession.createDataFrame(rows, "policy string, attempt int, least_ms bigint")
+
+
+def interventions(lanes: DataFrame) -> DataFrame:
+    """Return when lanes that were not active came under a new generation: (topic, ordinal, moved_at).
+
+    People retry, skip, pause and resume in that way, and the sweep restarts: what was planned before is over.
+    """
+    anew = sql.col("previous_state") != LaneState.ACTIVE.value
+    anew = anew & (sql.col("generation") != sql.col("previous_generation"))
+    moved = anew | (sql.col("state") == LaneState.SUSPENDED.value)
+    return lanes.where(moved).select(*LANE, sql.col("changed_at").alias("moved_at"), "state")
+
+
+def closed_intervals(lanes: DataFrame) -> DataFrame:
+    """Return the times in which lanes were not active, in pieces between records: (topic, ordinal, begins_at, ends_at).
+
+    Changes within one second have no order in the records: only what all of them together say is used.
+    """
+    active = LaneState.ACTIVE.value
+    closes = (sql.col("previous_state") == active) & (sql.col("state") != active)
+    opens = (sql.col("state") == active) & (sql.col("previous_state") != active)
+    steps = lanes.withColumn("step", closes.cast("int") - opens.cast("int")).where("step <> 0")
+    seconds = steps.groupBy(*LANE, "changed_at").agg(sql.sum("step").alias("step"))
+    order = Window.partitionBy(*LANE).orderBy("changed_at")
+    told = seconds.select(
+        *LANE,
+        sql.col("changed_at").alias("begins_at"),
+        sql.lead("changed_at", 1, FOREVER).over(order).alias("ends_at"),
+        sql.sum("step").over(order.rowsBetween(Window.unboundedPreceding, 0)).alias("closed"),
+    )
+    return told.where("closed > 0").drop("closed")

@@ -1,0 +1,90 @@
+"""A Merkle root over curated records, made so that anybody can compute it again from the Parquet files alone.
+
+1. Leaf: SHA-256 of the record's line: its columns without ``dt`` in the order of the schema, those without a value
+   left out, as compact JSON in UTF-8 (:func:`line_of` is the recipe in plain Python).
+2. Bucket: the leaves of one kind and day whose hex form begins with the same three digits, sorted; SHA-256 of
+   their hex forms written one behind the other.
+3. Day: the bucket digests in order of their three digits are the leaves of a binary tree (:func:`root_of`).
+4. Certificate: the day roots, ordered by kind and day, are the leaves of another one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sql
+from tagcast.archive_record import RecordKind
+
+from glue_jobs.schemas import SCHEMAS
+from glue_jobs.storage import day_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BUCKET_DIGITS = 3
+_SMALL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*\\u00)([0-9a-f]{2})")
+EMPTY = sha256(b"").hexdigest()
+
+
+def line_of(record: Mapping[str, object]) -> str:
+    """Return the line of a record whose columns stand in the order of the schema.
+
+    >>> line_of({"record_id": "1", "topic": None, "tags": ["ä"]})
+    '{"record_id":"1","tags":["ä"]}'
+    """
+    present = {name: value for name, value in record.items() if value is not None}
+    text = json.dumps(present, separators=(",", ":"), ensure_ascii=False)
+    return _SMALL_ESCAPE.sub(lambda found: found[1] + found[2].upper(), text)
+
+
+def leaf_of(record: Mapping[str, object]) -> str:
+    """Return the leaf of a record in hex."""
+    return sha256(line_of(record).encode()).hexdigest()
+
+
+def bucket_digests(leaves: Iterable[str]) -> dict[str, str]:
+    """Return the digest of each bucket of *leaves* in plain Python, as the job computes it on many machines."""
+    buckets: dict[str, list[str]] = defaultdict(list)
+    for leaf in leaves:
+        buckets[leaf[:BUCKET_DIGITS]].append(leaf)
+    return {name: sha256("".join(sorted(found)).encode()).hexdigest() for name, found in sorted(buckets.items())}
+
+
+def root_of(digests: Sequence[str]) -> str:
+    """Return the root of a binary tree: SHA-256 of 0x01 and both children; a last one without a partner goes up.
+
+    Leaves are hashed with 0x00 before them, so that no inner node can be taken for a leaf (RFC 6962).
+
+    >>> root_of([]) == EMPTY, root_of(["aa"]) == sha256(bytes([0, 0xaa])).hexdigest()
+    (True, True)
+    """
+    if not digests:
+        return EMPTY
+    level = [sha256(b"\x00" + bytes.fromhex(digest)).digest() for digest in digests]
+    while len(level) > 1:
+        pairs = [sha256(b"\x01" + level[n] + level[n + 1]).digest() for n in range(0, len(level) - 1, 2)]
+        level = pairs + level[len(level) - len(level) % 2 :]
+    return level[0].hex()
+
+
+def day_roots(records: DataFrame, kind: RecordKind) -> list[tuple[str, str, int, str]]:
+    """Return kind, day, number of records and root of each day of *records*."""
+    names = SCHEMAS[kind].fieldNames()
+    instant = "accepted_at" if "expires_at" in names else "changed_at"
+    leaf = sql.sha2(sql.to_json(sql.struct(*names)), 256)
+    leaves = records.select(day_of(instant).alias("dt"), leaf.alias("leaf"))
+    leaves = leaves.withColumn("bucket", sql.substring("leaf", 1, BUCKET_DIGITS))
+    joined = sql.array_join(sql.sort_array(sql.collect_list("leaf")), "")
+    digests = leaves.groupBy("dt", "bucket").agg(sql.sha2(joined, 256).alias("digest"), sql.count("leaf").alias("n"))
+    days: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
+    for row in digests.collect():
+        days[row.dt].append((row.bucket, row.digest, row.n))
+    return [
+        (kind.value, day, sum(n for _, _, n in found), root_of([digest for _, digest, _ in sorted(found)]))
+        for day, found in sorted(days.items())
+    ]

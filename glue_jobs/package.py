@@ -1,0 +1,47 @@
+"""What Glue runs, written to a folder: ``python -m glue_jobs.package dist/jobs``."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import tagcast
+
+JOBS = ("compact", "delivery_report", "audit", "backtest", "replay")
+ARCHIVE = "tagcast-jobs.zip"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def write_zip(target: Path) -> Path:
+    """Write the core and the jobs' modules, for ``--extra-py-files``; the same sources give the same bytes."""
+    folders = (Path(tagcast.__path__[0]), Path(__file__).parent)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
+        for folder in folders:
+            for source in sorted(folder.rglob("*.py")):
+                name = (Path(folder.name) / source.relative_to(folder)).as_posix()
+                out.writestr(zipfile.ZipInfo(name, _EPOCH), source.read_bytes(), zipfile.ZIP_DEFLATED)
+    return target
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the zip and the script of each job."""
+    given = sys.argv[1:] if argv is None else argv
+    if len(given) != 1:
+        print("usage: python -m glue_jobs.package FOLDER", file=sys.stderr)
+        return 2
+    folder = Path(given[0])
+    written = [write_zip(folder / ARCHIVE)]
+    for job in JOBS:
+        script = folder / f"{job}.py"
+        script.write_text((Path(__file__).parent / f"{job}.py").read_text())
+        written.append(script)
+    for path in written:
+        print(f"{path.stat().st_size:>9,}  {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

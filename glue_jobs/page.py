@@ -1,0 +1,196 @@
+"""Self-contained pages: one HTML file with its style and its plots, nothing loaded from anywhere."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = {
+    "delivered": "#2a9d6f",
+    "discarded": "#d1495b",
+    "expired": "#e08e2b",
+    "cancelled": "#8d8d99",
+    "filtered": "#5b7db1",
+    "owed": "#a98bd1",
+    "line": "#3b82c4",
+    "second": "#e08e2b",
+    "third": "#d1495b",
+}
+_INK = "#123456"
+STYLE = """
+:root{color-scheme:light dark;--ink:#1c2330;--soft:#5d6778;--line:#dde2ea;--paper:#ffffff;--card:#f6f8fb;
+--good:#1f7a55;
+--bad:#b3283c;--warn:#a05a00}
+@media (prefers-color-scheme:dark){:root{--ink:#e6eaf1;--soft:#9aa5b8;--line:#333b49;--paper:#151a22;--card:#1d242f;
+--good:#55c795;--bad:#ff8492;--warn:#f0b25a}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
+main{max-width:1080px;margin:0 auto;padding:32px 24px 64px}
+h1{font-size:26px;line-height:1.25;margin:0 0 4px}h2{font-size:18px;margin:40px 0 10px}h3{font-size:15px;
+margin:20px 0 6px}
+p{margin:6px 0;max-width:80ch}.soft{color:var(--soft)}.good{color:var(--good)}.bad{color:var(--bad)}
+.warn{color:var(--warn)}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:22px 0}
+.card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px}
+.card b{display:block;font-size:24px;line-height:1.25;font-variant-numeric:tabular-nums}.card span{color:var(--soft);
+font-size:13px}
+.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}
+th{text-align:left;color:var(--soft);font-weight:600;border-bottom:2px solid var(--line);padding:6px 10px;
+vertical-align:bottom}
+td{border-bottom:1px solid var(--line);padding:6px 10px;vertical-align:top}.n{text-align:right;white-space:nowrap}
+code{font:13px/1.5 ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
+figure{margin:14px 0}figure svg{width:100%;height:auto;color:var(--ink)}figcaption{color:var(--soft);font-size:13px}
+pre{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 12px;overflow-x:auto;
+font-size:13px}
+details{margin:8px 0}summary{cursor:pointer}
+"""
+
+
+def document(title: str, *parts: str) -> str:
+    """Return the page; *parts* are HTML."""
+    head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+    view = '<meta name="viewport" content="width=device-width,initial-scale=1">'
+    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+    foot = f'<p class="soft">Made by tagcast on {made} UTC. All times are UTC.</p>'
+    return f"{head}{view}<style>{STYLE}</style></head><body><main>{''.join(parts)}{foot}</main></body></html>\n"
+
+
+def paragraph(text: str, tone: str = "") -> str:
+    """Return a paragraph of plain text."""
+    return f'<p class="{tone}">{escape(text)}</p>'
+
+
+def headline(text: str, below: str, tone: str = "") -> str:
+    """Return the title and the line below it."""
+    return f'<h1 class="{tone}">{escape(text)}</h1><p class="soft">{escape(below)}</p>'
+
+
+def section(title: str, *parts: str) -> str:
+    """Return a part of the page under a title."""
+    return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>"
+
+
+def cards(pairs: Iterable[tuple[str, object, str]]) -> str:
+    """Return figures side by side: (what, value, tone)."""
+    made = (
+        f'<div class="card"><b class="{tone}">{shown(value)}</b><span>{escape(what)}</span></div>'
+        for what, value, tone in pairs
+    )
+    return f'<div class="cards">{"".join(made)}</div>'
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table; numbers stand to the right."""
+    body = [list(row) for row in rows]
+    numeric = [
+        bool(body) and all(isinstance(row[n], int | float) or row[n] is None for row in body) for n in range(len(heads))
+    ]
+    classes = [' class="n"' if each else "" for each in numeric]
+    head = "".join(f"<th{mark}>{escape(name)}</th>" for name, mark in zip(heads, classes, strict=True))
+    lines = (
+        "".join(f"<td{mark}>{shown(value)}</td>" for value, mark in zip(row, classes, strict=True)) for row in body
+    )
+    rest = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rest}</tbody></table></div>'
+
+
+def shown(value: object) -> str:
+    """Return a value as people read it.
+
+    >>> shown(1234567), shown(None), shown(0.25)
+    ('1,234,567', '—', '0.25')
+    """
+    match value:
+        case None:
+            return "—"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}".rstrip("0").rstrip(".")
+        case _:
+            return escape(str(value))
+
+
+def duration(milliseconds: float | None) -> str:
+    """Return a duration as people read it.
+
+    >>> duration(250), duration(61_000), duration(7_500), duration(90_000_000), duration(None)
+    ('250 ms', '1 min 1 s', '7.5 s', '25 h', '—')
+    """
+    if milliseconds is None:
+        return "—"
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    if seconds < 3600:
+        return f"{int(seconds // 60)} min {int(seconds % 60)} s" if seconds % 60 >= 1 else f"{int(seconds // 60)} min"
+    hours, minutes = int(seconds // 3600), int(seconds % 3600 // 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def share(part: float, whole: float) -> str:
+    """Return a share in percent; what is not all is never rounded up to it.
+
+    >>> share(1, 3), share(99_999, 100_000), share(0, 0)
+    ('33.3 %', '99.999 %', '—')
+    """
+    if not whole:
+        return "—"
+    percent = 100 * part / whole
+    for digits in (1, 2, 3, 4):
+        text = f"{percent:.{digits}f}"
+        if part == whole or not text.startswith("100"):
+            break
+    else:
+        text = "99.9999"
+    text = text.rstrip("0").rstrip(".")
+    return f"{text} %"
+
+
+def figure(caption: str, draw: Callable[[Axes], None], height: float = 2.6) -> str:
+    """Return a plot as inline SVG; lines and letters take the colour of the page's text."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    settings: Any = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "tagcast",
+        "font.family": "sans-serif",
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "text.color": _INK,
+        "axes.labelcolor": _INK,
+        "axes.edgecolor": _INK,
+        "xtick.color": _INK,
+        "ytick.color": _INK,
+        "axes.grid": True,
+        "axes.grid.axis": "y",
+        "grid.alpha": 0.15,
+        "grid.color": _INK,
+        "axes.axisbelow": True,
+    }
+    with mpl.rc_context(settings):
+        made, axes = pyplot.subplots(figsize=(9, height), layout="constrained")
+        draw(axes)
+        out = io.StringIO()
+        made.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+        pyplot.close(made)
+    svg = out.getvalue()
+    svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
+    svg = re.sub(r"font: ?([0-9.]+)px [^;\"]+", r"font: \1px system-ui, sans-serif", svg)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"

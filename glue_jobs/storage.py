@@ -1,0 +1,140 @@
+"""The archive's bucket or folder as the jobs see it: days of records, tables, and single files of reports."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sql
+
+from glue_jobs import schemas
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+    from tagcast.archive_record import RecordKind
+
+_DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})$")
+
+
+def tell(text: str) -> None:
+    """Write a line of progress, for people."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def finish(summary: Mapping[str, object]) -> None:
+    """Print what came of a job as its last line, for programs."""
+    print(json.dumps(summary, sort_keys=False, ensure_ascii=False), flush=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Everything under *root*, by Hadoop's file systems, so that s3://, s3a:// and folders are one."""
+
+    spark: SparkSession
+    root: str
+
+    @classmethod
+    def at(cls, spark: SparkSession, uri: str) -> Archive:
+        """Return the archive at *uri*; a folder may be relative."""
+        if "://" not in uri:
+            from pathlib import Path
+
+            uri = Path(uri).resolve().as_uri()
+        return cls(spark, uri.rstrip("/"))
+
+    def uri(self, *parts: str) -> str:
+        """Return the URI of something in the archive."""
+        return "/".join((self.root, *parts))
+
+    def _path(self, uri: str) -> tuple[Any, Any]:
+        jvm: Any = self.spark._jvm
+        path = jvm.org.apache.hadoop.fs.Path(uri)
+        return path.getFileSystem(self.spark._jsc.hadoopConfiguration()), path
+
+    def days(self, *parts: str) -> list[str]:
+        """Return the days that are there, in order."""
+        system, path = self._path(self.uri(*parts))
+        if not system.exists(path):
+            return []
+        names = (status.getPath().getName() for status in system.listStatus(path))
+        return sorted(found[1] for found in map(_DAY.search, names) if found)
+
+    def size(self, uri: str) -> int:
+        """Return the bytes below *uri*; 0 if there is nothing."""
+        system, path = self._path(uri)
+        return int(system.getContentSummary(path).getLength()) if system.exists(path) else 0
+
+    def remove(self, uri: str) -> None:
+        """Remove *uri* and everything below it."""
+        system, path = self._path(uri)
+        system.delete(path, True)
+
+    def write_text(self, content: str, *parts: str) -> str:
+        """Write one file, replacing what was there; return its URI."""
+        uri = self.uri(*parts)
+        system, path = self._path(uri)
+        stream = system.create(path, True)
+        try:
+            stream.write(bytearray(content.encode()))
+        finally:
+            stream.close()
+        return uri
+
+    def read_text(self, *parts: str) -> str | None:
+        """Return the content of one file, or None if it is not there."""
+        system, path = self._path(self.uri(*parts))
+        if not system.exists(path):
+            return None
+        stream = system.open(path)
+        try:
+            jvm: Any = self.spark._jvm
+            return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream)).decode()
+        finally:
+            stream.close()
+
+    def lines(self, kind: RecordKind, days: Iterable[str]) -> DataFrame:
+        """Return the raw lines of a kind that arrived on *days*, with their file: (line, file)."""
+        present = set(self.days("raw", kind.value))
+        paths = [self.uri("raw", kind.value, f"dt={day}") for day in days if day in present]
+        if not paths:
+            return self.spark.createDataFrame([], "line string, file string")
+        found = self.spark.read.option("recursiveFileLookup", "true").text(paths)
+        return found.select(sql.col("value").alias("line"), sql.col("_metadata.file_path").alias("file"))
+
+    def records(self, kind: RecordKind, days: Sequence[str] | None = None) -> DataFrame:
+        """Return the curated records of a kind, of *days* or all; columns that old files lack are null."""
+        present = self.days("curated", kind.value)
+        wanted = present if days is None else [day for day in present if day in set(days)]
+        schema = schemas.SCHEMAS[kind]
+        if not wanted:
+            return self.spark.createDataFrame([], schema)
+        paths = [self.uri("curated", kind.value, f"dt={day}") for day in wanted]
+        return self.spark.read.schema(schema).parquet(*paths)
+
+    def write_days(self, table: DataFrame, *parts: str) -> None:
+        """Write *table* by its column ``dt``; days that it has are replaced, days that it lacks stay as they are."""
+        writer = table.write.mode("overwrite").partitionBy("dt").option("compression", "zstd")
+        writer.option("partitionOverwriteMode", "dynamic").parquet(self.uri(*parts))
+
+    def keep_only(self, written: Iterable[str], affected: Iterable[str], *parts: str) -> list[str]:
+        """Remove those of the *affected* days that were not *written*: dynamic overwriting leaves them stale."""
+        stale = sorted((set(affected) - set(written)) & set(self.days(*parts)))
+        for day in stale:
+            self.remove(self.uri(*parts, f"dt={day}"))
+        return stale
+
+
+def day_of(instant: str) -> Any:
+    """Return the expression of the day (UTC) of an instant in milliseconds, as text."""
+    days = sql.floor(sql.col(instant) / sql.lit(86_400_000.0)).cast("int")
+    return sql.date_format(sql.date_add(sql.lit("1970-01-01").cast("date"), days), "yyyy-MM-dd")
+
+
+def empty(spark: SparkSession, schema: StructType) -> DataFrame:
+    """Return a table without rows."""
+    return spark.createDataFrame([], schema)
