@@ -1,16 +1,18 @@
 """The process of the embedded engine: ministack with its Lambda executor handed to our Lambda host.
 
-Three private names of ministack are used, each held by `tests/unit/local/test_engine_seam.py`:
-`lambda_svc._execute_function_warm`, `app._build_persistence_save_dict` and `persistence.save_all`.
+Four private names of ministack are used, each held by `tests/unit/local/test_engine_seam.py`:
+`lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `app._MAIN_LOOP` and `persistence.save_all`.
 """
 
+import asyncio
 import http.client
 import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +21,8 @@ from local.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
 
 PARENT_CHECK_S = 1.0
 HOST_TIMEOUT_S = 900.0
+STANDSTILL_SHARE = 20.0
+"""Between two snapshots so many times as much time passes as one makes the engine stand still."""
 
 Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
@@ -52,9 +56,38 @@ def _failed(error_type: str, message: str) -> dict[str, Any]:
     return {"body": {"errorType": error_type, "errorMessage": message}, "error": True, "log": ""}
 
 
-def _save_regularly(save: Callable[[], None], every_s: float, stopped: threading.Event) -> None:
-    while not stopped.wait(every_s):
-        save()
+async def _copied(services: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], float]:
+    """Copy the state of all services at one instant: nothing else runs on the loop for these seconds."""
+    copies, began = {}, time.monotonic()
+    for name, state_of in services.items():
+        try:
+            copies[name] = state_of()
+        except Exception as fault:  # noqa: BLE001  One service's state must not cost the others theirs.
+            print(f"cannot copy the state of {name}: {fault!r}", flush=True)
+    return copies, time.monotonic() - began
+
+
+def _save(
+    loop: asyncio.AbstractEventLoop | None,
+    services: Mapping[str, Callable[[], Any]],
+    write: Callable[[dict[str, Callable[[], Any]]], None],
+) -> float:
+    """Write one consistent snapshot; answers for how many seconds the engine stood still.
+
+    The services are written in their order, the tables before the queues: a kill in between leaves queue entries of
+    messages that are done, which are harmless, or none of new messages, which the relay sends again.
+    """
+    if loop is None or not loop.is_running():
+        return 0.0
+    copies, stood_s = asyncio.run_coroutine_threadsafe(_copied(services), loop).result()
+    write({name: partial(copies.get, name) for name in copies})
+    return stood_s
+
+
+def _save_regularly(save: Callable[[], float], every_s: float, stopped: threading.Event) -> None:
+    pause_s = every_s
+    while not stopped.wait(pause_s):
+        pause_s = max(every_s, STANDSTILL_SHARE * save())
 
 
 def _stop_with_the_parent(parent: int) -> None:
@@ -77,7 +110,7 @@ def main() -> None:
     saving = threading.Thread(
         target=_save_regularly,
         args=(
-            lambda: persistence.save_all(app._build_persistence_save_dict()),
+            lambda: _save(app._MAIN_LOOP, app._build_persistence_save_dict(), persistence.save_all),
             float(os.environ["TAGCAST_SNAPSHOT_S"]),
             stopped,
         ),

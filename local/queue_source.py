@@ -1,15 +1,22 @@
 """Plays Lambda's event source mapping of an SQS queue: batches, partial failures, groups in order."""
 
 import json
+import threading
+from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from botocore.exceptions import ClientError
 
 from local.batch_result import Invoke, failed_items
 
 # On AWS what failed comes back when its visibility ends (minutes); nobody wants to wait that long here.
 RETRY_S = 5
 LONG_POLL_S = 2
+RECEIPTS_KEPT = 200
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,18 @@ class QueueSource:
     invoke: Invoke
     batch_size: int = 10
     warn: Callable[[str], None] = print
+    receipts: Path | None = None
+    _recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECEIPTS_KEPT), init=False)
+    _writing: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def recover(self) -> None:
+        """Give back what a process that was killed held: on AWS its visibility would end after minutes."""
+        if self.receipts is None or not self.receipts.exists():
+            return
+        for receipt in self.receipts.read_text().split():
+            with suppress(ClientError):  # It was deleted, or is not of this snapshot of the queue.
+                self.sqs.change_message_visibility(QueueUrl=self.queue_url, ReceiptHandle=receipt, VisibilityTimeout=0)
+        self.receipts.unlink()
 
     def step(self) -> int:
         """Handle one batch; answers how many messages it took."""
@@ -39,6 +58,7 @@ class QueueSource:
         messages = received.get("Messages", [])
         if not messages:
             return 0
+        self._remember(messages)
         event = {"Records": [self.record(message) for message in messages]}
         invocation = self.invoke(self.function, json.dumps(event).encode())
         failed = failed_items(invocation, [message["MessageId"] for message in messages])
@@ -65,6 +85,12 @@ class QueueSource:
             "eventSourceARN": self.queue_arn,
             "awsRegion": self.queue_arn.split(":")[3],
         }
+
+    def _remember(self, messages: list[dict[str, Any]]) -> None:
+        if self.receipts is not None:
+            with self._writing:
+                self._recent.extend(message["ReceiptHandle"] for message in messages)
+                self.receipts.write_text("\n".join(self._recent))
 
     def _delete(self, messages: list[dict[str, Any]]) -> None:
         if messages:

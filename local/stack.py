@@ -1,42 +1,23 @@
 """The whole service in one process tree: the front, the functions, the event sources and the engine."""
 
 import asyncio
-import json
-import sys
-import threading
-import time
-from collections.abc import Callable
-from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-
-from botocore.exceptions import BotoCoreError, ClientError
 
 from local.data_folder import DataFolder
 from local.delivery_log import printer
-from local.deployment import STACK, Deployment, deploy
+from local.deployment import STACK, deploy
 from local.engine import ACCESS_KEY, REGION, Engine, free_port
-from local.expiry import Expiry
 from local.front import Front, PortInUseError
-from local.lambda_api import Invocation
 from local.lambda_host import LambdaHost
-from local.queue_source import QueueSource
 from local.routes import Routes
-from local.stream_source import StreamRules, StreamSource
-from local.template import SourceSpec, Template, read_template
+from local.sources import Sources
+from local.template import read_template
 from local.user_functions import make_known, specs_of
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = {"retry": 8, "relay": 1, "sweep": 1, "archive": 1}
 WORKERS_OTHERWISE = 2
-BATCHES_AT_ONCE = 2
-SWEEP_S = 30.0
-EXPIRY_S = 60.0
-STREAM_IDLE_S = 0.1
-FAULT_S = 1.0
-GRACE_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -61,8 +42,7 @@ class Stack:
         self._host = LambdaHost(printer(short_name))
         self._engine: Engine | None = None
         self._front: Front | None = None
-        self._stopping = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._sources: Sources | None = None
         self.url = ""
 
     async def start(self) -> None:
@@ -87,7 +67,8 @@ class Stack:
         for function in user_functions:
             self._host.deploy(function, {}, WORKERS_OTHERWISE)
         await self._host.warm()
-        self._start_sources(template, deployment, self._engine)
+        self._sources = Sources(self._host, self._loop, self.options.time_scale, self._folder.engine)
+        await asyncio.to_thread(self._sources.start, template, deployment, self._engine)
         functions = {lid: function.name for lid, function in deployment.functions.items()}
         self._front = Front(Routes(template.routes()), functions, self._host.invoke)
         port = await self._front.listen(self.options.port)
@@ -96,6 +77,7 @@ class Stack:
             url=self.url,
             engine_url=self._engine.url,
             engine_pid=self._engine.pid,
+            time_scale=self.options.time_scale,
             outputs=dict(deployment.outputs),
         )
 
@@ -103,10 +85,11 @@ class Stack:
         """End everything, the engine last, so that it saves what the others did."""
         if self._front is not None:
             await self._front.stop()
-        self._stopping.set()
-        await asyncio.to_thread(self._join, GRACE_S)
+        if self._sources is not None:
+            await asyncio.to_thread(self._sources.stop)
         await self._host.stop()
-        await asyncio.to_thread(self._join, GRACE_S)
+        if self._sources is not None:
+            await asyncio.to_thread(self._sources.join)
         if self._engine is not None:
             await asyncio.to_thread(self._engine.stop)
         self._folder.release()
@@ -142,99 +125,6 @@ class Stack:
             "PYTHONPATH": str(ROOT / "layers" / "tag_matching" / "python"),
         }
 
-    def _start_sources(self, template: Template, deployment: Deployment, engine: Engine) -> None:
-        for source in template.sources():
-            if source.of_stream:
-                stream = self._stream_source(source, deployment, engine)
-                self._every(max(STREAM_IDLE_S, stream.rules.window_s), stream.step, "the stream")
-            else:
-                queue = self._queue_source(source, deployment, engine)
-                for _ in range(BATCHES_AT_ONCE):
-                    self._every(0.0, queue.step, "the queue")
-        for logical_id in template.scheduled():
-            name = deployment.functions[logical_id].name
-            self._every(max(1.0, SWEEP_S / self.options.time_scale), partial(self._tick, name), name)
-        for logical_id, attribute in template.expiring_tables():
-            expiry = Expiry(engine.client("dynamodb"), deployment.physical(logical_id), attribute)
-            self._every(EXPIRY_S, partial(_collect, expiry), "expiry")
-
-    def _queue_source(self, source: SourceSpec, deployment: Deployment, engine: Engine) -> QueueSource:
-        sqs = engine.client("sqs")
-        arn = deployment.outputs[f"Arn{source.logical_id}"]
-        return QueueSource(
-            sqs=sqs,
-            queue_url=sqs.get_queue_url(QueueName=arn.split(":")[-1])["QueueUrl"],
-            queue_arn=arn,
-            function=deployment.functions[source.function].name,
-            invoke=self._invoke,
-            batch_size=int(source.properties.get("BatchSize", 10)),
-            warn=warn,
-        )
-
-    def _stream_source(self, source: SourceSpec, deployment: Deployment, engine: Engine) -> StreamSource:
-        sqs = engine.client("sqs")
-        failures = deployment.outputs.get(f"OnFailure{source.logical_id}")
-
-        def give_up(obituary: dict[str, object]) -> None:
-            warn(f"gave up on records of the stream: {json.dumps(obituary)}")
-            if failures:
-                url = sqs.get_queue_url(QueueName=failures.split(":")[-1])["QueueUrl"]
-                sqs.send_message(QueueUrl=url, MessageBody=json.dumps(obituary))
-
-        return StreamSource(
-            streams=engine.client("dynamodbstreams"),
-            stream_arn=deployment.outputs[f"Arn{source.logical_id}"],
-            function=deployment.functions[source.function].name,
-            invoke=self._invoke,
-            rules=StreamRules.of(source.properties, source.filters),
-            on_failure=give_up,
-            sleep=self._stopping.wait,
-            stopped=self._stopping.is_set,
-        )
-
-    def _invoke(self, function: str, payload: bytes) -> Invocation:
-        """Invoke from a thread of an event source."""
-        return asyncio.run_coroutine_threadsafe(self._host.invoke(function, payload), self._loop).result()
-
-    def _tick(self, function: str) -> None:
-        event = {
-            "version": "0",
-            "source": "aws.events",
-            "detail-type": "Scheduled Event",
-            "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "region": REGION,
-            "resources": [],
-            "detail": {},
-        }
-        self._invoke(function, json.dumps(event).encode())
-
-    def _every(self, pause_s: float, step: Callable[[], object], what: str) -> None:
-        """Repeat a step in a thread of its own until the stack stops, at once if it did something."""
-
-        def loop() -> None:
-            while not self._stopping.is_set():
-                try:
-                    done = step()
-                except (BotoCoreError, ClientError, OSError, CancelledError) as fault:
-                    if not self._stopping.wait(FAULT_S):
-                        warn(f"{what}: {fault}")
-                else:
-                    if not done:
-                        self._stopping.wait(pause_s)
-
-        thread = threading.Thread(target=loop, name=what, daemon=True)
-        thread.start()
-        self._threads.append(thread)
-
-    def _join(self, within_s: float) -> None:
-        deadline = time.monotonic() + within_s
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-
-
-def _collect(expiry: Expiry) -> None:
-    expiry.collect(int(time.time()))
-
 
 def short_name(function: str) -> str:
     """The name of a function without the stack's.
@@ -243,8 +133,3 @@ def short_name(function: str) -> str:
     'fan-out'
     """
     return function.removeprefix(f"{STACK}-")
-
-
-def warn(text: str) -> None:
-    """Tell the person at the terminal."""
-    print(f"{datetime.now():%H:%M:%S}  WARNING  {text}", file=sys.stderr, flush=True)  # noqa: DTZ005

@@ -8,6 +8,7 @@ import typer
 
 from local.cli.client import Api
 from local.cli.filters import filters
+from local.cli.jobs import archive, audit, backtest, replay, report
 from local.cli.lanes import lane, pause, resume, retry, skip
 from local.cli.listen import listen
 from local.cli.messages import explain, list_messages, message, publish
@@ -53,6 +54,7 @@ def health(ctx: typer.Context) -> None:
 
 
 _TOPICS, _MESSAGES, _LANES, _TOOLS = "Topics and subscriptions", "Messages", "Lanes", "Tools"
+_ARCHIVE = "Archive"
 app.add_typer(topics, name="topic", rich_help_panel=_TOPICS)
 app.command("subscribe", rich_help_panel=_TOPICS)(subscribe)
 app.command("unsubscribe", rich_help_panel=_TOPICS)(unsubscribe)
@@ -69,6 +71,11 @@ app.command("resume", rich_help_panel=_LANES)(resume)
 app.command("retry", rich_help_panel=_LANES)(retry)
 app.command("skip", rich_help_panel=_LANES)(skip)
 app.command("push", rich_help_panel=_LANES)(push)
+app.command("archive", rich_help_panel=_ARCHIVE)(archive)
+app.command("report", rich_help_panel=_ARCHIVE)(report)
+app.command("audit", rich_help_panel=_ARCHIVE)(audit)
+app.command("backtest", rich_help_panel=_ARCHIVE)(backtest)
+app.command("replay", rich_help_panel=_ARCHIVE)(replay)
 app.add_typer(filters, name="filter", rich_help_panel=_TOOLS)
 app.command("listen", rich_help_panel=_TOOLS)(listen)
 app.command("health", rich_help_panel=_TOOLS)(health)

@@ -13,6 +13,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from local.cli.client import Answer, Api, Json, RefusedError, UnreachableError
+from local.cli.job_run import JobError
 from local.cli.screen import console, fault_lines, rows_table
 from local.cli.signing import SigningError
 
@@ -134,6 +135,6 @@ class Commands(TyperGroup):
                 errors.print("  Is `make run` running? Another address can be given with --url or TAGCAST_URL.")
             else:
                 errors.print(f"  {unreachable.reason}")
-        except SigningError as unsigned:
-            errors.print(Text.assemble(("error: ", "bold red"), str(unsigned)))
+        except (SigningError, JobError) as fault:
+            errors.print(Text.assemble(("error: ", "bold red"), str(fault)))
         raise typer.Exit(1)

@@ -4,7 +4,7 @@ import inspect
 
 from ministack import app
 from ministack.core import persistence
-from ministack.services import dynamodb, lambda_svc
+from ministack.services import dynamodb, lambda_svc, sqs
 
 
 def test_functions_are_executed_through_the_name_that_we_replace() -> None:
@@ -15,6 +15,19 @@ def test_functions_are_executed_through_the_name_that_we_replace() -> None:
 def test_the_state_can_be_saved_at_any_time() -> None:
     assert not inspect.signature(app._build_persistence_save_dict).parameters
     assert list(inspect.signature(persistence.save_all).parameters) == ["services"]
+
+
+def test_tables_are_saved_before_queues() -> None:
+    order = list(app._state_map)
+    assert order.index("dynamodb") < order.index("sqs")
+
+
+def test_requests_are_served_on_the_event_loop_so_that_a_copy_made_there_is_consistent() -> None:
+    for service in (dynamodb, sqs):
+        assert "to_thread" not in inspect.getsource(service.handle_request)
+    assert "_MAIN_LOOP = asyncio.get_running_loop()" in inspect.getsource(app)
+    assert "to_thread(_reset_all_state)" in inspect.getsource(app)
+    assert inspect.getsource(app).count("to_thread(") == 1
 
 
 def test_stream_records_are_still_not_saved() -> None:

@@ -1,0 +1,161 @@
+"""Runs one Spark job over an archive as a program of its own, and shows how far it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+from urllib.parse import urlsplit
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+LINES_KEPT = 30
+"""What a job that broke is quoted with."""
+PROGRESS = "progress: "
+"""How a job's lines begin that say, on standard error, what it is doing."""
+
+
+class JobError(RuntimeError):
+    """A job could not be run, or broke; the text says what to do or what it said last."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Where an archive is, and how S3 is reached there."""
+
+    uri: str
+    environment: dict[str, str] = field(default_factory=dict)
+    time_scale: float = 1.0
+    is_local: bool = False
+
+    @classmethod
+    def of_stack(cls, folder: Path) -> Archive:
+        """Return the archive of the stack that runs on *folder*; JobError if none does."""
+        from local.engine import ACCESS_KEY, REGION  # Not above: it loads boto3, which most commands do without.
+
+        try:
+            where = json.loads((folder / "stack.json").read_text())
+        except FileNotFoundError:
+            raise JobError(
+                f"no stack runs on {folder}: start one with `make run`, name its folder with --data, "
+                "or another archive with --archive s3://BUCKET"
+            ) from None
+        environment = {
+            "AWS_ENDPOINT_URL": where["engine_url"],
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": ACCESS_KEY,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+        }
+        uri = f"s3://{where['outputs']['ArchiveBucketName']}"
+        return cls(uri, environment, float(where["time_scale"]), is_local=True)
+
+    def fetch(self, uri: str, folder: Path) -> Path:
+        """Copy a report into *folder*, unless it is a file already; return where it is."""
+        parts = urlsplit(uri)
+        if parts.scheme not in ("s3", "s3a"):
+            return Path(uri.removeprefix("file://"))
+        import boto3
+
+        from local.engine import ACCESS_KEY, REGION
+
+        target = folder / parts.path.lstrip("/").removeprefix("reports/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        known = ACCESS_KEY if self.is_local else None
+        s3 = boto3.client(
+            "s3",
+            endpoint_url=self.environment.get("AWS_ENDPOINT_URL"),
+            region_name=REGION if self.is_local else None,
+            aws_access_key_id=known,
+            aws_secret_access_key=known,
+        )
+        s3.download_file(parts.netloc, parts.path.lstrip("/"), str(target))
+        return target
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a job said last: its summary; *ok* is False when what it checks does not hold."""
+
+    summary: dict[str, Any]
+    ok: bool
+
+
+def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Console) -> Result:
+    """Run ``glue_jobs.<job>`` and show its progress on *errors*. Raises JobError."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise JobError("Spark is not installed here: `make spark` installs it (about 600 MB)")
+    command = [sys.executable, "-m", f"glue_jobs.{job}", "--archive", archive.uri, *arguments]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | archive.environment,
+    )
+    last: deque[str] = deque(maxlen=LINES_KEPT)
+    with _progress(errors) as progress:
+        task = progress.add_task(job, said="starting Spark")
+
+        def listen() -> None:
+            for line in cast("IO[str]", process.stderr):
+                last.append(line.rstrip())
+                if line.startswith(PROGRESS):
+                    progress.update(task, said=line.removeprefix(PROGRESS).strip())
+
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
+        try:
+            printed = cast("IO[str]", process.stdout).read().splitlines()
+            code = process.wait()
+        except KeyboardInterrupt:
+            process.terminate()
+            process.wait()
+            raise
+        listener.join()
+        progress.update(task, said="done" if code == 0 else f"ended with {code}")
+    summary = _summary(printed)
+    if summary is None or code not in (0, 1):
+        raise JobError(f"{job} ended with {code}:\n" + "\n".join(last))
+    return Result(summary, code == 0)
+
+
+def _progress(errors: Console) -> Progress:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description:<16}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[said]}"),
+    )
+    return Progress(*columns, console=errors)
+
+
+def _summary(printed: Sequence[str]) -> dict[str, Any] | None:
+    for line in reversed(printed):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict) and "job" in found:
+            return found
+    return None
+
+
+def now_text(at: float | None = None) -> str:
+    """Return an instant as RFC 3339.
+
+    >>> now_text(0)
+    '1970-01-01T00:00:00Z'
+    """
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
