@@ -71,3 +71,10 @@ jobs: .venv/.installed  ## Write what AWS Glue runs to dist/jobs, for: aws s3 sy
 
 clean:  ## Remove the environments and what the tools leave behind.
 	rm -rf .venv .venv-sam .venv-lock .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.PHONY: simulate
+RUNS ?= 100000
+JOBS ?= 2
+
+simulate: .venv/.installed  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
+	$(BIN)/python -m tests.simulation --resume --runs $(RUNS) --jobs $(JOBS)

@@ -4,15 +4,18 @@ python -m tests.simulation --seed 7              tell one history
 python -m tests.simulation --runs 10000 --jobs 2 play many; failing seeds are shrunk
 python -m tests.simulation --resume --runs 100000 --jobs 2   the same, going on where this commit's file ends
 python -m tests.simulation --mutants             plant every known bug and see it caught
+python -m tests.simulation --explore 60          walk all interleavings of a small world for so many seconds
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
 
 from tests.simulation import progress_file
 from tests.simulation.campaign import Tally, campaign
+from tests.simulation.explorer import explore
 from tests.simulation.history import History
 from tests.simulation.mutants import catch_all, table
 from tests.simulation.plan import Plan, draw_plan
@@ -31,6 +34,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="how many processes play (default: %(default)s)")
     parser.add_argument("--resume", action="store_true", help="keep a cumulative count of this commit in .simulation/")
     parser.add_argument("--mutants", action="store_true", help="plant every known bug and see it caught")
+    parser.add_argument("--explore", type=float, metavar="SECONDS", help="walk the small world's interleavings")
     options = parser.parse_args()
     if options.seed is not None:
         return tell(draw_plan(options.seed))
@@ -38,6 +42,8 @@ def main() -> int:
         caught = catch_all(options.jobs)
         print("\n".join(table(caught)))
         return int(any(not each.invariants for each in caught))
+    if options.explore is not None:
+        return _explore(options.explore)
     if options.resume:
         name = progress_file.commit()
         print(f"commit {name}", file=sys.stderr)
@@ -64,6 +70,13 @@ def report(tally: Tally) -> int:
         print("\n".join(told(small)))
         tell(small)
     return int(bool(tally.broken))
+
+
+def _explore(seconds: float) -> int:
+    began = time.perf_counter()
+    walked = explore(seconds)
+    print(f"{walked.told()} in {time.perf_counter() - began:.0f} s")
+    return int(walked.broken is not None)
 
 
 if __name__ == "__main__":

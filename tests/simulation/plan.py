@@ -116,6 +116,8 @@ class Aim:
     keyed: float = 0.1
     """The share of publish calls with an idempotency key."""
     restless: bool = False
+    steered: float = 0.12
+    """The share of actions that wait for a deadline."""
 
 
 ANYTHING = Aim()
@@ -193,7 +195,7 @@ def _actions(
     weights = {kind: OPERATIONS[kind] for kind in aim.operations or OPERATIONS}
     for number in range(dice.choice((4, 8, 12, 16, 24))):
         gap = round(dice.choice((0, 0, 5, 100, 2_000, 15_000)) * dice.random())
-        steer = dice.choice(("due", "expiry", "claim")) if dice.random() < 0.12 else None
+        steer = dice.choice(("due", "expiry", "claim")) if dice.random() < aim.steered else None
         by = dice.choice((-1, 0, 1))
         if dice.random() < 0.62:
             drafts = []

@@ -12,10 +12,11 @@ from tagcast import lanes, subscriptions
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.keys import lane_key, message_key
 from tagcast.lane_rows import lane_of
-from tagcast.model import Draft, EntryState, LaneState, Ordering, Push
+from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
 from tagcast.ports import Key, Put, Row, Write
 from tagcast.publishing import publish
 from tagcast.rows import message_row_of
+from tagcast.settling import write_map
 from tagcast.sweep import sweep
 from tagcast.verdicts import attempt_judged
 
@@ -166,33 +167,50 @@ def test_a_repush_of_a_topic_passes_over_a_subscription_that_is_paused_meanwhile
     assert lane(fake, "B").next_attempt_at == fake.clock.instant
 
 
-def test_what_failed_in_another_order_keeps_its_own_schedule_when_it_becomes_the_head():
-    fake = FakeWorld()
-    fake.topic(ordering=Ordering.KEY)
-    fake.subscribe("A", max_retries=1)
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    drafts = [Draft(b"1", ordering_key="k1"), Draft(b"2", ordering_key="k2")]
-    first, second = (accepted.message_id for accepted in publish(fake.world, "test1", drafts))
-    began = fake.clock.instant
+class TwoOrders:
+    """A subscription whose deliveries of two orders both fail: the first at 0 s, the second, behind it, at 8 s."""
 
-    pushed: list[tuple[str, int]] = []
+    def __init__(self) -> None:
+        self.fake = fake = FakeWorld()
+        fake.topic(ordering=Ordering.KEY)
+        self.subscription = fake.subscribe("A", max_retries=1)
+        fake.pusher.behaviours["A"] = lambda push: FAIL
+        drafts = [Draft(b"1", ordering_key="k1"), Draft(b"2", ordering_key="k2")]
+        self.first, self.second = (accepted.message_id for accepted in publish(fake.world, "test1", drafts))
+        self.began = fake.clock.instant
+        self.pushed: list[tuple[str, int]] = []
+        fake.pusher.before_push = self.fail_the_first_and_wait
+        fake.fan_out("test1", [self.second])
 
-    def note(push: Push) -> None:
-        pushed.append((push.message.message_id, fake.clock.instant - began))
+    def note(self, push: Push) -> None:
+        self.pushed.append((push.message.message_id, self.fake.clock.instant - self.began))
 
-    def fail_the_first_and_wait(push: Push) -> None:
-        fake.pusher.before_push = note
-        other = Thread(target=fake.fan_out, args=("test1", [first]))
+    def fail_the_first_and_wait(self, push: Push) -> None:
+        self.fake.pusher.before_push = self.note
+        other = Thread(target=self.fake.fan_out, args=("test1", [self.first]))
         other.start()
         other.join()
-        fake.clock.sleep(8)
-        note(push)
+        self.fake.clock.sleep(8)
+        self.note(push)
 
-    fake.pusher.before_push = fail_the_first_and_wait
-    fake.fan_out("test1", [second])
-    fake.run_workflows(until=began + 60_000)
 
-    assert pushed == [(first, 0), (second, 8_000), (first, 15_000), (second, 23_000)]
+def test_what_failed_in_another_order_keeps_its_own_schedule_when_it_becomes_the_head():
+    two = TwoOrders()
+
+    two.fake.run_workflows(until=two.began + 60_000)
+
+    assert two.pushed == [(two.first, 0), (two.second, 8_000), (two.first, 15_000), (two.second, 23_000)]
+
+
+def test_the_schedule_of_a_head_that_is_over_already_is_nobody_elses():
+    two = TwoOrders()
+    before = message_row_of(two.fake.store.get(message_key("test1", two.first)))
+    delivered = Entry(EntryState.DELIVERED, 1, two.began, "http 200")
+    write_map(two.fake.world, before, before.settled({two.subscription.ordinal: delivered}))
+
+    two.fake.run_workflows(until=two.began + 60_000)
+
+    assert two.pushed == [(two.first, 0), (two.second, 8_000), (two.second, 23_000)]
 
 
 def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict():

@@ -19,18 +19,6 @@ JUDGED = Aim(faults=("judge",), rules=("function drop", "function block"))
 
 MUTANTS = (
     Mutant(
-        "lanes are read before messages, and what is owed elsewhere holds nobody back",
-        "tagcast.fan_out:fan_out",
-        "    batch.read_messages()\n    batch.read_lanes()\n",
-        "    batch.read_lanes()\n    batch.read_messages()\n",
-        RACING,
-        (
-            "tagcast.fan_out:_Batch.serve",
-            "first = next((place for place, row in enumerate(owed) if not row.map.round_open), len(owed))",
-            "first = len(owed)",
-        ),
-    ),
-    Mutant(
         "messages are closed before lanes are written",
         "tagcast.fan_out:_Batch.serve",
         "            try:\n                self.append(",
@@ -77,7 +65,7 @@ MUTANTS = (
         "tagcast.fan_out:_append_to",
         'expect = {**expect, "wake_at": ABSENT if lane.wake_at is None else lane.wake_at}',
         "pass",
-        Aim(retention_s=60, operations=("pause", "sweep"), modes=("gone",)),
+        Aim(retention_s=60, operations=("pause", "sweep"), modes=("gone",), restless=True, steered=0.6),
     ),
     Mutant(
         "a lane that is not active is pushed to",
@@ -85,13 +73,6 @@ MUTANTS = (
         "if lane is None and not progress.failures:",
         "if not progress.failures:",
         FAILING,
-    ),
-    Mutant(
-        "a repetition of a batch appends once more what a backlog has",
-        "tagcast.fan_out:_Batch.serve",
-        "rest = [row.message for row in owed if row.map.round_open]",
-        "rest = [row.message for row in owed]",
-        RACING,
     ),
     Mutant(
         "the first failure is not counted",

@@ -8,6 +8,15 @@ from tests.simulation.plan import Aim
 from tests.simulation.planted.mutant import Mutant
 
 FAILING = Aim(modes=("flapping", "down"), strategy=Strategy.BACKOFF_RETRY, restless=True)
+DRAINING = Aim(
+    only_these_faults=True,
+    modes=("flapping",),
+    rules=("all",),
+    operations=("sweep", "retry_now"),
+    strategy=Strategy.BACKOFF_RETRY,
+    restless=True,
+    steered=0.7,
+)
 RACING = Aim(
     faults=("task_copy", "workflow_loss", "stall"),
     modes=("flapping", "down", "slow"),
@@ -56,14 +65,14 @@ MUTANTS = (
         "tagcast.redelivery:_Worker.finish",
         '{**self.mine(), "appended": appended}',
         "self.mine()",
-        FAILING,
+        DRAINING,
     ),
     Mutant(
         "the length of a backlog is read after the backlog",
         "tagcast.redelivery:_Worker.step",
         "        appended = self.appended()\n        dues = self.read_dues(subscription)\n",
         "        dues = self.read_dues(subscription)\n        appended = self.appended()\n",
-        FAILING,
+        DRAINING,
     ),
     Mutant(
         "an end is written by whoever pushed",
@@ -182,7 +191,7 @@ MUTANTS = (
         "tagcast.lanes:_change",
         "lane = _unless_removed(_read(world, subscription), name)",
         "lane = _read(world, subscription)",
-        Aim(operations=("pause", "unsubscribe"), faults=("stall",)),
+        Aim(operations=("pause", "unsubscribe"), restless=True, steered=0.0),
     ),
     Mutant(
         "a lane is resumed whatever was appended meanwhile",
@@ -206,16 +215,12 @@ MUTANTS = (
         BY_HAND,
     ),
     Mutant(
-        "a lane is restarted whoever moved it",
-        "tagcast.sweep:_restart",
-        "expect=lane.as_read()",
-        "expect={}",
-        Aim(
-            faults=("workflow_loss", "stale_index"),
-            modes=("flapping", "slow"),
-            operations=("sweep", "retry_now"),
-            restless=True,
-        ),
+        "the sweep believes its index and restarts whatever that says",
+        "tagcast.sweep:sweep",
+        "lane = _current(world, lane_of(row))",
+        "lane = lane_of(row)",
+        Aim(faults=("workflow_loss", "stale_index"), modes=("flapping", "down"), operations=("sweep", "retry_now")),
+        ("tagcast.sweep:_restart", "expect=lane.as_read()", "expect={}"),
     ),
     Mutant(
         "nobody wakes a lane whose execution is lost",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tagcast.attempts import Failure, Progress, planned_at
@@ -49,7 +50,7 @@ class _Worker:
     lane: Lane | None = None
     claimed_until: int = 0
     answering: bool = True
-    """False once an attempt under this claim failed for good: what failed before keeps to its own schedule."""
+    """False once the claimed head went without a success: what failed before keeps to its own schedule."""
 
     async def work(self) -> int | None:
         """Work until a wait is needed (return its end), the lane is done, or it belongs to somebody else (None)."""
@@ -69,11 +70,9 @@ class _Worker:
                 continue
             if left_s <= 0:
                 return self.world.clock.now()
-            try:
+            with suppress(ConditionLostError, _StaleWorker):
                 if await self.drain():
                     return None
-            except (ConditionLostError, _StaleWorker):
-                continue
 
     def read_lane(self) -> Lane | None:
         row = self.world.store.get(lane_key(self.task.topic, self.task.subscription_id))
@@ -191,6 +190,7 @@ class _Worker:
                 deliveries.append((message, due.attempts))
                 known[message.message_id] = due
         if not deliveries:
+            self.answering = False
             return True
         unjudged = {due.message_id for due in dues if due.unjudged}
         progress = await attempt_judged(self.world, subscription, deliveries, unjudged, share_s=float("inf"))

@@ -1,0 +1,41 @@
+"""The explorer walks what it can within seconds; `python -m tests.simulation --explore 3600` walks further."""
+
+from __future__ import annotations
+
+from tests.simulation.explorer import explore
+from tests.simulation.moves import Bounds
+from tests.simulation.planted.mutant import Mutant, planted
+
+SECONDS = 10.0
+UNORDERED = Mutant(
+    "messages are closed before lanes are written",
+    "tagcast.fan_out:_Batch.serve",
+    "            try:\n                self.append(",
+    "            for message in rest:\n                self.close(message.message_id)\n"
+    "            try:\n                self.append(",
+)
+
+
+def test_a_quiet_small_world_is_walked_whole() -> None:
+    walk = explore(SECONDS, Bounds(crashes=1, copies=0, failures=0, changes=()))
+
+    assert walk.broken is None, walk.story
+    assert walk.whole
+    assert walk.states > 100
+    assert walk.ends > 0
+
+
+def test_crashes_copies_failures_and_a_change_in_any_order_break_nothing() -> None:
+    walk = explore(SECONDS)
+
+    assert walk.broken is None, walk.story
+    assert walk.states > 300
+
+
+def test_the_explorer_finds_a_planted_bug_and_tells_how() -> None:
+    with planted(UNORDERED):
+        walk = explore(SECONDS, Bounds(crashes=0, copies=0, failures=1, changes=()))
+
+    assert walk.broken is not None
+    assert walk.broken.invariant == "5 owed has a due row"
+    assert walk.story[0] == "the batch is delivered"
