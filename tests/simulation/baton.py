@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import os
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -39,7 +38,6 @@ class _Strand:
 
 
 _IDLE: list[_Strand] = []
-os.register_at_fork(after_in_child=_IDLE.clear)  # Threads stay behind in the parent.
 
 
 @dataclass(eq=False)

@@ -88,7 +88,7 @@ def settle_on_one_core() -> None:
 def play_many(first: int, runs: int, jobs: int) -> Iterator[Tally]:
     """Play *runs* seeds from *first* on *jobs* processes; yield the tally of each block as it is done, in order."""
     blocks = [range(start, min(start + BLOCK, first + runs)) for start in range(first, first + runs, BLOCK)]
-    with multiprocessing.get_context("fork").Pool(jobs, settle_on_one_core) as pool:
+    with multiprocessing.get_context("spawn").Pool(jobs, settle_on_one_core) as pool:
         yield from pool.imap(play, blocks)
 
 

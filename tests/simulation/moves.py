@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from tagcast import lanes, subscriptions, topics
 from tagcast.directory import Snapshot
@@ -125,7 +125,7 @@ class Mover:
         self.state = state
         self.now = state.now
         self.store = MemoryStore()
-        self.store.rows = dict(state.rows)
+        self.store.rows = {key: cast("dict[str, Any]", row) for key, row in state.rows.items()}
         self.pushed = list(state.pushed)
 
     def move(self, standing: Standing | None, actor: Actor, **how: Any) -> State:

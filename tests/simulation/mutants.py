@@ -48,12 +48,19 @@ class Caught:
 
 
 def catch(mutant: Mutant, start: int, seeds_max: int = SEEDS_MAX) -> Catch:
-    """Play seeds from *start* on the code with the bug in it, until a promise does not hold."""
-    with planted(mutant):
-        for seed in range(start, start + seeds_max):
-            broken = History(draw_plan(seed, mutant.aim)).run().broken
-            if broken is not None:
-                return Catch(broken.invariant, seed - start + 1)
+    """Play seeds from *start* on the code with the bug in it, until a promise does not hold.
+
+    The same plan must hold on the shipped code: otherwise it is not the bug that was caught.
+    """
+    for seed in range(start, start + seeds_max):
+        plan = draw_plan(seed, mutant.aim)
+        with planted(mutant):
+            broken = History(plan).run().broken
+        if broken is not None:
+            unplanted = History(plan).run().broken
+            if unplanted is not None:
+                raise unplanted
+            return Catch(broken.invariant, seed - start + 1)
     return Catch(None, seeds_max)
 
 
@@ -65,7 +72,7 @@ def _catch_named(task: tuple[str, int]) -> Catch:
 def catch_all(jobs: int, starts: Sequence[int] = STARTS) -> list[Caught]:
     """Plant every bug from every starting point, on *jobs* processes."""
     tasks = [(mutant.name, start) for mutant in MUTANTS for start in starts]
-    with multiprocessing.get_context("fork").Pool(jobs, settle_on_one_core) as pool:
+    with multiprocessing.get_context("spawn").Pool(jobs, settle_on_one_core) as pool:
         catches = pool.map(_catch_named, tasks, chunksize=1)
     step = len(starts)
     return [

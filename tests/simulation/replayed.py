@@ -10,12 +10,12 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from tagcast.directory import Snapshot
 from tagcast.errors import TagcastError
 from tagcast.model import Outcome, Push
-from tagcast.ports import Key, Row, Table, World, Write
+from tagcast.ports import Key, Row, Store, Table, World, Write
 
 from tests.fakes.world import FakeWorld, QuietJournal
 
@@ -101,7 +101,7 @@ class _Run:
     def stand(self) -> Standing:
         world = replace(
             _TEMPLATE,
-            store=_Store(self),
+            store=cast("Store", _Store(self)),
             workflow=_Workflow(),
             pusher=_Pusher(self),
             clock=_Clock(self),
@@ -202,10 +202,10 @@ class _Store:
         self._run = run
 
     def get(self, key: Key) -> Row | None:
-        return self._run.call("get", key)
+        return cast("Row | None", self._run.call("get", key))
 
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
-        return self._run.call("get_many", tuple(keys))
+        return cast("dict[Key, Row]", self._run.call("get_many", tuple(keys)))
 
     def query(
         self,
@@ -217,7 +217,7 @@ class _Store:
         limit: int | None = None,
         descending: bool = False,
     ) -> list[Row]:
-        return self._run.call("query", table, pk, sk_from, sk_to, limit, descending)
+        return cast("list[Row]", self._run.call("query", table, pk, sk_from, sk_to, limit, descending))
 
     def write(self, write: Write) -> None:
         self._run.call("transact", (write,))
