@@ -44,6 +44,14 @@ def violation(kind: str, rows: DataFrame, at: Column, *detail: str | Column) -> 
     )
 
 
+def _end_number() -> Column:
+    """Return the place of a terminal state in ``ENDS``, from 1: numbers are grouped by hash, texts by sorting."""
+    number = sql.lit(None).cast("int")
+    for place, state in enumerate(ENDS, 1):
+        number = sql.when(sql.col("state") == state, place).otherwise(number)
+    return number
+
+
 def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
     """Return one row for each entry that is owed by a message or told of by a delivery.
 
@@ -61,7 +69,7 @@ def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
         "last_attempt_at",
         "changed_at",
         "round_at",
-        sql.array_position(sql.array(*(sql.lit(state) for state in ENDS)), sql.col("state")).cast("int").alias("end"),
+        _end_number().alias("end"),
         sql.when(ended & ~gone, 1).alias("ended"),
         sql.when(waited & ~gone, 1).alias("waited"),
         sql.when(gone, 1).alias("removed"),

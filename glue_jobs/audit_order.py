@@ -92,8 +92,7 @@ def overtaken(entries: DataFrame, closed: DataFrame, terms: Terms) -> DataFrame:
         sql.col("last_attempt_at") <= sql.col("ends_at") - terms.skew_ms
     )
     found = direct.join(sql.broadcast(pieces), [*LANE, "hour"]).where(inside).dropDuplicates(list(ENTRY))
-    detail = ("pushed at once while its lane was closed since ", sql.col("begins_at"))
-    return violation("overtaken", found, sql.col("round_at"), *detail)
+    return violation("overtaken", found, sql.col("round_at"), "pushed at once while its lane was closed")
 
 
 def disorder(entries: DataFrame, lanes: DataFrame) -> dict[str, int]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tagcast.instant import rfc3339
-
 from glue_jobs import page
 
 LIMITS = (
@@ -41,8 +39,8 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
         f"Audit {certificate['window']}",
         page.headline(title, below, "bad" if found else "good"),
         page.cards(cards),
-        page.section("Promises", _promises(certificate["by_kind"], kinds)),
         _listed(certificate) if found else "",
+        page.section("Promises", _promises(certificate["by_kind"], kinds)),
         page.section("How it ended", _ends(counts)),
         page.section("What was looked at", _looked_at(counts, certificate["skew_ms"])),
         page.section("What this cannot prove", *(page.paragraph(text) for text in LIMITS)),
@@ -71,7 +69,7 @@ def _listed(certificate: Mapping[str, Any]) -> str:
             each["topic"],
             each["message_id"],
             None if each["ordinal"] is None else f"#{each['ordinal']}",
-            None if each["at"] is None else rfc3339(each["at"]),
+            None if each["at"] is None else page.instant(each["at"]),
             each["detail"],
         )
         for each in listed

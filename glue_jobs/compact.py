@@ -154,8 +154,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Exception as fault:
             if not _is_unreadable(fault):
                 raise
-            detail = next((line for line in str(fault).splitlines() if "gz" in line), type(fault).__name__)
-            finish({"job": "compact", "ok": False, "kinds": kinds, "failed": kind.value, "detail": detail[:500]})
+            file = _unreadable_file(archive, kind, window)
+            finish({"job": "compact", "ok": False, "kinds": kinds, "failed": kind.value, "file": file})
             return 1
         kinds[kind.value] = made.as_json()
         tell(f"{kind}: {made.records} records of {len(made.days)} days, {made.corrupt} lines set aside")
@@ -167,6 +167,19 @@ def _is_unreadable(fault: Exception) -> bool:
     """Say whether a raw file is truncated or no gzip: the data's fault, told in one line, not the job's."""
     told = str(fault)
     return "java.io.EOFException" in told or "java.util.zip" in told or "not a gzip" in told
+
+
+def _unreadable_file(archive: Archive, kind: RecordKind, arrival: arguments.Window) -> str | None:
+    """Return the first file that cannot be read to its end: those that arrived in the window are tried first."""
+    for days in (arrival.days(), archive.days("raw", kind.value)):
+        for file in sorted(archive.lines(kind, days).inputFiles()):
+            try:
+                archive.spark.read.text(file).count()
+            except Exception as fault:
+                if not _is_unreadable(fault):
+                    raise
+                return file
+    return None
 
 
 if __name__ == "__main__" and (code := main()):

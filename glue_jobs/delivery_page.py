@@ -164,10 +164,10 @@ def _time_axis(axes: Axes, hours: Sequence[Mapping[str, Any]]) -> None:
 
     locator = dates.AutoDateLocator(minticks=4, maxticks=12)
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, show_offset=False))
     first: Any = _when(hours[0]["hour"])
     last: Any = _when(hours[-1]["hour"])
-    axes.set_xlim(first - timedelta(minutes=30), last + timedelta(minutes=90))
+    axes.set_xlim(first - timedelta(minutes=10), last + timedelta(minutes=70))
 
 
 def _whole_numbers(axes: Axes) -> None:

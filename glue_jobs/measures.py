@@ -114,6 +114,7 @@ def blocked(closed: DataFrame, first_at: int, end_at: int) -> DataFrame:
     begins, ends = sql.greatest("begins_at", sql.lit(first_at)), sql.least("ends_at", sql.lit(end_at))
     inside = closed.select(*LANE, begins.alias("begins"), ends.alias("ends")).where("begins < ends")
     hours = sql.sequence(sql.floor(sql.col("begins") / HOUR_MS), sql.floor((sql.col("ends") - 1) / HOUR_MS))
-    pieces = inside.withColumn("hour", (sql.explode(hours) * HOUR_MS).cast("bigint"))
+    pieces = inside.withColumn("number", sql.explode(hours))
+    pieces = pieces.withColumn("hour", (sql.col("number") * HOUR_MS).cast("bigint"))
     part = sql.least(sql.col("ends"), sql.col("hour") + HOUR_MS) - sql.greatest("begins", "hour")
     return pieces.groupBy(*PAIR_HOUR).agg(sql.sum(part).alias("blocked_ms"))

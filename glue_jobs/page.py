@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from tagcast.instant import rfc3339
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -37,7 +39,7 @@ h1{font-size:26px;line-height:1.25;margin:0 0 4px}h2{font-size:18px;margin:40px 
 margin:20px 0 6px}
 p{margin:6px 0;max-width:80ch}.soft{color:var(--soft)}.good{color:var(--good)}.bad{color:var(--bad)}
 .warn{color:var(--warn)}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:22px 0}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(128px,1fr));gap:12px;margin:22px 0}
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px}
 .card b{display:block;font-size:24px;line-height:1.25;font-variant-numeric:tabular-nums}.card span{color:var(--soft);
 font-size:13px}
@@ -137,6 +139,15 @@ def duration(milliseconds: float | None) -> str:
         return f"{int(seconds // 60)} min {int(seconds % 60)} s" if seconds % 60 >= 1 else f"{int(seconds // 60)} min"
     hours, minutes = int(seconds // 3600), int(seconds % 3600 // 60)
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def instant(milliseconds: int) -> str:
+    """Return an instant on one line, in UTC.
+
+    >>> instant(1_700_000_000_123).replace(chr(0x2011), "-").replace(chr(0xA0), " ")
+    '2023-11-14 22:13:20.123'
+    """
+    return rfc3339(milliseconds)[:-1].replace("-", "\u2011").replace("T", "\u00a0")
 
 
 def share(part: float, whole: float) -> str:

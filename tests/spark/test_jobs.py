@@ -1,0 +1,170 @@
+"""Every job from end to end on the local S3, over s3a:// as Glue has s3://, and the arguments that Glue passes."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from glue_jobs import audit, backtest, compact, delivery_report, replay
+from tests.spark.conftest import Bucket, S3Bucket
+from tests.spark.story import DAY, NOON, Record, end, lane, message, subscribed, wait
+
+JOBS = {"compact": compact, "audit": audit, "delivery_report": delivery_report, "backtest": backtest, "replay": replay}
+WINDOW = ("--from", DAY, "--to", "2026-11-21")
+APPLE = '{"kind": "tags", "tags": ["apple"]}'
+Told = Callable[[], dict[str, Any]]
+
+
+@dataclass
+class Api:
+    """Stands for the replay route: keeps what it is sent, and is busy or gone when told to."""
+
+    url: str
+    requests: list[tuple[str, str, list[dict[str, Any]]]] = field(default_factory=list)
+    statuses: list[int] = field(default_factory=list)
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status = made.statuses.pop(0) if made.statuses else 200
+            if status == 200:
+                made.requests.append((self.path, self.headers["Idempotency-Key"], body["messages"]))
+            results = [{"message_id": "1", "matched": 1} for _ in body["messages"]]
+            content = json.dumps({"results": results}).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    made = Api(f"http://127.0.0.1:{server.server_port}/v1")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield made
+    server.shutdown()
+    server.server_close()
+
+
+def story() -> dict[str, list[Record]]:
+    """Five messages for an eager subscription, one of which it got at the second attempt, and one that it lost."""
+    bodies = ["first", "", "drei €", "four"]
+    some = [message(n, at=NOON + n * 1000, body=text, body_bytes=len(text)) for n, text in enumerate(bodies)]
+    lost = message(9, at=NOON + 9000, tags=["pear"], properties={"price": "3"})
+    done = [
+        end(some[0], round_at=NOON + 10),
+        end(some[1], round_at=NOON + 1010),
+        end(some[3], attempts=1, after_ms=62_200),
+    ]
+    held = [wait(some[2], attempts=1), wait(some[3], position=1), end(some[2], attempts=2, after_ms=62_000)]
+    failed = [wait(lost, attempts=n, position=2, after_ms=60_000 * n + 60_000) for n in (1, 2, 3)]
+    end_of_it = end(lost, state="discarded", attempts=4, after_ms=300_000, outcome="http 500")
+    lanes = [lane("fruit", NOON + 2000), lane("fruit", NOON + 310_000, "active", "blocked")]
+    return {
+        "messages": [*some, lost],
+        "deliveries": [*done, *held, wait(lost, position=2), *failed, end_of_it],
+        "subscriptions": subscribed("fruit"),
+        "lanes": lanes,
+    }
+
+
+@pytest.fixture(scope="module")
+def filled(spark: SparkSession, s3_bucket: S3Bucket) -> S3Bucket:
+    for kind, records in story().items():
+        s3_bucket.put(kind, DAY, records)
+    assert compact.main(["--archive", s3_bucket.uri, *WINDOW]) == 0
+    return s3_bucket
+
+
+def test_the_report_tells_what_went_wrong_in_one_page_without_the_net(filled: S3Bucket, told: Told) -> None:
+    assert delivery_report.main(["--archive", filled.uri, *WINDOW]) == 0
+    summary = told()
+    assert {name: summary[name] for name in ("accepted", "matched", "delivered", "discarded", "owed", "retries")} == {
+        "accepted": 5, "matched": 5, "delivered": 4, "discarded": 1, "owed": 0, "retries": 4,
+    }  # fmt: skip
+    assert summary["blocked_ms"] == 308_000
+    page = filled.text(summary["html"].removeprefix("s3://archive/"))
+    assert "1 deliveries were lost, to 1 subscription; 80 % were delivered" in page
+    assert "http 500 (5)" in page
+    assert not re.search(r"(src|href)\s*=\s*.https?://(?!www\.w3\.org)", page)
+    assert page.count("<svg") == 4
+    [row] = filled_rows(filled, "reports/report/hours")
+    assert (row.subscription, row.end_to_end_ms_p50, row.top_failures[0]["count"]) == ("s0", 31_025.0, 5)
+
+
+def filled_rows(bucket: S3Bucket, table: str) -> list[Any]:
+    session = SparkSession.getActiveSession()
+    assert session is not None
+    return session.read.parquet(f"{bucket.uri}/{table}").collect()
+
+
+def test_the_audit_certifies_what_kept_its_promises(filled: S3Bucket, told: Told) -> None:
+    assert audit.main(["--archive", filled.uri, *WINDOW, "--topic", "fruit", "--as-of", "2026-11-22T00:00:00Z"]) == 0
+    summary = told()
+    assert (summary["ok"], summary["violations"]) == (True, 0)
+    assert "Nothing was lost" in filled.text(summary["html"].removeprefix("s3://archive/"))
+
+
+def test_a_backtest_compares_with_the_filter_of_now_and_explains(filled: S3Bucket, told: Told) -> None:
+    arguments = ["--archive", filled.uri, *WINDOW, "--topic", "fruit", "--filter", APPLE, "--subscription", "s0"]
+    assert backtest.main(arguments) == 0
+    summary = told()
+    assert (summary["matched"], summary["newly_matched"], summary["newly_unmatched"]) == (4, 0, 1)
+    result = json.loads(filled.text(summary["json"].removeprefix("s3://archive/")))
+    [sample] = result["samples"]
+    assert (sample["way"], sample["candidate"]["value"], sample["current"]["value"]) == ("newly_unmatched", False, True)
+
+
+def test_many_candidates_come_from_a_file(filled: S3Bucket, told: Told, tmp_path: Any) -> None:
+    lines = [{"name": f"f{n}", "filter": {"kind": "sql92", "expression": f"price > {n}"}} for n in range(5)]
+    (tmp_path / "candidates").write_text("\n".join(map(json.dumps, [*lines, {"name": "all", "filter": None}])))
+    arguments = ["--archive", filled.uri, *WINDOW, "--topic", "fruit", "--filters", str(tmp_path / "candidates")]
+    assert backtest.main(arguments) == 0
+    summary = told()
+    assert (summary["candidates"], summary["matched"]) == (6, 3 + 5)
+
+
+def test_a_replay_shows_its_volume_first_then_sends_in_order_and_goes_on_where_it_stopped(
+    filled: S3Bucket, told: Told, api: Api
+) -> None:
+    before = filled.keys("raw/") + filled.keys("curated/")
+    arguments = ["--archive", filled.uri, *WINDOW, "--topic", "fruit", "--subscription", "s0", "--rate", "1000"]
+    assert replay.main(arguments) == 0
+    summary = told()
+    assert (summary["messages"], summary["without_body"], api.requests) == (4, 1, [])
+    sending = [*arguments, "--preview", "false", "--api", api.url, "--chunk", "3"]
+    api.statuses = [503, 200, 400]
+    assert replay.main(sending) == 1
+    assert "http 400" in told()["detail"]
+    assert replay.main(sending) == 0
+    summary = told()
+    assert (summary["sent"], summary["matched"]) == (4, 4)
+    paths, keys, sent = zip(*api.requests, strict=True)
+    assert set(paths) == {"/v1/topics/fruit/subscriptions/s0/replay"}
+    assert list(keys) == [f"replay-{summary['run_id']}-{n}" for n in (0, 1)]
+    originals = [one["message_id"] for one in story()["messages"][:4]]
+    assert [each["replay_of"] for group in sent for each in group] == originals
+    assert [each["body"] for group in sent for each in group] == ["first", "", "drei €", "four"]
+    assert filled.keys("raw/") + filled.keys("curated/") == before
+
+
+def test_an_empty_day_has_reports_too(spark: SparkSession, bucket: Bucket, told: Told) -> None:
+    day = ("--date", "2026-11-18")
+    assert delivery_report.main(["--archive", bucket.uri, *day]) == 0
+    assert told()["accepted"] == 0
+    assert audit.main(["--archive", bucket.uri, *day]) == 0
+    assert told()["violations"] == 0
+    assert backtest.main(["--archive", bucket.uri, *day, "--topic", "fruit", "--filter", "null"]) == 0
+    assert told()["messages"] == 0
