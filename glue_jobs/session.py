@@ -72,6 +72,8 @@ def s3a_settings(endpoint: str | None, environment: Mapping[str, str]) -> dict[s
         "connection.ssl.enabled": str(endpoint.startswith("https")).lower(),
         "access.key": environment.get("AWS_ACCESS_KEY_ID", "local"),
         "secret.key": environment.get("AWS_SECRET_ACCESS_KEY", "local"),
+        "attempts.maximum": "3",
+        "connection.establish.timeout": "3000",
         "aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
     }
     return {
@@ -116,5 +118,5 @@ def open_session(given: argparse.Namespace) -> SparkSession:
 
 
 def _is_submitted() -> bool:
-    """Say whether spark-submit (which Glue and EMR use) started this process and chose the master."""
-    return "SPARK_ENV_LOADED" in os.environ or "GLUE_PYTHON_VERSION" in os.environ
+    """Say whether spark-submit (which Glue and EMR use) started this process: then its JVM and master are there."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ

@@ -22,8 +22,8 @@ _DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})$")
 
 
 def tell(text: str) -> None:
-    """Write a line of progress, for people."""
-    print(text, file=sys.stderr, flush=True)
+    """Write a line of progress, for people; its beginning tells it from what Spark says."""
+    print(f"progress: {text}", file=sys.stderr, flush=True)
 
 
 def finish(summary: Mapping[str, object]) -> None:
