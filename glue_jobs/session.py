@@ -111,6 +111,8 @@ def open_session(given: argparse.Namespace) -> SparkSession:
             builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.conf.set("spark.sql.session.timeZone", "UTC")
+    # Adaptive execution inside cached plans that stand upon each other can wait for itself for ever (Spark 3.5.6).
+    session.conf.set("spark.sql.optimizer.canChangeCachedPlanOutputPartitioning", "false")
     if active is None and not _is_submitted():
         session.sparkContext.setLogLevel("ERROR")
         session.conf.set("spark.sql.shuffle.partitions", str(2 * session.sparkContext.defaultParallelism))
