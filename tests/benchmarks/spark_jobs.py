@@ -220,7 +220,7 @@ def in_duckdb(archive: str, cores: int, sizes: list[int]) -> dict[str, tuple[flo
             rows = [(tag, n, f["tags"]) for n, (_, f) in enumerate(candidates(number)) for tag in set(f["tags"])]
             made.executemany("insert into wanted values (?, ?, ?)", rows)
             pairs = "select accepted_at // 3600000 as hour, tags, unnest(tags) as tag from messages"
-            first = "list_filter(p.tags, t -> list_contains(w.tags, t))[1] = p.tag"
+            first = "list_filter(p.tags, lambda t: list_contains(w.tags, t))[1] = p.tag"
             joined = f"({pairs}) p join wanted w using (tag) where {first}"
             made.execute(f"select hour, candidate, count(*) from {joined} group by all")
             made.fetchall()
