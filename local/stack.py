@@ -56,7 +56,11 @@ class Stack:
         template, _ = await asyncio.gather(
             asyncio.to_thread(read_template, self.options.template), asyncio.to_thread(self._engine.start)
         )
-        parameters = {"AllowPrivateEndpoints": "true", "TimeScale": f"{self.options.time_scale:g}"}
+        parameters = {
+            "AllowPrivateEndpoints": "true",
+            "TimeScale": f"{self.options.time_scale:g}",
+            "ArchiveBodies": "*",
+        }
         deployment = await asyncio.to_thread(
             deploy, template, self._engine, parameters, self._folder.deployed, self.options.functions_root
         )

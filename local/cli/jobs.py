@@ -206,7 +206,7 @@ def _present(place: Archive, result: Result, *, show: bool) -> None:
     uri = result.summary.get("html")
     if uri is None:
         return
-    page = place.fetch(str(uri), DEFAULT_DATA / "reports").resolve()
+    page = place.fetch(str(uri)).resolve()
     console(to_errors=True).print(Text(f"report  {page}"))
     if show and sys.stdout.isatty():
         webbrowser.open(page.as_uri())

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.conftest import ROOT, RunningStack
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(460)]
 
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHANGING = (
@@ -50,8 +50,8 @@ def test_the_commands_succeed_and_print_what_is_shown(stack: RunningStack, tmp_p
     script = "\n".join(("set -eo pipefail", "trap 'kill $(jobs -p)' EXIT", *commands, "exit 0"))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     ran = subprocess.run(
-        ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
-        env=os.environ | {"TAGCAST_URL": stack.url, "PATH": path, "COLUMNS": "160"},
+        ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=400, check=False,
+        env=os.environ | {"TAGCAST_URL": stack.url, "TAGCAST_DATA": str(stack.folder), "PATH": path, "COLUMNS": "160"},
     )  # fmt: skip
 
     assert ran.returncode == 0, ran.stdout + ran.stderr

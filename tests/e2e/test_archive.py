@@ -1,0 +1,86 @@
+"""The archive of a running stack: proven and replayed by the command line; the README's test does the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import ROOT, RunningStack
+from tests.e2e.killing import call
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+TOPIC = "archived"
+ARRIVES_S = 30.0
+
+
+@pytest.fixture
+def pushes() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """An endpoint, and what it was sent."""
+    received: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            received.append(body | {"replay_header": self.headers["x-tagcast-replay-of"]})
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/", received
+    server.shutdown()
+
+
+def tagcast(stack: RunningStack, folder: Path, command: str, *words: str) -> dict[str, Any]:
+    called = [sys.executable, "-m", "local.cli.app", "--url", stack.url, "--json", command, *words]
+    ran = subprocess.run(
+        [*called, "--data", str(stack.folder)], cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    summary: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return summary
+
+
+def test_what_a_stack_archived_is_proven_and_replayed(
+    stack: RunningStack, tmp_path: Path, pushes: tuple[str, list[dict[str, Any]]]
+) -> None:
+    url, received = pushes
+    call("PUT", f"{stack.url}/topics/{TOPIC}", {})
+    apples = {"filter": {"kind": "tags", "tags": ["apple"]}, "endpoint": {"protocol": "http", "url": url}}
+    call("PUT", f"{stack.url}/topics/{TOPIC}/subscriptions/shop", apples)
+    sent = [
+        call("POST", f"{stack.url}/topics/{TOPIC}/messages", {"body": tag, "tags": [tag]})["message_id"]
+        for tag in ("apple", "pear", "apple")
+    ]
+    deadline = time.monotonic() + ARRIVES_S
+    while len(received) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(8)  # The archive waits for company for five seconds.
+
+    proven = tagcast(stack, tmp_path, "audit", "--topic", TOPIC, "--no-open")
+
+    assert (proven["ok"], proven["violations"]) == (True, 0)
+    assert "Nothing was lost" in next((stack.folder / "reports" / "audit").rglob("index.html")).read_text()
+
+    again = tagcast(stack, tmp_path, "replay", TOPIC, "shop", "--as-is", "--send", "--rate", "50")
+
+    assert (again["sent"], again["refused"]) == (2, 0)  # Nobody was owed the pear: its body was never kept.
+    deadline = time.monotonic() + ARRIVES_S
+    while len(received) < 4 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert [push["body"] for push in received] == ["apple"] * 4
+    assert [push["replay_header"] for push in received[2:]] == [sent[0], sent[2]]

@@ -1,0 +1,58 @@
+"""`tagcast archive`, `report`, …: what they ask of the jobs, and what they say when a job cannot run."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import typer
+from rich.console import Console
+
+from local.cli.job_run import Archive, JobError, run_job
+from local.cli.jobs import Days
+from tests.unit.cli.conftest import Run
+
+WHERE = {"engine_url": "http://127.0.0.1:1", "outputs": {"ArchiveBucketName": "kept"}, "time_scale": 10.0}
+
+
+def test_the_archive_of_the_running_stack_is_found_in_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "stack.json").write_text(json.dumps(WHERE))
+
+    found = Archive.of_stack(tmp_path)
+
+    assert (found.uri, found.time_scale, found.is_local) == ("s3://kept", 10.0, True)
+    assert found.environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+
+
+def test_without_a_running_stack_the_ways_out_are_named(run: Run, tmp_path: Path) -> None:
+    refused = run("audit", "--data", str(tmp_path))
+
+    assert refused.exit_code == 1
+    assert "make run" in refused.stderr
+    assert "--archive" in refused.stderr
+
+
+def test_the_days_are_today_unless_others_are_named() -> None:
+    today = datetime.now(UTC).date()
+    assert Days.of(None, None) in (Days(today, today + timedelta(1)), Days(today + timedelta(1), today + timedelta(2)))
+    assert Days.of("2026-11-01", "2026-11-03") == Days(date(2026, 11, 1), date(2026, 11, 3))
+    assert Days.of("2026-11-01", "2026-11-03").arguments() == ["--from", "2026-11-01", "--to", "2026-11-03"]
+
+
+@pytest.mark.parametrize(("first", "end"), [("1.11.2026", None), ("2026-11-03", "2026-11-03"), (None, "2020-01-01")])
+def test_days_that_are_none_are_refused(first: str | None, end: str | None) -> None:
+    with pytest.raises(typer.BadParameter):
+        Days.of(first, end)
+
+
+def test_a_job_that_breaks_is_quoted(tmp_path: Path) -> None:
+    said = Console(file=io.StringIO())
+    with pytest.raises(JobError, match="unknown: --nothing"):
+        run_job("compact", Archive(str(tmp_path)), ["--nothing", "1"], said)
+
+
+def test_a_report_in_a_folder_is_where_it_is(tmp_path: Path) -> None:
+    assert Archive(str(tmp_path)).fetch(f"{tmp_path}/reports/x.html") == tmp_path / "reports/x.html"
