@@ -60,11 +60,22 @@ def java_major(home: Path) -> int | None:
 
 
 def s3a_settings(endpoint: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return Spark's settings for ``s3://`` and ``s3a://`` against a local S3, as far as the jars are here."""
+    """Return Spark's settings for ``s3://`` and ``s3a://``, as far as the jars are here.
+
+    *endpoint* is a local S3's; without one it is Amazon's, with the credentials that the SDK finds.
+    """
     folder = Path(environment.get(JARS_HOME) or Path(sys.prefix) / "s3a" / "sagemaker_pyspark" / "jars")
     jars = [*folder.glob("hadoop-aws-*.jar"), *folder.glob("aws-java-sdk-bundle-*.jar")]
-    if endpoint is None or not jars:
+    if not jars:
         return {}
+    settings = {
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    }
+    if endpoint is None:
+        chain = "com.amazonaws.auth.DefaultAWSCredentialsProviderChain"
+        return settings | {"spark.hadoop.fs.s3a.aws.credentials.provider": chain}
     s3a = {
         "endpoint": endpoint,
         "endpoint.region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1",
@@ -76,12 +87,7 @@ def s3a_settings(endpoint: str | None, environment: Mapping[str, str]) -> dict[s
         "connection.establish.timeout": "3000",
         "aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
     }
-    return {
-        "spark.jars": ",".join(map(str, jars)),
-        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
-        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
-        **{f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()},
-    }
+    return settings | {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
 
 
 def open_session(given: argparse.Namespace) -> SparkSession:
@@ -104,7 +110,7 @@ def open_session(given: argparse.Namespace) -> SparkSession:
             "spark.driver.memory": given.driver_memory,
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            **s3a_settings(given.s3_endpoint, os.environ),
+            **(s3a_settings(given.s3_endpoint, os.environ) if given.archive.startswith("s3") else {}),
         }
         builder = builder.master(given.master)
         for name, value in settings.items():

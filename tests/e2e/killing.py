@@ -3,7 +3,8 @@
 ``python -m tests.e2e.killing --what workers --seconds 60`` kills workers of the functions, one at a time;
 ``--what stack`` kills the whole service with its engine and starts it again, from its last snapshot. A snapshot is
 taken every few seconds: what was acknowledged after the last one is as gone as a disk that was never written, and is
-counted apart.
+counted apart. ``--audit`` proves the same from the archive, by the Spark job (workers only: an archive remembers what
+tables that were set back have forgotten).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -44,6 +46,8 @@ TIME_SCALE = "10"
 KILL_PAUSE_S = (0.2, 1.2)
 STACK_PAUSE_S = (6.0, 10.0)
 SETTLE_S = 180.0
+ARCHIVED_S = 8.0
+"""After this the archive has what the streams told; it waits for company for five seconds."""
 SAVING_S = 2.0
 """A snapshot takes a while, service by service."""
 
@@ -245,6 +249,13 @@ class Experiment:
                 highest = max(highest, each)
         return outcome
 
+    def audit(self) -> int:
+        """Return how many violations the audit of the archive finds."""
+        time.sleep(ARCHIVED_S)
+        command = [sys.executable, "-m", "local.cli.app", "--json", "audit", "--no-open", "--data", str(self.folder)]
+        printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        return int(json.loads(printed.splitlines()[-1])["violations"])
+
 
 @dataclass
 class Outcome:
@@ -259,6 +270,7 @@ class Outcome:
     unexpected: list[tuple[str, str]] = field(default_factory=list)
     duplicated: int = 0
     out_of_order: list[tuple[str, str]] = field(default_factory=list)
+    violations: int | None = None
 
     def table(self, took_s: float) -> Table:
         """Return the outcome as people read it."""
@@ -274,6 +286,7 @@ class Outcome:
             ("unexpected", len(self.unexpected)),
             ("duplicated", self.duplicated),
             ("out of order", len(self.out_of_order)),
+            ("violations found by the audit", "not asked" if self.violations is None else self.violations),
             ("settled after", f"{took_s:.1f} s"),
         )
         for name, value in rows:
@@ -281,7 +294,7 @@ class Outcome:
         return table
 
 
-def run(what: str, seconds: float, seed: int, folder: Path) -> tuple[Experiment, Outcome, float]:
+def run(what: str, seconds: float, seed: int, folder: Path, *, audit: bool = False) -> tuple[Outcome, float]:
     """Publish and kill for so many seconds, let everything settle, count."""
     experiment = Experiment(folder, random.Random(seed))
     experiment.begin()
@@ -294,7 +307,10 @@ def run(what: str, seconds: float, seed: int, folder: Path) -> tuple[Experiment,
         (experiment.kill_workers if what == "workers" else experiment.kill_stack)(until)
         producer.join()
         took_s = experiment.settle()
-        return experiment, experiment.count(), took_s
+        outcome = experiment.count()
+        if audit:
+            outcome.violations = experiment.audit()
+        return outcome, took_s
     finally:
         experiment.receiver.server.shutdown()
         if experiment.stack.process.poll() is None:
@@ -306,14 +322,17 @@ def main() -> int:
     parser.add_argument("--what", choices=("workers", "stack"), default="workers")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--audit", action="store_true")
     options = parser.parse_args()
+    if options.audit and options.what == "stack":
+        parser.error("--audit is for --what workers")
     with tempfile.TemporaryDirectory() as folder:
-        _, outcome, took_s = run(options.what, options.seconds, options.seed, Path(folder) / "data")
+        outcome, took_s = run(options.what, options.seconds, options.seed, Path(folder) / "data", audit=options.audit)
     Console().print(outcome.table(took_s))
     for name, found in (("lost", outcome.lost), ("unexpected", outcome.unexpected), ("order", outcome.out_of_order)):
         for each in found[:20]:
             print(name, *each)
-    return int(bool(outcome.lost or outcome.unexpected or outcome.out_of_order))
+    return int(bool(outcome.lost or outcome.unexpected or outcome.out_of_order or outcome.violations))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
 
 def test_no_delivery_is_lost_or_out_of_order_when_workers_are_killed(tmp_path: Path) -> None:
-    _, outcome, _ = run("workers", 8, 1, tmp_path / "data")
+    outcome, _ = run("workers", 8, 1, tmp_path / "data")
 
     assert sum(outcome.kills.values()) >= 3
     assert outcome.acknowledged >= 20
@@ -18,7 +18,7 @@ def test_no_delivery_is_lost_or_out_of_order_when_workers_are_killed(tmp_path: P
 
 
 def test_what_a_snapshot_holds_outlives_a_kill_of_the_whole_stack(tmp_path: Path) -> None:
-    _, outcome, _ = run("stack", 12, 2, tmp_path / "data")
+    outcome, _ = run("stack", 12, 2, tmp_path / "data")
 
     assert outcome.kills == {"the whole stack": 1}
     assert (outcome.lost, outcome.unexpected, outcome.out_of_order) == ([], [], [])

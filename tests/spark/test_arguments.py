@@ -99,7 +99,9 @@ def test_java_17_is_found_or_packaged(tmp_path: Path) -> None:
 
 
 def test_only_a_local_s3_gets_keys_and_jars() -> None:
-    assert session.s3a_settings(None, {}) == {}
+    assert session.s3a_settings(None, {"TAGCAST_S3A_JARS": "/nonexistent"}) == {}
+    provider = session.s3a_settings(None, {})["spark.hadoop.fs.s3a.aws.credentials.provider"]
+    assert provider.endswith("DefaultAWSCredentialsProviderChain")
     settings = session.s3a_settings("http://127.0.0.1:9", {})
     assert settings["spark.hadoop.fs.s3a.endpoint"] == "http://127.0.0.1:9"
     assert settings["spark.jars"].count(".jar") == 2
