@@ -38,9 +38,9 @@ class DataFolder:
             (self.path / "deployed").unlink(missing_ok=True)
 
     def release(self) -> None:
-        """Leave the folder to others."""
-        (self.path / "stack.json").unlink(missing_ok=True)
+        """Leave the folder to others, if it was ours."""
         if self._lock is not None:
+            (self.path / "stack.json").unlink(missing_ok=True)
             self._lock.close()
             self._lock = None
 

@@ -72,6 +72,7 @@ def test_two_stacks_do_not_share_a_folder(stack: RunningStack) -> None:
     )  # fmt: skip
     assert refused.returncode == 1
     assert "another stack runs on" in refused.stderr
+    assert (stack.folder / "stack.json").exists(), "the running stack is still announced"
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
