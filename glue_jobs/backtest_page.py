@@ -67,6 +67,8 @@ def _counts(result: Mapping[str, Any], below: str) -> str:
     if len(told) == 1:
         share = page.share(told[0]["matched"], result["messages"])
         title = f"The candidate matches {told[0]['matched']:,} messages ({share})"
+    if not result["messages"]:
+        title = "There is no message to try it on"
     ranked = sorted(told, key=lambda each: (-each["matched"], each["name"]))[:LISTED_MAX]
     rows = [
         (each["name"], each["matched"], page.share(each["matched"], result["messages"]), each["failed"],

@@ -78,6 +78,8 @@ def _first_failure(row: Mapping[str, Any]) -> str:
 
 
 def _trouble(told: Mapping[str, Any]) -> str:
+    if not told["matched"]:
+        return page.paragraph("Nobody was owed anything.")
     troubled = [row for row in told["subscriptions"] if row["lost"] or row["blocked_ms"] or row["retries"]]
     if not troubled:
         return page.paragraph("Nothing: every delivery succeeded at its first attempt, and no lane was closed.", "good")

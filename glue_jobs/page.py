@@ -91,9 +91,9 @@ def cards(pairs: Iterable[tuple[str, object, str]]) -> str:
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table; numbers stand to the right."""
     body = [list(row) for row in rows]
-    numeric = [
-        bool(body) and all(isinstance(row[n], int | float) or row[n] is None for row in body) for n in range(len(heads))
-    ]
+    if not body:
+        return paragraph("None.")
+    numeric = [all(isinstance(row[n], int | float) or row[n] is None for row in body) for n in range(len(heads))]
     classes = [' class="n"' if each else "" for each in numeric]
     head = "".join(f"<th{mark}>{escape(name)}</th>" for name, mark in zip(heads, classes, strict=True))
     lines = (
