@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -206,10 +207,14 @@ def _speeds(axes: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
     from matplotlib import ticker
 
     at: Any = [_when(row["hour"]) for row in rows]
+    reached: list[float] = []
     for name, label, colour in (("p50", "half", "line"), ("p95", "95 %", "second"), ("p99", "99 %", "third")):
         values = [max(1.0, row[f"end_to_end_ms_{name}"] or 1.0) for row in rows]
-        axes.plot(at, values, color=page.COLOURS[colour], label=label, marker="o", markersize=3, linewidth=1.6)
+        axes.plot(at, values, color=page.COLOURS[colour], label=label, marker="o", markersize=4, linewidth=1.6)
+        reached += values
     axes.set_yscale("log")
+    # Whole decades: a short range would have no labelled line at all.
+    axes.set_ylim(10 ** math.floor(math.log10(min(reached))), 10 ** math.ceil(math.log10(max(reached) * 1.01)))
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: page.duration(value)))
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
     _time_axis(axes, rows)

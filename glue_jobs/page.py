@@ -46,7 +46,8 @@ font-size:13px}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}
 th{text-align:left;color:var(--soft);font-weight:600;border-bottom:2px solid var(--line);padding:6px 10px;
 vertical-align:bottom}
-td{border-bottom:1px solid var(--line);padding:6px 10px;vertical-align:top}.n{text-align:right;white-space:nowrap}
+td{border-bottom:1px solid var(--line);padding:6px 10px;vertical-align:top}
+.wide td:not(:last-child),.n{white-space:nowrap}.n{text-align:right}
 code{font:13px/1.5 ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 figure{margin:14px 0}figure svg{width:100%;height:auto;color:var(--ink)}figcaption{color:var(--soft);font-size:13px}
 pre{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 12px;overflow-x:auto;
