@@ -5,10 +5,12 @@ BIN := .venv/bin
 PORT ?= 8080
 DATA ?= .tagcast
 TIME_SCALE ?= 1
+RUNS ?= 100000
+JOBS ?= 2
 RUN_FLAGS := --port $(PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install spark jobs run test demo bench format lock sam-validate clean
+.PHONY: help install spark jobs run test demo bench simulate format lock sam-validate clean
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +51,9 @@ bench: .venv/.installed .venv/.installed-spark  ## Measure the budgets.
 	  echo; echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || status=1; done; \
 	  $(BIN)/pytest -q -s -m benchmark -o python_files=push.py tests/benchmarks || status=1; exit $$status
 
+simulate: .venv/.installed  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
+	$(BIN)/python -m tests.simulation --resume --runs $(RUNS) --jobs $(JOBS)
+
 format: .venv/.installed  ## Rewrite the sources in the house style.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -71,10 +76,3 @@ jobs: .venv/.installed  ## Write what AWS Glue runs to dist/jobs, for: aws s3 sy
 
 clean:  ## Remove the environments and what the tools leave behind.
 	rm -rf .venv .venv-sam .venv-lock .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
-
-.PHONY: simulate
-RUNS ?= 100000
-JOBS ?= 2
-
-simulate: .venv/.installed  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
-	$(BIN)/python -m tests.simulation --resume --runs $(RUNS) --jobs $(JOBS)
