@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -154,12 +153,3 @@ def _summary(printed: Sequence[str]) -> dict[str, Any] | None:
         if isinstance(found, dict) and "job" in found:
             return found
     return None
-
-
-def now_text(at: float | None = None) -> str:
-    """Return an instant as RFC 3339.
-
-    >>> now_text(0)
-    '1970-01-01T00:00:00Z'
-    """
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import webbrowser
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.text import Text
+from tagcast.instant import rfc3339
 
 from local.cli.filters import (
     JsonFilter,
@@ -23,7 +25,7 @@ from local.cli.filters import (
     TagFilter,
     filter_of,
 )
-from local.cli.job_run import Archive, Result, now_text, run_job
+from local.cli.job_run import Archive, Result, run_job
 from local.cli.screen import console, fields_table
 from local.cli.session import SubscriptionName, TopicName, session_of
 
@@ -91,8 +93,7 @@ def report(
     show: Opens = True,
 ) -> None:
     """Say how deliveries are doing: counts, latencies, blocked time and failures, as a page and as Parquet."""
-    place, days = _archive(data, uri), Days.of(first, end)
-    _prepare(place, days, as_is)
+    place, days = _prepared(data, uri, first, end, as_is)
     _run(ctx, "delivery_report", place, days.arguments() + _option("--topic", topic), show=show)
 
 
@@ -107,9 +108,8 @@ def audit(
     show: Opens = True,
 ) -> None:
     """Prove that every matched pair ended in exactly one state, in order and in time; exit code 1 if not."""
-    place, days = _archive(data, uri), Days.of(first, end)
-    as_of = now_text()
-    _prepare(place, days, as_is)
+    as_of = rfc3339(round(time.time() * 1000))
+    place, days = _prepared(data, uri, first, end, as_is)
     arguments = days.arguments() + _option("--topic", topic)
     if place.is_local:
         arguments += ["--as-of", as_of, "--time-scale", f"{place.time_scale:g}"]
@@ -145,8 +145,7 @@ def backtest(
         dialect=dialect,
         filter_json=filter_json,
     )
-    place, days = _archive(data, uri), Days.of(first, end)
-    _prepare(place, days, as_is)
+    place, days = _prepared(data, uri, first, end, as_is)
     arguments = [*days.arguments(), "--topic", topic, "--filter", json.dumps(candidate), "--samples", str(samples)]
     _run(ctx, "backtest", place, arguments + _option("--subscription", subscription), show=show)
 
@@ -166,8 +165,7 @@ def replay(
     as_is: AsItIs = False,
 ) -> None:
     """Send archived messages (those with their bodies) again to one subscription, as new messages."""
-    place, days = _archive(data, uri), Days.of(first, end)
-    _prepare(place, days, as_is)
+    place, days = _prepared(data, uri, first, end, as_is)
     arguments = [*days.arguments(), "--topic", topic, "--subscription", subscription, "--rate", f"{rate:g}"]
     arguments += ["--preview", "false" if send else "true", "--api", session_of(ctx).api.url]
     _run(ctx, "replay", place, arguments)
@@ -181,10 +179,12 @@ def _option(name: str, value: str | None) -> list[str]:
     return [] if value is None else [name, value]
 
 
-def _prepare(place: Archive, days: Days, as_is: bool) -> None:
+def _prepared(folder: Path, uri: str | None, first: str | None, end: str | None, as_is: bool) -> tuple[Archive, Days]:
     """Compact first what a local stack archived since: elsewhere a schedule does it."""
+    place, days = _archive(folder, uri), Days.of(first, end)
     if place.is_local and not as_is:
         run_job("compact", place, days.arguments(), console(to_errors=True))
+    return place, days
 
 
 def _run(ctx: typer.Context, job: str, place: Archive, arguments: list[str], *, show: bool = False) -> None:
