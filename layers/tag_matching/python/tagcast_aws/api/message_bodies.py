@@ -106,16 +106,15 @@ class MessageBody(TestedMessage):
         return super().cross_faults(value)
 
 
+def _items(schema: str) -> Any:
+    """Return the bounds of a list whose items are read one by one, so that one's faults are not the others'."""
+    return Field(max_length=limits.BATCH_MAX, json_schema_extra={"items": {"$ref": f"#/components/schemas/{schema}"}})
+
+
 class BatchBody(Body):
     """Messages to be published, each on its own: the items are read one by one, as :class:`MessageBody`."""
 
-    messages: Annotated[
-        list[Any],
-        Field(
-            max_length=limits.BATCH_MAX,
-            json_schema_extra={"items": {"$ref": "#/components/schemas/MessageBody"}},
-        ),
-    ]
+    messages: Annotated[list[Any], _items("MessageBody")]
 
 
 class ReplayedMessage(MessageBody):
@@ -131,13 +130,7 @@ class ReplayedMessage(MessageBody):
 class ReplayBody(Body):
     """Messages of the archive to be published again: the items are read one by one, as :class:`ReplayedMessage`."""
 
-    messages: Annotated[
-        list[Any],
-        Field(
-            max_length=limits.BATCH_MAX,
-            json_schema_extra={"items": {"$ref": "#/components/schemas/ReplayedMessage"}},
-        ),
-    ]
+    messages: Annotated[list[Any], _items("ReplayedMessage")]
 
 
 class FilterTestBody(Body):
