@@ -7,11 +7,8 @@ from collections.abc import Iterator
 
 from tagcast.archive_record import Change, Field, KeepsBody, Record, RecordKind, record
 from tagcast.lane_rows import Due, Lane, due_of, lane_of
-from tagcast.model import Draft, EntryState, LaneState, ordinal_of
+from tagcast.model import ID_SEQUENCE_BITS, Draft, EntryState, LaneState, ordinal_of
 from tagcast.rows import MessageRow, message_row_of
-
-ID_SEQUENCE_BITS = 22
-"""A message id is the instant of acceptance in milliseconds, followed by this many bits."""
 
 
 def accepted_at_of(message_id: str) -> int:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 RETENTION_S_MIN, RETENTION_S_MAX = 60, 86_400
+ID_SEQUENCE_BITS = 22
+"""A message id is the instant of acceptance in milliseconds, followed by this many bits."""
 BODY_BYTES_DEFAULT, BODY_BYTES_MAX = 64 * 1024, 256 * 1024
 
 

@@ -6,7 +6,7 @@ import random
 import secrets
 import time
 
-_SEQUENCE_BITS = 22
+from tagcast.model import ID_SEQUENCE_BITS
 
 
 class SystemClock:
@@ -37,6 +37,6 @@ class SystemDice:
 
     def unique_id(self, now: int) -> str:
         """Return 20 decimal digits: 42 bits of milliseconds, 22 of chance or, within one millisecond, sequence."""
-        fresh = (now << _SEQUENCE_BITS) | secrets.randbits(_SEQUENCE_BITS - 1)
-        self._last = fresh if fresh >> _SEQUENCE_BITS > self._last >> _SEQUENCE_BITS else self._last + 1
+        fresh = (now << ID_SEQUENCE_BITS) | secrets.randbits(ID_SEQUENCE_BITS - 1)
+        self._last = fresh if fresh >> ID_SEQUENCE_BITS > self._last >> ID_SEQUENCE_BITS else self._last + 1
         return f"{self._last:020d}"
