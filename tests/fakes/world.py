@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tagcast import publishing, subscriptions, topics
 from tagcast.fan_out import fan_out
@@ -31,6 +32,7 @@ from tests.fakes.memory_store import MemoryStore
 
 OK = Outcome(True, "http 200")
 FAIL = Outcome(False, "http 500")
+T = TypeVar("T")
 Behaviour = Callable[[Push], Outcome]
 Judgement = Callable[[Sequence[Message]], tuple[bool, ...] | None]
 
@@ -49,6 +51,16 @@ class FakeClock:
 
     def sleep(self, seconds: float) -> None:
         self.instant += round(seconds * 1000)
+
+    async def pause(self, seconds: float) -> None:
+        self.sleep(seconds)
+
+
+class InlineExecutor:
+    """Carries out each call at once, where it is asked for."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        return call()
 
 
 class FakeDice:
@@ -190,6 +202,7 @@ class FakeWorld:
             index_archive=self.index_archive,
             guard=OpenGuard(),
             clock=self.clock,
+            executor=InlineExecutor(),
             dice=FakeDice(),
             journal=self.journal,
         )

@@ -161,6 +161,10 @@ class SimClock:
         history.note("{} sleeps {:.3f} s", worker.name, seconds)
         history.baton.park(worker, history.now + max(0, round(seconds * 1000)))
 
+    async def pause(self, seconds: float) -> None:
+        worker = cast("Worker", self._history.baton.current)
+        await _later(self._history, worker, max(0, round(seconds * 1000)))
+
 
 class SimDice:
     """Chance from the seed."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, Subscription
 
 if TYPE_CHECKING:
     from tagcast.directory import Snapshot
+
+T = TypeVar("T")
 
 Value = str | int | bytes | Mapping[str, str] | Sequence[str] | None
 Row = Mapping[str, Value]
@@ -181,7 +183,21 @@ class Clock(Protocol):
         """Return seconds that only grow, for measuring budgets."""
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait, and let everything in this process wait."""
+
+    async def pause(self, seconds: float) -> None:
+        """Wait while the other work of the running loop goes on."""
+
+
+class Executor(Protocol):
+    """Where blocking calls are carried out beside the event loop, so that none of them holds up a push."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what *call* returns or raise what it raises; at most a bounded number of calls is under way.
+
+        Calls that run at the same time end in any order. Cancelling the wait does not stop a call that has begun:
+        it is awaited first, so that nothing outlives the invocation that asked for it.
+        """
 
 
 class Dice(Protocol):
@@ -229,6 +245,7 @@ class World:
     index_archive: IndexArchive
     guard: EndpointGuard
     clock: Clock
+    executor: Executor
     dice: Dice
     journal: Journal
     time_scale: float = 1.0

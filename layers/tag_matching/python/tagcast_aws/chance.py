@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import secrets
 import time
@@ -21,8 +22,12 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait, and let everything in this process wait."""
         time.sleep(seconds)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait while the other work of the running loop goes on."""
+        await asyncio.sleep(seconds)
 
 
 class SystemDice:

@@ -43,6 +43,7 @@ def world() -> World:
     from tagcast_aws.endpoints.adapter import Surroundings
     from tagcast_aws.endpoints.guard import Guard
     from tagcast_aws.endpoints.pusher import EndpointPusher
+    from tagcast_aws.executor import CALLS_MAX, ThreadExecutor
     from tagcast_aws.index_archive import S3IndexArchive
     from tagcast_aws.judge import LambdaJudge
     from tagcast_aws.queue import SqsQueue
@@ -50,7 +51,12 @@ def world() -> World:
     from tagcast_aws.workflow import StepFunctionsWorkflow
 
     settings = Settings.from_environment(os.environ)
-    config = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=3, read_timeout=10)
+    config = Config(
+        retries={"mode": "standard", "max_attempts": 5},
+        connect_timeout=3,
+        read_timeout=10,
+        max_pool_connections=CALLS_MAX,
+    )
     clock = SystemClock()
     tables = {Table.REGISTRY: settings.registry_table, Table.MESSAGES: settings.messages_table}
     return World(
@@ -64,6 +70,7 @@ def world() -> World:
         judge=LambdaJudge(Surroundings(clock, VERSION)),
         guard=Guard(allow_private=settings.allow_private_endpoints),
         clock=clock,
+        executor=ThreadExecutor(),
         dice=SystemDice(),
         journal=PowertoolsJournal(logger(), metrics()),
         time_scale=settings.time_scale,
