@@ -14,6 +14,7 @@ from local.cli.instant import readable_instant
 from local.cli.screen import fields_table, rows_table, state_text
 from local.cli.session import Cursor, Limit, SubscriptionName, TopicName, session_of
 from local.cli.subscriptions import subscription_fields
+from local.cli.visible import visible_json
 
 
 def lane_fields(answer: Json) -> RenderableType:
@@ -57,7 +58,7 @@ def lane(
     described = session.api.call("GET", path).json
     backlog = session.api.call("GET", path + "/backlog", query={"limit": limit, "cursor": cursor}).json
     if session.as_json:
-        typer.echo(json.dumps({"subscription": described, "backlog": backlog}, ensure_ascii=False))
+        typer.echo(visible_json(json.dumps({"subscription": described, "backlog": backlog}, ensure_ascii=False)))
         return
     session.out.print(subscription_fields(described))
     session.out.print(Text("lane", style="bold underline"))

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from local.cli.receiver import FaultPlan, Push, Receiver, Reply
 from local.cli.session import session_of
+from local.cli.visible import visible_json, visible_line
 
 BODY_SHOWN_MAX = 60
 
@@ -51,17 +52,17 @@ def push_line(push: Push, reply: Reply, name: str | None) -> Text:
     line = Text(datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3], style="dim")
     if name:
         line.append(f" {name}", style="bold")
-    line.append(f" {push.topic}/{push.subscription}", style="cyan")
-    line.append(f" #{push.number} {push.message_id} attempt {push.attempt} ")
+    line.append(f" {visible_line(f'{push.topic}/{push.subscription}')}", style="cyan")
+    line.append(f" #{push.number} {visible_line(push.message_id)} attempt {push.attempt} ")
     line.append(str(reply.status), style="green" if reply.succeeded else "red")
     if tags := tags_of(push.tags):
-        line.append(f" [{', '.join(tags)}]", style="magenta")
-    line.append(f" {body_text(push.body)}")
+        line.append(f" [{visible_line(', '.join(tags))}]", style="magenta")
+    line.append(f" {visible_line(body_text(push.body))}")
     return line
 
 
 def _push_json(push: Push, reply: Reply) -> str:
-    return json.dumps(
+    pushed = json.dumps(
         {
             "topic": push.topic,
             "subscription": push.subscription,
@@ -74,6 +75,7 @@ def _push_json(push: Push, reply: Reply) -> str:
         },
         ensure_ascii=False,
     )
+    return visible_json(pushed)
 
 
 def _say_totals(out: Console, receiver: Receiver) -> None:

@@ -27,6 +27,7 @@ from local.cli.session import (
     session_of,
 )
 from local.cli.tree import explanation_tree
+from local.cli.visible import visible_json
 
 BATCH_MESSAGES_MAX = 100
 BATCH_BYTES_MAX = 4 * 1024 * 1024
@@ -97,7 +98,7 @@ def _publish_copies(session: Session, topic: str, message: Json, count: int, key
         path = path_of("topics", topic, "messages", "batch")
         answer = session.api.call("POST", path, {"messages": [message] * copies}, headers=headers)
         if session.as_json:
-            typer.echo(answer.text.rstrip("\n"))
+            typer.echo(visible_json(answer.text.rstrip("\n")))
         for outcome in answer.json.get("results", []):
             (refused if "error" in outcome else accepted).append(outcome)
     if not session.as_json:

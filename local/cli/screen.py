@@ -12,6 +12,7 @@ from rich.text import Text
 
 from local.cli.client import Json
 from local.cli.instant import readable_instant
+from local.cli.visible import VisibleConsole, visible, visible_line
 
 STATE_STYLES = {
     "pending": "cyan",
@@ -38,12 +39,12 @@ def console(*, to_errors: bool = False) -> Console:
     """A console on standard output (or error) that does not cut lines short in a pipe."""
     stream = sys.stderr if to_errors else sys.stdout
     width = None if stream.isatty() else PIPE_WIDTH
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+    return VisibleConsole(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
 def state_text(state: object) -> Text:
     """A stored state word in its colour."""
-    word = str(state or "—")
+    word = visible_line(str(state or "—"))
     return Text(word, style=STATE_STYLES.get(word, ""))
 
 
@@ -52,6 +53,8 @@ def cell(value: Any) -> Text:
 
     >>> [cell(v).plain for v in (None, True, ["a", "b"], {"k": 1}, 3)]
     ['—', 'yes', 'a, b', 'k=1', '3']
+    >>> cell(["a\\x1b[2J\\n"]).plain
+    'a\\\\x1b[2J\\\\n'
     """
     match value:
         case Text():
@@ -61,11 +64,11 @@ def cell(value: Any) -> Text:
         case bool():
             return Text("yes" if value else "no")
         case list() | tuple():
-            return Text(", ".join(map(str, value)) if value else "—")
+            return Text(visible_line(", ".join(map(str, value))) if value else "—")
         case dict():
-            return Text(" ".join(f"{name}={inner}" for name, inner in value.items()) if value else "—")
+            return Text(visible_line(" ".join(f"{name}={inner}" for name, inner in value.items())) if value else "—")
         case _:
-            return Text(str(value))
+            return Text(visible(str(value)))
 
 
 def named_cell(name: str, value: Any) -> Text:
@@ -103,16 +106,16 @@ def fault_lines(problem: Json, status: int) -> Text:
     """A problem answer: its title, its detail and each fault with the pointer to it."""
     lines = Text()
     lines.append("error: ", style="bold red")
-    lines.append(f"{problem.get('title') or 'refused'} ({status})", style="bold")
+    lines.append(f"{visible_line(str(problem.get('title') or 'refused'))} ({status})", style="bold")
     if detail := problem.get("detail"):
-        lines.append(f"\n  {detail}")
+        lines.append(f"\n  {visible(str(detail))}")
     faults = problem.get("errors")
     for fault in faults if isinstance(faults, list) else []:
         pointer = fault.get("pointer") if isinstance(fault, dict) else None
         said = fault.get("detail", "") if isinstance(fault, dict) else fault
         lines.append("\n  • ")
         if pointer:
-            lines.append(str(pointer), style="cyan")
+            lines.append(visible_line(str(pointer)), style="cyan")
             lines.append("  ")
-        lines.append(str(said))
+        lines.append(visible_line(str(said)))
     return lines

@@ -16,6 +16,7 @@ from local.cli.client import Answer, Api, Json, RefusedError, UnreachableError
 from local.cli.job_run import JobError
 from local.cli.screen import console, fault_lines, rows_table
 from local.cli.signing import SigningError
+from local.cli.visible import visible_json
 
 TopicName = Annotated[str, typer.Argument(help="Name of the topic.")]
 SubscriptionName = Annotated[str, typer.Argument(help="Name of the subscription.")]
@@ -43,7 +44,7 @@ class Session:
         """Print an answer: as it came with --json, otherwise as `render` draws it."""
         if self.as_json:
             if answer.text.strip():
-                typer.echo(answer.text.rstrip("\n"))
+                typer.echo(visible_json(answer.text.rstrip("\n")))
             return
         drawn = render(answer.json)
         if drawn is not None:
@@ -64,7 +65,7 @@ class Session:
         cursor: str | None = None
         for answer in self.api.pages(path, page.limit, page.cursor):
             if self.as_json:
-                typer.echo(answer.text.rstrip("\n"))
+                typer.echo(visible_json(answer.text.rstrip("\n")))
             rows += [listing.row(item) for item in answer.json.get(listing.key, [])]
             cursor = answer.json.get("next_cursor")
             if not page.every:
@@ -124,7 +125,7 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except RefusedError as refused:
             if isinstance(ctx.params, dict) and ctx.params.get("as_json"):
-                typer.echo(refused.text.rstrip("\n") or json.dumps(refused.problem))
+                typer.echo(visible_json(refused.text.rstrip("\n")) or json.dumps(refused.problem))
             else:
                 errors.print(fault_lines(refused.problem, refused.status))
                 if refused.status == 403:

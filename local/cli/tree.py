@@ -10,6 +10,7 @@ from rich.tree import Tree
 from local.cli.client import Json
 from local.cli.instant import readable_instant
 from local.cli.screen import STATE_STYLES
+from local.cli.visible import visible_line
 
 # A node says what it is by the first of LABELS that it has, and what it came to by the first of VALUES.
 LABELS = ("text", "expression", "label", "rule", "name", "kind", "pattern", "op")
@@ -28,7 +29,7 @@ def value_text(value: Any) -> Text:
         case "skipped":
             return Text("– not reached", style="dim")
         case str():
-            return Text(value, style=STATE_STYLES.get(value, ""))
+            return Text(visible_line(value), style=STATE_STYLES.get(value, ""))
         case _:
             return Text(str(value))
 
@@ -38,7 +39,7 @@ def _field_text(name: str, value: Any) -> Text:
     if name.endswith("_at"):
         return label + Text(readable_instant(value))
     if isinstance(value, list):
-        return label + Text(", ".join(map(str, value)) or "—")
+        return label + Text(visible_line(", ".join(map(str, value))) or "—")
     return label + value_text(value)
 
 
@@ -52,11 +53,11 @@ def _node_text(node: Json, fallback: str) -> tuple[Text, set[str]]:
     """The line of a node, and the names of the fields that it used up."""
     label = next((name for name in LABELS if isinstance(node.get(name), str)), None)
     value = next((name for name in VALUES if name in node and _is_flat(node[name])), None)
-    line = Text(str(node[label]) if label else fallback.replace("_", " "), style="bold")
+    line = Text(visible_line(str(node[label]) if label else fallback.replace("_", " ")), style="bold")
     if value is not None:
         line = line + Text("  ") + value_text(node[value])
     if note := node.get("note"):
-        line = line + Text(f"  ({note})", style="dim")
+        line = line + Text(f"  ({visible_line(str(note))})", style="dim")
     return line, {name for name in (label, value, "note") if name}
 
 

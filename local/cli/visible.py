@@ -1,0 +1,58 @@
+"""What producers and receivers wrote, made safe to print: characters that act on a terminal are shown instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+# C0 without tab and line feed, DEL, C1, and what turns the direction of text or breaks lines out of sight.
+_ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_BREAKING = re.compile("[\t\n]")
+# JSON escapes C0 by itself; all of these can stand in its strings only.
+_UNESCAPED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    r"""Return *text* with every character that acts on a terminal in the notation of Python; lines stay lines.
+
+    >>> print(visible("\x1b]0;owned\x07 caf\u00e9\u202e\n\x9b2J"))
+    \x1b]0;owned\x07 café\u202e
+    \x9b2J
+    """
+    return _ACTING.sub(_notation, text)
+
+
+def visible_line(text: str) -> str:
+    r"""Return *text* as :func:`visible` does, and on one line.
+
+    >>> print(visible_line("paid\nstate  deleted"))
+    paid\nstate  deleted
+    """
+    return _BREAKING.sub(_notation, visible(text))
+
+
+def visible_json(text: str) -> str:
+    r"""Return a JSON text that means the same and has no character that acts on a terminal.
+
+    >>> print(visible_json('{"body":"\x9b2J\\u001b"}'))
+    {"body":"\u009b2J\u001b"}
+    """
+    return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _notation(found: re.Match[str]) -> str:
+    named = {"\t": "\\t", "\n": "\\n"}
+    code = ord(found[0])
+    return named.get(found[0]) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+
+
+class VisibleConsole(Console):
+    """A console that prints no control character but its own, whoever made the text."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render as rich does, with the text made visible."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)

@@ -1,0 +1,77 @@
+"""Whatever producers and receivers write, the terminal is told nothing by it."""
+
+import io
+import json
+
+import pytest
+from rich.text import Text
+
+from local.cli.listen import _push_json, push_line
+from local.cli.receiver import Push, Reply
+from local.cli.visible import VisibleConsole
+
+ID = "01747000000000000001"
+HOSTILE = "\x1b]0;owned\x07\x9b2J\u202e\rdeleted\x00\x7f"
+ACTING = set(HOSTILE) - set("]0;owned2Jdeleted")
+MESSAGE = {
+    "message_id": ID,
+    "state": "retained",
+    "body": HOSTILE,
+    "tags": [HOSTILE],
+    "properties": {"name": HOSTILE},
+    "routing_key": HOSTILE,
+    "content_type": HOSTILE,
+    "subscribers": {"A": {"state": "blocked", "attempts": 1, "last_outcome": HOSTILE}},
+}
+
+
+def acting(output: str) -> set[str]:
+    """The characters of *output* that act on a terminal and came from the message."""
+    return set(output) & ACTING
+
+
+@pytest.mark.parametrize("words", [("message", "test1", ID), ("--json", "message", "test1", ID)])
+def test_a_message_prints_none_of_its_control_characters(api, run, words):
+    api.teach(f"GET /topics/test1/messages/{ID}", json.dumps(MESSAGE, ensure_ascii=False))
+    output = run(*words).output
+    assert not acting(output)
+    assert "owned" in output
+
+
+def test_json_for_programs_still_means_what_the_api_said(api, run):
+    api.teach(f"GET /topics/test1/messages/{ID}", json.dumps(MESSAGE, ensure_ascii=False))
+    assert json.loads(run("--json", "message", "test1", ID).output) == MESSAGE
+
+
+def test_lists_trees_and_faults_print_none_either(api, run):
+    api.teach("GET /topics/test1/messages?limit=50", {"messages": [MESSAGE], "next_cursor": None})
+    why = {"reason": HOSTILE, "filter": {"text": HOSTILE, "value": HOSTILE, "note": HOSTILE, "seen": [HOSTILE]}}
+    api.teach(f"GET /topics/test1/messages/{ID}/explain?subscription=A", why)
+    problem = {"title": HOSTILE, "detail": HOSTILE, "errors": [{"pointer": HOSTILE, "detail": HOSTILE}]}
+    api.teach("GET /topics/gone", problem, 404)
+    for words in (("messages", "test1"), ("explain", "test1", ID, "-s", "A"), ("topic", "show", "gone")):
+        output = run(*words).output
+        assert not acting(output)
+        assert "owned" in output
+
+
+def test_a_received_push_prints_none_either():
+    push = Push(HOSTILE, HOSTILE, HOSTILE, "1", 1, 1, json.dumps([HOSTILE]), HOSTILE.encode())
+    line = push_line(push, Reply(), None).plain
+    assert not acting(line)
+    assert "\n" not in line
+    assert not acting(_push_json(push, Reply()))
+
+
+def test_the_console_lets_nothing_through_that_was_not_made_visible_before():
+    console = VisibleConsole(file=io.StringIO(), width=80)
+    console.print(Text(HOSTILE))
+    assert not acting(console.file.getvalue())
+
+
+def test_a_line_break_in_a_tag_makes_no_line_of_its_own(api, run):
+    message = MESSAGE | {"tags": ["a\nstate  deleted"], "body": "first\nsecond"}
+    api.teach(f"GET /topics/test1/messages/{ID}", message)
+    lines = [line.strip() for line in run("message", "test1", ID).output.splitlines()]
+    assert "second" in lines
+    assert not any(line.startswith("state") and "deleted" in line for line in lines)
