@@ -99,6 +99,12 @@ def subscription_fields(answer: Json) -> Table:
     return fields_table(shown, leave_out=("lane",))
 
 
+def _backlog_text(lane: Json) -> str | None:
+    if "backlog" not in lane:
+        return None
+    return f"more than {lane['backlog']}" if lane.get("backlog_has_more") else str(lane["backlog"])
+
+
 def _row(subscription: Json) -> list[Any]:
     lane = subscription.get("lane") or {}
     return [
@@ -107,7 +113,7 @@ def _row(subscription: Json) -> list[Any]:
         _endpoint_text(subscription.get("endpoint")),
         _retry_text(subscription.get("retry")),
         state_text(lane.get("state")),
-        lane.get("backlog"),
+        _backlog_text(lane),
     ]
 
 

@@ -13,6 +13,7 @@ from tagcast.lanes import lane_view
 from tagcast.messages import MessageView, message_view, read_message
 from tagcast.model import Draft, Entry, EntryState, Message
 from tagcast.ports import World
+from tagcast.removals import removal
 from tagcast.rows import MessageRow
 from tagcast.subscriptions import FilterVersion, get_subscription, versions_in_force
 
@@ -40,15 +41,9 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     ordinal = _ordinal(world, topic, subscription, row)
     version = versions_in_force(world, topic, row.subscriptions_version).get(ordinal)
     answer: dict[str, object] = {"topic": topic, "message_id": message_id, "subscription": subscription}
-    if version is None:
-        reason = "the subscription was made after the message was accepted"
-        return answer | {
-            "existed": False,
-            "received": False,
-            "reason": reason,
-            "filter": None,
-            "delivery": None,
-        }
+    absence = _absence(world, row, ordinal, version)
+    if version is None or absence is not None:
+        return answer | {"existed": False, "received": False, "reason": absence, "filter": None, "delivery": None}
     tree = compile_filter(version.filter).explain(row.message)
     view = message_view(world, topic, message_id)
     entry = view.subscribers.get(subscription)
@@ -68,6 +63,16 @@ def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> in
     if not known:
         raise NotFoundError("subscription", subscription)
     return next((ordinal for ordinal in known if ordinal in row.map.matched), known[-1])
+
+
+def _absence(world: World, row: MessageRow, ordinal: int, version: FilterVersion | None) -> str | None:
+    """Return why the publish of a message did not see the subscription of *ordinal*; None if it saw it."""
+    if version is None:
+        return "the subscription was made after the message was accepted"
+    gone = None if ordinal in row.map.matched else removal(world, row.message.topic, ordinal)
+    if gone is None or not gone.precedes(row.message, row.subscriptions_version):
+        return None
+    return f"the subscription was removed at {rfc3339(gone.removed_at)}, before the message was accepted"
 
 
 def _reason(message: Message, tree: Explanation, entry: Entry | None) -> str:

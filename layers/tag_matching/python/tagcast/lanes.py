@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -17,6 +17,7 @@ from tagcast.rows import message_row_of
 from tagcast.settling import map_writes
 from tagcast.subscriptions import get_subscription
 
+COUNTED_MAX = 1_000
 ASLEEP = (LaneState.PAUSED, LaneState.SUSPENDED)
 
 
@@ -36,11 +37,15 @@ class DueDelivery:
 
 @dataclass(frozen=True, slots=True)
 class LaneView:
-    """One subscription's side of a topic: its state, how much it owes, and its head."""
+    """One subscription's side of a topic: its state, how much it owes, and its head.
+
+    *has_more* says that the backlog was counted only as far as *backlog*.
+    """
 
     state: LaneState
     backlog: int
     head: DueDelivery | None
+    has_more: bool = False
 
 
 def _read(world: World, subscription: Subscription) -> Lane | None:
@@ -69,13 +74,23 @@ def _delivery(due: Due, lane: Lane, now: int, *, is_head: bool) -> DueDelivery:
 
 def lane_view(world: World, subscription: Subscription) -> LaneView:
     """Return the lane as it stands; a lane without a row is active and owes nothing."""
-    lane = _read(world, subscription)
+    return _view(world, subscription, _read(world, subscription), None)
+
+
+def lane_views(world: World, topic: str, subscriptions: Sequence[Subscription]) -> tuple[LaneView, ...]:
+    """Return the lanes of *subscriptions*, read by one query, and their backlogs up to :data:`COUNTED_MAX` each."""
+    rows = world.store.query(Table.MESSAGES, lane_key(topic, "").pk)
+    known = {lane.subscription_id: lane for lane in map(lane_of, rows)}
+    return tuple(_view(world, each, known.get(each.subscription_id), COUNTED_MAX) for each in subscriptions)
+
+
+def _view(world: World, subscription: Subscription, lane: Lane | None, counted_max: int | None) -> LaneView:
     if lane is None:
         return LaneView(LaneState.ACTIVE, 0, None)
-    dues = _dues(world, subscription)
-    now = world.clock.now()
-    head = _delivery(dues[0], lane, now, is_head=True) if dues else None
-    return LaneView(lane.state, len({due.message_id for due in dues}), head)
+    dues = _dues(world, subscription, limit=None if counted_max is None else counted_max + 1)
+    head = _delivery(dues[0], lane, world.clock.now(), is_head=True) if dues else None
+    counted = len({due.message_id for due in dues[:counted_max]})
+    return LaneView(lane.state, counted, head, counted_max is not None and len(dues) > counted_max)
 
 
 def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None) -> Page[DueDelivery]:

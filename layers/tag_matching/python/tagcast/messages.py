@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -15,6 +15,9 @@ from tagcast.paging import Page
 from tagcast.ports import Table, World
 from tagcast.rows import MessageRow, message_row_of
 from tagcast.subscriptions import FilterVersion, versions_in_force
+
+READ_ROWS = 10
+FRONT_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +48,46 @@ def read_message(world: World, topic: str, message_id: str) -> MessageRow:
     return message_row_of(stored)
 
 
-def list_retained(world: World, topic: str, limit: int, cursor: str | None) -> Page[MessageView]:
-    """Return what is owed after its first round, oldest first, after *cursor*."""
+def list_retained(
+    world: World, topic: str, limit: int, cursor: str | None, *, size: Callable[[MessageView], int], size_max: int
+) -> Page[MessageView]:
+    """Return what is owed after its first round, oldest first, after *cursor*.
+
+    The page has at most *limit* messages and ends before their sizes add up to more than *size_max*; one that is
+    larger alone is a page of its own. Rows are read a few at a time, since each may be as large as a row can be.
+    """
     owner = read_topic(world, topic)
     after = "" if cursor is None else cursor + "\x00"
     listed = world.store.query(Table.MESSAGES, retained_key(topic, "").pk, sk_from=after, limit=limit + 1)
     ids = [cast("str", row["sk"]) for row in listed]
-    keys = [message_key(topic, message_id) for message_id in ids[:limit]]
-    found = world.store.get_many(keys)
     known, backlogs = names(world, topic), Backlogs(world, owner.topic_id)
-    views = (_view(backlogs, message_row_of(found[key]), known, None) for key in keys if key in found)
-    shown = tuple(view for view in views if view.state == "retained")
-    return Page(shown, ids[limit - 1] if len(ids) > limit else None)
+    shown: list[MessageView] = []
+    total, last = 0, None
+    for message_id, row in _rows(world, topic, ids[:limit]):
+        view = None if row is None else _view(backlogs, row, known, None)
+        if view is not None and view.state == "retained":
+            total += size(view)
+            if shown and total > size_max:
+                return Page(tuple(shown), last)
+            shown.append(view)
+        last = message_id
+    return Page(tuple(shown), last if len(ids) > limit else None)
+
+
+def _rows(world: World, topic: str, ids: Sequence[str]) -> Iterator[tuple[str, MessageRow | None]]:
+    for start in range(0, len(ids), READ_ROWS):
+        keys = {message_id: message_key(topic, message_id) for message_id in ids[start : start + READ_ROWS]}
+        found = world.store.get_many(tuple(keys.values()))
+        for message_id, key in keys.items():
+            yield message_id, message_row_of(found[key]) if key in found else None
 
 
 class Backlogs:
-    """The backlogs of a topic's subscriptions, each read at most once: due rows are sorted by position, not by id."""
+    """The fronts of the backlogs of a topic's subscriptions, each read at most once.
+
+    Due rows are sorted by position, not by id, so one of them cannot be read alone. Attempts are made at the front
+    only, so what stands behind :data:`FRONT_ROWS` has had none.
+    """
 
     def __init__(self, world: World, topic_id: str) -> None:
         self.world = world
@@ -68,10 +95,10 @@ class Backlogs:
         self._dues: dict[int, dict[str, Due]] = {}
 
     def due(self, ordinal: int, message_id: str) -> Due | None:
-        """Return the due row of one entry, if it has one by now."""
+        """Return the due row of one entry, if it stands at the front."""
         if ordinal not in self._dues:
             pk = due_key(subscription_id(self._topic_id, ordinal), "", "").pk
-            dues = map(due_of, reversed(self.world.store.query(Table.MESSAGES, pk)))
+            dues = map(due_of, reversed(self.world.store.query(Table.MESSAGES, pk, limit=FRONT_ROWS)))
             self._dues[ordinal] = {due.message_id: due for due in dues}
         return self._dues[ordinal].get(message_id)
 
@@ -112,7 +139,7 @@ def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, *, expired: bool) 
     if ordinal not in row.map.owed:
         return row.map.entry(ordinal)
     due = backlogs.due(ordinal, row.message.message_id)
-    state = EntryState.PENDING if due is None else EntryState.BLOCKED
+    state = EntryState.PENDING if due is None and row.map.round_open else EntryState.BLOCKED
     if expired:
         state = EntryState.EXPIRED
     if due is None:

@@ -23,6 +23,7 @@ from tagcast.lane_rows import Lane, lane_of, lane_row
 from tagcast.model import ContentFormat, Endpoint, LaneState, RetryPolicy, Subscription, Topic
 from tagcast.paging import Page
 from tagcast.ports import ABSENT, Delete, Expectation, Put, Row, Table, Update, World, Write
+from tagcast.removals import removal_row
 from tagcast.rows import TOMBSTONE_S, subscription_of, subscription_row
 
 SUBSCRIPTIONS_MAX = 10_000
@@ -196,7 +197,7 @@ def delete_subscription(world: World, topic: str, name: str, if_match: int | Non
             "subscription_count": owner.subscription_count - 1,
         }
         unread: Expectation = {"pk": ABSENT} if row is None else lane_of(row).as_read()
-        kept: Row = {"name": name, "ordinal": known.ordinal, "ttl": tombstone.ttl}
+        kept = removal_row(known, tombstone, owner.subscriptions_version + 1)
         try:
             world.store.transact(
                 (

@@ -57,15 +57,16 @@ class HeadAnswer(TypedDict):
 
 
 class LaneAnswer(TypedDict):
-    """The state of a lane."""
+    """The state of a lane; lists count a backlog to 1,000 only, and say so by ``backlog_has_more``."""
 
     state: str
     backlog: int
     head: HeadAnswer | None
+    backlog_has_more: NotRequired[bool]
 
 
 class SubscriptionAnswer(TypedDict):
-    """A subscription; ``lane`` where one subscription is asked for."""
+    """A subscription with its lane, as far as that was looked at."""
 
     topic: str
     name: str
@@ -162,10 +163,14 @@ class EntryAnswer(TypedDict):
 
 
 class MessageAnswer(TypedDict):
-    """A message or its receipt, with its state map; its body is text, base64, or null once it is gone."""
+    """A message or its receipt, with its state map; its body is text, base64, or null once it is gone.
+
+    Lists have ``body_bytes`` instead, unless bodies were asked for.
+    """
 
     body: NotRequired[str | None]
     body_base64: NotRequired[str]
+    body_bytes: NotRequired[int]
 
     message_id: str
     topic: str

@@ -25,6 +25,8 @@ FAULTS_MAX = 100
 JSON_DEPTH_MAX = 100
 
 PAGE_DEFAULT, PAGE_MAX = 50, 100
+PAGE_BYTES_MAX = 4_000_000
+"""Of a page of messages as the function answers it; Lambda takes 6 MB."""
 CURSOR_LENGTH_MAX = 2_048
 IDEMPOTENCY_KEY = r"^[\x20-\x7e]{1,128}$"
 

@@ -26,6 +26,7 @@ _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": limits.PAGE_MAX, "default": limits.PAGE_DEFAULT},
     "cursor": {"type": "string"},
     "subscription": {"type": "string", "pattern": limits.NAME},
+    "bodies": {"type": "boolean", "default": False},
 }
 _PROBLEM: dict[str, Any] = {
     "type": "object",

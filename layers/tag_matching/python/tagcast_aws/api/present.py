@@ -101,7 +101,10 @@ def lane_state(value: LaneView) -> answers.LaneAnswer:
             "attempts": value.head.attempts,
             "next_attempt_at": _instant(value.head.next_attempt_at),
         }
-    return {"state": value.state.value, "backlog": value.backlog, "head": head}
+    answer: answers.LaneAnswer = {"state": value.state.value, "backlog": value.backlog, "head": head}
+    if value.has_more:
+        answer["backlog_has_more"] = True
+    return answer
 
 
 def delivery(value: DueDelivery) -> answers.DeliveryAnswer:
@@ -152,6 +155,25 @@ def shadow(value: ShadowReport) -> answers.ShadowAnswer:
 
 def message(value: MessageView) -> answers.MessageAnswer:
     """Return the message or its receipt, with the state map."""
+    answer = _receipt(value)
+    if value.body is None:
+        answer["body"] = None
+    elif value.message.draft.is_text:
+        answer["body"] = value.body.decode()
+    else:
+        answer["body_base64"] = base64.b64encode(value.body).decode()
+    return answer
+
+
+def message_without_body(value: MessageView) -> answers.MessageAnswer:
+    """Return the message as a list shows it: how large its body is, instead of the body."""
+    answer = _receipt(value)
+    if value.body is not None:
+        answer["body_bytes"] = len(value.body)
+    return answer
+
+
+def _receipt(value: MessageView) -> answers.MessageAnswer:
     sent = value.message
     answer: answers.MessageAnswer = {
         "message_id": sent.message_id,
@@ -166,12 +188,6 @@ def message(value: MessageView) -> answers.MessageAnswer:
         "content_type": sent.draft.content_type,
         "subscribers": {name: _entry(entry) for name, entry in value.subscribers.items()},
     }
-    if value.body is None:
-        answer["body"] = None
-    elif sent.draft.is_text:
-        answer["body"] = value.body.decode()
-    else:
-        answer["body_base64"] = base64.b64encode(value.body).decode()
     if sent.replay_of is not None:
         answer["replay_of"] = sent.replay_of
     if value.filter_error_count:

@@ -70,6 +70,13 @@ class Request(Generic[B]):
             raise InvalidRequestError(tuple(faults))
         return limit, cursor
 
+    def flag(self, name: str) -> bool:
+        """Return a query parameter that is ``true`` or ``false`` (without it: false)."""
+        text = self.query.get(name, "false")
+        if text not in ("true", "false"):
+            raise InvalidRequestError((Fault("must be true or false", f"/{name}"),))
+        return text == "true"
+
     def idempotency_key(self) -> str | None:
         """Return the Idempotency-Key, if there is one."""
         key = self.headers.get("idempotency-key")

@@ -102,10 +102,23 @@ def _adapter(app: APIGatewayHttpResolver, route: Route) -> Callable[..., Respons
             return _refusal(problem)
         if answer.value is None:
             return Response(answer.status, body="", headers=dict(answer.headers))
-        text = json.dumps(answer.value, ensure_ascii=False, separators=(",", ":"))
+        text = _text(answer.value)
         return Response(answer.status, "application/json", text, headers=dict(answer.headers))
 
     return adapted
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def encoded_size(value: Any) -> int:
+    r"""Return how many bytes *value* takes in the answer of a function at most: its JSON text is a string there.
+
+    >>> encoded_size({"body": "\x01"}) == len(r'{\"body\":\"\\u0001\"}')
+    True
+    """
+    return len(json.dumps(_text(value))) - 2
 
 
 def _request(app: APIGatewayHttpResolver, route: Route, path: Mapping[str, str]) -> Request[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tagcast.errors import Fault, InvalidRequestError, NotFoundError, PreconditionFailedError
-from tagcast.lanes import backlog, lane_view, pause, repush, resume, retry_now, skip_head
+from tagcast.lanes import backlog, lane_view, lane_views, pause, repush, resume, retry_now, skip_head
 from tagcast.model import Endpoint, Subscription
 from tagcast.ports import World
 from tagcast.subscriptions import (
@@ -47,9 +47,10 @@ def one(world: World, request: Request[None]) -> Answer:
 
 
 def several(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of subscriptions."""
+    """Answer with a page of subscriptions, each with its lane."""
     page = list_subscriptions(world, request.topic, *request.page())
-    shown = [present.subscription(item) for item in page.items]
+    lanes = lane_views(world, request.topic, page.items)
+    shown = [present.subscription(item, lane) for item, lane in zip(page.items, lanes, strict=True)]
     return Answer(200, present.page("subscriptions", shown, encode_cursor(page.cursor)))
 
 

@@ -12,9 +12,10 @@ from tagcast.ports import World
 from tagcast.topics import delete_topic, get_topic, list_topics, put_topic, retained_count
 from tagcast_aws.api import answers, present
 from tagcast_aws.api.bodies import TopicBody
+from tagcast_aws.api.limits import PAGE_BYTES_MAX
 from tagcast_aws.api.message_bodies import FilterTestBody
 from tagcast_aws.api.requests import Request, encode_cursor, required_name
-from tagcast_aws.api.routing import Answer, Route
+from tagcast_aws.api.routing import Answer, Route, encoded_size
 from tagcast_aws.version import VERSION
 
 PAGING = ("limit", "cursor")
@@ -52,9 +53,13 @@ def delete(world: World, request: Request[None]) -> Answer:
 
 
 def retained(world: World, request: Request[None]) -> Answer:
-    """Answer with a page of the retained messages."""
-    page = list_retained(world, request.topic, *request.page())
-    shown = [present.message(item) for item in page.items]
+    """Answer with a page of the retained messages, with their bodies only when asked for."""
+    limit, cursor = request.page()
+    show = present.message if request.flag("bodies") else present.message_without_body
+    page = list_retained(
+        world, request.topic, limit, cursor, size=lambda view: encoded_size(show(view)), size_max=PAGE_BYTES_MAX
+    )
+    shown = [show(item) for item in page.items]
     return Answer(200, present.page("messages", shown, encode_cursor(page.cursor)))
 
 
@@ -112,7 +117,7 @@ ROUTES = (
         retained,
         "List the retained messages",
         {200: answers.MessagesAnswer},
-        query=PAGING,
+        query=(*PAGING, "bodies"),
     ),
     Route("GET", _MESSAGE, message, "Look at a message or its receipt", {200: answers.MessageAnswer}),
     Route(

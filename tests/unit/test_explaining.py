@@ -1,0 +1,59 @@
+"""Why a subscription did or did not get a message, when subscriptions come and go."""
+
+from dataclasses import replace
+
+from tagcast import subscriptions
+from tagcast.explaining import explain
+from tagcast.keys import name_key
+from tagcast.ports import Put
+from tagcast.removals import removal
+
+from tests.fakes.world import FakeWorld
+
+REMOVED = "the subscription was removed at 2027-01-15T08:00:00.000Z, before the message was accepted"
+
+
+def told(fake: FakeWorld, message_id: str) -> tuple[object, object]:
+    answer = explain(fake.world, "test1", message_id, "A")
+    return answer["existed"], answer["reason"]
+
+
+def test_a_subscription_that_was_removed_before_says_when() -> None:
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("A")
+    [seen] = fake.publish("first")
+    fake.deliver()
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    [missed] = fake.publish("second")
+    assert told(fake, missed) == (False, REMOVED)
+    assert told(fake, seen) == (True, "its filter matched; the delivery is delivered (delivered at the first attempt)")
+
+
+def test_a_message_that_was_accepted_before_the_removal_was_for_it() -> None:
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("A", "apple")
+    [other] = fake.publish("pear", tags=["pear"])
+    [owed] = fake.publish("apple", tags=["apple"])
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    assert told(fake, other) == (True, "its filter did not match")
+    fake.deliver()
+    assert told(fake, owed) == (True, "its filter matched; the delivery is cancelled")
+
+
+def test_a_row_of_an_earlier_release_says_the_second() -> None:
+    fake = FakeWorld()
+    fake.topic()
+    made = fake.subscribe("A")
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    key = name_key("test1", made.ordinal)
+    row = fake.store.get(key)
+    assert row is not None
+    earlier = {name: row[name] for name in ("name", "ordinal", "ttl")}
+    fake.store.write(Put(key, earlier))
+    [missed] = fake.publish("second")
+    assert told(fake, missed) == (False, REMOVED)
+    found = removal(fake.world, "test1", made.ordinal)
+    assert found is not None
+    assert replace(found, until=0).removed_at == fake.clock.now()

@@ -1,0 +1,104 @@
+"""Lists of what is retained, at sizes where an answer of everything would be refused."""
+
+import json
+
+import pytest
+from tagcast.lanes import COUNTED_MAX
+from tagcast_aws.api.limits import PAGE_BYTES_MAX
+
+from functions.manage import app as manage
+from tests.fakes.world import FAIL, FakeWorld
+
+ANSWER_BYTES_MAX = 6_000_000
+CONTROL = "\x01" * (64 * 1024)
+
+
+def get(fake: FakeWorld, path: str, query: dict[str, str]) -> tuple[dict[str, object], int]:
+    event = {
+        "version": "2.0",
+        "rawPath": path,
+        "rawQueryString": "",
+        "headers": {},
+        "queryStringParameters": query,
+        "requestContext": {"stage": "$default", "requestId": "r-1", "http": {"method": "GET", "path": path}},
+        "isBase64Encoded": False,
+    }
+    answer = manage.handle(event, fake.world)
+    return json.loads(answer["body"]), len(json.dumps(answer))
+
+
+@pytest.fixture
+def retained() -> tuple[FakeWorld, list[str]]:
+    """A world that retains 100 messages whose bodies take six times their size as JSON."""
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    ids = fake.publish(*[CONTROL] * 100)
+    fake.deliver()
+    return fake, ids
+
+
+def test_pages_with_bodies_end_before_an_answer_is_too_large_and_lead_through_all(
+    retained: tuple[FakeWorld, list[str]],
+) -> None:
+    fake, ids = retained
+    found: list[str] = []
+    query = {"bodies": "true", "limit": "100"}
+    while True:
+        page, size = get(fake, "/topics/test1/messages", query)
+        assert size < ANSWER_BYTES_MAX
+        assert size > PAGE_BYTES_MAX / 2 or page["next_cursor"] is None
+        assert all(message["body"] == CONTROL for message in page["messages"])
+        found += [message["message_id"] for message in page["messages"]]
+        if page["next_cursor"] is None:
+            break
+        query["cursor"] = str(page["next_cursor"])
+    assert found == ids
+
+
+def test_a_list_tells_how_large_bodies_are_unless_they_are_asked_for(retained: tuple[FakeWorld, list[str]]) -> None:
+    fake, ids = retained
+    page, size = get(fake, "/topics/test1/messages", {"limit": "100"})
+    assert [message["message_id"] for message in page["messages"]] == ids
+    assert all(message["body_bytes"] == 65_536 and "body" not in message for message in page["messages"])
+    assert size < 100_000
+
+
+def test_a_parameter_that_is_neither_true_nor_false_is_refused(retained: tuple[FakeWorld, list[str]]) -> None:
+    fake, _ = retained
+    answer, _ = get(fake, "/topics/test1/messages", {"bodies": "yes"})
+    assert (answer["status"], answer["errors"]) == (422, [{"detail": "must be true or false", "pointer": "#/bodies"}])
+
+
+def test_what_stands_far_behind_the_head_is_blocked_without_attempts(retained: tuple[FakeWorld, list[str]]) -> None:
+    fake, _ = retained
+    fake.publish(*["x"] * 300)
+    fake.deliver()
+    page, _ = get(fake, "/topics/test1/messages", {"limit": "1"})
+    assert page["messages"][0]["subscribers"]["A"]["attempts"] == 1
+    last, _ = get(fake, f"/topics/test1/messages/{fake.publish('last')[0]}", {})
+    assert last["subscribers"]["A"]["state"] == "pending"
+    fake.deliver()
+    last, _ = get(fake, f"/topics/test1/messages/{last['message_id']}", {})
+    assert last["subscribers"]["A"] == {"state": "blocked", "attempts": 0, "filter_version": 1}
+
+
+def test_the_list_of_subscriptions_has_their_lanes_from_one_query(retained: tuple[FakeWorld, list[str]]) -> None:
+    fake, ids = retained
+    fake.subscribe("B")
+    page, _ = get(fake, "/topics/test1/subscriptions", {})
+    lanes = {each["name"]: each["lane"] for each in page["subscriptions"]}
+    assert (lanes["A"]["state"], lanes["A"]["backlog"], lanes["A"]["head"]["message_id"]) == ("blocked", 100, ids[0])
+    assert lanes["B"] == {"state": "active", "backlog": 0, "head": None}
+
+
+def test_a_list_counts_long_backlogs_as_far_as_it_says(retained: tuple[FakeWorld, list[str]]) -> None:
+    fake, _ = retained
+    fake.publish(*["x"] * COUNTED_MAX)
+    fake.deliver()
+    page, _ = get(fake, "/topics/test1/subscriptions", {})
+    lane = page["subscriptions"][0]["lane"]
+    assert (lane["backlog"], lane["backlog_has_more"]) == (COUNTED_MAX, True)
+    one, _ = get(fake, "/topics/test1/subscriptions/A", {})
+    assert one["lane"]["backlog"] == COUNTED_MAX + 100
