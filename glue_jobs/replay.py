@@ -7,6 +7,7 @@ with the same arguments: its progress is kept in the archive, whose records are 
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -43,6 +44,8 @@ def chosen(messages: DataFrame, topic: str, first_at: int, end_at: int) -> DataF
 def offer_of(row: Any) -> dict[str, Any]:
     """Return one message as the API takes it."""
     offer = {name: getattr(row, name) for name in FIELDS if getattr(row, name)}
+    if row.body_is_text:
+        offer["body"] = base64.b64decode(offer.pop("body_base64")).decode()
     if "body" not in offer and "body_base64" not in offer:
         offer["body"] = ""
     return {**offer, "replay_of": row.message_id}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DataType,
     IntegerType,
     LongType,
@@ -44,6 +45,7 @@ MESSAGES = _schema(
     body_bytes=_LONG,
     body=_TEXT,
     body_base64=_TEXT,
+    body_is_text=BooleanType(),
 )
 DELIVERIES = _schema(
     record_id=_TEXT,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
 
 from tagcast.archive_record import Change, Field, KeepsBody, Record, RecordKind, record
 from tagcast.lane_rows import Due, Lane, due_of, lane_of
 from tagcast.model import ID_SEQUENCE_BITS, Draft, EntryState, LaneState, ordinal_of
 from tagcast.rows import MessageRow, message_row_of
+
+SHORT_BYTES_MAX = 1_024
+"""Text up to this length stays readable, whatever it is made of."""
 
 
 def accepted_at_of(message_id: str) -> int:
@@ -63,14 +67,25 @@ def _accepted(row: MessageRow, keep_body: bool) -> Record:
         filter_errors=list(row.filter_errors) or None,
         filter_error_count=row.filter_error_count,
         body_bytes=len(draft.body) if row.has_body else None,
-        **(_body(draft) if keep_body and row.has_body else {}),
+        **(archived_body(draft) if keep_body and row.has_body else {}),
     )
 
 
-def _body(draft: Draft) -> dict[str, Field]:
-    if draft.is_text:
-        return {"body": draft.body.decode()}
-    return {"body_base64": base64.b64encode(draft.body).decode()}
+def archived_body(draft: Draft) -> dict[str, Field]:
+    """Return the body as the archive keeps it: text as it is where that is the shorter form, otherwise base64.
+
+    JSON writes a control character as six, and Firehose takes records of 1,000 KiB.
+
+    >>> archived_body(Draft(b"hello")), archived_body(Draft(bytes(3_000)))["body_is_text"]
+    ({'body': 'hello'}, True)
+    """
+    encoded = base64.b64encode(draft.body).decode()
+    if not draft.is_text:
+        return {"body_base64": encoded}
+    text = draft.body.decode()
+    if len(json.dumps(text, ensure_ascii=False).encode()) <= max(len(encoded), SHORT_BYTES_MAX):
+        return {"body": text}
+    return {"body_base64": encoded, "body_is_text": True}
 
 
 def _ended(change: Change, row: MessageRow, ordinal: int) -> Record:
