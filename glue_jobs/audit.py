@@ -1,4 +1,4 @@
-"""Audit: prove from the archive that nothing was lost, sent too late, too often, too soon or to the wrong one.
+"""Audit: prove from the archive that nothing was dropped, sent too late, too often, too soon or to the wrong one.
 
 Judged are the messages accepted in the window. What their lives have not ended by yet is counted, not judged.
 """
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LISTED_MAX = 100
+NOTHING_JUDGED = 3
+"""The exit code of an audit that proves nothing, because nothing in its window could have broken a promise."""
 LAG_MS = 3_600_000
 """Streams, their retries and Firehose's buffer: what is older than this is in the archive."""
 KINDS = {
@@ -134,6 +136,7 @@ def certify(archive: Archive, window: arguments.Window, terms: Terms, topic: str
         "as_of": rfc3339(terms.as_of),
         "skew_ms": terms.skew_ms,
         "time_scale": terms.time_scale,
+        "judged": counts["entries"] - counts["within_life"] + counts["evaluated"],
         "violations": sum(by_kind.values()),
         "by_kind": {kind: by_kind.get(kind, 0) for kind in KINDS},
         "counts": counts,
@@ -153,13 +156,15 @@ def _write_violations(archive: Archive, found: DataFrame, window: arguments.Wind
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Audit a window; exit code 1 if a promise was broken."""
+    """Audit a window; exit code 1 if a promise was broken, 3 if there was nothing that could have broken one."""
     parser = arguments.parser("audit", (__doc__ or "").partition("\n\n")[0], lookback_days=2)
     parser.add_argument("--topic", help="only this topic")
     text = "up to which instant the archive is complete (RFC 3339; default: an hour ago)"
     parser.add_argument("--as-of", type=arguments.moment, metavar="INSTANT", help=text)
     parser.add_argument("--skew-ms", type=int, default=1000, help="how far clocks may disagree (default: %(default)s)")
     parser.add_argument("--time-scale", type=float, default=1.0, help="of the service that is audited")
+    text = "what a window without anything to judge is: a failure, or none for a nightly run (default: %(default)s)"
+    parser.add_argument("--nothing-judged", choices=("fail", "pass"), default="fail", help=text)
     given = arguments.parse(parser, argv)
     window = arguments.window(parser, given)
     as_of = arguments.now_ms() - LAG_MS if given.as_of is None else given.as_of
@@ -170,11 +175,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     content = json.dumps(certificate, indent=1, ensure_ascii=False)
     as_json = archive.write_text(content, "reports", "audit", label, "certificate.json")
     as_html = archive.write_text(certificate_page(certificate, KINDS), "reports", "audit", label, "index.html")
-    count = certificate["violations"]
-    tell(f"{count} violations" if count else "no violation")
-    summary = {name: certificate[name] for name in ("window", "violations", "by_kind", "merkle_root")}
-    finish({"job": "audit", "ok": not count, **summary, "html": as_html, "json": as_json})
-    return 1 if count else 0
+    count, judged = certificate["violations"], certificate["judged"]
+    told = f"{count} violations" if count else "no violation"
+    tell(told if count or judged else "nothing was proved: there was nothing to judge")
+    names = ("window", "as_of", "judged", "violations", "by_kind", "merkle_root")
+    summary = {name: certificate[name] for name in names}
+    finish({"job": "audit", "ok": not count and bool(judged), **summary, "html": as_html, "json": as_json})
+    if count:
+        return 1
+    return 0 if judged or given.nothing_judged == "pass" else NOTHING_JUDGED
 
 
 __all__ = ["KINDS", "VIOLATION", "Records", "certify", "main", "read", "violations"]

@@ -21,9 +21,7 @@ LIMITS = (
 def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     """Return the page of a certificate."""
     counts, found = certificate["counts"], certificate["violations"]
-    title = "Nothing was lost" if not found else f"{found:,} violation{'s' if found > 1 else ''}"
-    if not counts["messages"]:
-        title = "No message in this window"
+    title, tone = _title(certificate)
     where = "all topics" if certificate["topic"] is None else f"topic {certificate['topic']}"
     below = f"Audit of {certificate['window'].replace('_', ' to ')}, {where}, as of {certificate['as_of']}"
     ended = counts["entries"] - counts["within_life"]
@@ -37,7 +35,7 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
     ]
     return page.document(
         f"Audit {certificate['window']}",
-        page.headline(title, below, "bad" if found else "good"),
+        page.headline(title, below, tone),
         page.cards(cards),
         _listed(certificate) if found else "",
         page.section("Promises", _promises(certificate["by_kind"], kinds)),
@@ -46,6 +44,17 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
         page.section("What this cannot prove", *(page.paragraph(text) for text in LIMITS)),
         page.section("Merkle roots", _roots(certificate)),
     )
+
+
+def _title(certificate: Mapping[str, Any]) -> tuple[str, str]:
+    found = certificate["violations"]
+    if found:
+        return page.counted(found, "violation"), "bad"
+    if certificate["judged"]:
+        return f"Every promise was kept, as far as {page.counted(certificate['judged'], 'judgement')} can tell", "good"
+    if certificate["counts"]["messages"]:
+        return "Nothing was proved: no delivery had ended, and no filter could be evaluated again", "warn"
+    return "Nothing was proved: no message was accepted in this window", "warn"
 
 
 def _promises(by_kind: Mapping[str, int], kinds: Mapping[str, str]) -> str:

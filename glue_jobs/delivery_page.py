@@ -18,16 +18,16 @@ TROUBLED_SHOWN, SUBSCRIPTIONS_SHOWN = 10, 200
 
 def delivery_page(told: Mapping[str, Any], topic: str | None) -> str:
     """Return the page of a report."""
-    lost = told["discarded"] + told["expired"]
-    title, tone = _title(told, lost)
+    given_up = told["discarded"] + told["expired"]
+    title, tone = _title(told, given_up)
     where = "all topics" if topic is None else f"topic {topic}"
     below = f"Deliveries of {told['window'].replace('_', ' to ')}, {where}. Hours are hours of acceptance."
     latency = told["latency"]
     cards = [
         ("messages accepted", told["accepted"], ""),
         ("deliveries owed by them", told["matched"], ""),
-        ("delivered", page.share(told["delivered"], told["matched"]), "good" if not lost else ""),
-        ("lost (retries or life spent)", lost, "bad" if lost else "good"),
+        ("delivered", page.share(told["delivered"], told["matched"]), "good" if not given_up else ""),
+        ("given up (retries or life spent)", given_up, "bad" if given_up else "good"),
         ("still owed", told["owed"], "warn" if told["owed"] else ""),
         ("retries", told["retries"], ""),
         ("95 % delivered within", page.duration(latency.get("end_to_end_ms_p95")), ""),
@@ -44,29 +44,32 @@ def delivery_page(told: Mapping[str, Any], topic: str | None) -> str:
 
 
 _WORDS = (
-    "Lost: discarded (all retries failed) or expired (the message's life ended first). Cancelled and filtered are "
-    "what somebody asked for. Still owed: in a backlog, or not reported when this was made.",
+    "Given up, as the rules say: discarded (all retries failed) or expired (the message's life ended first). That "
+    "the rules were kept is what the audit proves. Cancelled and filtered are what somebody asked for. "
+    "Still owed: in a backlog, or not reported when this was made.",
     "Time of an attempt: from the start of the round that pushed the message to the end of the attempt; known of "
     "deliveries at the first attempt. End to end: from acceptance to the end of the attempt that delivered.",
     "Closed: the time in which a lane was blocked, out of contact, paused, suspended or removed, cut to the window.",
 )
 
 
-def _title(told: Mapping[str, Any], lost: int) -> tuple[str, str]:
+def _title(told: Mapping[str, Any], given_up: int) -> tuple[str, str]:
     if not told["accepted"]:
         return "No message was accepted", ""
     if not told["matched"]:
         return "Messages were accepted, and nobody was owed any", "warn"
     share = page.share(told["delivered"], told["matched"])
-    if lost:
-        many = sum(1 for row in told["subscriptions"] if row["lost"])
-        return (
-            f"{lost:,} deliveries were lost, to {many} subscription{'s' if many > 1 else ''}; {share} were delivered",
-            "bad",
-        )
-    if told["owed"]:
-        return f"Nothing was lost; {told['owed']:,} deliveries are still owed, {share} were delivered", "warn"
-    return "Nothing was lost", "good"
+    owed = told["owed"]
+    if given_up:
+        subscriptions = page.counted(sum(1 for row in told["subscriptions"] if row["given_up"]), "subscription")
+        was = "was" if given_up == 1 else "were"
+        what = page.counted(given_up, "delivery", "deliveries")
+        return f"{what} {was} given up, of {subscriptions}; {share} were delivered", "bad"
+    if owed:
+        are = "is" if owed == 1 else "are"
+        what = page.counted(owed, "delivery", "deliveries")
+        return f"None was given up; {what} {are} still owed, {share} were delivered", "warn"
+    return "Every delivery was made", "good"
 
 
 def _name(row: Mapping[str, Any]) -> str:
@@ -81,13 +84,13 @@ def _first_failure(row: Mapping[str, Any]) -> str:
 def _trouble(told: Mapping[str, Any]) -> str:
     if not told["matched"]:
         return page.paragraph("Nobody was owed anything.")
-    troubled = [row for row in told["subscriptions"] if row["lost"] or row["blocked_ms"] or row["retries"]]
+    troubled = [row for row in told["subscriptions"] if row["given_up"] or row["blocked_ms"] or row["retries"]]
     if not troubled:
         return page.paragraph("Nothing: every delivery succeeded at its first attempt, and no lane was closed.", "good")
     rows = [
         (
             _name(row),
-            row["lost"],
+            row["given_up"],
             row["owed"],
             row["retries"],
             page.duration(row["blocked_ms"]) if row["blocked_ms"] else "—",
@@ -95,9 +98,13 @@ def _trouble(told: Mapping[str, Any]) -> str:
         )
         for row in troubled[:TROUBLED_SHOWN]
     ]
-    made = page.table(("Subscription", "Lost", "Still owed", "Retries", "Closed for", "Most frequent failures"), rows)
+    made = page.table(
+        ("Subscription", "Given up", "Still owed", "Retries", "Closed for", "Most frequent failures"), rows
+    )
     rest = len(troubled) - len(rows)
-    more = page.paragraph(f"{rest} more subscriptions had retries or closed lanes; see the table below.", "soft")
+    more = page.paragraph(
+        f"{page.counted(rest, 'more subscription')} had retries or closed lanes; see the table below.", "soft"
+    )
     return made + (more if rest else "") + _failures(told["failures"])
 
 

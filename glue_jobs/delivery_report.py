@@ -64,8 +64,8 @@ def summarised(tables: Tables, window: arguments.Window) -> dict[str, Any]:
     """Return the report as plain values, what went wrong first."""
     whole = [row.asDict(recursive=True) for row in tables.subscriptions.collect()]
     for row in whole:
-        row["lost"] = row["discarded"] + row["expired"]
-    whole.sort(key=lambda row: (-row["lost"], -row["blocked_ms"], -row["retries"], row["topic"], row["ordinal"]))
+        row["given_up"] = row["discarded"] + row["expired"]
+    whole.sort(key=lambda row: (-row["given_up"], -row["blocked_ms"], -row["retries"], row["topic"], row["ordinal"]))
     accepted = tables.accepted.agg(sql.sum("accepted").alias("n"), sql.sum("unmatched").alias("nobody")).collect()[0]
     by_hour = tables.hours.groupBy("hour").agg(*(sql.sum(name).alias(name) for name in NUMBERS)).orderBy("hour")
     arrived = tables.accepted.groupBy("hour").agg(sql.sum("accepted").alias("accepted")).orderBy("hour")

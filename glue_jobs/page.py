@@ -151,6 +151,15 @@ def instant(milliseconds: int) -> str:
     return rfc3339(milliseconds)[:-1].replace("-", "\u2011").replace("T", "\u00a0")
 
 
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "delivery", "deliveries"), counted(1_200, "violation")
+    ('1 delivery', '1,200 violations')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def share(part: float, whole: float) -> str:
     """Return a share in percent; what is not all is never rounded up to it.
 

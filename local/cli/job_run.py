@@ -30,6 +30,10 @@ class JobError(RuntimeError):
     """A job could not be run, or broke; the text says what to do or what it said last."""
 
 
+NOTHING_JUDGED = 3
+"""The exit code of an audit that had nothing to judge."""
+
+
 @dataclass(frozen=True)
 class Archive:
     """Where an archive is, and how S3 is reached there."""
@@ -88,10 +92,10 @@ class Archive:
 
 @dataclass(frozen=True)
 class Result:
-    """What a job said last: its summary; *ok* is False when what it checks does not hold."""
+    """What a job said last: its summary, and its exit code when what it checks does not hold (else 0)."""
 
     summary: dict[str, Any]
-    ok: bool
+    code: int
 
 
 def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Console) -> Result:
@@ -129,9 +133,9 @@ def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Consol
         listener.join()
         progress.update(task, said="done" if code == 0 else f"ended with {code}")
     summary = _summary(printed)
-    if summary is None or code not in (0, 1):
+    if summary is None or code not in (0, 1, NOTHING_JUDGED):
         raise JobError(f"{job} ended with {code}:\n" + "\n".join(last))
-    return Result(summary, code == 0)
+    return Result(summary, code)
 
 
 def _progress(errors: Console) -> Progress:

@@ -25,7 +25,7 @@ from local.cli.filters import (
     TagFilter,
     filter_of,
 )
-from local.cli.job_run import Archive, Result, run_job
+from local.cli.job_run import NOTHING_JUDGED, Archive, Result, run_job
 from local.cli.screen import console, fields_table
 from local.cli.session import SubscriptionName, TopicName, session_of
 
@@ -104,15 +104,23 @@ def audit(
     first: FirstDay = None,
     end: EndDay = None,
     topic: OneTopic = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(metavar="INSTANT", help="Until when the archive is complete; default: an hour ago, locally now."),
+    ] = None,
     as_is: AsItIs = False,
     show: Opens = True,
 ) -> None:
-    """Prove that every matched pair ended in exactly one state, in order and in time; exit code 1 if not."""
-    as_of = rfc3339(round(time.time() * 1000))
+    """Prove that every matched pair ended in exactly one state, in order and in time.
+
+    The exit code is 1 if a promise was broken, and 3 if nothing was there to judge, so that nothing was proved.
+    """
+    now = rfc3339(round(time.time() * 1000))
     place, days = _prepared(data, uri, first, end, as_is)
     arguments = days.arguments() + _option("--topic", topic)
+    arguments += _option("--as-of", as_of or (now if place.is_local else None))
     if place.is_local:
-        arguments += ["--as-of", as_of, "--time-scale", f"{place.time_scale:g}"]
+        arguments += ["--time-scale", f"{place.time_scale:g}"]
     _run(ctx, "audit", place, arguments, show=show)
 
 
@@ -192,10 +200,12 @@ def _run(ctx: typer.Context, job: str, place: Archive, arguments: list[str], *, 
     if session_of(ctx).as_json:
         typer.echo(json.dumps(result.summary))
     else:
+        if result.code == NOTHING_JUDGED:
+            console().print(Text("Nothing was proved: there was nothing to judge.", style="bold yellow"))
         console().print(fields_table(_shown(result.summary)))
     _present(place, result, show=show and not session_of(ctx).as_json)
-    if not result.ok:
-        raise typer.Exit(1)
+    if result.code:
+        raise typer.Exit(result.code)
 
 
 def _shown(summary: Mapping[str, Any]) -> dict[str, Any]:

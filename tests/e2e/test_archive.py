@@ -74,7 +74,7 @@ def test_what_a_stack_archived_is_proven_and_replayed(
     proven = tagcast(stack, tmp_path, "audit", "--topic", TOPIC, "--no-open")
 
     assert (proven["ok"], proven["violations"]) == (True, 0)
-    assert "Nothing was lost" in next((stack.folder / "reports" / "audit").rglob("index.html")).read_text()
+    assert "Every promise was kept" in next((stack.folder / "reports" / "audit").rglob("index.html")).read_text()
 
     again = tagcast(stack, tmp_path, "replay", TOPIC, "shop", "--as-is", "--send", "--rate", "50")
 

@@ -96,7 +96,7 @@ def test_the_report_tells_what_went_wrong_in_one_page_without_the_net(filled: S3
     }  # fmt: skip
     assert summary["blocked_ms"] == 308_000
     page = filled.text(summary["html"].removeprefix("s3://archive/"))
-    assert "1 deliveries were lost, to 1 subscription; 80 % were delivered" in page
+    assert "1 delivery was given up, of 1 subscription; 80 % were delivered" in page
     assert "http 500 (5)" in page
     assert not re.search(r"(src|href)\s*=\s*.https?://(?!www\.w3\.org)", page)
     assert page.count("<svg") == 4
@@ -114,7 +114,17 @@ def test_the_audit_certifies_what_kept_its_promises(filled: S3Bucket, told: Told
     assert audit.main(["--archive", filled.uri, *WINDOW, "--topic", "fruit", "--as-of", "2026-11-22T00:00:00Z"]) == 0
     summary = told()
     assert (summary["ok"], summary["violations"]) == (True, 0)
-    assert "Nothing was lost" in filled.text(summary["html"].removeprefix("s3://archive/"))
+    assert "Every promise was kept" in filled.text(summary["html"].removeprefix("s3://archive/"))
+
+
+def test_an_audit_that_judged_nothing_says_so_first_and_is_no_success(filled: S3Bucket, told: Told) -> None:
+    elsewhere = ["--from", "2026-01-01", "--to", "2026-01-02"]
+    assert audit.main(["--archive", filled.uri, *elsewhere]) == 3
+    summary = told()
+    assert (summary["ok"], summary["judged"], summary["violations"]) == (False, 0, 0)
+    page = filled.text(summary["html"].removeprefix("s3://archive/"))
+    assert "<h1" in page
+    assert page.index("Nothing was proved") < page.index("violations")
 
 
 def test_a_backtest_compares_with_the_filter_of_now_and_explains(filled: S3Bucket, told: Told) -> None:
@@ -164,7 +174,7 @@ def test_an_empty_day_has_reports_too(spark: SparkSession, bucket: Bucket, told:
     day = ("--date", "2026-11-18")
     assert delivery_report.main(["--archive", bucket.uri, *day]) == 0
     assert told()["accepted"] == 0
-    assert audit.main(["--archive", bucket.uri, *day]) == 0
+    assert audit.main(["--archive", bucket.uri, *day, "--nothing-judged", "pass"]) == 0
     assert told()["violations"] == 0
     assert backtest.main(["--archive", bucket.uri, *day, "--topic", "fruit", "--filter", "null"]) == 0
     assert told()["messages"] == 0

@@ -11,7 +11,8 @@ import pytest
 import typer
 from rich.console import Console
 
-from local.cli.job_run import Archive, JobError, run_job
+from local.cli import jobs
+from local.cli.job_run import Archive, JobError, Result, run_job
 from local.cli.jobs import Days
 from tests.unit.cli.conftest import Run
 
@@ -56,3 +57,20 @@ def test_a_job_that_breaks_is_quoted(tmp_path: Path) -> None:
 
 def test_a_report_in_a_folder_is_where_it_is(tmp_path: Path) -> None:
     assert Archive(str(tmp_path)).fetch(f"{tmp_path}/reports/x.html") == tmp_path / "reports/x.html"
+
+
+@pytest.mark.parametrize("code", [1, 3])
+def test_the_exit_code_of_an_audit_is_the_job_s(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    asked: list[list[str]] = []
+
+    def job(name: str, place: Archive, arguments: list[str], errors: Console) -> Result:
+        asked.append(arguments)
+        return Result({"job": name, "violations": 0, "judged": 0}, code)
+
+    monkeypatch.setattr(jobs, "run_job", job)
+    result = run("audit", "--archive", str(tmp_path), "--from", "2026-11-01", "--as-of", "2026-11-02T00:00:00Z")
+    assert result.exit_code == code
+    assert asked[0][-2:] == ["--as-of", "2026-11-02T00:00:00Z"]
+    assert result.output.startswith("Nothing was proved") == (code == 3)
