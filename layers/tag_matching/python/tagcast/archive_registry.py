@@ -74,16 +74,21 @@ def _without_secrets(protocol: Protocol, target: str) -> str:
 
 
 def of_filter_version(change: Change, topic: str) -> Iterator[Record]:
-    """Yield since which version of the topic a version of a filter is evaluated; forgetting it is no event."""
+    """Yield since which version of the topic a version of a filter is evaluated; forgetting it is no event.
+
+    Rows of earlier releases do not say of which topic of that name they are.
+    """
     if change.after is None:
         return
     version = filter_version_of(change.after)
     ordinal = cast("int", change.after["ordinal"])
+    topic_id = cast("str | None", change.after.get("topic_id"))
     yield record(
         RecordKind.SUBSCRIPTIONS,
-        f"{topic}.{ordinal}.{version.version}.filter",
+        f"{topic_id or topic}.{ordinal}.{version.version}.filter",
         part="filter",
         topic=topic,
+        topic_id=topic_id,
         subscription=cast("str", change.after["name"]),
         ordinal=ordinal,
         version=version.version,

@@ -132,6 +132,7 @@ def _put_writes(world: World, owner: Topic, changed: Subscription, known: Subscr
         counts |= {"subscription_count": owner.subscription_count + 1, "next_ordinal": owner.next_ordinal + 1}
     version: dict[str, str | int] = {
         "name": changed.name,
+        "topic_id": changed.topic_id,
         "ordinal": changed.ordinal,
         "version": changed.version,
         "changed_at": changed.updated_at,
