@@ -1,7 +1,8 @@
 """The events in `events/` for functions that no HTTP request reaches: each served by its function in one story.
 
 The story is the history of which the files are the events: `warehouse` fails, `billing` does not, and two messages
-are published to the topic `samples`, a name that no other event uses. Clock and dice of the world in memory are always the same, and so are the ids.
+are published to the topic `samples`, a name that no other event uses. Clock and dice of the world in memory are
+always the same, and so are the ids.
 """
 
 from __future__ import annotations
