@@ -26,6 +26,7 @@ from tagcast.model import (
 )
 from tagcast.ports import QueueEntry, World
 from tagcast.redelivery import redeliver
+from tagcast.sweep import Swept, sweep
 from tagcast.workflow_task import Answer, Task
 
 from tests.fakes.memory_store import MemoryStore
@@ -150,6 +151,7 @@ class QuietJournal:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = defaultdict(int)
+        self.faults: list[tuple[str, Exception]] = []
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
         self.counts[state] += 1
@@ -159,6 +161,10 @@ class QuietJournal:
 
     def filter_failed(self, topic: str, subscriptions: Iterable[str]) -> None:
         self.counts["filter_failed"] += 1
+
+    def failed(self, what: str, error: Exception) -> None:
+        self.counts["failed"] += 1
+        self.faults.append((what, error))
 
     def count(self, name: str, value: int = 1) -> None:
         self.counts[name] += value
@@ -246,6 +252,9 @@ class FakeWorld:
 
     def redeliver(self, task: Task) -> Answer:
         return asyncio.run(redeliver(self.world, task, 60.0))
+
+    def sweep(self, budget_s: float = 200.0) -> Swept:
+        return asyncio.run(sweep(self.world, budget_s))
 
     def run_workflows(self, until: int) -> None:
         """Run all executions, in order of their waits, until the clock says *until* or all have ended."""

@@ -28,6 +28,22 @@ class FifoQueue:
         self._sent_at: dict[str, int] = {}
         self._poll_planned = False
         self._acknowledged: list[list[QueueEntry]] = []
+        self._away_from = self.away_until = 0
+
+    def begin(self) -> None:
+        """Draw whether and when the queue is away."""
+        history = self._history
+        if not history.draws("queue_outage", 0.4):
+            return
+        self._away_from = history.now + history.chance.choice((0, 5_000, 60_000))
+        minutes = history.chance.choice((2, 2, 20, 20, 90, 6 * 60))
+        self.away_until = self._away_from + minutes * 60_000
+        history.note("!! the queue will be away for {} minutes", minutes)
+        history.at(self.away_until, lambda: self._plan_poll(0))
+
+    @property
+    def is_away(self) -> bool:
+        return self._away_from <= self._history.now < self.away_until
 
     def take(self, entry: QueueEntry) -> None:
         """Take an entry unless one of its name came within five minutes."""
@@ -53,7 +69,7 @@ class FifoQueue:
     def _poll(self) -> None:
         history = self._history
         self._poll_planned = False
-        batch = self._next_batch()
+        batch = [] if self.is_away else self._next_batch()
         if not batch:
             return
         self._in_flight |= {entry.group for entry in batch}

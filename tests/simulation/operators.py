@@ -11,6 +11,7 @@ from tagcast.ports import Table
 from functions.sweep import app as sweep_app
 from tests.simulation.baton import Worker
 from tests.simulation.plan import Action
+from tests.simulation.scheduler import LIFE_S
 
 if TYPE_CHECKING:
     from tests.simulation.history import History
@@ -112,7 +113,11 @@ class Operators:
 
     def _sweep(self) -> None:
         history = self._history
-        history.spawn("sweep", "sweep", lambda worker: sweep_app.handle(history.world()), lambda worker: None)
+
+        def body(worker: Worker) -> Any:
+            return history.loop(worker).run(sweep_app.handle(history.world(), LIFE_S["sweep"] - sweep_app.RESERVE_S))
+
+        history.spawn("sweep", "sweep", body, lambda worker: None)
 
     def _sweep_again(self) -> None:
         if not self._history.draws("error", 0.2):

@@ -59,6 +59,8 @@ FAULTS = {
     "jump": "a clock jumps by up to 5 minutes",
     "endpoint": "a healthy receiver fails now and then",
     "judge": "a filter function fails",
+    "queue_outage": "the queue is away, for minutes to hours: longer than anybody tries again",
+    "stream_loss": "the relay gives up on records of the stream and never sees them again",
 }
 
 

@@ -33,7 +33,7 @@ def world_of(history: History, store: SimStore) -> World:
         judge=SimJudge(history),
         clock=SimClock(history),
         dice=SimDice(history),
-        journal=QuietJournal(),
+        journal=SimJournal(history),
     )
 
 
@@ -52,6 +52,8 @@ class SimQueue:
 
     def _send_batch(self, batch: Sequence[QueueEntry]) -> Sequence[QueueEntry]:
         def effect() -> list[QueueEntry]:
+            if self._history.queue.is_away:
+                return list(batch)
             lost = []
             for entry in batch:
                 if self._history.draws("send_loss", 0.25):
@@ -164,6 +166,18 @@ class SimClock:
     async def pause(self, seconds: float) -> None:
         worker = cast("Worker", self._history.baton.current)
         await _later(self._history, worker, max(0, round(seconds * 1000)))
+
+
+class SimJournal(QuietJournal):
+    """Hears of pieces of work that failed: only AWS may have been the reason."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._history = history
+
+    def failed(self, what: str, error: Exception) -> None:
+        if not isinstance(error, UnavailableError):
+            self._history.checks.ledger.fail("no surprise", f"{what} failed: {error!r}")
 
 
 class SimDice:

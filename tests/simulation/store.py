@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tagcast.errors import ConditionLostError
-from tagcast.ports import Check, Key, Put, Row, Table, Update, Write
+from tagcast.ports import Check, Found, Key, Put, Row, Table, Update, Write
 
-from tests.fakes.memory_store import TRANSACTION_MAX, MemoryStore
+from tests.fakes.memory_store import TRANSACTION_MAX, MemoryStore, lanes_of_index, search_rows
 from tests.simulation.baton import Crashed, UnavailableError, Worker
 from tests.simulation.ledger import Change, ordinals_in
 
@@ -118,6 +118,8 @@ class SimStore(MemoryStore):
             return [dict(partition[sk]) for sk in names[:most]]
 
         label = f"query {pk} {sk_from}.."
+        if pk.startswith("UNSENT#") and not self._partitions.get((table, pk)):
+            return []
         if descending or not self._history.draws("unprocessed", 0.1):
             return cast("list[Row]", self._gate.call(label, lambda: page(sk_from, limit)))
         rows: list[Row] = []
@@ -131,7 +133,7 @@ class SimStore(MemoryStore):
             after = f"{found[-1]['sk']}\x00"
         return rows
 
-    def lanes_to_wake(self, shard: int, until: int, limit: int) -> list[Row]:
+    def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
         def effect() -> list[Row]:
             rows = {key: row for key, row in self.rows.items() if "wake_shard" in row}
             if self._history.draws("stale_index", 0.5):
@@ -141,12 +143,17 @@ class SimStore(MemoryStore):
                     rows.pop(key, None)
                     if row is not None and "wake_shard" in row:
                         rows[key] = row
-            found = [dict(row) for row in rows.values() if row["wake_shard"] == str(shard) and row["wake_at"] <= until]
-            return cast("list[Row]", sorted(found, key=lambda row: (row["wake_at"], row["sk"]))[:limit])
+            return lanes_of_index(map(dict, rows.values()), shard, until, limit, after)
 
         if not any(row is not None and "wake_shard" in row for _, row in self._lane_log):
             return []
         return cast("list[Row]", self._gate.call(f"lanes_to_wake {shard}", effect))
+
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
+        def effect() -> Found:
+            return search_rows(self.rows, PAGE_ROWS, open_before, over_before, cursor)
+
+        return cast("Found", self._gate.call(f"search {cursor}", effect))
 
     def write(self, write: Write) -> None:
         assert not isinstance(write, Check)

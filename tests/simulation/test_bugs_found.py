@@ -17,7 +17,6 @@ from tagcast.ports import Key, Put, Row, Write
 from tagcast.publishing import publish
 from tagcast.rows import message_row_of
 from tagcast.settling import write_map
-from tagcast.sweep import sweep
 from tagcast.verdicts import attempt_judged
 
 from tests.fakes.memory_store import MemoryStore
@@ -120,7 +119,9 @@ def test_a_batch_that_joins_a_sleeping_lane_wakes_it_although_the_sweep_has_just
 
     def expire_the_first() -> None:
         now, fake.clock.instant = fake.clock.instant, entries_expire_at(fake, first)
-        sweep(fake.world)
+        beside = Thread(target=fake.sweep)  # There is an event loop in this thread already.
+        beside.start()
+        beside.join()
         fake.clock.instant = now
 
     store.before_transact = expire_the_first
@@ -128,7 +129,7 @@ def test_a_batch_that_joins_a_sleeping_lane_wakes_it_although_the_sweep_has_just
 
     assert lane(fake, "A").wake_at == entries_expire_at(fake, second)
     fake.clock.instant = entries_expire_at(fake, second)
-    sweep(fake.world)
+    fake.sweep()
     assert not [key for key in store.rows if key.pk.startswith("DUE#")]
 
 

@@ -69,6 +69,8 @@ class MessageChecks:
             ledger.fail("immutable", f"{message_id}: body changed")
         if now.matched != before.matched:
             ledger.fail("3 terminal is final", f"{message_id}: matched changed")
+        if old.get("round_at") not in (None, new.get("round_at")):
+            ledger.fail("3 terminal is final", f"{message_id}: its round began at another time")
         if now.is_open > before.is_open:
             ledger.fail("3 terminal is final", f"{message_id}: its round opened again")
         for ordinal in sorted(before.matched - before.owed):
@@ -92,6 +94,9 @@ class MessageChecks:
             ledger.fail("attempts and gaps", told)
         if attempts > len(pushes) + failures:
             ledger.fail("attempts and gaps", f"{told}, but {len(pushes)} pushes were made")
+        by_fan_out = worker is not None and worker.kind == "fan_out"
+        if attempts < ledger.counted[key] and not by_fan_out:
+            ledger.fail("attempts and gaps", f"{told}, but {ledger.counted[key]} were counted")
         if attempts and ordinal in now.exceptions and now.exceptions[ordinal][2] is None:
             ledger.fail("attempts and gaps", f"{told}, and nobody knows when the last one was")
         owner = ledger.owner(ordinal)

@@ -15,7 +15,16 @@ RACING = Aim(
     restless=True,
 )
 LOSING = Aim(faults=("send_loss", "error"), rate=0.08)
+AWAY = Aim(faults=("queue_outage",))
+LOST = Aim(faults=("send_loss", "stream_loss"), rate=0.08)
 JUDGED = Aim(faults=("judge",), rules=("function drop", "function block"))
+
+RETAINED = (
+    "tagcast.sweep:_parts",
+    "expired, memory.topic = await expire_retained(world, memory.topic, ends)",
+    "expired = 0",
+)
+"""The second who would expire what a sleeping lane owes."""
 
 MUTANTS = (
     Mutant(
@@ -66,6 +75,7 @@ MUTANTS = (
         'expect = {**expect, "wake_at": ABSENT if lane.wake_at is None else lane.wake_at}',
         "pass",
         Aim(retention_s=60, operations=("pause", "sweep"), modes=("gone",), restless=True, steered=0.6),
+        RETAINED,
     ),
     Mutant(
         "a lane that is not active is pushed to",
@@ -161,8 +171,8 @@ MUTANTS = (
     Mutant(
         "the relay drops what the queue did not take",
         "tagcast.relay:relay",
-        "    failed += [sends[entry] for entry in world.queue.send(tuple(sends))] if sends else []",
-        "    world.queue.send(tuple(sends))",
+        "        list_unsent(world, (entry,), expiries[entry])",
+        "        pass",
         LOSING,
     ),
     Mutant(
@@ -170,6 +180,39 @@ MUTANTS = (
         "functions.relay.app:handle",
         '[{"itemIdentifier": record_id} for record_id in relay(world, arrivals)]',
         '[{"itemIdentifier": record_id} for record_id in relay(world, arrivals)][:0]',
-        LOSING,
+        Aim(faults=("workflow_loss",), modes=("flapping", "down")),
+        (
+            "tagcast.overdue:_look",
+            "restarted = await world.executor.run(lambda: _restart(world, lane, now))",
+            "restarted = 0",
+        ),
+    ),
+    Mutant(
+        "the sweep forgets what the queue still does not take",
+        "tagcast.unsent:_resend",
+        "[entry for entry in entries if entry not in lost]",
+        "entries",
+        AWAY,
+    ),
+    Mutant(
+        "nobody sends what is listed",
+        "tagcast.unsent:_resend",
+        "if entries else ()",
+        "if False else ()",
+        AWAY,
+    ),
+    Mutant(
+        "nobody searches for rounds that never ended",
+        "tagcast.search:_send_again",
+        "if not entries:",
+        "if True:",
+        LOST,
+    ),
+    Mutant(
+        "the search forgets how far it came",
+        "tagcast.search:search",
+        "        known = replace(known, cursor=found.cursor)\n        if found.cursor is None:\n",
+        "        if True:\n",
+        LOST,
     ),
 )

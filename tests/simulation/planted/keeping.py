@@ -90,6 +90,13 @@ MUTANTS = (
         COLLECTED,
     ),
     Mutant(
+        "a second close moves the begin of the round",
+        "tagcast.state_map:StateMap.settle",
+        "closing = round_at is not None and self.round_open",
+        "closing = round_at is not None",
+        RACING,
+    ),
+    Mutant(
         "the compact form forgets attempts",
         "tagcast.ended_entries:to_bytes",
         "[entry.attempts for entry in ordered]",

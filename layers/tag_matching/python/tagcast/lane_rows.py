@@ -8,7 +8,7 @@ from zlib import crc32
 
 from tagcast.ended_entries import bounded
 from tagcast.keys import due_key, lane_key
-from tagcast.model import Entry, LaneState
+from tagcast.model import ID_SEQUENCE_BITS, Entry, LaneState
 from tagcast.ports import Expectation, Key, Row, Value
 from tagcast.rows import GARBAGE_S, WAKE_SHARDS
 
@@ -104,6 +104,11 @@ class Due:
     def key(self) -> Key:
         """Return the key of the row."""
         return due_key(self.subscription_id, self.position, self.message_id)
+
+    @property
+    def accepted_at(self) -> int:
+        """Return when the message was accepted, which its id says."""
+        return int(self.message_id) >> ID_SEQUENCE_BITS
 
     def as_last_seen(self, entry: Entry) -> Entry:
         """Return *entry*; if it ended without another attempt, with what is known here of the last one."""
