@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import cast
@@ -30,6 +30,10 @@ from tagcast.rows import TOMBSTONE_S
 SUBSCRIPTIONS_MAX = 10_000
 VERSIONS_KEPT = 20
 VERSION_LIFE_S = 2 * 86_400
+ALONE_MAX = 16
+"""The histories of so many subscriptions are read each for itself, those of more in one query."""
+VERSIONS_AT_ONCE = 90
+"""So many versions a transaction has room for; more are there only after so many changes within two days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +212,21 @@ def delete_subscription(world: World, topic: str, name: str, if_match: int | Non
                     Delete(shadow_key(topic, name)),
                     Put(name_key(topic, known.ordinal), kept),
                     Put(tombstone.key, lane_row(tombstone), unread),
+                    *_forgotten(world, known, tombstone),
                 )
             )
         except ConditionLostError:
             continue
         world.workflow.start(topic, tombstone.subscription_id, tombstone.generation)
         return
+
+
+def _forgotten(world: World, subscription: Subscription, tombstone: Lane) -> list[Update]:
+    """Return the writes after which the history of a removed subscription goes with its name: no receipt needs it."""
+    rows = _version_rows(world, subscription.topic, subscription.ordinal)[-VERSIONS_AT_ONCE:]
+    versions = [cast("int", row["version"]) for row in rows]
+    keys = [version_key(subscription.topic, subscription.ordinal, version) for version in versions]
+    return [Update(key, {"ttl": tombstone.ttl}, (), {"version": v}) for key, v in zip(keys, versions, strict=True)]
 
 
 def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> Lane:
@@ -249,11 +262,19 @@ def filter_version_of(row: Row) -> FilterVersion:
     )
 
 
-def versions_in_force(world: World, topic: str, subscriptions_version: int) -> dict[int, FilterVersion]:
-    """Return, by ordinal, the filter version that a publish at *subscriptions_version* evaluated."""
-    rows = world.store.query(Table.REGISTRY, topic_key(topic).pk, sk_from="VERSION#", sk_to="VERSION$")
-    return {
-        cast("int", row["ordinal"]): filter_version_of(row)
-        for row in rows
-        if cast("int", row["since"]) <= subscriptions_version
-    }
+def versions_in_force(
+    world: World, topic: str, subscriptions_version: int, ordinals: Collection[int]
+) -> dict[int, FilterVersion]:
+    """Return the filter versions of *ordinals* that a publish at *subscriptions_version* evaluated."""
+    if not ordinals:
+        return {}
+    ranges = [(each, each) for each in sorted(ordinals)]
+    if len(ranges) > ALONE_MAX:
+        ranges = [(min(ordinals), max(ordinals))]
+    found = {}
+    for low, high in ranges:
+        first, last = version_key(topic, low, 0), version_key(topic, high + 1, 0)
+        for row in world.store.query(Table.REGISTRY, first.pk, sk_from=first.sk, sk_to=last.sk):
+            if cast("int", row["since"]) <= subscriptions_version:
+                found[cast("int", row["ordinal"])] = filter_version_of(row)
+    return {ordinal: found[ordinal] for ordinal in ordinals if ordinal in found}

@@ -13,6 +13,9 @@ from tagcast.paging import Page
 from tagcast.ports import ABSENT, Delete, Expectation, Put, Table, Update, World
 from tagcast.registry_rows import topic_of, topic_row
 
+GRAVE_S = 4 * 366 * 86_400
+"""Longer than the archive is kept by default (three years)."""
+
 
 def put_topic(
     world: World, name: str, *, retention_s: int, body_bytes_max: int, ordering: Ordering
@@ -90,14 +93,19 @@ def list_topics(world: World, limit: int, cursor: str | None) -> Page[Topic]:
 def delete_topic(world: World, name: str) -> None:
     """Remove the topic; ConflictError while it has subscriptions, NotFoundError if it is not there.
 
-    Its counters stay, so that a later topic of that name never uses an ordinal again.
+    Its counters stay for as long as receipts and the archive may name its ordinals, so that a later topic of that
+    name uses none of them again.
     """
     while True:
         topic = read_topic(world, name)
         if topic.subscription_count:
             raise ConflictError(f"topic {name} still has {topic.subscription_count} subscriptions")
         as_read: Expectation = {"topic_id": topic.topic_id, "subscriptions_version": topic.subscriptions_version}
-        counts = {"subscriptions_version": topic.subscriptions_version, "next_ordinal": topic.next_ordinal}
+        counts = {
+            "subscriptions_version": topic.subscriptions_version,
+            "next_ordinal": topic.next_ordinal,
+            "ttl": world.clock.now() // 1000 + GRAVE_S,
+        }
         try:
             world.store.transact(
                 (
