@@ -78,7 +78,7 @@ class FakeDice:
 
 
 class FakeQueue:
-    """Keeps what was sent; *broken* takes nothing."""
+    """Keeps what was sent, deduplicated by message id among what waits; *broken* takes nothing."""
 
     def __init__(self) -> None:
         self.entries: list[QueueEntry] = []

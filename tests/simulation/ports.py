@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from botocore.exceptions import ClientError
 from tagcast.model import Message, Outcome, Push, Subscription
 from tagcast.ports import QueueEntry, World
+from tagcast_aws import wiring
+from tagcast_aws.queue import SqsQueue
 
 from tests.fakes.world import FakeWorld, QuietJournal
 from tests.simulation.baton import UnavailableError, Worker
@@ -27,7 +31,7 @@ def world_of(history: History, store: SimStore) -> World:
     return replace(
         FakeWorld().world,
         store=store,
-        queue=SimQueue(history),
+        queue=SqsQueue(cast("Any", SimSqs(history)), "queue", wiring.logger()),
         workflow=SimWorkflow(history),
         pusher=SimPusher(history),
         judge=SimJudge(history),
@@ -37,35 +41,38 @@ def world_of(history: History, store: SimStore) -> World:
     )
 
 
-class SimQueue:
-    """The producer's side of the FIFO queue: ten entries a request, each taken or not."""
+class SimSqs:
+    """The producer's side of the FIFO queue behind the shipped adapter: each entry of a request is taken or not."""
 
     def __init__(self, history: History) -> None:
         self._history = history
         self._gate = Gate(history)
 
-    def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        lost: list[QueueEntry] = []
-        for start in range(0, len(entries), SEND_BATCH_MAX):
-            lost += self._send_batch(entries[start : start + SEND_BATCH_MAX])
-        return tuple(lost)
+    def send_message_batch(self, *, QueueUrl: str, Entries: Sequence[Mapping[str, str]]) -> dict[str, Any]:  # noqa: N803
+        history = self._history
+        worker = history.baton.current
+        assert 0 < len(Entries) <= SEND_BATCH_MAX
+        history.checks.sending(worker, [entry["MessageGroupId"] for entry in Entries])
 
-    def _send_batch(self, batch: Sequence[QueueEntry]) -> Sequence[QueueEntry]:
-        def effect() -> list[QueueEntry]:
-            lost = []
-            for entry in batch:
-                if self._history.draws("send_loss", 0.25):
-                    lost.append(entry)
-                    if self._history.chance.random() < 0.7:
+        def effect() -> dict[str, Any]:
+            failed = []
+            for entry in Entries:
+                if history.draws("send_loss", 0.25):
+                    failed.append({"Id": entry["Id"], "SenderFault": False, "Code": "InternalError"})
+                    if history.chance.random() < 0.7:
                         continue
-                self._history.queue.take(entry)
-            return lost
+                sent = QueueEntry(**json.loads(entry["MessageBody"]), group=entry["MessageGroupId"])
+                history.queue.take(sent, entry["MessageDeduplicationId"])
+            return {"Failed": failed} if failed else {}
 
         try:
-            label = f"send {' '.join(entry.message_id for entry in batch)}"
-            return cast("list[QueueEntry]", self._gate.call(label, effect))
-        except UnavailableError:
-            return batch
+            answer = self._gate.call(f"send {' '.join(entry['MessageBody'] for entry in Entries)}", effect)
+        except UnavailableError as error:
+            history.checks.not_taken(worker, [entry["MessageGroupId"] for entry in Entries])
+            raise ClientError({"Error": {"Code": "InternalError"}}, "SendMessageBatch") from error
+        refused = {failed["Id"] for failed in answer.get("Failed", [])}
+        history.checks.not_taken(worker, [entry["MessageGroupId"] for entry in Entries if entry["Id"] in refused])
+        return cast("dict[str, Any]", answer)
 
 
 class SimWorkflow:

@@ -39,6 +39,12 @@ class Checks:
     def publishing(self, worker: Worker, action: Action, publish: Callable[[], Any]) -> Any:
         return self._publishing.watch(worker, action, publish)
 
+    def sending(self, worker: Worker | None, groups: Sequence[str]) -> None:
+        self._publishing.sending(worker, groups)
+
+    def not_taken(self, worker: Worker | None, groups: Sequence[str]) -> None:
+        self._publishing.not_taken(worker, groups)
+
     def clock_read(self, worker: Worker, seen: int) -> None:
         worker.latest = max(worker.latest, seen)
         self.ledger.latest = max(self.ledger.latest, seen)

@@ -132,7 +132,10 @@ class Queue(Protocol):
     """The FIFO queue that gives order."""
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all, deduplicated by message id; return those that were not taken."""
+        """Send all in order, deduplicated by message id for five minutes; return those that were not taken.
+
+        Behind an entry that was not taken no other of its group counts as taken.
+        """
 
 
 class Workflow(Protocol):

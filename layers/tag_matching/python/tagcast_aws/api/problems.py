@@ -15,6 +15,7 @@ from tagcast.errors import (
     NotFoundError,
     PreconditionFailedError,
     TooLargeError,
+    UnavailableError,
 )
 from tagcast_aws.api.strict_json import MalformedError
 
@@ -99,6 +100,9 @@ def problem_of(error: Exception) -> Problem | None:
             return invalid(error.faults)
         case InvalidFilterError():
             return invalid(fault.under("/filter") for fault in error.faults)
+        case UnavailableError():
+            retry_after = ("Retry-After", str(error.retry_after_s))
+            return Problem("unavailable", "Service unavailable", 503, error.detail, headers=(retry_after,))
         case ClientError() if _is_throttled(error):
             detail = "the tables are asked for more than they give at the moment; try again"
             return Problem("throttled", "Too many requests", 429, detail, headers=(("Retry-After", "1"),))
