@@ -37,7 +37,7 @@ FAULTS = {
     "applied_error": "a call fails although it was carried out",
     "sdk_retry": "the SDK sends a write again that was carried out",
     "throttle": "a call is refused for its rate",
-    "conflict": "a write conflicts with a transaction, again and again, in the end for good",
+    "conflict": "a write conflicts with a transaction until its adapter gives up",
     "unprocessed": "a read of many rows or pages is answered in parts, with others' writes between",
     "stale_index": "the index of lanes to wake is some writes behind",
     "old_format": "rows as the other version of the code writes them: the other packed form of every set",

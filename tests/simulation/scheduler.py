@@ -17,7 +17,14 @@ from tests.simulation.plan import EPOCH, Plan
 
 LIFE_S = {"publish": 29, "operate": 29, "fan_out": 60, "retry": 120, "relay": 60, "sweep": 240}
 STEPS_MAX = 120_000
-EXPECTED = (Crashed, UnavailableError, errors.UnavailableError, errors.ConflictError, errors.NotFoundError)
+EXPECTED = (
+    Crashed,
+    UnavailableError,
+    errors.UnavailableError,
+    errors.ContendedError,
+    errors.ConflictError,
+    errors.NotFoundError,
+)
 CALL_FAULTS = ("crash", "error", "applied_error", "throttle")
 
 

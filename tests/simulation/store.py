@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from tagcast.errors import ConditionLostError
+from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.ports import Check, Key, Put, Row, Table, Update, Write
 
 from tests.fakes.memory_store import TRANSACTION_MAX, MemoryStore
@@ -15,7 +15,7 @@ from tests.simulation.ledger import Change, ordinals_in
 if TYPE_CHECKING:
     from tests.simulation.history import History
 
-CONFLICTS_MAX = 8
+CONFLICTS_MAX = 3
 PAGE_ROWS = 3
 
 
@@ -62,7 +62,7 @@ class Gate:
         for pause in range(conflicts):
             self._history.baton.park(worker, self._history.now + 20 * (pause + 1))
         if conflicts == CONFLICTS_MAX:
-            raise UnavailableError("conflict")
+            raise ContendedError
 
 
 def _quietly(effect: Callable[[], Any]) -> None:

@@ -108,15 +108,15 @@ MUTANTS = (
     ),
     Mutant(
         "a cache of subscriptions is never looked at again",
-        "tagcast.directory:snapshot",
+        "tagcast.directory:_snapshot",
         "if known is not None and _same_version(known.topic, topic):",
         "if known is not None:",
     ),
     Mutant(
         "subscriptions are read while they change",
-        "tagcast.directory:snapshot",
-        "        if _same_version(topic, after):",
-        "        if True:",
+        "tagcast.directory:_snapshot",
+        "    if not _same_version(topic, after):",
+        "    if False:",
         CHANGING,
     ),
     Mutant(

@@ -203,9 +203,9 @@ MUTANTS = (
     Mutant(
         "a head is skipped over another's lane",
         "tagcast.lanes:_skip",
-        "Put(lane.key, lane_row(moved), lane.as_read())",
-        "Put(lane.key, lane_row(moved))",
-        BY_HAND,
+        "move = lane_update(moved, lane.same_generation())",
+        "move = lane_update(moved, {})",
+        Aim(operations=("skip_head", "unsubscribe"), modes=("down", "dead"), restless=True, steered=0.0),
     ),
     Mutant(
         "a skipped head stays owed",

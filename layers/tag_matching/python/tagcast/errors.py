@@ -124,3 +124,7 @@ class UnavailableError(TagcastError):
 
 class ConditionLostError(TagcastError):
     """A conditional write that wrote nothing because somebody else was faster."""
+
+
+class ContendedError(ConditionLostError):
+    """A write that wrote nothing because others were writing the same rows all the while, whatever its condition."""

@@ -8,7 +8,7 @@ from zlib import crc32
 
 from tagcast.keys import due_key, lane_key
 from tagcast.model import LaneState
-from tagcast.ports import Expectation, Key, Row, Value
+from tagcast.ports import Expectation, Key, Row, Update, Value
 from tagcast.rows import GARBAGE_S, WAKE_SHARDS, bounded
 
 PLACES = 16
@@ -39,6 +39,10 @@ class Lane:
         """Return the key of the lane's row."""
         return lane_key(self.topic, self.subscription_id)
 
+    def same_generation(self) -> Expectation:
+        """Return the condition that nobody blocked, resumed or skipped since this was read; batches may have joined."""
+        return {"state": self.state.value, "generation": self.generation}
+
     def as_read(self) -> Expectation:
         """Return the condition that nobody blocked, appended, claimed or resumed since this was read."""
         return {
@@ -66,6 +70,18 @@ def lane_row(lane: Lane) -> Row:
     if lane.ttl is not None:
         row["ttl"] = lane.ttl
     return row
+
+
+def lane_update(lane: Lane, expect: Expectation, *, claims: bool = False) -> Update:
+    """Return the write that brings a lane's row to *lane*, on condition of *expect*.
+
+    Batches may join the backlog meanwhile: ``appended`` belongs to fan-out and stays as it is. So does the claim,
+    which only those who take the head raise (*claims*).
+    """
+    kept = ("appended",) if claims else ("appended", "claim")
+    changes = {name: value for name, value in lane_row(lane).items() if name not in kept}
+    asleep = ("wake_at", "wake_shard") if lane.wake_at is None else ()
+    return Update(lane.key, changes, asleep, expect)
 
 
 def lane_of(row: Row) -> Lane:

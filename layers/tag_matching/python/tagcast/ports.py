@@ -88,7 +88,8 @@ class Store(Protocol):
     """A table with conditional and transactional writes; the truth of the service.
 
     Every read is strongly consistent except :meth:`lanes_to_wake`. Rows come back without their keys' table,
-    but with ``pk`` and ``sk``. A lost condition raises ``ConditionLostError`` and writes nothing.
+    but with ``pk`` and ``sk``. A lost condition raises ``ConditionLostError`` and writes nothing; so does a write
+    that others' transactions on the same rows kept out (``ContendedError``): both are tried again after a new look.
     """
 
     def get(self, key: Key) -> Row | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
+from tagcast.contention import until_won
 from tagcast.directory import Snapshot, snapshot
 from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError
 from tagcast.idempotency import Accepted, Idempotency, claim_put, is_live, repeated
@@ -118,7 +119,8 @@ def _accept(
     world: World, directory: Snapshot, draft: Draft, replay_of: str | None, claim: Idempotency | None
 ) -> _Taken:
     """Store the message, or find what an earlier request with the same claim stored."""
-    while True:
+
+    def attempt() -> _Taken:
         now = world.clock.now()
         earlier = None if claim is None else world.store.get(claim_key(directory.topic.name, claim.key))
         if claim is not None and earlier is not None and is_live(earlier, now):
@@ -136,10 +138,12 @@ def _accept(
                 world.store.transact((put, claim_put(claim, accepted, message.topic, now, earlier)))
         except ConditionLostError:
             if claim is not None or not _is_stored(world, message):
-                continue
+                raise
         if row.filter_error_count:
             world.journal.filter_failed(message.topic, row.filter_errors)
         return _Taken(accepted, row, is_new=True)
+
+    return until_won(world, f"topic {directory.topic.name}", attempt)
 
 
 def _is_stored(world: World, message: Message) -> bool:

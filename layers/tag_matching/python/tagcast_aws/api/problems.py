@@ -9,6 +9,7 @@ from typing import Any, cast
 from botocore.exceptions import ClientError
 from tagcast.errors import (
     ConflictError,
+    ContendedError,
     Fault,
     InvalidFilterError,
     InvalidRequestError,
@@ -103,6 +104,9 @@ def problem_of(error: Exception) -> Problem | None:
         case UnavailableError():
             retry_after = ("Retry-After", str(error.retry_after_s))
             return Problem("unavailable", "Service unavailable", 503, error.detail, headers=(retry_after,))
+        case ContendedError():
+            detail = "others are changing the same rows; try again"
+            return Problem("unavailable", "Service unavailable", 503, detail, headers=(("Retry-After", "1"),))
         case ClientError() if _is_throttled(error):
             detail = "the tables are asked for more than they give at the moment; try again"
             return Problem("throttled", "Too many requests", 429, detail, headers=(("Retry-After", "1"),))
