@@ -23,7 +23,8 @@ from tagcast.lane_rows import Lane, lane_of, lane_row
 from tagcast.model import ContentFormat, Endpoint, LaneState, RetryPolicy, Subscription, Topic
 from tagcast.paging import Page
 from tagcast.ports import ABSENT, Delete, Expectation, Put, Row, Table, Update, World, Write
-from tagcast.rows import TOMBSTONE_S, subscription_of, subscription_row
+from tagcast.registry_rows import subscription_of, subscription_row
+from tagcast.rows import TOMBSTONE_S
 
 SUBSCRIPTIONS_MAX = 10_000
 VERSIONS_KEPT = 20
