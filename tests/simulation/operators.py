@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.simulation.history import History
 
 SWEEP_S = 300
-BODY_BYTES_MAX = 65_536
+BODY_BYTES_MAX = 400_000
 
 
 class Operators:

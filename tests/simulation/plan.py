@@ -6,11 +6,16 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from tagcast.model import ContentFormat, Draft, Endpoint, Ordering, Protocol, RetryPolicy, Strategy
+from tagcast.rows import ROW_BYTES_MAX, TEXT_ROW_BYTES_MAX
 from tagcast.subscriptions import SubscriptionSettings
 
 from tests.simulation.rules import FUNCTION_RULES, RULES, Rule
 
 EPOCH = 1_800_000_000_000
+HEAVY_BYTES = (TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX)
+"""Bodies, larger than the API allows, that bring a row to where its form changes, or its outcomes are shortened."""
+ENVELOPE_BYTES = (340, 460)
+"""So much the rest of such a row takes."""
 TAG_SETS = ((), ("a",), ("b",), ("a", "b"), ("c",), ("Aa",), ("BB",), ("A",))
 ROUTING_KEYS = (None, "u.x", "u.v.x", "u.y")
 PRICES = (None, "3", "5", "9", "cheap")
@@ -118,6 +123,8 @@ class Aim:
     restless: bool = False
     steered: float = 0.12
     """The share of actions that wait for a deadline."""
+    heavy: float = 0.05
+    """The share of messages whose rows have no room for all that receivers answer."""
 
 
 ANYTHING = Aim()
@@ -145,7 +152,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
     )
     subscribers = _subscribers(dice, aim, rules)
     calm = dice.random() < 0.15
-    actions = _actions(dice, aim, ordering, subscribers, rules)
+    actions = tuple(_weighed(seed, aim.heavy, action) for action in _actions(dice, aim, ordering, subscribers, rules))
     faults = frozenset() if calm else frozenset(fault for fault in FAULTS if dice.random() < 0.4)
     rate = dice.choice((0.01, 0.03, 0.08))
     return Plan(
@@ -213,6 +220,18 @@ def _actions(
             name = dice.choice(subscribers).name
             actions.append(Action(number, kind, gap, name, (), dice.choice(rules), None, steer, by))
     return tuple(actions)
+
+
+def _weighed(seed: int, heavy: float, action: Action) -> Action:
+    """Return the action with some of its bodies grown; a producer who asks once more sends the same."""
+
+    def weighed(draft: Draft) -> Draft:
+        dice = Random(f"weight {seed} {draft.body!r}")
+        if dice.random() >= heavy:
+            return draft
+        return replace(draft, body=draft.body.ljust(dice.choice(HEAVY_BYTES) - dice.randrange(*ENVELOPE_BYTES)))
+
+    return replace(action, drafts=tuple(map(weighed, action.drafts)))
 
 
 def _draft(dice: Random, number: int, ordering: Ordering) -> Draft:

@@ -415,6 +415,21 @@ def test_lost_contact_drains_concurrently_after_its_head_got_through(fake):
     assert lane(fake) is None
 
 
+def test_a_head_whose_life_ends_before_its_retry_keeps_its_last_attempt(fake):
+    fake.topic(retention_s=60)
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    failed_at = fake.clock.now()
+    fake.clock.sleep(60)
+    fake.redeliver(fake.workflow.tasks[0])
+
+    told = entry(fake, message_id)
+    assert (told.state, told.attempts) == (EntryState.EXPIRED, 1)
+    assert (told.last_attempt_at, told.last_outcome) == (failed_at, "http 500")
+
+
 def test_a_workflow_that_was_never_started_is_started_by_the_sweep(fake):
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: FAIL

@@ -92,6 +92,8 @@ class MessageChecks:
             ledger.fail("attempts and gaps", told)
         if attempts > len(pushes) + failures:
             ledger.fail("attempts and gaps", f"{told}, but {len(pushes)} pushes were made")
+        if attempts and ordinal in now.exceptions and now.exceptions[ordinal][2] is None:
+            ledger.fail("attempts and gaps", f"{told}, and nobody knows when the last one was")
         owner = ledger.owner(ordinal)
         match state:
             case "delivered":

@@ -12,7 +12,7 @@ from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.keys import topic_key
 from tagcast.model import Message, Subscription, Topic
 from tagcast.ports import Row, Table, World
-from tagcast.rows import subscription_of, topic_of
+from tagcast.registry_rows import subscription_of, topic_of
 from tagcast.shadow_rows import shadow_of
 from tagcast.shadowing import ReadyShadow, ready
 from tagcast.topic_index import Matched, SnapshotError, TopicIndex

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 from zlib import crc32
 
+from tagcast.ended_entries import bounded
 from tagcast.keys import due_key, lane_key
-from tagcast.model import LaneState
+from tagcast.model import Entry, LaneState
 from tagcast.ports import Expectation, Key, Row, Update, Value
-from tagcast.rows import GARBAGE_S, WAKE_SHARDS, bounded
+from tagcast.rows import GARBAGE_S, WAKE_SHARDS
 
 PLACES = 16
 """A batch has fewer places than this, so that positions of later batches sort behind it."""
@@ -119,6 +120,14 @@ class Due:
     def key(self) -> Key:
         """Return the key of the row."""
         return due_key(self.subscription_id, self.position, self.message_id)
+
+    def as_last_seen(self, entry: Entry) -> Entry:
+        """Return *entry*; if it ended without another attempt, with what is known here of the last one."""
+        if entry.last_attempt_at is not None:
+            return entry
+        return replace(
+            entry, last_attempt_at=self.last_attempt_at, last_outcome=entry.last_outcome or self.last_outcome
+        )
 
 
 def position(appended: int, place: int) -> str:

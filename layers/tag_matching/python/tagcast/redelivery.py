@@ -198,7 +198,7 @@ class _Worker:
             known[message_id] = replace(known[message_id], unjudged=False)
         self.answering = not progress.settled or EntryState.DELIVERED in {e.state for e in progress.settled.values()}
         for message_id, entry in progress.settled.items():
-            self.settle(known[message_id], entry)
+            self.settle(known[message_id], known[message_id].as_last_seen(entry))
         failed = [known[message.message_id] for message, _ in deliveries if message.message_id in progress.failures]
         for due in failed[1:]:
             self.write_failure(due, progress.failures[due.message_id], Check(self.held.key, self.mine()))

@@ -11,7 +11,8 @@ def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     """Return the writes that bring a message's row from *before* to *after* (invariants 2 and 3)."""
     message = after.message
     key = message_key(message.topic, message.message_id)
-    update = Update(key, map_attributes(after), map_removals(after), {"version": before.version})
+    changes = map_attributes(after)
+    update = Update(key, changes, map_removals(after, changes), {"version": before.version})
     retained = retained_key(message.topic, message.message_id)
     if after.map.pending and not after.map.round_open:
         ttl = message.expires_at // 1000 + GARBAGE_S

@@ -23,8 +23,9 @@ from tagcast.lane_rows import Lane, lane_of, lane_row, lane_update
 from tagcast.model import ContentFormat, Endpoint, LaneState, RetryPolicy, Subscription, Topic
 from tagcast.paging import Page
 from tagcast.ports import ABSENT, Delete, Expectation, Put, Row, Table, Update, World, Write
+from tagcast.registry_rows import subscription_of, subscription_row
 from tagcast.removals import removal_row
-from tagcast.rows import TOMBSTONE_S, subscription_of, subscription_row
+from tagcast.rows import TOMBSTONE_S
 
 SUBSCRIPTIONS_MAX = 10_000
 VERSIONS_KEPT = 20

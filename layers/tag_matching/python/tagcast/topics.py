@@ -12,7 +12,7 @@ from tagcast.keys import directory_key, grave_key, retained_key, topic_key
 from tagcast.model import Ordering, Topic
 from tagcast.paging import Page
 from tagcast.ports import ABSENT, Delete, Expectation, Put, Table, Update, World
-from tagcast.rows import topic_of, topic_row
+from tagcast.registry_rows import topic_of, topic_row
 
 
 def put_topic(
