@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from botocore.exceptions import ClientError
 from tagcast.model import Message, Outcome, Push, Subscription
@@ -16,7 +16,7 @@ from tagcast_aws import wiring
 from tagcast_aws.queue import SqsQueue
 
 from tests.fakes.world import FakeWorld, QuietJournal
-from tests.simulation.baton import UnavailableError, Worker
+from tests.simulation.baton import Crashed, UnavailableError, Worker
 from tests.simulation.rules import judged_yes
 from tests.simulation.store import Gate, SimStore
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tests.simulation.history import History
 
 SEND_BATCH_MAX = 10
+
+T = TypeVar("T")
 
 
 def world_of(history: History, store: SimStore) -> World:
@@ -36,6 +38,7 @@ def world_of(history: History, store: SimStore) -> World:
         pusher=SimPusher(history),
         judge=SimJudge(history),
         clock=SimClock(history),
+        executor=SimExecutor(history),
         dice=SimDice(history),
         journal=QuietJournal(),
     )
@@ -104,6 +107,8 @@ class SimPusher:
     async def push(self, push: Push) -> Outcome:
         history = self._history
         worker = cast("Worker", history.baton.current)
+        if worker.doomed:
+            raise Crashed
         history.perhaps_crash(worker)
         history.note(
             "{} PUSH {} to {}, attempt {}", worker.name, push.message.message_id, push.subscription.name, push.attempt
@@ -171,6 +176,21 @@ class SimClock:
     async def pause(self, seconds: float) -> None:
         worker = cast("Worker", self._history.baton.current)
         await _later(self._history, worker, max(0, round(seconds * 1000)))
+
+
+class SimExecutor:
+    """Calls beside the loop begin in any order; each is a point where others move, and where an accident may happen."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    async def run(self, call: Callable[[], T]) -> T:
+        history = self._history
+        worker = cast("Worker", history.baton.current)
+        await _later(history, worker, history.turns.choice((0, 0, 0, 2, 20)))
+        if worker.doomed:
+            raise Crashed
+        return call()
 
 
 class SimDice:
