@@ -67,7 +67,7 @@ class LaneChecks:
         accepted = ledger.accepted.get(message_id)
         if accepted is None or accepted["expires_at"] != new["expires_at"]:
             ledger.fail("7 life", f"the due row of {message_id} expires at another time than its message")
-        if new["attempts"] >= ledger.attempts_max(message_id, ordinal_in(sid)):
+        if "ended" not in new and new["attempts"] >= ledger.attempts_max(message_id, ordinal_in(sid)):
             ledger.fail("attempts and gaps", f"{new['attempts']} attempts of {message_id} and still owed")
 
     def fenced(self, worker: Worker | None, changes: list[Change], claimed: bool) -> None:

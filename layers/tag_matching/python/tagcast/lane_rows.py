@@ -8,7 +8,7 @@ from zlib import crc32
 
 from tagcast.ended_entries import bounded
 from tagcast.keys import due_key, lane_key
-from tagcast.model import Entry, LaneState
+from tagcast.model import Entry, EntryState, LaneState
 from tagcast.ports import Expectation, Key, Row, Update, Value
 from tagcast.rows import GARBAGE_S, WAKE_SHARDS
 
@@ -105,6 +105,8 @@ class Due:
     """One owed delivery of a lane that is not active; attempts live here and never in the lane.
 
     *unjudged* says that the subscription's filter function has yet to be asked; no other row has the attribute.
+    *ended* is the end that a push brought and that the message's row does not say yet, because too many write that row:
+    such a delivery is never pushed again, and ends in no other way. The release before does not know it, and pushes.
     """
 
     subscription_id: str
@@ -115,11 +117,34 @@ class Due:
     last_attempt_at: int | None = None
     last_outcome: str | None = None
     unjudged: bool = False
+    ended: EntryState | None = None
 
     @property
     def key(self) -> Key:
         """Return the key of the row."""
         return due_key(self.subscription_id, self.position, self.message_id)
+
+    def ending(self, state: EntryState, outcome: str | None = None) -> Entry:
+        """Return the entry with which the delivery ends without another push: in *state*, unless a push ended it.
+
+        >>> Due("t.1", "0", "7", 2, 9, 5, "http 500").ending(EntryState.CANCELLED, "skipped").last_outcome
+        'skipped'
+        >>> Due("t.1", "0", "7", 2, 9, 5, "http 200", ended=EntryState.DELIVERED).ending(EntryState.CANCELLED).state
+        <EntryState.DELIVERED: 'delivered'>
+        """
+        if self.ended is not None:
+            return Entry(self.ended, self.attempts, self.last_attempt_at, self.last_outcome)
+        return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome)
+
+    def marked(self, entry: Entry) -> Due:
+        """Return the row that keeps the end which a push brought."""
+        return replace(
+            self,
+            attempts=entry.attempts,
+            last_attempt_at=entry.last_attempt_at,
+            last_outcome=entry.last_outcome,
+            ended=entry.state,
+        )
 
     def as_last_seen(self, entry: Entry) -> Entry:
         """Return *entry*; if it ended without another attempt, with what is known here of the last one."""
@@ -153,6 +178,8 @@ def due_row(due: Due) -> Row:
         row["last_outcome"] = bounded(due.last_outcome)
     if due.unjudged:
         row["unjudged"] = 1
+    if due.ended is not None:
+        row["ended"] = due.ended.value
     return row
 
 
@@ -168,4 +195,5 @@ def due_of(row: Row) -> Due:
         last_attempt_at=cast("int | None", row.get("last_attempt_at")),
         last_outcome=cast("str | None", row.get("last_outcome")),
         unjudged="unjudged" in row,
+        ended=EntryState(cast("str", row["ended"])) if "ended" in row else None,
     )

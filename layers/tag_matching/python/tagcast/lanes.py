@@ -11,7 +11,7 @@ from tagcast.directory import snapshot
 from tagcast.errors import ConflictError, NotFoundError
 from tagcast.keys import due_key, lane_key, message_key
 from tagcast.lane_rows import Due, Lane, due_of, lane_of, lane_row, lane_update
-from tagcast.model import Entry, EntryState, LaneState, Strategy, Subscription
+from tagcast.model import EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
 from tagcast.ports import ABSENT, Delete, Put, Table, Update, World, Write
 from tagcast.rows import message_row_of
@@ -60,10 +60,10 @@ def _dues(world: World, subscription: Subscription, *, after: str = "", limit: i
 
 
 def _delivery(due: Due, lane: Lane, now: int, *, is_head: bool) -> DueDelivery:
-    scheduled = is_head and lane.state not in ASLEEP
+    scheduled = is_head and lane.state not in ASLEEP and due.ended is None
     return DueDelivery(
         message_id=due.message_id,
-        state=EntryState.EXPIRED if now >= due.expires_at else EntryState.BLOCKED,
+        state=due.ending(EntryState.EXPIRED if now >= due.expires_at else EntryState.BLOCKED).state,
         attempts=due.attempts,
         next_attempt_at=lane.next_attempt_at if scheduled else None,
         expires_at=due.expires_at,
@@ -213,7 +213,10 @@ def repush(world: World, topic: str) -> tuple[str, ...]:
 
 
 def skip_head(world: World, topic: str, name: str, reason: str) -> LaneView:
-    """Cancel the head with *reason* and let the next delivery become the head; ConflictError if nothing is owed."""
+    """Cancel the head with *reason* and let the next delivery become the head; ConflictError if nothing is owed.
+
+    A head that got through, which its message's row does not say yet, ends as delivered.
+    """
 
     def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
@@ -241,7 +244,7 @@ def _skip(world: World, subscription: Subscription, lane: Lane, head: Due, reaso
         move,
     )
     if before is not None and subscription.ordinal in before.map.owed:
-        entry = Entry(EntryState.CANCELLED, head.attempts, head.last_attempt_at, f"skipped: {reason}")
+        entry = head.ending(EntryState.CANCELLED, f"skipped: {reason}")
         writes = (*writes, *map_writes(before, before.settled({subscription.ordinal: entry})))
     world.store.transact(writes)
     if moved.state not in ASLEEP:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tagcast.keys import message_key, retained_key
 from tagcast.ports import Delete, Put, Update, World, Write
 from tagcast.rows import GARBAGE_S, MessageRow, map_attributes, map_removals
@@ -25,7 +27,11 @@ def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
 
 def write_map(world: World, before: MessageRow, after: MessageRow) -> None:
     """Write the map of one message, alone or with its row in the list of what is retained."""
-    writes = map_writes(before, after)
+    write_all(world, map_writes(before, after))
+
+
+def write_all(world: World, writes: Sequence[Write]) -> None:
+    """Carry out one write as it is, several as a transaction."""
     if len(writes) == 1:
         world.store.write(writes[0])
     else:

@@ -17,6 +17,8 @@ from tagcast.settling import map_writes
 
 OVERDUE_GRACE_S = 15
 LANES_MAX, RETAINED_MAX = 500, 100
+LEFT_S = 600
+"""So long after its end what is listed as retained is left to its lanes: they know of attempts and of ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def _expire_due(world: World, topic: str, due: Due) -> None:
         if before is None or ordinal not in before.map.owed:
             world.store.write(Delete(due.key))
             return
-        entry = Entry(EntryState.EXPIRED, due.attempts, due.last_attempt_at, due.last_outcome)
+        entry = due.ending(EntryState.EXPIRED)
         try:
             world.store.transact((Delete(due.key), *map_writes(before, before.settled({ordinal: entry}))))
         except ConditionLostError:
@@ -97,7 +99,7 @@ def _expire_retained(world: World, now: int) -> int:
         topic = cast("str", topic_row["sk"])
         listed = world.store.query(Table.MESSAGES, retained_key(topic, "").pk, limit=RETAINED_MAX)
         for row in listed:
-            if cast("int", row["expires_at"]) <= now:
+            if cast("int", row["expires_at"]) <= now - LEFT_S * 1000:
                 expired += _expire_message(world, topic, cast("str", row["sk"]))
     return expired
 
