@@ -9,33 +9,30 @@ from tagcast.errors import ConditionLostError, UnavailableError
 from tagcast.ports import World
 
 TRIES_MAX = 8
-SLOT_S = 0.02
-"""What one writer of a contended row takes: its read, its transaction, and the conflict of whoever comes between."""
-GROWTH = 4
-WRITERS_MIN = 50
-WINDOW_S_MAX = 30.0
+FIRST_WINDOW_S, GROWTH = 0.02, 4
+WINDOW_S_MIN, WINDOW_S_MAX = 1.0, 30.0
 
 T = TypeVar("T")
 
 
-def window_s(lost: int, writers: int = 0) -> float:
-    """Return within how many seconds to try again after *lost* tries, where up to *writers* contend.
+def window_s(lost: int, all_s: float = 0.0) -> float:
+    """Return within how many seconds to try again after *lost* tries.
 
-    It grows fast, so that a herd thins out after few collisions, and never beyond the time that all of them need
-    one after the other: a row that only a few write is not waited for as long.
+    It grows fast, so that a herd thins out after few collisions, but not beyond the time *all_s* that all who may
+    contend need one after the other: a row that only a few write is not waited for as long.
 
     >>> [window_s(lost) for lost in (1, 2, 3, 4, 5)]
     [0.02, 0.08, 0.32, 1.0, 1.0]
-    >>> window_s(9, writers=1_000)
+    >>> window_s(9, all_s=20.0)
     20.0
     """
-    longest = min(SLOT_S * max(writers, WRITERS_MIN), WINDOW_S_MAX)
-    return min(SLOT_S * float(GROWTH ** min(lost - 1, 9)), longest)
+    longest = min(max(all_s, WINDOW_S_MIN), WINDOW_S_MAX)
+    return min(FIRST_WINDOW_S * float(GROWTH ** min(lost - 1, 9)), longest)
 
 
-def pause_s(world: World, lost: int, writers: int = 0) -> float:
+def pause_s(world: World, lost: int, all_s: float = 0.0) -> float:
     """Return how long to wait after *lost* tries: any time within the window, so that a herd spreads over it."""
-    return world.dice.uniform(0.0, window_s(lost, writers))
+    return world.dice.uniform(0.0, window_s(lost, all_s))
 
 
 def until_won(world: World, what: str, attempt: Callable[[], T]) -> T:

@@ -138,10 +138,10 @@ class _Serving:
         self.ended = True
 
     def expire(self) -> None:
-        """Settle what came to the end of its life before or while it was tried."""
+        """Settle what came to the end of its life before or while it was tried; after its first round a lane does."""
         now = self.world.clock.now()
         for row in self.owed():
-            if row.message.is_expired(now):
+            if row.map.round_open and row.message.is_expired(now):
                 failure = self.progress.failures.pop(row.message.message_id, None)
                 entry = Entry(EntryState.EXPIRED)
                 if failure is not None:

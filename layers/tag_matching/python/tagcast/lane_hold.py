@@ -95,9 +95,9 @@ class LaneHold:
         """Carry out one write or transaction, beside the event loop."""
         await self.world.executor.run(lambda: write_all(self.world, writes))
 
-    async def wait(self, lost: int, writers: int = 0) -> bool:
-        """Wait after so many lost tries, beside so many writers; return False instead when the budget is over."""
-        seconds = pause_s(self.world, lost, writers)
+    async def wait(self, lost: int, all_s: float = 0.0) -> bool:
+        """Wait after so many lost tries, as :func:`pause_s` says; return False instead when the budget is over."""
+        seconds = pause_s(self.world, lost, all_s)
         if lost >= TRIES_MIN and self.left_s() <= seconds:
             return False
         await self.world.clock.pause(seconds)

@@ -14,7 +14,7 @@ from tagcast.lane_rows import Due, due_row
 from tagcast.model import Entry, ordinal_of
 from tagcast.ports import Delete, Put, Write
 from tagcast.rows import MessageRow, message_row_of
-from tagcast.settling import map_writes
+from tagcast.settling import map_writes, turn_s
 
 MARKED_AFTER = 3
 """So many tries to settle may be lost before the end that a push brought is kept in the due row."""
@@ -59,13 +59,14 @@ class Outcomes:
             else:
                 return None
             lost += 1
+            all_s = before.map.pending * turn_s(before)
             if lost >= MARKED_AFTER:
                 if due.ended is None and entry.attempts > due.attempts:
                     due = await self.mark(due, entry)
                 if due.ended and not patient:
                     return due
-                await self.hold.prolong(window_s(lost, before.map.pending))
-            if not await self.hold.wait(lost, before.map.pending):
+                await self.hold.prolong(window_s(lost, all_s))
+            if not await self.hold.wait(lost, all_s):
                 return due
 
     async def mark(self, due: Due, entry: Entry) -> Due:

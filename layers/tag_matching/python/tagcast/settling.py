@@ -8,6 +8,11 @@ from tagcast.keys import message_key, retained_key
 from tagcast.ports import Delete, Put, Update, World, Write
 from tagcast.rows import GARBAGE_S, MessageRow, map_attributes, map_removals
 
+TURN_S = 0.02
+UNITS_PER_S = 1_000
+ENDED_BYTES = 50
+"""About what an entry takes that did not end in the first round."""
+
 
 def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     """Return the writes that bring a message's row from *before* to *after* (invariants 2 and 3)."""
@@ -23,6 +28,16 @@ def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     if not after.map.pending and not before.map.round_open:
         return (update, Delete(retained))
     return (update,)
+
+
+def turn_s(row: MessageRow) -> float:
+    """Return how far apart the writers of one message's row should be.
+
+    A turn is a read and a transaction, some 20 ms; and one row gives a thousand write units a second, of which a
+    transactional write takes two for each KiB of the row: body and all that has ended.
+    """
+    size = len(row.message.draft.body) + ENDED_BYTES * len(row.map.settled)
+    return max(TURN_S, 2 * size / 1024 / UNITS_PER_S)
 
 
 def write_map(world: World, before: MessageRow, after: MessageRow) -> None:
