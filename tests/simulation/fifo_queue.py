@@ -25,7 +25,7 @@ class FifoQueue:
         self._history = history
         self.entries: list[QueueEntry] = []
         self._in_flight: set[str] = set()
-        self._sent_at: dict[str, int] = {}
+        self._sent_at: dict[tuple[str, str], int] = {}
         self._poll_planned = False
         self._acknowledged: list[list[QueueEntry]] = []
         self._away_from = self.away_until = 0
@@ -45,13 +45,13 @@ class FifoQueue:
     def is_away(self) -> bool:
         return self._away_from <= self._history.now < self.away_until
 
-    def take(self, entry: QueueEntry) -> None:
-        """Take an entry unless one of its name came within five minutes."""
+    def take(self, entry: QueueEntry, deduplication_id: str) -> None:
+        """Take an entry unless one with its deduplication id came into its group within five minutes."""
         history = self._history
-        sent_at = self._sent_at.get(entry.message_id)
+        sent_at = self._sent_at.get((entry.group, deduplication_id))
         if sent_at is not None and history.now < sent_at + DEDUPLICATION_S * 1000:
             return
-        self._sent_at[entry.message_id] = history.now
+        self._sent_at[entry.group, deduplication_id] = history.now
         self.entries.append(entry)
         history.checks.enqueued(entry)
         self._plan_poll(history.turns.choice((0, 5, 40)))

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tagcast import lanes, publishing, subscriptions, topics
+from tagcast.idempotency import Idempotency
 from tagcast.ports import Table
 
 from functions.sweep import app as sweep_app
@@ -74,7 +75,7 @@ class Operators:
         if action.kind == "publish":
             key = None
             if action.idempotency is not None:
-                key = publishing.Idempotency(action.idempotency, str([draft.body for draft in action.drafts]))
+                key = Idempotency(action.idempotency, str([draft.body for draft in action.drafts]))
             return history.checks.publishing(
                 worker, action, lambda: publishing.publish(world, topic, action.drafts, key)
             )

@@ -42,7 +42,8 @@ FAULTS = {
     "applied_error": "a call fails although it was carried out",
     "sdk_retry": "the SDK sends a write again that was carried out",
     "throttle": "a call is refused for its rate",
-    "conflict": "a write conflicts with a transaction, again and again, in the end for good",
+    "conflict": "a write conflicts with a transaction until its adapter gives up",
+    "herd": "so many others write a message's row that nobody gets through, for up to 90 s",
     "unprocessed": "a read of many rows or pages is answered in parts, with others' writes between",
     "stale_index": "the index of lanes to wake is some writes behind",
     "old_format": "rows as the other version of the code writes them: the other packed form of every set",
@@ -155,8 +156,10 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
     subscribers = _subscribers(dice, aim, rules)
     calm = dice.random() < 0.15
     actions = tuple(_weighed(seed, aim.heavy, action) for action in _actions(dice, aim, ordering, subscribers, rules))
-    faults = frozenset() if calm else frozenset(fault for fault in FAULTS if dice.random() < 0.4)
+    faults = frozenset() if calm else frozenset(fault for fault in FAULTS if fault != "herd" and dice.random() < 0.4)
     rate = dice.choice((0.01, 0.03, 0.08))
+    if not calm and dice.random() < 0.2:
+        faults |= {"herd"}
     return Plan(
         seed=seed,
         ordering=ordering,

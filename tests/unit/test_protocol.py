@@ -6,6 +6,7 @@ from threading import Thread
 
 import pytest
 from tagcast import lanes, messages, subscriptions, topics
+from tagcast.errors import UnavailableError
 from tagcast.keys import lane_key, message_key
 from tagcast.lane_rows import lane_of
 from tagcast.model import EntryState, LaneState, Outcome, Strategy
@@ -60,8 +61,10 @@ def check_invariants(fake: FakeWorld) -> None:
 def test_invariant_1_a_crash_between_put_and_send_is_healed_by_the_relay(fake):
     fake.subscribe("A")
     fake.queue.broken = True
-    [message_id] = fake.publish("1")
+    with pytest.raises(UnavailableError):
+        fake.publish("1")
     fake.queue.broken = False
+    [message_id] = [row["message_id"] for key, row in fake.store.rows.items() if key.pk.startswith("MSG#")]
 
     failed = relay(fake.world, [Arrival("seq", row_of(fake, message_id))])
     fake.deliver()

@@ -13,9 +13,9 @@ from tagcast.errors import (
     NotFoundError,
     PreconditionFailedError,
 )
+from tagcast.idempotency import Idempotency
 from tagcast.model import Draft
 from tagcast.ports import Table, Update
-from tagcast.publishing import Idempotency
 from tagcast.shadow_rows import Verdict
 
 from tests.fakes.world import FakeWorld

@@ -59,7 +59,7 @@ class LaneChecks:
             ledger.dues_of[sid] += 1
             if new["attempts"] not in (0, 1):
                 ledger.fail("attempts and gaps", f"a new due row says {new['attempts']}")
-        elif new["attempts"] != old["attempts"] + 1:
+        elif new["attempts"] != old["attempts"] + 1 and {**new, "unjudged": old.get("unjudged")} != old:
             ledger.fail(
                 "attempts and gaps", f"attempts of {message_id} went from {old['attempts']} to {new['attempts']}"
             )
@@ -69,7 +69,7 @@ class LaneChecks:
         accepted = ledger.accepted.get(message_id)
         if accepted is None or accepted["expires_at"] != new["expires_at"]:
             ledger.fail("7 life", f"the due row of {message_id} expires at another time than its message")
-        if new["attempts"] >= ledger.attempts_max(message_id, ordinal_in(sid)):
+        if "ended" not in new and new["attempts"] >= ledger.attempts_max(message_id, ordinal_in(sid)):
             ledger.fail("attempts and gaps", f"{new['attempts']} attempts of {message_id} and still owed")
 
     def fenced(self, worker: Worker | None, changes: list[Change], claimed: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tagcast.ports import Key, Table
 
 from tests.simulation.baton import Worker
+from tests.simulation.checks.marks import MarkChecks
 from tests.simulation.ledger import Ledger, Receipt, Row
 from tests.simulation.rules import meant
 
@@ -15,8 +16,9 @@ VERDICT_AFTER_MS = 512_000
 class MessageChecks:
     """Invariants 1, 2, 3 and 7 on each committed row of a message."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, marks: MarkChecks) -> None:
         self.ledger = ledger
+        self._marks = marks
 
     def committed(self, worker: Worker | None, old: Row | None, new: Row) -> None:
         ledger, message_id = self.ledger, new["message_id"]
@@ -88,6 +90,7 @@ class MessageChecks:
         terminal = now.terminal(ordinal)
         assert terminal is not None
         state, attempts = terminal
+        self._marks.ended(message_id, ordinal, terminal)
         told = f"{message_id} #{ordinal} is {state} after {attempts} attempts"
         pushes, failures = ledger.attempts[key], ledger.judge_failures[key]
         if attempts > ledger.attempts_max(message_id, ordinal):

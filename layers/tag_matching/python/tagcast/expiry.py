@@ -112,9 +112,7 @@ def expire_due(world: World, lane: Lane, due: Due) -> bool:
 
 
 def _expired(due: Due | None) -> Entry:
-    if due is None:
-        return Entry(EntryState.EXPIRED)
-    return Entry(EntryState.EXPIRED, due.attempts, due.last_attempt_at, due.last_outcome)
+    return Entry(EntryState.EXPIRED) if due is None else due.ending(EntryState.EXPIRED)
 
 
 def _wake_next(world: World, lane: Lane, wake_at: int | None) -> bool:

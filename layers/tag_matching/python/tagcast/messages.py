@@ -142,6 +142,4 @@ def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, *, expired: bool) 
     state = EntryState.PENDING if due is None and row.map.round_open else EntryState.BLOCKED
     if expired:
         state = EntryState.EXPIRED
-    if due is None:
-        return Entry(state)
-    return Entry(state, due.attempts, due.last_attempt_at, due.last_outcome)
+    return Entry(state) if due is None else due.ending(state)

@@ -96,7 +96,9 @@ class Store(Protocol):
     """A table with conditional and transactional writes; the truth of the service.
 
     Every read is strongly consistent except :meth:`lanes_to_wake` and :meth:`search`. Rows come back without their
-    keys' table, but with ``pk`` and ``sk``. A lost condition raises ``ConditionLostError`` and writes nothing.
+    keys' table, but with ``pk`` and ``sk``. A lost condition raises ``ConditionLostError`` and writes nothing; so does
+    a write that others' transactions on the same rows kept out (``ContendedError``): both are tried again after a new
+    look.
     """
 
     def get(self, key: Key) -> Row | None:
@@ -150,7 +152,10 @@ class Queue(Protocol):
     """The FIFO queue that gives order."""
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all, deduplicated by message id; return those that were not taken."""
+        """Send all in order, deduplicated by message id for five minutes; return those that were not taken.
+
+        Behind an entry that was not taken no other of its group counts as taken.
+        """
 
 
 class Workflow(Protocol):

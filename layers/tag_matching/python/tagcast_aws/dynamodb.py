@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from botocore.exceptions import ClientError
-from tagcast.errors import ConditionLostError
 from tagcast.ports import ABSENT, Check, Delete, Expectation, Found, Key, Put, Row, Table, Update, Value, Write
+from tagcast_aws.conflicts import back_off, carried_out
 from tagcast_aws.table_search import cursor_at, search_request
 
 if TYPE_CHECKING:
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
 
 WAKE_INDEX = "wake"
 BATCH_GET_MAX = 100
-CONFLICTS_MAX = 8
-CONFLICT_PAUSE_S = 0.02
 
 
 def to_attribute(value: Value) -> dict[str, Any]:
@@ -112,7 +108,7 @@ class DynamoStore:
         return to_row(answer["Item"]) if "Item" in answer else None
 
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
-        """Return those of the rows that exist."""
+        """Return those of the rows that exist; UnavailableError if the table gives no more of them for some seconds."""
         assert len(keys) <= BATCH_GET_MAX
         wanted: dict[str, Any] = {}
         by_name = {(self._names[key.table], key.pk, key.sk): key for key in keys}
@@ -120,13 +116,19 @@ class DynamoStore:
             request = wanted.setdefault(self._names[key.table], {"Keys": [], "ConsistentRead": True})
             request["Keys"].append(_key(key))
         found: dict[Key, Row] = {}
+        in_vain = 0
         while wanted:
             answer = self._client.batch_get_item(RequestItems=wanted)
             for table, items in answer["Responses"].items():
                 for item in items:
                     row = to_row(item)
                     found[by_name[table, cast("str", row["pk"]), cast("str", row["sk"])]] = row
-            wanted = cast("dict[str, Any]", answer.get("UnprocessedKeys") or {})
+            left = cast("dict[str, Any]", answer.get("UnprocessedKeys") or {})
+            # Sixteen megabytes are an answer: what is left of larger rows is asked for at once.
+            in_vain = 0 if _number(left) < _number(wanted) else in_vain + 1
+            if in_vain:
+                back_off(in_vain, "the table gives no more rows at the moment; try again")
+            wanted = left
         return found
 
     def query(
@@ -173,6 +175,7 @@ class DynamoStore:
         return Found(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
 
     def _pages(self, request: dict[str, Any], limit: int | None) -> list[Row]:
+        """Return all pages up to *limit*. It ends: each page begins behind the one before."""
         rows: list[Row] = []
         while limit is None or len(rows) < limit:
             if limit is not None:
@@ -187,45 +190,20 @@ class DynamoStore:
     def write(self, write: Write) -> None:
         """Apply one write, or raise ConditionLostError."""
         ((kind, request),) = self._request(write).items()
-        for pause in range(CONFLICTS_MAX):
-            try:
-                match kind:
-                    case "Put":
-                        self._client.put_item(**request)
-                    case "Update":
-                        self._client.update_item(**request)
-                    case "Delete":
-                        self._client.delete_item(**request)
-                    case _:
-                        raise TypeError("a check alone is a read")
-            except ClientError as error:
-                code = error.response["Error"]["Code"]
-                if code == "ConditionalCheckFailedException":
-                    raise ConditionLostError from error
-                if code != "TransactionConflictException" or pause == CONFLICTS_MAX - 1:
-                    raise
-                time.sleep(CONFLICT_PAUSE_S * (pause + 1))
-                continue
-            return
+        match kind:
+            case "Put":
+                carried_out(lambda: self._client.put_item(**request))
+            case "Update":
+                carried_out(lambda: self._client.update_item(**request))
+            case "Delete":
+                carried_out(lambda: self._client.delete_item(**request))
+            case _:
+                raise TypeError("a check alone is a read")
 
     def transact(self, writes: Sequence[Write]) -> None:
         """Apply all writes or none; raise ConditionLostError if any condition fails."""
         items = cast("Any", [self._request(write) for write in writes])
-        for pause in range(CONFLICTS_MAX):
-            try:
-                self._client.transact_write_items(TransactItems=items)
-            except ClientError as error:
-                if error.response["Error"]["Code"] != "TransactionCanceledException":
-                    raise
-                reasons = cast("Any", error.response).get("CancellationReasons", [])
-                codes = {reason.get("Code") for reason in reasons}
-                if "ConditionalCheckFailed" in codes:
-                    raise ConditionLostError from error
-                if "TransactionConflict" not in codes or pause == CONFLICTS_MAX - 1:
-                    raise
-                time.sleep(CONFLICT_PAUSE_S * (pause + 1))
-                continue
-            return
+        carried_out(lambda: self._client.transact_write_items(TransactItems=items))
 
     def _request(self, write: Write) -> dict[str, dict[str, Any]]:
         expression = _Expression()
@@ -256,6 +234,11 @@ class DynamoStore:
         if expression.values:
             request["ExpressionAttributeValues"] = expression.values
         return {kind: request}
+
+
+def _number(wanted: Mapping[str, Any]) -> int:
+    """Return how many keys a request for many rows names."""
+    return sum(len(request["Keys"]) for request in wanted.values())
 
 
 def _key(key: Key) -> dict[str, dict[str, str]]:
