@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
+from dataclasses import replace
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -11,7 +15,10 @@ from tagcast.keys import message_key
 from tagcast.lane_rows import lane_of
 from tagcast.model import EntryState, Ordering, Outcome, Strategy
 from tagcast.ports import Key, Put, Row, Table, Write
+from tagcast.relay import Arrival, relay
 from tagcast.rows import message_row_of
+from tagcast.sweep import sweep
+from tagcast_aws.executor import ThreadExecutor
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, FakeClock, FakeWorld
@@ -270,8 +277,6 @@ def spoil(store: MemoryStore, prefix: str, **change: Any) -> None:
 def test_an_unreadable_row_stops_nothing_else(fake, store, prefix, change):
     fake.topic("unsent")
     fake.subscribe("U", topic="unsent")
-    from tagcast.relay import Arrival, relay
-
     fake.queue.broken = True
     sent = fake.publish("1", "2", topic="unsent")
     for message_id in sent:
@@ -289,6 +294,43 @@ def test_an_unreadable_row_stops_nothing_else(fake, store, prefix, change):
     assert swept.sent >= (2 if "UNSENT" not in prefix else 1)
     left = [row for key, row in store.rows.items() if key.pk.startswith("MSG#test1") and row["pending"]]
     assert len(left) <= 1 if prefix != "LANES#test1" else len(left) == 5 or not left
+
+
+class SharedStore(MemoryStore):
+    """A table for many threads; it knows how many were in it at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = Lock()
+        self.inside = self.most = 0
+
+    def get(self, key: Key) -> Row | None:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        time.sleep(0.002)
+        self.inside -= 1
+        with self.lock:
+            return super().get(key)
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        with self.lock:
+            super().transact(writes)
+
+
+def test_pieces_of_the_sweep_are_carried_out_beside_each_other_and_bounded() -> None:
+    store = SharedStore()
+    fake = FakeWorld(store=store)
+    fake.topic(retention_s=300, ordering=Ordering.NONE)
+    suspend(fake, "gone", 60)
+    lose_lanes(fake, "abcdefgh")
+    fake.clock.sleep(400)
+    world = replace(fake.world, executor=ThreadExecutor(4))
+
+    store.most = 0
+    swept = asyncio.run(sweep(world, BUDGET_S))
+
+    assert (swept.restarted, swept.expired) == (8, 60)
+    assert 1 < store.most <= 4
 
 
 def test_the_age_of_the_oldest_blocked_head_grows_while_its_receiver_fails_on_schedule(fake):

@@ -13,13 +13,13 @@ from functools import partial
 from typing import cast
 
 from tagcast.errors import ConditionLostError
+from tagcast.isolation import each
 from tagcast.keys import due_key, lane_key, message_key, retained_key
 from tagcast.lane_rows import Due, Lane, due_of, lane_row
 from tagcast.model import Entry, EntryState, ordinal_of
 from tagcast.ports import Delete, Expectation, Row, Table, Update, World
 from tagcast.rows import MessageRow, message_row_of
 from tagcast.settling import map_writes
-from tagcast.side_by_side import each
 
 PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
 QUIET_PAGES_MAX = 10

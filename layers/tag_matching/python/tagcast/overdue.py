@@ -7,13 +7,13 @@ from functools import partial
 from heapq import nsmallest
 
 from tagcast.errors import ConditionLostError
+from tagcast.isolation import each
 from tagcast.keys import due_key, lane_key
 from tagcast.lane_rows import Lane, due_of, lane_of
 from tagcast.lanes import ASLEEP
 from tagcast.model import LaneState
 from tagcast.ports import Row, Table, Update, World
 from tagcast.rows import WAKE_SHARDS
-from tagcast.side_by_side import each
 
 OVERDUE_GRACE_S = 15
 LANES_PAGE, LANES_MAX, HEADS_MAX = 500, 5_000, 200

@@ -17,8 +17,8 @@ from itertools import groupby
 from typing import cast
 
 from tagcast.expiry import RETAINED_PAGE, expire_messages
+from tagcast.isolation import each
 from tagcast.ports import QueueEntry, Row, World
-from tagcast.side_by_side import each
 from tagcast.unsent import QueueEntries, list_unsent
 
 EVERY_S = 6 * 3_600

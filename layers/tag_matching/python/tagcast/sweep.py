@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from tagcast.expiry import expire_retained, expire_sleeping
+from tagcast.isolation import each
 from tagcast.keys import sweep_key
 from tagcast.overdue import Lanes, oldest_head_s, wake_lanes
 from tagcast.ports import Put, Row, World
 from tagcast.search import Pass, search
-from tagcast.side_by_side import each
 from tagcast.unsent import resend
 
 LANES_SHARE = 0.4

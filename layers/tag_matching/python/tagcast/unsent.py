@@ -12,12 +12,12 @@ from typing import cast
 
 from tagcast.directory import read_topic
 from tagcast.errors import NotFoundError
+from tagcast.isolation import each
 from tagcast.keys import UNSENT_SHARDS, unsent_key
 from tagcast.model import Ordering
 from tagcast.ports import Delete, Key, Put, QueueEntry, Row, Table, World
 from tagcast.publishing import queue_group
 from tagcast.rows import GARBAGE_S
-from tagcast.side_by_side import each
 
 PAGE = 100
 
