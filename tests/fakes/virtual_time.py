@@ -108,6 +108,9 @@ class PartitionedStore(MemoryStore):
 
     def transact(self, writes: Sequence[Write]) -> None:
         super().transact(writes)
+        self._listed(writes)
+
+    def _listed(self, writes: Sequence[Write]) -> None:
         for write in writes:
             partition = self._partitions[write.key.table, write.key.pk]
             if write.key in self.rows:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tagcast import publishing, subscriptions, topics
+from tagcast.errors import UnavailableError
 from tagcast.fan_out import fan_out
 from tagcast.model import (
     ContentFormat,
@@ -240,6 +242,17 @@ class FakeWorld:
     def publish(self, *bodies: str, tags: Sequence[str] = (), topic: str = "test1") -> list[str]:
         drafts = [Draft(body.encode(), tags=tuple(tags)) for body in bodies]
         return [accepted.message_id for accepted in publishing.publish(self.world, topic, drafts)]
+
+    def publish_unqueued(self, *bodies: str, topic: str = "test1") -> list[str]:
+        """Publish in order while the queue is away: the producer is refused, and what was stored has these ids."""
+        before = set(self.store.rows)
+        self.queue.broken = True
+        with suppress(UnavailableError):
+            self.publish(*bodies, topic=topic)
+        self.queue.broken = False
+        return sorted(
+            row["message_id"] for key, row in self.store.rows.items() if key.sk == "MSG" and key not in before
+        )
 
     def deliver(self) -> None:
         """Let fan-out take everything in the queue, ten at a time."""

@@ -14,7 +14,6 @@ from tagcast.lane_rows import Due, due_row
 from tagcast.model import EntryState, LaneState
 from tagcast.ports import Write
 from tagcast.rows import message_row_of
-from tagcast.sweep import sweep
 from tagcast.workflow_task import Answer
 
 from tests.fakes.herd import stampede
@@ -148,7 +147,7 @@ def unsubscribe(fake: FakeWorld) -> None:
 def pause_and_expire(fake: FakeWorld) -> None:
     lanes.pause(fake.world, "test1", "A")
     fake.clock.sleep(90_000)
-    sweep(fake.world)
+    fake.sweep()
 
 
 def outlive(fake: FakeWorld) -> None:

@@ -75,8 +75,8 @@ def test_invariant_1_a_crash_between_put_and_send_is_healed_by_the_relay(fake):
 
 def test_what_neither_the_publisher_nor_the_relay_could_queue_is_listed_and_sent_by_the_sweep_in_order(fake):
     fake.subscribe("A")
+    ids = fake.publish_unqueued("1", "2", "3")
     fake.queue.broken = True
-    ids = fake.publish("1", "2", "3")
     arrivals = [Arrival(message_id, row_of(fake, message_id)) for message_id in reversed(ids)]
 
     assert relay(fake.world, arrivals) == ()
@@ -93,8 +93,8 @@ def test_what_neither_the_publisher_nor_the_relay_could_queue_is_listed_and_sent
 
 def test_the_relay_fails_when_it_can_neither_send_nor_list(fake, monkeypatch):
     fake.subscribe("A")
+    [message_id] = fake.publish_unqueued("1")
     fake.queue.broken = True
-    [message_id] = fake.publish("1")
 
     def unavailable(store, write):
         raise ConnectionError
@@ -108,10 +108,8 @@ def test_what_is_neither_queued_nor_listed_is_found_by_the_search_and_what_is_ov
     fake.subscribe("A")
     fake.topic("short", retention_s=60)
     fake.subscribe("B", topic="short")
-    fake.queue.broken = True
-    [alive] = fake.publish("1")
-    [over] = fake.publish("2", topic="short")
-    fake.queue.broken = False
+    [alive] = fake.publish_unqueued("1")
+    [over] = fake.publish_unqueued("2", topic="short")
 
     assert fake.sweep().sent == 0, "the round of a message that was just accepted is not overdue"
     fake.clock.sleep(6 * 3_600)

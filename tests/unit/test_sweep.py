@@ -277,8 +277,8 @@ def spoil(store: MemoryStore, prefix: str, **change: Any) -> None:
 def test_an_unreadable_row_stops_nothing_else(fake, store, prefix, change):
     fake.topic("unsent")
     fake.subscribe("U", topic="unsent")
+    sent = fake.publish_unqueued("1", "2", topic="unsent")
     fake.queue.broken = True
-    sent = fake.publish("1", "2", topic="unsent")
     for message_id in sent:
         relay(fake.world, [Arrival("s", message_row_of(fake.store.get(message_key("unsent", message_id))))])
     fake.queue.broken = False
@@ -372,8 +372,8 @@ def test_more_lanes_than_a_page_of_the_index_holds_are_all_restarted(fake, store
 def test_what_the_search_finds_while_the_queue_is_away_is_listed_and_sent_by_the_next_sweep(fake):
     fake.topic("day", retention_s=86_400)
     fake.subscribe("A", topic="day")
+    fake.publish_unqueued("1", topic="day")
     fake.queue.broken = True
-    fake.publish("1", topic="day")
     fake.clock.sleep(search.OPEN_S + 1)
     assert fake.sweep().sent == 0
     fake.queue.broken = False
@@ -387,9 +387,7 @@ def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(fa
     monkeypatch.setattr("tests.fakes.memory_store.SEARCH_PAGE", 2)
     fake.topic("day", retention_s=86_400)
     fake.subscribe("A", topic="day")
-    fake.queue.broken = True
-    fake.publish(*map(str, range(7)), topic="day")
-    fake.queue.broken = False
+    fake.publish_unqueued(*map(str, range(7)), topic="day")
     fake.clock.sleep(search.OPEN_S + 1)
     looked: list[str | None] = []
     whole = MemoryStore.search
