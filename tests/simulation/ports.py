@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from tagcast.errors import ConditionLostError
 from tagcast.model import Message, Outcome, Push, Subscription
 from tagcast.ports import QueueEntry, World
 
@@ -176,7 +177,7 @@ class SimJournal(QuietJournal):
         self._history = history
 
     def failed(self, what: str, error: Exception) -> None:
-        if not isinstance(error, UnavailableError):
+        if not isinstance(error, UnavailableError | ConditionLostError):
             self._history.checks.ledger.fail("no surprise", f"{what} failed: {error!r}")
 
 

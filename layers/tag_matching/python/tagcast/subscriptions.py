@@ -224,9 +224,11 @@ def delete_subscription(world: World, topic: str, name: str, if_match: int | Non
 def _forgotten(world: World, subscription: Subscription, tombstone: Lane) -> list[Update]:
     """Return the writes after which the history of a removed subscription goes with its name: no receipt needs it."""
     rows = _version_rows(world, subscription.topic, subscription.ordinal)[-VERSIONS_AT_ONCE:]
-    versions = [cast("int", row["version"]) for row in rows]
-    keys = [version_key(subscription.topic, subscription.ordinal, version) for version in versions]
-    return [Update(key, {"ttl": tombstone.ttl}, (), {"version": v}) for key, v in zip(keys, versions, strict=True)]
+    keys = (version_key(subscription.topic, subscription.ordinal, cast("int", row["version"])) for row in rows)
+    return [
+        Update(key, {"ttl": tombstone.ttl}, (), {"version": row["version"]})
+        for key, row in zip(keys, rows, strict=True)
+    ]
 
 
 def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> Lane:
@@ -266,8 +268,6 @@ def versions_in_force(
     world: World, topic: str, subscriptions_version: int, ordinals: Collection[int]
 ) -> dict[int, FilterVersion]:
     """Return the filter versions of *ordinals* that a publish at *subscriptions_version* evaluated."""
-    if not ordinals:
-        return {}
     ranges = [(each, each) for each in sorted(ordinals)]
     if len(ranges) > ALONE_MAX:
         ranges = [(min(ordinals), max(ordinals))]
