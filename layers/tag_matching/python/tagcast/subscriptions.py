@@ -30,10 +30,8 @@ from tagcast.rows import TOMBSTONE_S
 SUBSCRIPTIONS_MAX = 10_000
 VERSIONS_KEPT = 20
 VERSION_LIFE_S = 2 * 86_400
-ALONE_MAX = 16
-"""The histories of so many subscriptions are read each for itself, those of more in one query."""
-VERSIONS_AT_ONCE = 90
-"""So many versions a transaction has room for; more are there only after so many changes within two days."""
+ALONE_MAX, VERSIONS_AT_ONCE = 16, 90
+"""So many histories are read each for itself; so many versions of one a transaction has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,9 +266,8 @@ def versions_in_force(
     world: World, topic: str, subscriptions_version: int, ordinals: Collection[int]
 ) -> dict[int, FilterVersion]:
     """Return the filter versions of *ordinals* that a publish at *subscriptions_version* evaluated."""
-    ranges = [(each, each) for each in sorted(ordinals)]
-    if len(ranges) > ALONE_MAX:
-        ranges = [(min(ordinals), max(ordinals))]
+    alone = [(each, each) for each in sorted(ordinals)]
+    ranges = alone if len(alone) <= ALONE_MAX else [(min(ordinals), max(ordinals))]
     found = {}
     for low, high in ranges:
         first, last = version_key(topic, low, 0), version_key(topic, high + 1, 0)
