@@ -165,8 +165,8 @@ class Ledger:
         self.judge_failures: dict[tuple[str, int], int] = defaultdict(int)
         self.judge_no: set[tuple[str, int]] = set()
         self.judge_yes: set[tuple[str, int]] = set()
-        self.counted: dict[tuple[str, int], int] = defaultdict(int)
-        """The most attempts that a due row has counted."""
+        self.counted: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
+        """The attempts that due rows of an entry have counted; copies of one batch may make several."""
         self.ended_at: dict[tuple[str, int], int] = {}
         """At which step of the history an entry came to its end."""
         self.dues: dict[tuple[str, str], dict[str, Row]] = defaultdict(dict)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from botocore.exceptions import ClientError
-from tagcast.errors import ContendedError
+from tagcast.errors import ConditionLostError
 from tagcast.model import Message, Outcome, Push, Subscription
 from tagcast.ports import QueueEntry, World
 from tagcast_aws import wiring
@@ -187,7 +187,7 @@ class SimJournal(QuietJournal):
         self._history = history
 
     def failed(self, what: str, error: Exception) -> None:
-        if not isinstance(error, UnavailableError | ContendedError):
+        if not isinstance(error, UnavailableError | ConditionLostError):
             self._history.checks.ledger.fail("no surprise", f"{what} failed: {error!r}")
 
 

@@ -9,7 +9,7 @@ from tagcast import lanes, messages, subscriptions, topics
 from tagcast.errors import UnavailableError
 from tagcast.keys import lane_key, message_key
 from tagcast.lane_rows import lane_of
-from tagcast.model import EntryState, LaneState, Outcome, Strategy
+from tagcast.model import EntryState, LaneState, Ordering, Outcome, Strategy
 from tagcast.ports import Table, Update
 from tagcast.relay import Arrival, relay
 from tagcast.rows import message_row_of
@@ -74,6 +74,7 @@ def test_invariant_1_a_crash_between_put_and_send_is_healed_by_the_relay(fake):
 
 
 def test_what_neither_the_publisher_nor_the_relay_could_queue_is_listed_and_sent_by_the_sweep_in_order(fake):
+    fake.topic(ordering=Ordering.NONE)
     fake.subscribe("A")
     ids = fake.publish_unqueued("1", "2", "3")
     fake.queue.broken = True
@@ -92,6 +93,7 @@ def test_what_neither_the_publisher_nor_the_relay_could_queue_is_listed_and_sent
 
 
 def test_the_relay_fails_when_it_can_neither_send_nor_list(fake, monkeypatch):
+    fake.topic(ordering=Ordering.NONE)
     fake.subscribe("A")
     [message_id] = fake.publish_unqueued("1")
     fake.queue.broken = True
@@ -105,8 +107,9 @@ def test_the_relay_fails_when_it_can_neither_send_nor_list(fake, monkeypatch):
 
 
 def test_what_is_neither_queued_nor_listed_is_found_by_the_search_and_what_is_over_expires(fake):
+    fake.topic(ordering=Ordering.NONE)
     fake.subscribe("A")
-    fake.topic("short", retention_s=60)
+    fake.topic("short", retention_s=60, ordering=Ordering.NONE)
     fake.subscribe("B", topic="short")
     [alive] = fake.publish_unqueued("1")
     [over] = fake.publish_unqueued("2", topic="short")

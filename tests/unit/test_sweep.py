@@ -14,14 +14,15 @@ from tagcast import expiry, lanes, messages, overdue, search
 from tagcast.keys import message_key
 from tagcast.lane_rows import lane_of
 from tagcast.model import EntryState, Ordering, Outcome, Strategy
-from tagcast.ports import Key, Put, Row, Table, Write
+from tagcast.ports import Key, Put, QueueEntry, Row, Table, Write
 from tagcast.relay import Arrival, relay
 from tagcast.rows import message_row_of
 from tagcast.sweep import sweep
+from tagcast.unsent import Sending
 from tagcast_aws.executor import ThreadExecutor
 
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.world import FAIL, FakeClock, FakeWorld
+from tests.fakes.world import FAIL, FakeClock, FakeQueue, FakeWorld
 
 GONE = Outcome(False, "http 410", gone=True)
 BUDGET_S = 10.0
@@ -142,7 +143,8 @@ def test_lost_lanes_of_other_topics_are_restarted_in_the_first_sweep_however_lon
         assert due_rows(fake, "gone") < before
 
 
-def test_sleeping_lanes_take_turns_so_that_a_short_backlog_is_done_with_beside_a_long_one(fake, store):
+def test_sleeping_lanes_take_turns_so_that_a_short_backlog_is_done_with_beside_a_long_one(fake, store, monkeypatch):
+    monkeypatch.setattr(expiry, "LANES_AT_ONCE", 1)
     fake.topic("long", retention_s=300, ordering=Ordering.NONE)
     suspend(fake, "endless", 2_000, topic="long")
     fake.clock.sleep(1)
@@ -275,7 +277,7 @@ def spoil(store: MemoryStore, prefix: str, **change: Any) -> None:
     ],
 )
 def test_an_unreadable_row_stops_nothing_else(fake, store, prefix, change):
-    fake.topic("unsent")
+    fake.topic("unsent", ordering=Ordering.NONE)
     fake.subscribe("U", topic="unsent")
     sent = fake.publish_unqueued("1", "2", topic="unsent")
     fake.queue.broken = True
@@ -334,7 +336,7 @@ def test_pieces_of_the_sweep_are_carried_out_beside_each_other_and_bounded() -> 
 
 
 def test_the_age_of_the_oldest_blocked_head_grows_while_its_receiver_fails_on_schedule(fake):
-    fake.topic("day", retention_s=86_400)
+    fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
     fake.subscribe("A", topic="day", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     fake.pusher.behaviours["A"] = lambda push: FAIL
     fake.publish("1", topic="day")
@@ -370,7 +372,7 @@ def test_more_lanes_than_a_page_of_the_index_holds_are_all_restarted(fake, store
 
 
 def test_what_the_search_finds_while_the_queue_is_away_is_listed_and_sent_by_the_next_sweep(fake):
-    fake.topic("day", retention_s=86_400)
+    fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
     fake.subscribe("A", topic="day")
     fake.publish_unqueued("1", topic="day")
     fake.queue.broken = True
@@ -383,9 +385,27 @@ def test_what_the_search_finds_while_the_queue_is_away_is_listed_and_sent_by_the
     assert fake.pusher.received["A"] == ["1"]
 
 
+def test_an_order_of_which_the_queue_refused_something_gets_nothing_more_in_that_sweep(fake, monkeypatch):
+    fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
+    fake.subscribe("A", topic="day")
+    entries = [QueueEntry("day", str(number), group) for number, group in enumerate("aabba")]
+    taken: list[str] = []
+
+    def refusing(self: FakeQueue, offered: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
+        taken.extend(entry.message_id for entry in offered if entry.message_id != "0")
+        return tuple(entry for entry in offered if entry.message_id == "0")
+
+    monkeypatch.setattr(FakeQueue, "send", refusing)
+    sending = Sending(fake.world)
+
+    assert sending.send(entries[:1]) == {entries[0]}
+    assert sending.send(entries[1:]) == {entries[1], entries[4]}
+    assert taken == ["2", "3"]
+
+
 def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(fake, store, monkeypatch):
     monkeypatch.setattr("tests.fakes.memory_store.SEARCH_PAGE", 2)
-    fake.topic("day", retention_s=86_400)
+    fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
     fake.subscribe("A", topic="day")
     fake.publish_unqueued(*map(str, range(7)), topic="day")
     fake.clock.sleep(search.OPEN_S + 1)

@@ -64,8 +64,7 @@ class LaneChecks:
                 "attempts and gaps", f"attempts of {message_id} went from {old['attempts']} to {new['attempts']}"
             )
         rows[sk] = new
-        entry = (message_id, ordinal_in(sid))
-        ledger.counted[entry] = max(ledger.counted[entry], new["attempts"])
+        ledger.counted[message_id, ordinal_in(sid)][sk] = new["attempts"]
         accepted = ledger.accepted.get(message_id)
         if accepted is None or accepted["expires_at"] != new["expires_at"]:
             ledger.fail("7 life", f"the due row of {message_id} expires at another time than its message")

@@ -24,9 +24,7 @@ class PublishingChecks:
         """The groups of the queue in which an entry failed, by the name of the worker that sent it."""
 
     def sending(self, worker: Worker | None, groups: Sequence[str]) -> None:
-        """Nothing goes on behind an entry of its order that was not taken; what the sweep sends has none any more."""
-        if worker is not None and worker.kind == "sweep":
-            return
+        """Nothing goes on behind an entry of its order that was not taken."""
         behind = self._stopped.get(worker.name, set()).intersection(groups) if worker is not None else ()
         if behind:
             self.ledger.fail("order", f"{worker.name} sends behind what the queue did not take of {sorted(behind)}")

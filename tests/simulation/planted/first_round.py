@@ -206,8 +206,8 @@ MUTANTS = (
     Mutant(
         "nobody sends what is listed",
         "tagcast.unsent:_resend",
-        "if entries else ()",
-        "if False else ()",
+        "await world.executor.run(partial(sending.send, entries))",
+        "entries",
         AWAY,
     ),
     Mutant(

@@ -19,7 +19,7 @@ from typing import cast
 from tagcast.expiry import RETAINED_PAGE, expire_messages
 from tagcast.isolation import each
 from tagcast.ports import QueueEntry, Row, World
-from tagcast.unsent import QueueEntries, list_unsent
+from tagcast.unsent import QueueEntries, Sending, list_unsent
 
 EVERY_S = 6 * 3_600
 OPEN_S = 900
@@ -47,7 +47,7 @@ class _Lost:
     ordering_key: str | None = field(compare=False, default=None)
 
 
-async def search(world: World, known: Pass, ends: float) -> tuple[int, int, Pass]:
+async def search(world: World, sending: Sending, known: Pass, ends: float) -> tuple[int, int, Pass]:
     """Go on with the pass, or begin the next one when it is time.
 
     Returns how many messages were sent to the queue again, how many entries expired, and how far it came.
@@ -67,7 +67,7 @@ async def search(world: World, known: Pass, ends: float) -> tuple[int, int, Pass
         )
         found = await world.executor.run(read)
         lost = await each(world, "a message found", found.rows, _lost)
-        sent += await _send_again(world, [message for message in lost if message.is_open])
+        sent += await _send_again(world, sending, [message for message in lost if message.is_open])
         expired += await _expire(world, [message for message in lost if not message.is_open])
         known = replace(known, cursor=found.cursor)
         if found.cursor is None:
@@ -85,7 +85,7 @@ async def _lost(row: Row) -> _Lost:
     )
 
 
-async def _send_again(world: World, messages: Sequence[_Lost]) -> int:
+async def _send_again(world: World, sending: Sending, messages: Sequence[_Lost]) -> int:
     """Queue these messages, in order; list what the queue does not take."""
     made = QueueEntries(world)
 
@@ -96,7 +96,7 @@ async def _send_again(world: World, messages: Sequence[_Lost]) -> int:
     entries = dict(await each(world, "a message found", sorted(messages), entry_of))
     if not entries:
         return 0
-    lost = await world.executor.run(partial(world.queue.send, tuple(entries)))
+    lost = await world.executor.run(partial(sending.send, tuple(entries)))
     listing = [partial(list_unsent, world, (entry,), entries[entry]) for entry in lost]
     await each(world, "a message found", listing, world.executor.run)
     return len(entries) - len(lost)

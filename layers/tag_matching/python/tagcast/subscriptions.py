@@ -30,10 +30,8 @@ from tagcast.rows import TOMBSTONE_S
 SUBSCRIPTIONS_MAX = 10_000
 VERSIONS_KEPT = 20
 VERSION_LIFE_S = 2 * 86_400
-ALONE_MAX = 16
-"""The histories of so many subscriptions are read each for itself, those of more in one query."""
-VERSIONS_AT_ONCE = 90
-"""So many versions a transaction has room for; more are there only after so many changes within two days."""
+ALONE_MAX, VERSIONS_AT_ONCE = 16, 90
+"""So many histories are read each for itself; so many versions of one a transaction has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +224,11 @@ def delete_subscription(world: World, topic: str, name: str, if_match: int | Non
 def _forgotten(world: World, subscription: Subscription, tombstone: Lane) -> list[Update]:
     """Return the writes after which the history of a removed subscription goes with its name: no receipt needs it."""
     rows = _version_rows(world, subscription.topic, subscription.ordinal)[-VERSIONS_AT_ONCE:]
-    versions = [cast("int", row["version"]) for row in rows]
-    keys = [version_key(subscription.topic, subscription.ordinal, version) for version in versions]
-    return [Update(key, {"ttl": tombstone.ttl}, (), {"version": v}) for key, v in zip(keys, versions, strict=True)]
+    keys = (version_key(subscription.topic, subscription.ordinal, cast("int", row["version"])) for row in rows)
+    return [
+        Update(key, {"ttl": tombstone.ttl}, (), {"version": row["version"]})
+        for key, row in zip(keys, rows, strict=True)
+    ]
 
 
 def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> Lane:
@@ -268,11 +268,8 @@ def versions_in_force(
     world: World, topic: str, subscriptions_version: int, ordinals: Collection[int]
 ) -> dict[int, FilterVersion]:
     """Return the filter versions of *ordinals* that a publish at *subscriptions_version* evaluated."""
-    if not ordinals:
-        return {}
-    ranges = [(each, each) for each in sorted(ordinals)]
-    if len(ranges) > ALONE_MAX:
-        ranges = [(min(ordinals), max(ordinals))]
+    alone = [(each, each) for each in sorted(ordinals)]
+    ranges = alone if len(alone) <= ALONE_MAX else [(min(ordinals), max(ordinals))]
     found = {}
     for low, high in ranges:
         first, last = version_key(topic, low, 0), version_key(topic, high + 1, 0)

@@ -17,7 +17,7 @@ from tagcast.keys import sweep_key
 from tagcast.overdue import Lanes, oldest_head_s, wake_lanes
 from tagcast.ports import Put, Row, World
 from tagcast.search import Pass, search
-from tagcast.unsent import resend
+from tagcast.unsent import Sending, resend
 
 LANES_SHARE = 0.4
 """So much of the time lanes may take that are to be started again."""
@@ -75,11 +75,13 @@ async def sweep(world: World, budget_s: float) -> Swept:
 def _parts(
     world: World, memory: _Memory, swept: Swept, lanes: Lanes, ends: float
 ) -> tuple[Coroutine[None, None, None], ...]:
+    sending = Sending(world)
+
     async def heads() -> None:
         swept.oldest_head_s = await oldest_head_s(world, lanes.blocked)
 
     async def unsent() -> None:
-        swept.sent += await resend(world, ends)
+        swept.sent += await resend(world, sending, ends)
 
     async def sleeping() -> None:
         swept.expired += await expire_sleeping(world, lanes.asleep, ends)
@@ -89,7 +91,7 @@ def _parts(
         swept.expired += expired
 
     async def lost() -> None:
-        sent, expired, memory.search = await search(world, memory.search, ends)
+        sent, expired, memory.search = await search(world, sending, memory.search, ends)
         swept.sent += sent
         swept.expired += expired
 

@@ -39,6 +39,21 @@ class QueueEntries:
         return QueueEntry(topic, message_id, queue_group(self._orderings[topic], topic, message_id, ordering_key))
 
 
+class Sending:
+    """The queue as one sweep uses it: an order of which it did not take something gets nothing more in this sweep."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._refused: set[str] = set()
+
+    def send(self, entries: Iterable[QueueEntry]) -> frozenset[QueueEntry]:
+        """Send all whose order goes on; return what was not sent or not taken."""
+        offered = tuple(entry for entry in entries if entry.group not in self._refused)
+        lost = self._world.queue.send(offered) if offered else ()
+        self._refused.update(entry.group for entry in lost)
+        return frozenset(entries) - frozenset(offered) | frozenset(lost)
+
+
 def list_unsent(world: World, entries: Iterable[QueueEntry], expires_at: int) -> None:
     """Write down what the queue did not take; whoever asks for it again only repeats the same rows."""
     for entry in entries:
@@ -52,21 +67,23 @@ def list_unsent(world: World, entries: Iterable[QueueEntry], expires_at: int) ->
         world.journal.count("QueueSendsLeftToSweep")
 
 
-async def resend(world: World, ends: float) -> int:
+async def resend(world: World, sending: Sending, ends: float) -> int:
     """Send what is listed, each list in order until the queue takes no more; return how much was taken.
 
     Whatever its age: the first round settles as expired what is past its life.
     """
-    return sum(await each(world, "a list of unsent messages", range(UNSENT_SHARDS), partial(_resend, world, ends)))
+    return sum(
+        await each(world, "a list of unsent messages", range(UNSENT_SHARDS), partial(_resend, world, sending, ends))
+    )
 
 
-async def _resend(world: World, ends: float, shard: int) -> int:
+async def _resend(world: World, sending: Sending, ends: float, shard: int) -> int:
     sent, after = 0, ""
     while world.clock.monotonic() < ends:
         read = partial(world.store.query, Table.MESSAGES, f"UNSENT#{shard}", sk_from=after, limit=PAGE)
         page = await world.executor.run(read)
         entries = await each(world, "a listed message", page, _entry_of)
-        lost = await world.executor.run(partial(world.queue.send, entries)) if entries else ()
+        lost = await world.executor.run(partial(sending.send, entries))
         taken = [entry for entry in entries if entry not in lost]
         await each(world, "a listed message", taken, lambda entry: _forget(world, entry))
         sent += len(taken)
