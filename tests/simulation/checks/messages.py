@@ -88,7 +88,7 @@ class MessageChecks:
         terminal = now.terminal(ordinal)
         assert terminal is not None
         state, attempts = terminal
-        self._marks.ended(message_id, ordinal, terminal)
+        self._marks.ended(worker, message_id, ordinal, terminal)
         told = f"{message_id} #{ordinal} is {state} after {attempts} attempts"
         pushes, failures = ledger.attempts[key], ledger.judge_failures[key]
         if attempts > ledger.attempts_max(message_id, ordinal):
