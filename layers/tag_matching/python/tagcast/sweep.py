@@ -78,7 +78,7 @@ def _expire_backlog(world: World, lane: Lane, now: int) -> int:
 
 
 def _expire_due(world: World, topic: str, due: Due) -> None:
-    while True:
+    while True:  # It ends: each round that loses is one that somebody else won.
         stored = world.store.get(message_key(topic, due.message_id))
         before = None if stored is None else message_row_of(stored)
         ordinal = ordinal_of(due.subscription_id)
@@ -105,7 +105,7 @@ def _expire_retained(world: World, now: int) -> int:
 
 
 def _expire_message(world: World, topic: str, message_id: str) -> int:
-    while True:
+    while True:  # It ends: each round that loses is one that somebody else won.
         stored = world.store.get(message_key(topic, message_id))
         before = None if stored is None else message_row_of(stored)
         if before is None or not before.map.owed:
