@@ -147,6 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = arguments.parse(parser, argv)
     window = arguments.window(parser, given, today_included=True)
     archive = Archive.at(open_session(given), given.archive)
+    archive.suit("raw", window.days())
     kinds: dict[str, object] = {}
     for kind in SCHEMAS:
         try:

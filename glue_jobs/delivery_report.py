@@ -100,6 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = arguments.parse(parser, argv)
     window = arguments.window(parser, given)
     archive = Archive.at(open_session(given), given.archive)
+    archive.suit("curated", window.days())
     subscriptions, lanes = archive.records(RecordKind.SUBSCRIPTIONS), archive.records(RecordKind.LANES)
     messages = archive.records(RecordKind.MESSAGES, window.days())
     topics = history.topics_by_id(subscriptions, lanes)

@@ -90,6 +90,27 @@ def s3a_settings(endpoint: str | None, environment: Mapping[str, str]) -> dict[s
     return settings | {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
 
 
+SMALL_BYTES_MAX = 32 * 1024 * 1024
+SMALL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
+"""For archives that fit one task: generating code and starting tasks would take most of the time."""
+
+
+def suit(session: SparkSession, size_bytes: int) -> None:
+    """Let a session that was started here be quick with *size_bytes* of records."""
+    if _is_submitted():
+        return
+    usual = {**dict.fromkeys(SMALL), "spark.sql.shuffle.partitions": str(2 * session.sparkContext.defaultParallelism)}
+    for name, value in (SMALL if size_bytes <= SMALL_BYTES_MAX else usual).items():
+        if value is None:
+            session.conf.unset(name)
+        else:
+            session.conf.set(name, value)
+
+
 def open_session(given: argparse.Namespace) -> SparkSession:
     """Return the session that is there (Glue, EMR, a test), or start one on this machine.
 
@@ -121,7 +142,6 @@ def open_session(given: argparse.Namespace) -> SparkSession:
     session.conf.set("spark.sql.optimizer.canChangeCachedPlanOutputPartitioning", "false")
     if active is None and not _is_submitted():
         session.sparkContext.setLogLevel("ERROR")
-        session.conf.set("spark.sql.shuffle.partitions", str(2 * session.sparkContext.defaultParallelism))
     return session
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sql
 
 from glue_jobs import schemas
+from glue_jobs.session import suit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,6 +69,12 @@ class Archive:
         """Return the bytes below *uri*; 0 if there is nothing."""
         system, path = self._path(uri)
         return int(system.getContentSummary(path).getLength()) if system.exists(path) else 0
+
+    def suit(self, prefix: str, days: Iterable[str]) -> None:
+        """Let the session suit the size of the records of *days* below *prefix*, ``raw`` or ``curated``."""
+        days = list(days)
+        kinds = schemas.SCHEMAS
+        suit(self.spark, sum(self.size(self.uri(prefix, kind.value, f"dt={day}")) for kind in kinds for day in days))
 
     def remove(self, uri: str) -> None:
         """Remove *uri* and everything below it."""

@@ -26,6 +26,10 @@ PROGRESS = "progress: "
 """How a job's lines begin that say, on standard error, what it is doing."""
 
 
+Link = Sequence[str]
+"""A job and its arguments, or nothing."""
+
+
 class JobError(RuntimeError):
     """A job could not be run, or broke; the text says what to do or what it said last."""
 
@@ -98,11 +102,17 @@ class Result:
     code: int
 
 
-def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Console) -> Result:
-    """Run ``glue_jobs.<job>`` and show its progress on *errors*. Raises JobError."""
+def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Console, *, first: Link = ()) -> Result:
+    """Run ``glue_jobs.<job>`` and show its progress on *errors*; *first* is a job with its arguments before it.
+
+    Both run in one Spark session. Raises JobError.
+    """
     if importlib.util.find_spec("pyspark") is None:
         raise JobError("Spark is not installed here: `make spark` installs it (about 600 MB)")
-    command = [sys.executable, "-m", f"glue_jobs.{job}", "--archive", archive.uri, *arguments]
+    words = [job, "--archive", archive.uri, *arguments]
+    if first:
+        words = [first[0], "--archive", archive.uri, *first[1:], "--then", *words]
+    command = [sys.executable, "-m", "glue_jobs.chain", *words]
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

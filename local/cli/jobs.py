@@ -25,7 +25,7 @@ from local.cli.filters import (
     TagFilter,
     filter_of,
 )
-from local.cli.job_run import NOTHING_JUDGED, Archive, Result, run_job
+from local.cli.job_run import NOTHING_JUDGED, Archive, Link, Result, run_job
 from local.cli.screen import console, fields_table
 from local.cli.session import SubscriptionName, TopicName, session_of
 
@@ -93,8 +93,15 @@ def report(
     show: Opens = True,
 ) -> None:
     """Say how deliveries are doing: counts, latencies, blocked time and failures, as a page and as Parquet."""
-    place, days = _prepared(data, uri, first, end, as_is)
-    _run(ctx, "delivery_report", place, days.arguments() + _option("--topic", topic), show=show)
+    place, days = _archive(data, uri), Days.of(first, end)
+    _run(
+        ctx,
+        "delivery_report",
+        place,
+        days.arguments() + _option("--topic", topic),
+        first=_compacting(place, days, as_is),
+        show=show,
+    )
 
 
 def audit(
@@ -116,12 +123,12 @@ def audit(
     The exit code is 1 if a promise was broken, and 3 if nothing was there to judge, so that nothing was proved.
     """
     now = rfc3339(round(time.time() * 1000))
-    place, days = _prepared(data, uri, first, end, as_is)
+    place, days = _archive(data, uri), Days.of(first, end)
     arguments = days.arguments() + _option("--topic", topic)
     arguments += _option("--as-of", as_of or (now if place.is_local else None))
     if place.is_local:
         arguments += ["--time-scale", f"{place.time_scale:g}"]
-    _run(ctx, "audit", place, arguments, show=show)
+    _run(ctx, "audit", place, arguments, first=_compacting(place, days, as_is), show=show)
 
 
 def backtest(
@@ -153,9 +160,16 @@ def backtest(
         dialect=dialect,
         filter_json=filter_json,
     )
-    place, days = _prepared(data, uri, first, end, as_is)
+    place, days = _archive(data, uri), Days.of(first, end)
     arguments = [*days.arguments(), "--topic", topic, "--filter", json.dumps(candidate), "--samples", str(samples)]
-    _run(ctx, "backtest", place, arguments + _option("--subscription", subscription), show=show)
+    _run(
+        ctx,
+        "backtest",
+        place,
+        arguments + _option("--subscription", subscription),
+        first=_compacting(place, days, as_is),
+        show=show,
+    )
 
 
 def replay(
@@ -173,10 +187,10 @@ def replay(
     as_is: AsItIs = False,
 ) -> None:
     """Send archived messages (those with their bodies) again to one subscription, as new messages."""
-    place, days = _prepared(data, uri, first, end, as_is)
+    place, days = _archive(data, uri), Days.of(first, end)
     arguments = [*days.arguments(), "--topic", topic, "--subscription", subscription, "--rate", f"{rate:g}"]
     arguments += ["--preview", "false" if send else "true", "--api", session_of(ctx).api.url]
-    _run(ctx, "replay", place, arguments)
+    _run(ctx, "replay", place, arguments, first=_compacting(place, days, as_is))
 
 
 def _archive(folder: Path, uri: str | None) -> Archive:
@@ -187,16 +201,10 @@ def _option(name: str, value: str | None) -> list[str]:
     return [] if value is None else [name, value]
 
 
-def _prepared(folder: Path, uri: str | None, first: str | None, end: str | None, as_is: bool) -> tuple[Archive, Days]:
-    """Compact first what a local stack archived since: elsewhere a schedule does it."""
-    place, days = _archive(folder, uri), Days.of(first, end)
-    if place.is_local and not as_is:
-        run_job("compact", place, days.arguments(), console(to_errors=True))
-    return place, days
-
-
-def _run(ctx: typer.Context, job: str, place: Archive, arguments: list[str], *, show: bool = False) -> None:
-    result = run_job(job, place, arguments, console(to_errors=True))
+def _run(
+    ctx: typer.Context, job: str, place: Archive, arguments: list[str], *, first: Link = (), show: bool = False
+) -> None:
+    result = run_job(job, place, arguments, console(to_errors=True), first=first)
     if session_of(ctx).as_json:
         typer.echo(json.dumps(result.summary))
     else:
@@ -206,6 +214,11 @@ def _run(ctx: typer.Context, job: str, place: Archive, arguments: list[str], *, 
     _present(place, result, show=show and not session_of(ctx).as_json)
     if result.code:
         raise typer.Exit(result.code)
+
+
+def _compacting(place: Archive, days: Days, as_is: bool) -> Link:
+    """Return the job that compacts first what a local stack archived since: elsewhere a schedule does it."""
+    return ["compact", *days.arguments()] if place.is_local and not as_is else ()
 
 
 def _shown(summary: Mapping[str, Any]) -> dict[str, Any]:

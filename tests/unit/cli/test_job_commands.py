@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from local.cli import jobs
-from local.cli.job_run import Archive, JobError, Result, run_job
+from local.cli.job_run import Archive, JobError, Link, Result, run_job
 from local.cli.jobs import Days
 from tests.unit.cli.conftest import Run
 
@@ -65,7 +65,8 @@ def test_the_exit_code_of_an_audit_is_the_job_s(
 ) -> None:
     asked: list[list[str]] = []
 
-    def job(name: str, place: Archive, arguments: list[str], errors: Console) -> Result:
+    def job(name: str, place: Archive, arguments: list[str], errors: Console, *, first: Link = ()) -> Result:
+        assert not first
         asked.append(arguments)
         return Result({"job": name, "violations": 0, "judged": 0}, code)
 
