@@ -47,7 +47,12 @@ ADAPTERS = (
     "endpoints.resolver",
     "endpoints.sqs",
 )
-MODULES = (*(f"tagcast.{name}" for name in CORE), *(f"tagcast_aws.{name}" for name in ADAPTERS))
+HANDLERS = ("archive", "fan_out", "relay", "retry", "sweep")
+MODULES = (
+    *(f"tagcast.{name}" for name in CORE),
+    *(f"tagcast_aws.{name}" for name in ADAPTERS),
+    *(f"functions.{name}.app" for name in HANDLERS),
+)
 TOP = "<module>"
 SHOWN_MAX = 140
 

@@ -6,7 +6,7 @@ import ast
 import gc
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from types import CodeType, FunctionType
@@ -39,12 +39,23 @@ def plant(module: str, function: str, changed: ast.AST) -> None:
         assert isinstance(changed, ast.Module)
         _plant_constants(module, changed)
         return
-    code = _code(module, function, changed)
     live = live_functions().get((str(path_of(module)), function))
     if not live:
         raise PlantingError(f"{module} has no function {function}")
+    code = _code(module, function, _with_cells(changed, live[0].__code__.co_freevars))
     for each in live:
         each.__code__ = code
+
+
+def _with_cells(changed: ast.AST, names: Sequence[str]) -> ast.AST:
+    """Return *changed* with a mention of each of *names* that is never reached: code keeps the cells it had."""
+    assert isinstance(changed, ast.FunctionDef | ast.AsyncFunctionDef)
+    mentions = [ast.If(ast.Constant(False), [ast.Expr(ast.Name(name, ast.Load()))], []) for name in names]
+    return ast.fix_missing_locations(
+        ast.copy_location(
+            type(changed)(**{**dict(ast.iter_fields(changed)), "body": [*changed.body, *mentions]}), changed
+        )
+    )
 
 
 def _plant_constants(module: str, changed: ast.Module) -> None:

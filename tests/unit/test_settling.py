@@ -13,7 +13,9 @@ from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
 
 OVER = Entry(EntryState.DELIVERED, 1, 10_030)
-ACCEPTED = MessageRow(Message("t", "m", Draft(b"x"), 10_000, 70_500), StateMap.of([1, 2]), 7, 1)
+ACCEPTED = MessageRow(
+    Message("t", "m", Draft(b"x"), 10_000, 70_500), StateMap(frozenset((1, 2)), frozenset((1, 2))), 7, 1
+)
 RETAINED = Key(Table.MESSAGES, "RETAINED#t", "m")
 MESSAGE = Key(Table.MESSAGES, "MSG#t#m", "MSG")
 
