@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
-from tagcast.errors import ConditionLostError
 from tagcast.ports import ABSENT, Check, Delete, Key, Put, Table, Update, Write
 from tagcast_aws.dynamodb import DynamoStore, from_attribute, to_attribute
 
-from tests.integration.scripted import ScriptedClient, refusal
+from tests.integration.scripted import ScriptedClient
 
 NAMES = {Table.REGISTRY: "Registry", Table.MESSAGES: "Messages"}
 ROW = Key(Table.MESSAGES, "MSG#t#1", "MSG")
 OTHER = Key(Table.REGISTRY, "TOPIC#t", "TOPIC")
 ROW_KEY = {"pk": {"S": "MSG#t#1"}, "sk": {"S": "MSG"}}
 OTHER_KEY = {"pk": {"S": "TOPIC#t"}, "sk": {"S": "TOPIC"}}
-CONFLICT = refusal("TransactionConflictException")
-
-
-def cancelled(*codes: str) -> ClientError:
-    return refusal("TransactionCanceledException", CancellationReasons=[{"Code": code} for code in codes])
 
 
 def store(*answers: Mapping[str, Any] | Exception) -> tuple[DynamoStore, ScriptedClient]:
     client = ScriptedClient(list(answers))
     return DynamoStore(client, NAMES), client  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    waited: list[float] = []
-    monkeypatch.setattr(time, "sleep", waited.append)
-    return waited
 
 
 def test_a_row_is_read_strongly_consistent() -> None:
@@ -212,90 +197,6 @@ def test_a_check_alone_is_refused() -> None:
     with pytest.raises(TypeError, match="read"):
         dynamo.write(Check(ROW, {"n": 1}))
     assert client.asked == []
-
-
-def test_a_lost_condition_of_a_write_is_told_and_never_tried_again(waits: list[float]) -> None:
-    dynamo, client = store(refusal("ConditionalCheckFailedException"))
-
-    with pytest.raises(ConditionLostError):
-        dynamo.write(Put(ROW, {}))
-    assert (len(client.asked), waits) == (1, [])
-
-
-def test_a_write_that_conflicts_is_tried_again_a_little_later_each_time(waits: list[float]) -> None:
-    dynamo, client = store(CONFLICT, CONFLICT, CONFLICT, {})
-
-    dynamo.write(Delete(ROW))
-
-    assert client.operations == ["delete_item"] * 4
-    assert waits == pytest.approx([0.02, 0.04, 0.06])
-
-
-def test_a_write_that_conflicts_to_the_end_is_a_fault_and_no_success(waits: list[float]) -> None:
-    dynamo, client = store(*[CONFLICT] * 8, {})
-
-    with pytest.raises(ClientError, match="TransactionConflictException"):
-        dynamo.write(Put(ROW, {}))
-    assert (len(client.asked), len(waits)) == (8, 7)
-
-
-def test_any_other_fault_of_a_write_is_raised_at_once(waits: list[float]) -> None:
-    dynamo, client = store(refusal("ProvisionedThroughputExceededException"), {})
-
-    with pytest.raises(ClientError, match="Throughput"):
-        dynamo.write(Put(ROW, {}))
-    assert (len(client.asked), waits) == (1, [])
-
-
-@pytest.mark.parametrize(
-    "codes", [("None", "ConditionalCheckFailed"), ("ConditionalCheckFailed", "TransactionConflict")]
-)
-def test_a_transaction_with_a_lost_condition_is_told_and_never_tried_again(
-    waits: list[float], codes: tuple[str, ...]
-) -> None:
-    dynamo, client = store(cancelled(*codes))
-
-    with pytest.raises(ConditionLostError):
-        dynamo.transact((Put(ROW, {}),))
-    assert (len(client.asked), waits) == (1, [])
-
-
-def test_a_transaction_that_conflicts_is_tried_again_a_little_later_each_time(waits: list[float]) -> None:
-    conflict = cancelled("None", "TransactionConflict")
-    dynamo, client = store(conflict, conflict, conflict, {})
-
-    dynamo.transact((Put(ROW, {}), Delete(OTHER)))
-
-    assert len(client.asked) == 4
-    assert len({str(request["TransactItems"]) for request in client.requests}) == 1
-    assert waits == pytest.approx([0.02, 0.04, 0.06])
-
-
-def test_a_transaction_that_conflicts_to_the_end_is_a_fault_and_no_success(waits: list[float]) -> None:
-    dynamo, client = store(*[cancelled("TransactionConflict")] * 8, {})
-
-    with pytest.raises(ClientError, match="TransactionCanceledException"):
-        dynamo.transact((Put(ROW, {}),))
-    assert (len(client.asked), len(waits)) == (8, 7)
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        cancelled("None", "ThrottlingError"),
-        cancelled("ValidationError"),
-        refusal("TransactionCanceledException"),
-        refusal("InternalServerError"),
-    ],
-)
-def test_a_transaction_that_failed_for_another_reason_is_a_fault_and_no_lost_condition(
-    waits: list[float], fault: ClientError
-) -> None:
-    dynamo, client = store(fault, {})
-
-    with pytest.raises(ClientError):
-        dynamo.transact((Put(ROW, {}),))
-    assert (len(client.asked), waits) == (1, [])
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,24 @@ from tests.mutation.operators import Change, changes_of
 
 CORE = (
     "publishing",
+    "idempotency",
     "fan_out",
+    "appending",
     "attempts",
+    "push_slots",
+    "side_by_side",
     "verdicts",
     "redelivery",
+    "continuing",
     "lanes",
     "sweep",
     "relay",
+    "contention",
     "settling",
     "rows",
+    "ended_entries",
+    "registry_rows",
+    "row_values",
     "lane_rows",
     "keys",
     "directory",
@@ -32,6 +41,7 @@ CORE = (
 )
 ADAPTERS = (
     "dynamodb",
+    "conflicts",
     "queue",
     "stream",
     "workflow",

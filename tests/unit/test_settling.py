@@ -20,11 +20,16 @@ RETAINED = Key(Table.MESSAGES, "RETAINED#t", "m")
 MESSAGE = Key(Table.MESSAGES, "MSG#t#m", "MSG")
 
 
+def removed(after: MessageRow) -> tuple[str, ...]:
+    ended = ("ended",) if after.map.settled else ()
+    return ended if after.map.pending else ("owed", *ended, "body")
+
+
 def written(before: MessageRow, after: MessageRow) -> Update:
     return Update(
         MESSAGE,
         map_attributes(after),
-        () if after.map.pending else ("owed", "body"),
+        removed(after),
         {"version": before.version},
     )
 

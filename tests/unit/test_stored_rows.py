@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -24,6 +23,7 @@ from tagcast.model import (
     Topic,
 )
 from tagcast.ports import Key, Table
+from tagcast.registry_rows import subscription_of, subscription_row, topic_of, topic_row
 from tagcast.rows import (
     FILTER_ERROR_NAMES_MAX,
     MessageRow,
@@ -31,10 +31,6 @@ from tagcast.rows import (
     map_removals,
     message_row,
     message_row_of,
-    subscription_of,
-    subscription_row,
-    topic_of,
-    topic_row,
 )
 from tagcast.state_map import StateMap
 
@@ -192,13 +188,13 @@ def test_a_closed_round_is_stored_as_it_always_was_and_read_back() -> None:
     closed = closed_round()
     assert map_attributes(closed) == attributes
     assert message_row_of({**message_row(FIRST_ROUND), **attributes}) == closed
-    assert map_removals(closed) == ()
+    assert map_removals(closed, attributes) == ("ended",)
 
 
 def test_with_its_last_entry_a_message_loses_what_it_owed_and_its_body() -> None:
     over = closed_round().settled({0: Entry(EntryState.CANCELLED)})
 
-    assert map_removals(over) == ("owed", "body")
+    assert map_removals(over, map_attributes(over)) == ("owed", "ended", "body")
     assert (over.version, over.has_body, over.map.pending) == (3, False, 0)
     assert not {"owed", "body"} & map_attributes(over).keys()
 
@@ -209,17 +205,6 @@ def test_of_many_failing_filters_a_hundred_names_are_stored_and_all_are_counted(
 
     assert row["filter_errors"] == [f"S{number}" for number in range(100)]
     assert row["filter_error_count"] == 101
-
-
-@pytest.mark.parametrize("characters", [200, 201, 1_000])
-def test_a_long_outcome_is_stored_with_two_hundred_characters(characters: int) -> None:
-    entry = Entry(EntryState.DISCARDED, 1, 1, "x" * characters)
-    ended = replace(FIRST_ROUND, map=StateMap.of([1]).settle({1: entry}))
-
-    [kept] = [row[3] for row in json.loads(str(map_attributes(ended)["exceptions"])).values()]
-
-    assert kept == ("x" * 200 if characters == 200 else "x" * 199 + "…")
-    assert due_row(Due("t.1", "0", "1", 1, 2, 3, "x" * characters))["last_outcome"] == kept
 
 
 LANE = Lane("t", "07457000000000000001.2", LaneState.LOST_CONTACT, "g", 3, 5, 1_000, 2_000, 9)
