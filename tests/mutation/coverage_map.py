@@ -91,7 +91,7 @@ def _trace_tests(tests: Iterable[str]) -> Work:
             with tracer:
                 passed = passes(items[test])
             seconds = time.monotonic() - began
-            tell({"test": test, "passed": passed, "seconds": seconds, "lines": tracer.taken(), "next_s": 120})
+            tell({"test": test, "passed": passed, "seconds": seconds, "lines": tracer.taken(), "next_s": 600})
 
     return work
 

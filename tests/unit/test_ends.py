@@ -1,0 +1,209 @@
+"""How deliveries end: at their instant, with everything that is known of their attempts, and once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from threading import Thread
+from typing import Any
+
+import pytest
+from tagcast import lanes, messages, topics
+from tagcast.model import Entry, EntryState, Ordering, Outcome, Strategy
+from tagcast.ports import Row, Table
+from tagcast.sweep import sweep
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FAIL, OK, FakeWorld
+
+GONE = Outcome(False, "http 410", gone=True)
+MINUTE_MS = 60_000
+
+
+class ReadingStore(MemoryStore):
+    """Lets something happen once, right before the lanes of a topic are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_lanes: Callable[[], object] = lambda: None
+
+    def query(self, table: Table, pk: str, **bounds: Any) -> list[Row]:
+        if pk.startswith("LANES#"):
+            happening, self.before_lanes = self.before_lanes, lambda: None
+            happening()
+        return super().query(table, pk, **bounds)
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld(store=ReadingStore())
+    fake.topic(retention_s=60)
+    return fake
+
+
+def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
+    return replace(messages.message_view(fake.world, "test1", message_id).subscribers[name], filter_version=None)
+
+
+def failing_after(fake: FakeWorld, seconds: float, outcome: Outcome = FAIL) -> Callable[[Any], Outcome]:
+    def answer(push: Any) -> Outcome:
+        fake.clock.sleep(seconds)
+        return outcome
+
+    return answer
+
+
+def elsewhere(happening: Callable[[], object]) -> Callable[[], object]:
+    """Let it happen in another process, as it were: a thread without this one's event loop."""
+
+    def happen() -> None:
+        thread = Thread(target=happening)
+        thread.start()
+        thread.join()
+
+    return happen
+
+
+def owed(fake: FakeWorld, name: str = "A") -> list[str]:
+    return [due.message_id for due in lanes.backlog(fake.world, "test1", name, 100, None).items]
+
+
+def test_what_expires_while_it_is_tried_for_the_first_time_keeps_that_attempt(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = failing_after(fake, 50)
+    first, second = fake.publish("1", "2")
+    fake.clock.sleep(5)
+
+    fake.deliver()
+
+    ended_at = fake.clock.instant
+    assert ended_at < messages.message_view(fake.world, "test1", first).message.expires_at
+    assert entry(fake, first) == Entry(EntryState.EXPIRED, 1, ended_at, "http 500")
+    fake.clock.sleep(5)
+    sweep(fake.world)
+    assert entry(fake, second).state is EntryState.EXPIRED
+    assert entry(fake, second).attempts == 0
+
+
+def test_a_failure_whose_message_expires_before_it_is_written_keeps_its_attempt(fake: FakeWorld) -> None:
+    fake.subscribe("A", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.clock.sleep(58)
+    store = fake.store
+    assert isinstance(store, ReadingStore)
+    pushed_at = fake.clock.instant
+
+    def meanwhile() -> None:
+        lanes.pause(fake.world, "test1", "A")
+        fake.clock.sleep(2)
+
+    fake.pusher.before_push = lambda push: meanwhile()
+    fake.deliver()
+
+    assert entry(fake, message_id).state is EntryState.EXPIRED
+    assert entry(fake, message_id).attempts == 1
+    assert (entry(fake, message_id).last_attempt_at or 0) >= pushed_at
+    assert entry(fake, message_id).last_outcome == "http 500"
+
+
+def test_what_the_sweep_expires_in_a_sleeping_backlog_keeps_its_attempts(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    failed_at = fake.clock.instant
+    lanes.pause(fake.world, "test1", "A")
+    sweep(fake.world)
+
+    fake.clock.sleep(60)
+    sweep(fake.world)
+
+    assert entry(fake, message_id) == Entry(EntryState.EXPIRED, 1, failed_at, "http 500")
+    assert owed(fake) == []
+
+
+def test_what_is_skipped_keeps_its_attempts(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    failed_at = fake.clock.instant
+    fake.clock.sleep(3)
+
+    lanes.skip_head(fake.world, "test1", "A", "poison")
+
+    assert entry(fake, message_id) == Entry(EntryState.CANCELLED, 1, failed_at, "skipped: poison")
+
+
+def test_a_message_that_nobody_drives_is_expired_by_the_sweep_at_its_instant_and_not_before(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    fake.workflow.tasks.clear()
+    fake.workflow.broken = True
+    fake.clock.sleep(59.999)
+    assert sweep(fake.world).expired == 0
+    assert messages.message_view(fake.world, "test1", message_id).state == "retained"
+
+    fake.clock.sleep(0.001)
+
+    assert sweep(fake.world).expired == 1
+    assert messages.message_view(fake.world, "test1", message_id).state == "deleted"
+
+
+@pytest.mark.parametrize("asleep_first", [False, True])
+def test_a_suspended_backlog_is_looked_at_when_the_first_of_its_deliveries_expires(
+    fake: FakeWorld, asleep_first: bool
+) -> None:
+    topics.put_topic(fake.world, "test1", retention_s=3_600, body_bytes_max=65_536, ordering=Ordering.TOPIC)
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: GONE
+    [long] = fake.publish("long")
+    if asleep_first:
+        fake.deliver()
+    topics.put_topic(fake.world, "test1", retention_s=60, body_bytes_max=65_536, ordering=Ordering.TOPIC)
+    [short] = fake.publish("short")
+    fake.deliver()
+    sweep(fake.world)
+    assert owed(fake) == [long, short]
+
+    fake.clock.sleep(60)
+    sweep(fake.world)
+
+    assert owed(fake) == [long]
+    assert entry(fake, short).state is EntryState.EXPIRED
+
+
+def test_a_long_delivery_that_joins_a_sleeping_backlog_puts_its_waking_off_for_nobody(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: GONE
+    [short] = fake.publish("short")
+    fake.deliver()
+    topics.put_topic(fake.world, "test1", retention_s=3_600, body_bytes_max=65_536, ordering=Ordering.TOPIC)
+    [long] = fake.publish("long")
+    fake.deliver()
+    assert owed(fake) == [short, long]
+
+    fake.clock.sleep(60)
+    sweep(fake.world)
+
+    assert owed(fake) == [long]
+
+
+def test_what_another_worker_delivers_between_two_reads_is_not_pushed_again(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    entries = list(fake.queue.entries)
+    fake.deliver()
+    fake.pusher.behaviours["A"] = lambda push: OK
+    store = fake.store
+    assert isinstance(store, ReadingStore)
+    store.before_lanes = elsewhere(lambda: fake.run_workflows(until=fake.clock.instant + MINUTE_MS // 2))
+
+    fake.fan_out("test1", [each.message_id for each in entries])
+
+    assert fake.pusher.received["A"] == ["1"]
+    assert entry(fake, message_id).attempts == 2
