@@ -12,19 +12,24 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.mutation.bent import play
 from tests.mutation.coverage_map import FOLDER, SIMULATION, CoverageMap, coverage_map, tree_digest
 from tests.mutation.mutants import MODULES, TOP, Mutant, functions_of, mutants_of, mutated, sample
+from tests.mutation.planted import PLANTED, Planted
 from tests.mutation.planting import live_functions, plant
 from tests.mutation.results import HUNG, SURVIVED, TESTS, Result, Results, judgements, table
 from tests.mutation.results import SIMULATION as BY_SIMULATION
-from tests.mutation.warm import Tell, Told, Warm, Work, passes, with_warm_pytest
+from tests.mutation.warm import SUITE, Tell, Told, Warm, Work, passes, with_warm_pytest
+from tests.simulation.planted.mutant import planted
 
 TESTS_S = 30.0
 SLACK_S = 25.0
+HANGS_S = 60.0
 
 
 @dataclass
@@ -34,16 +39,18 @@ class Campaign:
     mutants: Sequence[Mutant]
     jobs: int
     simulated_s: float
+    folder: Path
     missed: int = 0
 
     def __call__(self, warm: Warm) -> None:
         live_functions()
         tree = tree_digest()
-        covered = coverage_map(warm, self.jobs, tree)
+        kind = "" if self.simulated_s else "-of-tests"
+        measured = self.folder / f"coverage-{tree}{kind}.json"
+        covered = coverage_map(warm, self.jobs, measured, simulated=self.simulated_s > 0)
         for test in covered.broken:
             print(f"left out, fails without any change: {test}")
-        name = "results.jsonl" if self.simulated_s else "results-of-tests.jsonl"
-        results = Results(FOLDER / name, tree)
+        results = Results(self.folder / f"results{kind}.jsonl", tree)
         open_ = [mutant for mutant in self.mutants if results.of(mutant) is None]
         print(f"{len(self.mutants):,} mutants, {len(open_):,} to be tried", flush=True)
         works = ((mutant, attempt(mutant, covered, self.simulated_s)) for mutant in open_)
@@ -58,6 +65,37 @@ class Campaign:
             if result.how == SURVIVED and mutant.key not in judged:
                 self.missed += 1
                 print(f"survived [{result.by}] {mutant.lines.start}: {mutant.key}")
+
+
+@dataclass
+class ByHand:
+    """The script of a warm pytest: plant each of *planted* and see its tests turn red."""
+
+    planted: Sequence[Planted]
+    jobs: int
+    missed: int = 0
+
+    def __call__(self, warm: Warm) -> None:
+        works = ((each, plant_by_hand(each)) for each in self.planted)
+        for each, told in warm.run(works, self.jobs):
+            red = told.hung or told.last.get("red")
+            if not red:
+                self.missed += 1
+                print(f"survived: {each.bug.name}: {told.last}", flush=True)
+        print(f"{len(self.planted)} planted bugs, {self.missed} survived.")
+
+
+def plant_by_hand(each: Planted) -> Work:
+    """Return the work of one fork: its tests have to pass, then to fail with the bug."""
+
+    def work(items: Mapping[str, pytest.Item], tell: Tell) -> None:
+        named = [item for test, item in items.items() if test.startswith(each.tests)]
+        tell({"running": each.tests, "next_s": HANGS_S})
+        with planted(each.bug):
+            red = next((item.nodeid for item in named if not passes(item)), None)
+        tell({"red": red, "tests": len(named)})
+
+    return work
 
 
 def _result(results: Results, mutant: Mutant, told: Told) -> Result:
@@ -113,6 +151,11 @@ def chosen(only: Sequence[str]) -> Iterator[Mutant]:
                 yield mutant
 
 
+def files_of(each_planted: Sequence[Planted]) -> list[str]:
+    """Return the files of the tests that have to turn red."""
+    return list(dict.fromkeys(each.tests.partition("::")[0] for each in each_planted))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutation", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -120,14 +163,22 @@ def main() -> int:
     parser.add_argument("--sample", type=int, help="try so many of them (default: all)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (default: %(default)s)")
+    parser.add_argument("--planted", action="store_true", help="plant the bugs that were written by hand")
     parser.add_argument("--only", action="append", default=[], metavar="MODULE[:FUNCTION]")
     parser.add_argument(
         "--simulated", type=float, default=20.0, help="seconds of histories for each that the tests miss"
     )
+    parser.add_argument("--suite", action="append", help="let only these tests try, and keep nothing of it")
     options = parser.parse_args()
+    if options.planted:
+        by_hand = ByHand(PLANTED, options.jobs)
+        return with_warm_pytest(by_hand, files_of(PLANTED)) or int(by_hand.missed > 0)
     mutants = list(chosen(options.only))
-    campaign = Campaign(sample(mutants, options.sample or len(mutants), options.seed), options.jobs, options.simulated)
-    return with_warm_pytest(campaign) or int(campaign.missed > 0)
+    mutants = sample(mutants, options.sample or len(mutants), options.seed)
+    with TemporaryDirectory() as nowhere:
+        folder = Path(nowhere) if options.suite else FOLDER
+        campaign = Campaign(mutants, options.jobs, options.simulated, folder)
+        return with_warm_pytest(campaign, options.suite or SUITE) or int(campaign.missed > 0)
 
 
 if __name__ == "__main__":

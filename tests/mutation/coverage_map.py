@@ -23,7 +23,7 @@ from tests.mutation.warm import Tell, Warm, Work, passes
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".mutation"
 SIMULATION = "simulation"
-TRACED_S = 45.0
+TRACED_S = 40.0
 CHUNKS = 8
 
 
@@ -53,14 +53,13 @@ def tree_digest() -> str:
     return digest.hexdigest()[:20]
 
 
-def coverage_map(warm: Warm, jobs: int, tree: str) -> CoverageMap:
-    """Return the map of *tree*, from its file if it was measured before."""
-    path = FOLDER / f"coverage-{tree}.json"
+def coverage_map(warm: Warm, jobs: int, path: Path, *, simulated: bool) -> CoverageMap:
+    """Return the map in *path*, measured now if it is not there."""
     if not path.exists():
-        FOLDER.mkdir(exist_ok=True)
-        for old in FOLDER.glob("coverage-*.json"):
+        path.parent.mkdir(exist_ok=True)
+        for old in path.parent.glob("coverage-*.json"):
             old.unlink()
-        path.write_text(json.dumps(list(_measured(warm, jobs))))
+        path.write_text(json.dumps(list(_measured(warm, jobs, simulated))))
     words = json.loads(path.read_text())
     return CoverageMap(
         lines={
@@ -73,9 +72,9 @@ def coverage_map(warm: Warm, jobs: int, tree: str) -> CoverageMap:
     )
 
 
-def _measured(warm: Warm, jobs: int) -> Iterator[Mapping[str, Any]]:
+def _measured(warm: Warm, jobs: int, simulated: bool) -> Iterator[Mapping[str, Any]]:
     tests = list(warm.items)
-    works: list[tuple[str, Work]] = [(SIMULATION, _trace_simulation)]
+    works: list[tuple[str, Work]] = [(SIMULATION, _trace_simulation)] if simulated else []
     works += [(f"chunk {start}", _trace_tests(tests[start::CHUNKS])) for start in range(CHUNKS)]
     for name, told in warm.run(works, jobs):
         if told.hung or "fault" in told.last:

@@ -169,6 +169,16 @@ def test_a_change_that_cannot_be_read_ends_the_batch_where_it_stands_so_that_it_
     assert len(firehose.of(RecordKind.MESSAGES)) == len(firehose.of(RecordKind.LANES)) == 1
 
 
+def test_of_what_was_lost_and_what_could_not_be_read_the_first_is_reported() -> None:
+    batch = event("archive_messages")
+    del batch["Records"][2]["dynamodb"]["NewImage"]["expires_at"]
+    firehose = FakeFirehose(refusals=[None] * 2 * ATTEMPTS_MAX)
+
+    answer = app.handle(batch, archive_into(firehose))
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][0]["dynamodb"]["SequenceNumber"]}]}
+
+
 def test_lines_travel_together_within_the_limits_of_firehose() -> None:
     line = "x" * 4096
     parcels = parcels_of((place, RecordKind.MESSAGES, line) for place in range(1000))[RecordKind.MESSAGES]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tagcast import lanes, messages, topics
-from tagcast.model import Entry, EntryState, Ordering, Outcome, Strategy
+from tagcast.model import Entry, EntryState, Ordering, Outcome
 from tagcast.ports import Row, Table
 from tagcast.sweep import sweep
 
@@ -83,28 +83,6 @@ def test_what_expires_while_it_is_tried_for_the_first_time_keeps_that_attempt(fa
     sweep(fake.world)
     assert entry(fake, second).state is EntryState.EXPIRED
     assert entry(fake, second).attempts == 0
-
-
-def test_a_failure_whose_message_expires_before_it_is_written_keeps_its_attempt(fake: FakeWorld) -> None:
-    fake.subscribe("A", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
-    fake.pusher.behaviours["A"] = lambda push: FAIL
-    [message_id] = fake.publish("1")
-    fake.clock.sleep(58)
-    store = fake.store
-    assert isinstance(store, ReadingStore)
-    pushed_at = fake.clock.instant
-
-    def meanwhile() -> None:
-        lanes.pause(fake.world, "test1", "A")
-        fake.clock.sleep(2)
-
-    fake.pusher.before_push = lambda push: meanwhile()
-    fake.deliver()
-
-    assert entry(fake, message_id).state is EntryState.EXPIRED
-    assert entry(fake, message_id).attempts == 1
-    assert (entry(fake, message_id).last_attempt_at or 0) >= pushed_at
-    assert entry(fake, message_id).last_outcome == "http 500"
 
 
 def test_what_the_sweep_expires_in_a_sleeping_backlog_keeps_its_attempts(fake: FakeWorld) -> None:
