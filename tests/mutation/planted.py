@@ -96,6 +96,13 @@ REDELIVERY = (
         f"{PLANS}::test_a_long_drain_holds_its_claim",
     ),
     _planted(
+        "attempts behind the head are written by whoever made them",
+        "tagcast.redelivery:_Worker.attempt",
+        "Check(self.held.key, self.mine())",
+        "Check(self.held.key, {})",
+        f"{OVERTAKEN}::test_a_worker_that_loses_its_lane_while_a_window_fails",
+    ),
+    _planted(
         "a yes is not kept when its delivery fails",
         "tagcast.redelivery:_Worker.attempt",
         "known[message_id] = replace(known[message_id], unjudged=False)",

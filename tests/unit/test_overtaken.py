@@ -9,12 +9,12 @@ import pytest
 from tagcast import lanes, messages, subscriptions
 from tagcast.keys import lane_key
 from tagcast.lane_rows import lane_of
-from tagcast.model import EntryState, LaneState, Outcome
+from tagcast.model import EntryState, LaneState, Outcome, Push, Strategy
 from tagcast.ports import Write
 from tagcast.sweep import sweep
 
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.world import FAIL, FakeWorld
+from tests.fakes.world import FAIL, OK, FakeWorld
 
 
 class RacedStore(MemoryStore):
@@ -93,6 +93,26 @@ def test_a_failure_whose_message_expires_before_it_is_written_keeps_its_attempt(
     entry = messages.message_view(fake.world, "test1", message_id).subscribers["A"]
     assert (entry.state, entry.attempts) == (EntryState.EXPIRED, 1)
     assert (entry.last_attempt_at, entry.last_outcome) == (failed_at, "http 500")
+
+
+def test_a_worker_that_loses_its_lane_while_a_window_fails_writes_none_of_the_failures(fake: FakeWorld) -> None:
+    fake.subscribe("A", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    fake.publish("1", "2", "3", "4")
+    fake.deliver()
+    [task] = fake.workflow.tasks
+    fake.pusher.behaviours["A"] = lambda push: OK if push.message.draft.body == b"1" else FAIL
+
+    def look(push: Push) -> None:
+        if push.message.draft.body == b"4":
+            lanes.pause(fake.world, "test1", "A")
+
+    fake.pusher.before_push = look
+    fake.clock.sleep(1)
+    fake.redeliver(task)
+
+    dues = lanes.backlog(fake.world, "test1", "A", 10, None).items
+    assert [(due.attempts, due.last_outcome) for due in dues] == [(0, None)] * 3
+    assert lane(fake).state is LaneState.PAUSED
 
 
 def test_a_lane_that_was_suspended_while_its_subscription_went_is_removed_all_the_same(
