@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import json
-import sys
-import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 
 from tests.mutation.bent import play
-from tests.mutation.mutants import MODULES, path_of
+from tests.mutation.mutants import MODULES, TOP, functions_of
+from tests.mutation.planting import plant
 from tests.mutation.warm import Tell, Warm, Work, passes
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".mutation"
 SIMULATION = "simulation"
+TOLD = "__told__"
 TRACED_S = 40.0
 CHUNKS = 8
 
@@ -84,52 +84,59 @@ def _measured(warm: Warm, jobs: int, simulated: bool) -> Iterator[Mapping[str, A
 
 def _trace_tests(tests: Iterable[str]) -> Work:
     def work(items: Mapping[str, pytest.Item], tell: Tell) -> None:
-        tracer = _Tracer()
+        reached = _instrumented()
         for test in tests:
             began = time.monotonic()
-            with tracer:
-                passed = passes(items[test])
-            seconds = time.monotonic() - began
-            tell({"test": test, "passed": passed, "seconds": seconds, "lines": tracer.taken(), "next_s": 600})
+            passed = passes(items[test])
+            word = {"test": test, "passed": passed, "seconds": time.monotonic() - began, "lines": _taken(reached)}
+            tell({**word, "next_s": 600})
 
     return work
 
 
 def _trace_simulation(items: Mapping[str, pytest.Item], tell: Tell) -> None:
-    tracer = _Tracer()
-    with tracer:
-        broken = play("tagcast.redelivery", "", TRACED_S, lambda: None)
-    tell({"test": SIMULATION, "passed": broken is None, "seconds": float("1e9"), "lines": tracer.taken()})
+    reached = _instrumented()
+    broken = play("tagcast.redelivery", "", TRACED_S, lambda: None)
+    tell({"test": SIMULATION, "passed": broken is None, "seconds": 1e9, "lines": _taken(reached)})
 
 
-class _Tracer:
-    """Remembers which lines of the mutated modules run, in every thread."""
+def _instrumented() -> set[tuple[str, int]]:
+    """Let every statement of the mutated modules say that it is reached; return the set of all that said so."""
+    reached: set[tuple[str, int]] = set()
 
-    def __init__(self) -> None:
-        self._modules = {str(path_of(module)): module for module in MODULES}
-        self._reached: dict[str, set[int]] = defaultdict(set)
+    def told(module: str, line: int) -> None:
+        reached.add((module, line))
 
-    def taken(self) -> dict[str, list[int]]:
-        taken = {module: sorted(lines) for module, lines in self._reached.items()}
-        self._reached.clear()
-        return taken
+    for module in MODULES:
+        for name, function in functions_of(module).items():
+            if name != TOP:
+                plant(module, name, _Telling(module).visit(deepcopy(function)), {TOLD: told})
+    return reached
 
-    def __enter__(self) -> None:
-        threading.settrace(self._call)
-        sys.settrace(self._call)
 
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
+def _taken(reached: set[tuple[str, int]]) -> dict[str, list[int]]:
+    taken: dict[str, list[int]] = {}
+    for module, line in sorted(reached):
+        taken.setdefault(module, []).append(line)
+    reached.clear()
+    return taken
 
-    def _call(self, frame: FrameType, event: str, _: object) -> Any:
-        module = self._modules.get(frame.f_code.co_filename)
-        if module is None:
-            return None
-        lines = self._reached[module]
 
-        def line(inner: FrameType, event: str, _: object) -> Any:
-            lines.add(inner.f_lineno)
-            return line
+class _Telling(ast.NodeTransformer):
+    """Puts a call before each statement of a function; nothing else of a program becomes slower by it."""
 
-        return line
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        for name in ("body", "orelse", "finalbody"):
+            statements = getattr(node, name, None)
+            if isinstance(statements, list):
+                setattr(node, name, [each for statement in statements for each in self._told(statement)])
+        return ast.fix_missing_locations(node)
+
+    def _told(self, statement: ast.stmt) -> tuple[ast.stmt, ...]:
+        where: list[ast.expr] = [ast.Constant(self._module), ast.Constant(statement.lineno)]
+        call = ast.Expr(ast.Call(ast.Name(TOLD, ast.Load()), where, []))
+        return ast.copy_location(call, statement), statement

@@ -33,8 +33,11 @@ def live_functions() -> Mapping[tuple[str, str], list[FunctionType]]:
     return found
 
 
-def plant(module: str, function: str, changed: ast.AST) -> None:
-    """Let *function* of *module* be *changed*, for good; the constants at the top of a module are its function TOP."""
+def plant(module: str, function: str, changed: ast.AST, names: Mapping[str, object] | None = None) -> None:
+    """Let *function* of *module* be *changed*, for good; the constants at the top of a module are its function TOP.
+
+    *names* are further names that the changed function may refer to.
+    """
     if function == TOP:
         assert isinstance(changed, ast.Module)
         _plant_constants(module, changed)
@@ -44,6 +47,7 @@ def plant(module: str, function: str, changed: ast.AST) -> None:
         raise PlantingError(f"{module} has no function {function}")
     code = _code(module, function, _with_cells(changed, live[0].__code__.co_freevars))
     for each in live:
+        each.__globals__.update(names or {})
         each.__code__ = code
 
 
@@ -89,15 +93,12 @@ def _is_ours(module: object) -> bool:
 
 
 def _code(module: str, function: str, changed: ast.AST) -> CodeType:
-    """Compile *changed* in its module's text, so that it sees the same names and cells as the shipped function."""
-    tree = ast.parse(path_of(module).read_text())
-    *owners, name = function.split(".")
-    body = tree.body
-    for owner in owners:
-        body = next(node.body for node in body if isinstance(node, ast.ClassDef) and node.name == owner)
-    place = next(place for place, node in enumerate(body) if getattr(node, "name", None) == name)
+    """Compile *changed* as a function of the same qualified name, so that it has the same cells as the shipped one."""
     assert isinstance(changed, ast.stmt)
-    body[place] = changed
+    node: ast.stmt = changed
+    for owner in reversed(function.split(".")[:-1]):
+        node = ast.copy_location(ast.ClassDef(owner, [], [], [node], []), changed)
+    tree = ast.Module([*ast.parse("from __future__ import annotations").body, node], [])
     pending = [compile(tree, str(path_of(module)), "exec")]
     while pending:
         for constant in pending.pop(0).co_consts:
