@@ -24,12 +24,13 @@ from tests.mutation.planted import PLANTED, Planted
 from tests.mutation.planting import live_functions, plant
 from tests.mutation.results import HUNG, SURVIVED, TESTS, Result, Results, judgements, table
 from tests.mutation.results import SIMULATION as BY_SIMULATION
-from tests.mutation.warm import SUITE, Tell, Told, Warm, Work, passes, with_warm_pytest
+from tests.mutation.warm import SUITE, Tell, Told, Warm, Work, passes, with_warm_pytest, within
 from tests.simulation.planted.mutant import planted
 
-TESTS_S = 30.0
-SLACK_S = 25.0
-HANGS_S = 60.0
+TESTS_S = 20.0
+"""So long the tests of one mutant may take, and by default the histories half of it, in seconds of one core."""
+HANGS_S = 10.0
+"""A test or history that takes so many seconds of a core where it took next to none hangs."""
 
 
 @dataclass
@@ -78,10 +79,10 @@ class ByHand:
     def __call__(self, warm: Warm) -> None:
         works = ((each, plant_by_hand(each)) for each in self.planted)
         for each, told in warm.run(works, self.jobs):
-            red = told.hung or told.last.get("red")
+            red = told.hung or told.result.get("red")
             if not red:
                 self.missed += 1
-                print(f"survived: {each.bug.name}: {told.last}", flush=True)
+                print(f"survived: {each.bug.name}: {told.result}", flush=True)
         print(f"{len(self.planted)} planted bugs, {self.missed} survived.")
 
 
@@ -90,7 +91,8 @@ def plant_by_hand(each: Planted) -> Work:
 
     def work(items: Mapping[str, pytest.Item], tell: Tell) -> None:
         named = [item for test, item in items.items() if test.startswith(each.tests)]
-        tell({"running": each.tests, "next_s": HANGS_S})
+        tell({"running": each.tests})
+        within(HANGS_S)
         with planted(each.bug):
             red = next((item.nodeid for item in named if not passes(item)), None)
         tell({"red": red, "tests": len(named)})
@@ -99,7 +101,7 @@ def plant_by_hand(each: Planted) -> Work:
 
 
 def _result(results: Results, mutant: Mutant, told: Told) -> Result:
-    last = told.last
+    last = told.result
     if told.hung:
         return results.add(mutant, HUNG, str(last.get("running", "")), 0.0)
     if "fault" in last:
@@ -114,23 +116,24 @@ def attempt(mutant: Mutant, covered: CoverageMap, simulated_s: float) -> Work:
     reaching = reaching or covered.reaching(mutant.module, lines)
 
     def work(items: Mapping[str, pytest.Item], tell: Tell) -> None:
-        began = time.monotonic()
+        began = time.process_time()
         plant(mutant.module, mutant.function, mutated(mutant))
         for test in reaching:
-            if test == SIMULATION or time.monotonic() - began > TESTS_S:
+            if test == SIMULATION or time.process_time() - began > TESTS_S:
                 continue
-            tell({"running": test, "next_s": max(10.0, 20 * covered.durations[test])})
+            tell({"running": test})
+            within(max(HANGS_S, 20 * covered.durations[test]))
             if not passes(items[test]):
-                tell({"how": TESTS, "by": test, "seconds": time.monotonic() - began})
+                tell({"how": TESTS, "by": test, "seconds": time.process_time() - began})
                 return
         if SIMULATION in reaching and simulated_s:
-            running = {"running": SIMULATION, "next_s": SLACK_S}
-            broken = play(mutant.module, mutant.function, simulated_s, lambda: tell(running))
+            tell({"running": SIMULATION})
+            broken = play(mutant.module, mutant.function, simulated_s, lambda: within(HANGS_S))
             if broken is not None:
-                tell({"how": BY_SIMULATION, "by": broken.invariant, "seconds": time.monotonic() - began})
+                tell({"how": BY_SIMULATION, "by": broken.invariant, "seconds": time.process_time() - began})
                 return
         told = f"{len(reaching)} tests reach it" if reaching else "no test reaches it"
-        tell({"how": SURVIVED, "by": told, "seconds": time.monotonic() - began})
+        tell({"how": SURVIVED, "by": told, "seconds": time.process_time() - began})
 
     return work
 
@@ -166,7 +169,7 @@ def main() -> int:
     parser.add_argument("--planted", action="store_true", help="plant the bugs that were written by hand")
     parser.add_argument("--only", action="append", default=[], metavar="MODULE[:FUNCTION]")
     parser.add_argument(
-        "--simulated", type=float, default=20.0, help="seconds of histories for each that the tests miss"
+        "--simulated", type=float, default=10.0, help="seconds of histories for each that the tests miss"
     )
     parser.add_argument("--suite", action="append", help="let only these tests try, and keep nothing of it")
     options = parser.parse_args()

@@ -77,8 +77,8 @@ def _measured(warm: Warm, jobs: int, simulated: bool) -> Iterator[Mapping[str, A
     works: list[tuple[str, Work]] = [(SIMULATION, _trace_simulation)] if simulated else []
     works += [(f"chunk {start}", _trace_tests(tests[start::CHUNKS])) for start in range(CHUNKS)]
     for name, told in warm.run(works, jobs):
-        if told.hung or "fault" in told.last:
-            raise RuntimeError(f"{name}: {told.last}")
+        if told.hung or "fault" in told.result:
+            raise RuntimeError(f"{name}: {told.result}")
         yield from (word for word in told.words if "test" in word)
 
 
@@ -89,7 +89,7 @@ def _trace_tests(tests: Iterable[str]) -> Work:
             began = time.monotonic()
             passed = passes(items[test])
             word = {"test": test, "passed": passed, "seconds": time.monotonic() - began, "lines": _taken(reached)}
-            tell({**word, "next_s": 600})
+            tell(word)
 
     return work
 

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+import boto3
 import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import settings
+from moto import mock_aws
 
 ROOT_FLAGS = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:timeout", "-W", "ignore", "-o", "timeout_method=none")
 SUITE = (
@@ -29,8 +31,8 @@ SUITE = (
 )
 """The tests that reach what is mutated; those of other parts of the project are left out."""
 MEMORY_BYTES_MAX = 6 << 30
-START_S = 60.0
-"""So long a fork may be silent before its first word; later each word says how long the next may take."""
+SILENT_S = 300.0
+"""So long a fork may be silent, because it waits for what never comes; one that loops is ended by :func:`within`."""
 
 Tell = Callable[[Mapping[str, Any]], None]
 Work = Callable[[Mapping[str, pytest.Item], Tell], None]
@@ -38,7 +40,7 @@ Work = Callable[[Mapping[str, pytest.Item], Tell], None]
 
 @dataclass
 class Told:
-    """What a fork said: all its words in order; *hung* if it was killed because the next did not come in time."""
+    """What a fork said: all its words in order; *hung* if it was killed before its last one."""
 
     words: list[Mapping[str, Any]] = field(default_factory=list)
     hung: bool = False
@@ -46,6 +48,11 @@ class Told:
     @property
     def last(self) -> Mapping[str, Any]:
         return self.words[-1] if self.words else {}
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """Return the last word about the work, or the fault that ended it."""
+        return next((word for word in reversed(self.words) if word.keys() != {"done"}), {})
 
 
 class Warm:
@@ -58,6 +65,7 @@ class Warm:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self.items = {item.nodeid: item for item in session.items}
+        _meet_aws()
         self._script(self)
         return True
 
@@ -82,6 +90,15 @@ class Warm:
                     yield fork.name, fork.told
 
 
+def _meet_aws() -> None:
+    """Import what moto and boto3 import when they are first used; a fork should not have to."""
+    with mock_aws():
+        for service in ("dynamodb", "sqs", "stepfunctions", "s3", "lambda"):
+            boto3.client(service)  # type: ignore[call-overload]
+        boto3.client("dynamodb").list_tables()
+        boto3.client("sqs").list_queues()
+
+
 class _Fork:
     def __init__(self, name: Any, slot: int) -> None:
         self.name, self.slot = name, slot
@@ -89,7 +106,7 @@ class _Fork:
         self.read = self.pid = -1
         self._buffer = b""
         self._closed = False
-        self._until = time.monotonic() + START_S
+        self._until = time.monotonic() + SILENT_S
 
     def begin(self, work: Work, items: Mapping[str, pytest.Item]) -> None:
         self.read, write = os.pipe()
@@ -104,11 +121,11 @@ class _Fork:
     def listen(self) -> None:
         content = os.read(self.read, 1 << 16)
         self._closed = not content
+        self.told.hung = self._closed and not self.told.last.get("done")
         *lines, self._buffer = (self._buffer + content).split(b"\n")
         for line in lines:
-            word = json.loads(line)
-            self.told.words.append(word)
-            self._until = time.monotonic() + word.get("next_s", START_S)
+            self.told.words.append(json.loads(line))
+            self._until = time.monotonic() + SILENT_S
 
     def ended(self) -> bool:
         if not self._closed and time.monotonic() >= self._until:
@@ -138,10 +155,16 @@ def _child(work: Work, items: Mapping[str, pytest.Item], write: int, slot: int) 
 
     try:
         work(items, tell)
+        tell({"done": True})
     except BaseException as fault:  # noqa: BLE001 whatever it was, the parent has to know
-        tell({"fault": f"{type(fault).__name__}: {fault}"})
+        tell({"fault": f"{type(fault).__name__}: {fault}", "done": True})
     finally:
         os._exit(0)
+
+
+def within(seconds: float) -> None:
+    """Let this process be killed when it has used so many seconds of a core from now on."""
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
 
 
 def passes(item: pytest.Item) -> bool:
