@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 
 from tests.mutation.bent import play
-from tests.mutation.mutants import MODULES, TOP, functions_of
+from tests.mutation.mutants import MODULES, ROOT, TOP, functions_of
 from tests.mutation.planting import plant
 from tests.mutation.warm import Tell, Warm, Work, passes
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".mutation"
 SIMULATION = "simulation"
 TOLD = "__told__"

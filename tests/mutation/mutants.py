@@ -63,6 +63,7 @@ MODULES = (
     *(f"tagcast_aws.{name}" for name in ADAPTERS),
     *(f"functions.{name}.app" for name in HANDLERS),
 )
+ROOT = Path(__file__).resolve().parents[2]
 TOP = "<module>"
 SHOWN_MAX = 140
 

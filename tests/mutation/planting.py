@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from types import CodeType, FunctionType
 
-from tests.mutation.mutants import MODULES, TOP, functions_of, path_of
+from tests.mutation.mutants import MODULES, ROOT, TOP, functions_of, path_of
 
 
 class PlantingError(LookupError):
@@ -87,9 +87,8 @@ def _targets(node: ast.stmt) -> list[ast.expr]:
 
 
 def _is_ours(module: object) -> bool:
-    return getattr(module, "__name__", "").partition(".")[0] in {name.partition(".")[0] for name in MODULES} | {
-        "functions"
-    }
+    """Say whether *module* is one of the project, also if pytest imported it once more to find doctests."""
+    return str(getattr(module, "__file__", None) or "").startswith(str(ROOT))
 
 
 def _code(module: str, function: str, changed: ast.AST) -> CodeType:
