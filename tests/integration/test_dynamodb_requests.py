@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tagcast.errors import ContendedError
 from tagcast.ports import ABSENT, Check, Delete, Key, Put, Table, Update, Write
+from tagcast_aws.conflicts import CONFLICTS_MAX
 from tagcast_aws.dynamodb import DynamoStore, from_attribute, to_attribute
 
-from tests.integration.scripted import ScriptedClient
+from tests.integration.scripted import ScriptedClient, refusal
 
 NAMES = {Table.REGISTRY: "Registry", Table.MESSAGES: "Messages"}
 ROW = Key(Table.MESSAGES, "MSG#t#1", "MSG")
@@ -111,6 +115,26 @@ def test_lanes_to_wake_are_asked_of_their_index_earliest_first() -> None:
             },
         )
     ]
+
+
+def test_pauses_between_tries_are_drawn_from_windows_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    windows: list[tuple[float, float]] = []
+
+    def longest(low: float, high: float) -> float:
+        windows.append((low, high))
+        return high
+
+    slept: list[float] = []
+    monkeypatch.setattr(random, "uniform", longest)
+    monkeypatch.setattr(time, "sleep", slept.append)
+    dynamo, client = store(*[refusal("TransactionConflictException")] * CONFLICTS_MAX)
+
+    with pytest.raises(ContendedError):
+        dynamo.write(Delete(ROW))
+
+    assert len(client.asked) == CONFLICTS_MAX
+    assert slept == pytest.approx([0.02, 0.08])
+    assert windows == [(0.0, pause) for pause in slept]
 
 
 EVERY_WRITE: list[tuple[Write, str, dict[str, Any]]] = [

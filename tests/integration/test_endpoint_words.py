@@ -21,7 +21,7 @@ from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
 from tagcast_aws.endpoints.clients import Caller
 from tagcast_aws.endpoints.function import FunctionEndpoint, error_type
 from tagcast_aws.endpoints.guard import Guard
-from tagcast_aws.endpoints.http import failure, outcome, retry_after_s
+from tagcast_aws.endpoints.http import HttpEndpoint, failure, outcome, retry_after_s
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
 from tagcast_aws.endpoints.sqs import QueueEndpoint, group_id, region_of
 
@@ -111,6 +111,7 @@ def refused(kind: Any, cause: Exception) -> Exception:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
+        (ssl.SSLError(), "tls: handshake failed"),
         (refused(aiohttp.ClientConnectorCertificateError, ValueError("x")), "tls: certificate verify failed"),
         (
             refused(aiohttp.ClientConnectorSSLError, ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong")),
@@ -417,6 +418,19 @@ def test_a_url_is_refused_for_one_reason(url: str, refusal_: str | None) -> None
 
 def test_a_private_address_is_reached_where_that_is_allowed() -> None:
     assert addresses.url_refusal.__wrapped__("http://10.0.0.1/", Protocol.HTTP, True) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "words"), [("http://10.0.0.1/", "address not public"), ("ftp://a.test/", "URL scheme is not http")]
+)
+def test_a_push_to_a_url_that_may_not_be_reached_is_a_failure(url: str, words: str) -> None:
+    async def attempt() -> Outcome:
+        endpoint = HttpEndpoint(Surroundings(SystemClock(), "1"))
+        result = await endpoint.deliver(push_to(Protocol.HTTP, url))
+        await endpoint.close()
+        return result
+
+    assert asyncio.run(attempt()) == Outcome(False, words)
 
 
 @pytest.mark.parametrize(

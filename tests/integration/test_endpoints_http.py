@@ -18,6 +18,7 @@ from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from tagcast.envelope import http_request
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -307,6 +308,10 @@ def test_a_request_is_a_post_without_cookies_and_with_nothing_the_library_adds()
     asyncio.run(attempts())
     assert heads[1].startswith(b"POST /a%2Fb?c=d HTTP/1.1\r\n")
     assert b"cookie" not in heads[1].lower()
+    own = http_request(push_to("http://127.0.0.1/a%2Fb?c=d"), NOW, "1").headers
+    assert len(own) > 3
+    for name, value in own.items():
+        assert f"{name}: {value}".lower().encode() in heads[1].lower()
     assert b"accept-encoding" not in heads[1].lower()
 
 

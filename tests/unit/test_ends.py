@@ -101,6 +101,21 @@ def test_what_the_sweep_expires_in_a_sleeping_backlog_keeps_its_attempts(fake: F
     assert owed(fake) == []
 
 
+def test_a_due_row_whose_message_is_gone_is_dropped_by_the_sweep(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    lanes.pause(fake.world, "test1", "A")
+    for key in [key for key in fake.store.rows if key.pk.startswith(("MSG#", "RETAINED#"))]:
+        del fake.store.rows[key]
+
+    fake.clock.sleep(60)
+
+    assert sweep(fake.world).expired <= 1
+    assert not [key for key in fake.store.rows if key.pk.startswith("DUE#")]
+
+
 def test_what_is_skipped_keeps_its_attempts(fake: FakeWorld) -> None:
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: FAIL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from tagcast.errors import ConflictError
@@ -109,3 +110,12 @@ def test_two_requests_at_once_make_one_message(fake: FakeWorld, store: RacedStor
 
     assert asked(fake, b"1") == tuple(won)
     assert stored(fake) == before + 1
+
+
+def test_the_time_scale_shortens_a_life_and_not_a_claim(fake: FakeWorld) -> None:
+    fake.world = replace(fake.world, time_scale=60.0)
+
+    [accepted] = asked(fake, b"1")
+
+    assert accepted.expires_at - accepted.accepted_at == 60_000
+    assert fake.store.rows[CLAIM]["expires_at"] == NOW + 300_000
