@@ -8,10 +8,13 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tagcast import lanes, messages, topics
+from tagcast import lanes, messages, subscriptions, topics
+from tagcast.continuing import continue_as_new
+from tagcast.keys import lane_key
 from tagcast.model import Entry, EntryState, Ordering, Outcome
 from tagcast.ports import Row, Table
 from tagcast.sweep import sweep
+from tagcast.workflow_task import Task
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -200,3 +203,49 @@ def test_what_another_worker_delivers_between_two_reads_is_not_pushed_again(fake
 
     assert fake.pusher.received["A"] == ["1"]
     assert entry(fake, message_id).attempts == 2
+
+
+def test_a_message_in_the_queue_when_its_subscription_and_its_tombstone_are_gone_is_cancelled(fake: FakeWorld) -> None:
+    made = fake.subscribe("A")
+    [message_id] = fake.publish("1")
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    del fake.store.rows[lane_key("test1", made.subscription_id)]
+
+    fake.deliver()
+
+    [ended] = messages.message_view(fake.world, "test1", message_id).subscribers.values()
+    assert (ended.state, ended.attempts) == (EntryState.CANCELLED, 0)
+    assert fake.pusher.pushes == []
+
+
+def test_a_process_that_has_not_heard_of_a_removal_pushes_nothing_past_the_tombstone(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    [message_id] = fake.publish("1")
+    present = {key: row for key, row in fake.store.rows.items() if key.sk in ("SUB#A", "TOPIC")}
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    fake.store.rows |= present
+    fake.world.snapshots.clear()
+
+    fake.deliver()
+
+    assert entry(fake, message_id).state is EntryState.CANCELLED
+    assert fake.pusher.pushes == []
+
+
+def test_an_execution_whose_lane_is_gone_or_another_s_hands_over_to_nobody(fake: FakeWorld) -> None:
+    made = fake.subscribe("A")
+    continue_as_new(fake.world, Task("test1", made.subscription_id, "0", 1_500))
+    assert fake.workflow.tasks == []
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    tasks = list(fake.workflow.tasks)
+
+    continue_as_new(fake.world, Task("test1", made.subscription_id, "0", 1_500))
+    assert fake.workflow.tasks == tasks
+    continue_as_new(fake.world, replace(tasks[0], rounds=1_500))
+
+    [_, fresh] = fake.workflow.tasks
+    row = fake.store.rows[lane_key("test1", made.subscription_id)]
+    assert fresh == Task("test1", made.subscription_id, str(row["generation"]), 0)
+    assert fresh.generation > tasks[0].generation
