@@ -102,6 +102,28 @@ def test_an_error_under_drop_drops_the_whole_batch_and_counts_each(fake):
     assert fake.journal.counts[EntryState.DISCARDED] == 3
 
 
+def test_a_yes_to_what_was_not_started_any_more_is_kept(fake):
+    fake.subscribe("A", filter=by_function(), strategy=DECAY)
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    bodies = [str(number) for number in range(40)]
+    fake.publish(*bodies)
+    fake.deliver()
+    [task] = fake.workflow.tasks
+    fake.pusher.behaviours["A"] = lambda push: OK if push.message.draft.body == b"0" else FAIL
+    fake.clock.sleep(1)
+
+    task = fake.redeliver(task).task
+    started = {push.message.draft.body for push in fake.pusher.pushes}
+    assert len(started) < len(bodies), "a failure stops what was not started"
+    fake.pusher.behaviours["A"] = lambda push: OK
+    fake.clock.sleep(600)
+    fake.redeliver(task)
+
+    assert sorted(fake.pusher.received["A"], key=int) == bodies
+    asked = [body for _, each in fake.judge.asked for body in each]
+    assert sorted(asked, key=int) == bodies, "somebody was asked twice"
+
+
 def test_each_error_under_block_is_an_attempt_of_its_own(fake):
     fake.subscribe("A", filter=by_function("block"), max_retries=3)
     fake.judge.behaviours["A"] = error
