@@ -8,10 +8,12 @@ TIME_SCALE ?= 1
 RUNS ?= 100000
 JOBS ?= 2
 WORKERS ?= 2
+SAMPLE ?= 400
+SEED ?= 1
 RUN_FLAGS := --port $(PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install spark jobs run test demo bench simulate format lock sam-validate clean
+.PHONY: help install spark jobs run test demo bench simulate mutate format lock sam-validate clean
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -54,6 +56,9 @@ bench: .venv/.installed .venv/.installed-spark  ## Measure the budgets.
 
 simulate: .venv/.installed  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
 	$(BIN)/python -m tests.simulation --resume --runs $(RUNS) --jobs $(JOBS)
+
+mutate: .venv/.installed  ## Change the code by machine, SAMPLE times, and list what nothing notices; it goes on where it stopped.
+	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --jobs $(JOBS)
 
 format: .venv/.installed  ## Rewrite the sources in the house style.
 	$(BIN)/ruff check --fix .

@@ -279,6 +279,19 @@ def test_a_stale_connection_is_replaced_once_if_it_died_silently(dying_words: by
     assert count == connections
 
 
+def test_a_connection_that_dies_at_its_first_request_is_a_failure_and_nothing_is_sent_twice() -> None:
+    count = 0
+
+    async def dying(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal count
+        count += 1
+        await request_head(reader)
+        writer.close()
+
+    assert outcome_of(dying) == Outcome(False, "connection closed before the answer")
+    assert count == 1
+
+
 def test_a_request_is_a_post_without_cookies_and_with_nothing_the_library_adds() -> None:
     heads: list[bytes] = []
 
@@ -297,6 +310,10 @@ def test_a_request_is_a_post_without_cookies_and_with_nothing_the_library_adds()
     asyncio.run(attempts())
     assert heads[1].startswith(b"POST /a%2Fb?c=d HTTP/1.1\r\n")
     assert b"cookie" not in heads[1].lower()
+    own = http_request(push_to("http://127.0.0.1/a%2Fb?c=d"), NOW, "1").headers
+    assert len(own) > 3
+    for name, value in own.items():
+        assert f"{name}: {value}".lower().encode() in heads[1].lower()
     assert b"accept-encoding" not in heads[1].lower()
 
 

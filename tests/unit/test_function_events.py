@@ -207,6 +207,23 @@ def test_relay_lists_what_could_not_be_sent_and_reports_what_could_not_be_starte
     assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][1]["dynamodb"]["SequenceNumber"]}]}
 
 
+def test_relay_serves_every_record_of_a_batch(story: Story) -> None:
+    story.fake.queue.entries.clear()
+    message, *_ = event("relay_batch")["Records"]
+    elsewhere = {**message, "eventName": "MODIFY"}
+
+    relay.handle({"Records": [*[elsewhere] * 99, message]}, story.fake.world)
+
+    assert story.fake.queue.entries == [story.queued[0]]
+
+
+@pytest.mark.parametrize(("left_ms", "budget_s"), [(900_000, 855.0), (120_000, 75.0), (46_000, 1.0), (3_000, 1.0)])
+def test_retry_keeps_time_for_an_attempt_and_its_writes_at_the_end_of_an_invocation(
+    left_ms: int, budget_s: float
+) -> None:
+    assert retry.budget_s_of(left_ms) == budget_s
+
+
 def test_sweep_restarts_an_overdue_lane_and_says_how_late_it_was(story: Story) -> None:
     story.block()
     story.fake.workflow.tasks.clear()

@@ -19,7 +19,7 @@ from tests.simulation.checks.messages import MessageChecks
 from tests.simulation.checks.publishing import PublishingChecks
 from tests.simulation.checks.quiescence import QuiescenceChecks
 from tests.simulation.checks.registry import RegistryChecks
-from tests.simulation.ledger import Attempt, Change, Ledger, Reply, Stage
+from tests.simulation.ledger import Attempt, Change, Ledger, Reply, Stage, ordinal_in
 from tests.simulation.plan import Action
 from tests.simulation.rules import judged_yes
 
@@ -88,6 +88,7 @@ class Checks:
         self._registry.committed(changes)
         message_ids: dict[str, None] = {}
         sids: dict[str, None] = {}
+        ended: dict[tuple[str, int], int] = {}
         claimed = False
         for key, old, new in changes:
             if old != new:  # A write that changes nothing leaves no record in a stream.
@@ -98,14 +99,16 @@ class Checks:
             elif key.pk.startswith("DUE#"):
                 sid = key.pk.removeprefix("DUE#")
                 sids[sid] = None
-                message_ids[key.sk.partition("#")[2]] = None
+                message_ids[message_id := key.sk.partition("#")[2]] = None
+                if old is not None and new is None:
+                    ended[message_id, ordinal_in(sid)] = old["attempts"]
                 self._lanes.due(sid, key.sk, old, new)
                 self._marks.due(sid, key.sk, old, new)
         self._lanes.fenced(worker, changes, claimed)
         for key, old, new in changes:
             if key.pk.startswith("MSG#") and new is not None:
                 message_ids[new["message_id"]] = None
-                self._messages.committed(worker, old, new)
+                self._messages.committed(worker, old, new, ended)
         self._lanes.schedule(worker, changes)
         self._lanes.backlogs(sids, message_ids)
 

@@ -8,6 +8,8 @@ from typing import Any
 from tests.simulation.baton import Worker
 from tests.simulation.ledger import Change, Ledger, Row, delays_ms, ordinal_in
 
+ASLEEP, AWAKE = ("paused", "suspended"), ("blocked", "lost_contact")
+
 
 class LaneChecks:
     """Invariants 4, 5 and 6, and the strategies' schedules, on each committed write."""
@@ -35,6 +37,9 @@ class LaneChecks:
             return False
         if old["state"] == "removed" and new["state"] != "removed":
             ledger.fail("6 fencing", f"removed lane {sid} became {new['state']}")
+        planned_at = old.get("next_attempt_at") or 0
+        if old["state"] in ASLEEP and new["state"] in AWAKE and (new.get("next_attempt_at") or 0) < planned_at:
+            ledger.fail("attempts and gaps", f"lane {sid} woke up and forgot its plan")
         if new["claim"] == old["claim"]:
             return False
         if new["claim"] != old["claim"] + 1:

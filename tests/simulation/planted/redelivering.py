@@ -284,7 +284,14 @@ MUTANTS = (
         "tagcast.lanes:resume",
         "Delete(lane.key, lane.as_read())",
         "Delete(lane.key)",
-        Aim(operations=("pause", "resume"), modes=("healthy",), restless=True),
+        Aim(
+            only_these_faults=True,
+            operations=("pause", "resume"),
+            modes=("healthy",),
+            restless=True,
+            steered=0.0,
+            rules=("all",),
+        ),
     ),
     Mutant(
         "a head is skipped over another's lane",

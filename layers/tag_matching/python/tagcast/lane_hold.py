@@ -81,7 +81,7 @@ class LaneHold:
         Raises ConditionLostError, and ContendedError in the end.
         """
         lost = 0
-        while True:  # It ends with the budget, if nothing else ends it.
+        while True:  # It ends: with the budget, if nothing else ends it.
             try:
                 await self.try_once(*writes)
             except ContendedError:

@@ -46,7 +46,7 @@ class Outcomes:
         """
         ordinal = ordinal_of(due.subscription_id)
         lost = 0
-        while True:  # It ends with the budget, if nothing else ends it.
+        while True:  # It ends: with the budget, if nothing else ends it.
             before = await self.owing(due)
             if before is None:
                 return None

@@ -54,7 +54,7 @@ class _Worker:
     async def work(self) -> int | None:
         """Work until a wait is needed (return its end), the lane is done, or it belongs to somebody else (None)."""
         lost = 0
-        while True:  # It ends with the budget, if nothing else ends it.
+        while True:  # It ends: with the budget, if nothing else ends it.
             self.hold.seen = lane = await self.hold.look()
             if lane is None or lane.generation != self.task.generation:
                 return None

@@ -21,10 +21,12 @@ class ThreadExecutor:
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what *call* makes, in a thread; a cancelled wait lets it end first."""
-        under_way = asyncio.get_running_loop().run_in_executor(self._threads, call)
+        submitted = self._threads.submit(call)
+        under_way = asyncio.wrap_future(submitted)
         try:
             return await asyncio.shield(under_way)
         except asyncio.CancelledError:
-            if not under_way.cancel():
+            # Only the thread's own future knows whether the call has begun; asyncio's lets itself be cancelled always.
+            if not submitted.cancel():
                 await asyncio.wait((under_way,))
             raise
