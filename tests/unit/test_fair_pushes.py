@@ -17,6 +17,7 @@ from tagcast.keys import lane_key
 from tagcast.lane_rows import lane_of
 from tagcast.model import Message, Strategy, Subscription
 from tagcast.ports import Table, Update, Write
+from tagcast.subscriptions import get_subscription
 
 from functions.retry import app as retry
 from tests.fakes.virtual_time import TimedWorld
@@ -27,6 +28,7 @@ RETRY_TIMEOUT_S = RESOURCES["RetryFunction"]["Properties"]["Timeout"]
 BACKOFF, DECAY = Strategy.BACKOFF_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY
 BATCH = tuple("0123456789")
 HANGING = (1e9, OK)
+WORK_S = 0.0005
 
 
 class SlowJudge:
@@ -65,6 +67,32 @@ def test_beside_700_hanging_hosts_a_healthy_receiver_is_done_as_soon_as_alone(
     assert round_.done_at_s("healthy") <= 1.3 * healthy_alone_s(strategy, bodies)
     assert round_.backlog_of("healthy") == []
     assert round_.took_s <= timeout_s + 5
+
+
+def done_after_s(hanging: int, healthy: int, strategy: Strategy, bodies: tuple[str, ...], *, known: bool) -> float:
+    """Return when *healthy* receivers are done whose pushes cost the processor half a millisecond each."""
+    world = TimedWorld()
+    world.receivers.work_s = WORK_S
+    world.subscribe(*names("hanging", hanging), timeout_s=5, strategy=strategy, answers=HANGING)
+    world.subscribe(*names("healthy", healthy), strategy=strategy, answers=(0.05, OK))
+    for name in names("healthy", healthy):
+        subscription = get_subscription(world.world, "test1", name)
+        if known:
+            world.world.got_through[subscription.subscription_id] = True
+    round_ = world.first_round(*bodies)
+    return max(map(round_.done_at_s, names("healthy", healthy)))
+
+
+@pytest.mark.parametrize("healthy", [1, 100])
+@pytest.mark.parametrize("strategy", [BACKOFF, DECAY])
+@pytest.mark.parametrize("bodies", [BATCH[:1], BATCH[:5]])
+def test_the_work_of_starting_700_others_delays_no_receiver_that_answered_the_last_time(
+    healthy: int, strategy: Strategy, bodies: tuple[str, ...]
+) -> None:
+    alone = done_after_s(0, healthy, strategy, bodies, known=True)
+
+    assert done_after_s(700, healthy, strategy, bodies, known=True) <= 1.3 * alone
+    assert done_after_s(700, healthy, strategy, bodies, known=False) <= 1.3 * alone + 700 * WORK_S
 
 
 def test_beside_more_hanging_hosts_a_healthy_receiver_is_handed_to_its_lane_before_they_end() -> None:
@@ -128,6 +156,17 @@ def test_waiting_for_a_slot_is_counted_and_is_no_receivers_failure() -> None:
     assert round_.row(0).map.pending == 0
     assert world.fake.journal.counts["SlotWaitMs"] == pytest.approx(200 * 900, rel=0.1)
     assert world.fake.journal.counts["PushesDeferred"] == 0
+
+
+def test_a_receiver_that_had_to_wait_for_a_slot_has_its_whole_share() -> None:
+    world = TimedWorld()
+    world.subscribe(*names("hanging", 800), timeout_s=1, answers=HANGING)
+    world.subscribe("healthy", answers=(0.18, OK))
+
+    round_ = world.first_round(*BATCH)
+
+    assert world.receivers.pushes_of("healthy")[0].at_s - round_.began_s >= 1
+    assert round_.backlog_of("healthy") == []
 
 
 def test_what_found_no_slot_is_counted() -> None:

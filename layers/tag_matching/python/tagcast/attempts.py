@@ -107,11 +107,11 @@ async def attempt_in_order(
 ) -> Progress:
     """Push *deliveries* in order: one at a time until the receiver answers well, then in its window.
 
-    Nothing new is started after a failure that leaves its delivery owed, nor once the *share* is over (the first one
-    is), nor without a slot, for which it waits as long as the share lasts.
+    Nothing new is started after a failure that leaves its delivery owed, nor once the *share* is over, which begins
+    with the first of them. That one waits for a slot at most as long as a share lasts.
     """
     until = world.clock.monotonic() + share.seconds
-    course = _Course(world, subscription, share.slots, until, deque(deliveries), share.answered)
+    course = _Course(world, subscription, share, until, deque(deliveries), share.answered)
     await course.run()
     return course.progress
 
@@ -122,11 +122,16 @@ class _Course:
 
     world: World
     subscription: Subscription
-    slots: PushSlots
+    share: Share
     until: float
     waiting: deque[Delivery]
     answered: bool = False
+    begun: bool = False
     progress: Progress = field(default_factory=Progress)
+
+    @property
+    def slots(self) -> PushSlots:
+        return self.share.slots
 
     @property
     def host(self) -> str:
@@ -135,7 +140,7 @@ class _Course:
     async def run(self, lead: bool = True, held: Ask | None = None) -> None:
         """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
         try:
-            while self.waiting and not self.progress.failures:
+            while self.waiting:
                 if lead and self.answered and self.subscription.window > 1:
                     beside = [self.run(lead=False) for _ in range(min(self.subscription.window, len(self.waiting)) - 1)]
                     first, held = self.run(lead=False, held=held), None
@@ -148,6 +153,8 @@ class _Course:
                 if not await self.slots.take(ask, self.until, instead_of=before):
                     return
                 held = ask
+                if not self.begun:  # The receiver's share is not what the service made it wait.
+                    self.begun, self.until = True, self.world.clock.monotonic() + self.share.seconds
                 if self.progress.failures:  # Of those beside it, while it waited.
                     return
                 await self.attempt(message, made)
