@@ -25,6 +25,7 @@ from tagcast.model import (
     Subscription,
 )
 from tagcast.ports import QueueEntry, World
+from tagcast.push_slots import PushSlots
 from tagcast.redelivery import redeliver
 from tagcast.workflow_task import Answer, Task
 
@@ -242,7 +243,11 @@ class FakeWorld:
                 self.fan_out(topic, [entry.message_id for entry in batch if entry.topic == topic])
 
     def fan_out(self, topic: str, message_ids: Sequence[str]) -> None:
-        asyncio.run(fan_out(self.world, topic, message_ids))
+        asyncio.run(self._fan_out(topic, message_ids))
+
+    async def _fan_out(self, topic: str, message_ids: Sequence[str]) -> None:
+        async with PushSlots(self.clock) as slots:
+            await fan_out(self.world, topic, message_ids, slots)
 
     def redeliver(self, task: Task) -> Answer:
         return asyncio.run(redeliver(self.world, task, 60.0))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Thread
 
 import aiohttp
 import pytest
@@ -79,6 +81,25 @@ async def serving(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterato
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
+
+
+@contextmanager
+def serving_elsewhere(talk: Talk) -> Iterator[int]:
+    """Serve on a loop of its own, so that nothing of the server is on the pusher's."""
+    loop, over = asyncio.new_event_loop(), asyncio.Event()
+    port: Future[int] = Future()
+
+    async def serve() -> None:
+        async with serving(talk) as number:
+            port.set_result(number)
+            await over.wait()
+
+    thread = Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    yield port.result(10)
+    loop.call_soon_threadsafe(over.set)
+    thread.join()
+    loop.close()
 
 
 async def request_head(reader: asyncio.StreamReader) -> bytes:
@@ -195,17 +216,39 @@ def test_connections_and_the_loop_outlive_a_run() -> None:
                 break
             writer.write(OK)
 
-    async def start() -> tuple[asyncio.Server, int]:
-        server = await asyncio.start_server(keeping, "127.0.0.1", 0)
-        return server, server.sockets[0].getsockname()[1]
+    pusher = pusher_with()
+    with serving_elsewhere(keeping) as port:
+        for _ in range(3):
+            assert pusher.run(pusher.push(push_to(f"http://127.0.0.1:{port}/"))).delivered
+        assert len(peers) == 1
+        pusher.close()
+
+
+def test_nothing_that_a_run_started_runs_in_the_next() -> None:
+    steps: list[str] = []
+
+    async def endless() -> None:
+        try:
+            while True:
+                steps.append("step")
+                await asyncio.sleep(0)
+        finally:
+            await asyncio.sleep(0)
+            steps.append("end")
+
+    async def careless() -> asyncio.Task[None]:
+        task = asyncio.create_task(endless())
+        await asyncio.sleep(0)
+        return task
 
     pusher = pusher_with()
-    server, port = pusher.run(start())
-    for _ in range(3):
-        assert pusher.run(pusher.push(push_to(f"http://127.0.0.1:{port}/"))).delivered
-    assert len(peers) == 1
-    server.close()
+    left = pusher.run(careless())
+    assert left.cancelled()
+    assert steps[-1] == "end"
+    before = len(steps)
+    pusher.run(asyncio.sleep(0.01))
     pusher.close()
+    assert len(steps) == before
 
 
 @pytest.mark.parametrize(("dying_words", "connections"), [(b"", 2), (b"HTTP/1.1 200 OK\r\nA: b\r\n", 1)])

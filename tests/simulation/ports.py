@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from tagcast.model import Message, Outcome, Push, Subscription
 from tagcast.ports import QueueEntry, World
 
 from tests.fakes.world import FakeWorld, QuietJournal
-from tests.simulation.baton import UnavailableError, Worker
+from tests.simulation.baton import Crashed, UnavailableError, Worker
 from tests.simulation.rules import judged_yes
 from tests.simulation.store import Gate, SimStore
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tests.simulation.history import History
 
 SEND_BATCH_MAX = 10
+
+T = TypeVar("T")
 
 
 def world_of(history: History, store: SimStore) -> World:
@@ -32,6 +34,7 @@ def world_of(history: History, store: SimStore) -> World:
         pusher=SimPusher(history),
         judge=SimJudge(history),
         clock=SimClock(history),
+        executor=SimExecutor(history),
         dice=SimDice(history),
         journal=QuietJournal(),
     )
@@ -97,6 +100,8 @@ class SimPusher:
     async def push(self, push: Push) -> Outcome:
         history = self._history
         worker = cast("Worker", history.baton.current)
+        if worker.doomed:
+            raise Crashed
         history.perhaps_crash(worker)
         history.note(
             "{} PUSH {} to {}, attempt {}", worker.name, push.message.message_id, push.subscription.name, push.attempt
@@ -164,6 +169,21 @@ class SimClock:
     async def pause(self, seconds: float) -> None:
         worker = cast("Worker", self._history.baton.current)
         await _later(self._history, worker, max(0, round(seconds * 1000)))
+
+
+class SimExecutor:
+    """Calls beside the loop begin in any order; each is a point where others move, and where an accident may happen."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    async def run(self, call: Callable[[], T]) -> T:
+        history = self._history
+        worker = cast("Worker", history.baton.current)
+        await _later(history, worker, history.turns.choice((0, 0, 0, 2, 20)))
+        if worker.doomed:
+            raise Crashed
+        return call()
 
 
 class SimDice:

@@ -9,12 +9,14 @@ from threading import Thread
 
 import pytest
 from tagcast import lanes, subscriptions
+from tagcast.attempts import Share
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.keys import lane_key, message_key
 from tagcast.lane_rows import lane_of
 from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
 from tagcast.ports import Key, Put, Row, Write
 from tagcast.publishing import publish
+from tagcast.push_slots import PushSlots
 from tagcast.rows import message_row_of
 from tagcast.settling import write_map
 from tagcast.sweep import sweep
@@ -228,7 +230,8 @@ def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict():
     message = message_row_of(fake.store.get(message_key("test1", message_id))).message
     world = replace(fake.world, clock=SetBack(message.expires_at))
 
-    progress = asyncio.run(attempt_judged(world, subscription, [(message, 0)], {message_id}, share_s=2.0))
+    share = Share(PushSlots(world.clock), 2.0)
+    progress = asyncio.run(attempt_judged(world, subscription, [(message, 0)], {message_id}, share))
 
     assert fake.pusher.pushes == []
     assert progress.settled[message_id].state is EntryState.EXPIRED

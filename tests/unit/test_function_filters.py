@@ -223,9 +223,9 @@ def test_a_backlog_is_asked_about_window_by_window_and_only_once(fake):
 def test_a_yes_to_a_window_is_kept_when_all_of_it_fails(fake):
     fake.subscribe("A", strategy=DECAY, filter=by_function())
     lanes.pause(fake.world, "test1", "A")
-    fake.publish("1", "2", "3")
+    fake.publish("0", "1", "2", "3")
     fake.deliver()
-    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.pusher.behaviours["A"] = lambda push: OK if push.message.draft.body == b"0" else FAIL
 
     lanes.resume(fake.world, "test1", "A")
     wait(fake, 500)
@@ -233,7 +233,7 @@ def test_a_yes_to_a_window_is_kept_when_all_of_it_fails(fake):
     assert lane(fake).state is LaneState.LOST_CONTACT
     assert [row.get("unjudged") for row in due_rows(fake)] == [None] * 3
     assert [row["attempts"] for row in due_rows(fake)][1:] == [1, 1]
-    assert fake.judge.asked == [("A", ["1", "2", "3"])]
+    assert fake.judge.asked == [("A", ["0"]), ("A", ["1", "2", "3"])]
 
 
 def test_under_decay_an_error_of_the_batch_is_a_failed_attempt_of_its_head_alone(fake):

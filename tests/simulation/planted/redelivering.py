@@ -105,8 +105,8 @@ MUTANTS = (
     Mutant(
         "a retry extends the life",
         "tagcast.redelivery:_Worker.write_failure",
-        "attempts=failure.attempts,",
-        "attempts=failure.attempts, expires_at=due.expires_at + 60_000,",
+        "attempts=failure.attempts, last_attempt_at",
+        "attempts=failure.attempts, expires_at=due.expires_at + 60_000, last_attempt_at",
         FAILING,
     ),
     Mutant(
@@ -139,9 +139,9 @@ MUTANTS = (
     ),
     Mutant(
         "what is past its life is pushed",
-        "tagcast.attempts:attempt_in_order",
-        "if message.is_expired(world.clock.now()):",
-        "if False:",
+        "tagcast.attempts:_Course.is_over",
+        "if not message.is_expired(self.world.clock.now()):",
+        "if True:",
         Aim(retention_s=60, modes=("dead", "down")),
     ),
     Mutant(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tagcast.model import Entry, EntryState, LaneState, Message, Outcome, Push, Strategy, Subscription
 from tagcast.ports import World
+from tagcast.push_slots import PushSlots, host_of
 from tagcast.retry import BACKOFF_INTERVAL_S_RANGE, Verdict, after_failure, delay_s
+from tagcast.side_by_side import side_by_side
+
+Delivery = tuple[Message, int]
+"""A message and the number of attempts made so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +24,16 @@ class Failure:
     ended_at: int
     outcome: Outcome
     next_attempt_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one subscription may take of an invocation: for how long pushes may start, and in whose slots."""
+
+    slots: PushSlots
+    seconds: float
+    answered: bool = False
+    """Whether the receiver answered well just now, so that its window is open from the beginning."""
 
 
 @dataclass(slots=True)
@@ -85,37 +100,81 @@ def _consequence(push: Push, outcome: Outcome, verdict: Verdict, ended_at: int) 
 
 
 async def attempt_in_order(
-    world: World,
-    subscription: Subscription,
-    deliveries: Sequence[tuple[Message, int]],
-    *,
-    share_s: float,
-    window: int,
+    world: World, subscription: Subscription, deliveries: Sequence[Delivery], share: Share
 ) -> Progress:
-    """Push *deliveries* (message, attempts made so far), starting them in order, at most *window* in flight.
+    """Push *deliveries* in order: one at a time until the receiver answers well, then in its window.
 
-    Nothing new is started after a failure that leaves its delivery owed, nor once *share_s* seconds are over.
+    Nothing new is started after a failure that leaves its delivery owed, nor once the *share* is over (the first one
+    is), nor without a slot, for which it waits as long as the share lasts.
     """
-    progress = Progress()
-    started = world.clock.monotonic()
-    waiting = iter(deliveries)
+    until = world.clock.monotonic() + share.seconds
+    course = _Course(world, subscription, share.slots, until, deque(deliveries), share.answered)
+    await course.run()
+    return course.progress
 
-    async def serve() -> None:
-        for message, made in waiting:
-            if message.is_expired(world.clock.now()):
-                progress.settled[message.message_id] = Entry(EntryState.EXPIRED, made)
-                world.journal.settled(message, subscription, EntryState.EXPIRED)
-                continue
-            result = await attempt(world, subscription, message, made + 1)
-            if isinstance(result, Failure):
-                progress.failures[message.message_id] = result
-            else:
-                progress.settled[message.message_id] = result
-            if progress.failures or world.clock.monotonic() - started >= share_s:
-                return
 
-    await asyncio.gather(*(serve() for _ in range(min(window, len(deliveries)))))
-    return progress
+@dataclass(slots=True)
+class _Course:
+    """Deliveries of one subscription in their order, and how far they came."""
+
+    world: World
+    subscription: Subscription
+    slots: PushSlots
+    until: float
+    waiting: deque[Delivery]
+    answered: bool = False
+    progress: Progress = field(default_factory=Progress)
+
+    async def run(self) -> None:
+        one_at_a_time = self.subscription.window == 1
+        while (one_at_a_time or not self.answered) and await self.attempt_next():
+            pass
+        if self.waiting and not one_at_a_time and self.may_go_on():
+            window = min(self.subscription.window, len(self.waiting))
+            faults = await side_by_side(self.run_beside() for _ in range(window))
+            if faults:
+                raise faults[0]
+
+    async def run_beside(self) -> None:
+        while await self.attempt_next():
+            pass
+
+    def may_go_on(self) -> bool:
+        return not self.progress.failures and self.world.clock.monotonic() < self.until
+
+    async def attempt_next(self) -> bool:
+        """Attempt what stands next, or settle it if its life is over; return whether something more may start."""
+        if not self.waiting:
+            return False
+        message, made = self.waiting.popleft()
+        if self.is_over(message, made):
+            return True
+        host = host_of(self.subscription.endpoint)
+        if not await self.slots.take(host, answered=self.answered, until=self.until):
+            return False
+        well = False
+        try:
+            if self.progress.failures:
+                return False
+            if self.is_over(message, made):
+                return True
+            result = await attempt(self.world, self.subscription, message, made + 1)
+            well = isinstance(result, Entry) and result.state is EntryState.DELIVERED
+        finally:
+            self.slots.give_back(host, well=well)
+        if isinstance(result, Failure):
+            self.progress.failures[message.message_id] = result
+        else:
+            self.progress.settled[message.message_id] = result
+        self.answered |= well
+        return self.may_go_on()
+
+    def is_over(self, message: Message, made: int) -> bool:
+        if not message.is_expired(self.world.clock.now()):
+            return False
+        self.progress.settled[message.message_id] = Entry(EntryState.EXPIRED, made)
+        self.world.journal.settled(message, self.subscription, EntryState.EXPIRED)
+        return True
 
 
 def lane_state_after(subscription: Subscription, progress: Progress) -> LaneState:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from tagcast.attempts import Failure, Progress, planned_at
+from tagcast.attempts import Failure, Progress, Share, planned_at
+from tagcast.continuing import continue_as_new
 from tagcast.directory import snapshot
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.keys import due_key, lane_key, message_key
 from tagcast.lane_rows import Due, Lane, due_of, due_row, lane_of, lane_row
 from tagcast.model import Entry, EntryState, LaneState, Message, Strategy, Subscription, ordinal_of
 from tagcast.ports import Check, Delete, Expectation, Put, Table, Update, World, Write
+from tagcast.push_slots import PushSlots
 from tagcast.rows import message_row_of
 from tagcast.settling import map_writes
 from tagcast.verdicts import attempt_judged, judging_s
@@ -33,7 +35,7 @@ async def redeliver(world: World, task: Task, budget_s: float) -> Answer:
     if wait_until is None:
         return Answer(task)
     if task.rounds >= ROUNDS_MAX:
-        lane_worker.continue_as_new()
+        continue_as_new(world, task)
         return Answer(task)
     return Answer(replace(task, rounds=task.rounds + 1), wait_until)
 
@@ -51,6 +53,8 @@ class _Worker:
     claimed_until: int = 0
     answering: bool = True
     """False once the claimed head went without a success: what failed before keeps to its own schedule."""
+    answered: bool = False
+    """True once a push of this claim got through: until then only the head is tried."""
 
     async def work(self) -> int | None:
         """Work until a wait is needed (return its end), the lane is done, or it belongs to somebody else (None)."""
@@ -108,7 +112,7 @@ class _Worker:
         """Work through the backlog under one claim; return True when the lane is done with."""
         subscription = self.subscription()
         self.claim(subscription)
-        self.answering = True
+        self.answering, self.answered = True, False
         while True:
             try:
                 done = await self.step(subscription)
@@ -160,8 +164,8 @@ class _Worker:
         return found if found is not None and found.subscription_id == self.task.subscription_id else None
 
     def read_dues(self, subscription: Subscription | None) -> list[Due]:
-        """Return the head alone, or a window of the backlog when nothing says that the receiver is failing."""
-        window = 1 if subscription is None else subscription.window
+        """Return the head alone, or a window of the backlog once the receiver answered well."""
+        window = subscription.window if subscription is not None and self.answered else 1
         pk = due_key(self.task.subscription_id, "", "").pk
         dues = [due_of(row) for row in self.world.store.query(Table.MESSAGES, pk, limit=window)]
         if dues and dues[0].attempts:
@@ -193,12 +197,18 @@ class _Worker:
             self.answering = False
             return True
         unjudged = {due.message_id for due in dues if due.unjudged}
-        progress = await attempt_judged(self.world, subscription, deliveries, unjudged, share_s=float("inf"))
+        async with PushSlots(self.world.clock) as slots:
+            share = Share(slots, self.share_s(subscription), self.answered)
+            progress = await attempt_judged(self.world, subscription, deliveries, unjudged, share)
         for message_id in progress.judged:
             known[message_id] = replace(known[message_id], unjudged=False)
-        self.answering = not progress.settled or EntryState.DELIVERED in {e.state for e in progress.settled.values()}
+        delivered = EntryState.DELIVERED in {entry.state for entry in progress.settled.values()}
+        self.answering = delivered or not progress.settled
+        self.answered |= delivered
         for message_id, entry in progress.settled.items():
             self.settle(known[message_id], entry)
+        for message_id in progress.judged - progress.settled.keys() - progress.failures.keys():
+            self.write_yes(known[message_id])
         failed = [known[message.message_id] for message, _ in deliveries if message.message_id in progress.failures]
         for due in failed[1:]:
             self.write_failure(due, progress.failures[due.message_id], Check(self.held.key, self.mine()))
@@ -206,6 +216,12 @@ class _Worker:
             head = progress.failures[failed[0].message_id]
             self.write_failure(failed[0], head, self.rescheduled(subscription, head, progress, failed[0]))
         return not failed
+
+    def share_s(self, subscription: Subscription) -> float:
+        """Return for how long attempts may start: they end before this claim does, and none starts after the budget."""
+        budget_s = self.deadline - self.world.clock.monotonic()
+        claim_s = (self.claimed_until - self.world.clock.now()) / 1000
+        return min(budget_s, claim_s - subscription.timeout_s - judging_s(subscription) - 1)
 
     def owed_message(self, due: Due) -> Message | None:
         """Return the message if its entry is still owed; otherwise drop the phantom row."""
@@ -238,13 +254,14 @@ class _Worker:
             return
 
     def write_failure(self, due: Due, failure: Failure, lane: Write) -> None:
-        changed = replace(
-            due,
-            attempts=failure.attempts,
-            last_attempt_at=failure.ended_at,
-            last_outcome=failure.outcome.detail,
-        )
+        ended_at, outcome = failure.ended_at, failure.outcome.detail
+        changed = replace(due, attempts=failure.attempts, last_attempt_at=ended_at, last_outcome=outcome)
         self.world.store.transact((Put(due.key, due_row(changed), {"attempts": due.attempts}), lane))
+
+    def write_yes(self, due: Due) -> None:
+        """Keep the verdict on a delivery that was not started, so that it is not asked for again."""
+        held = Check(self.held.key, self.mine())
+        self.world.store.transact((Put(due.key, due_row(due), {"attempts": due.attempts}), held))
 
     def rescheduled(self, subscription: Subscription, head: Failure, progress: Progress, due: Due) -> Update:
         """Return the lane's write after its head failed: the next attempt, or suspension after a 410."""
@@ -260,21 +277,3 @@ class _Worker:
             generation = self.world.dice.unique_id(now)
             lane = replace(lane, state=LaneState.SUSPENDED, generation=generation, wake_at=due.expires_at)
         return self.move(lane)
-
-    def continue_as_new(self) -> None:
-        """Hand the lane to a new execution under the next generation."""
-        lane = self.read_lane()
-        if lane is None or lane.generation != self.task.generation:
-            return
-        generation = self.world.dice.unique_id(self.world.clock.now())
-        try:
-            self.world.store.write(
-                Update(
-                    lane.key,
-                    {"generation": generation},
-                    expect={"generation": lane.generation, "claim": lane.claim},
-                )
-            )
-        except ConditionLostError:
-            return
-        self.world.workflow.start(self.task.topic, self.task.subscription_id, generation)

@@ -40,7 +40,7 @@ def world() -> World:
     import boto3
     from botocore.config import Config
     from tagcast_aws.dynamodb import DynamoStore
-    from tagcast_aws.endpoints.adapter import Surroundings
+    from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
     from tagcast_aws.endpoints.guard import Guard
     from tagcast_aws.endpoints.pusher import EndpointPusher
     from tagcast_aws.executor import CALLS_MAX, ThreadExecutor
@@ -58,6 +58,7 @@ def world() -> World:
         max_pool_connections=CALLS_MAX,
     )
     clock = SystemClock()
+    threads = threads_for_pushes()
     tables = {Table.REGISTRY: settings.registry_table, Table.MESSAGES: settings.messages_table}
     return World(
         store=DynamoStore(boto3.client("dynamodb", config=config), tables),
@@ -65,9 +66,9 @@ def world() -> World:
         workflow=StepFunctionsWorkflow(
             boto3.client("stepfunctions", config=config), settings.state_machine_arn, logger()
         ),
-        pusher=EndpointPusher(clock, VERSION, allow_private=settings.allow_private_endpoints),
+        pusher=EndpointPusher(clock, VERSION, allow_private=settings.allow_private_endpoints, threads=threads),
         index_archive=S3IndexArchive(lambda: boto3.client("s3", config=config), settings.index_bucket, logger()),
-        judge=LambdaJudge(Surroundings(clock, VERSION)),
+        judge=LambdaJudge(Surroundings(clock, VERSION, threads=threads)),
         guard=Guard(allow_private=settings.allow_private_endpoints),
         clock=clock,
         executor=ThreadExecutor(),
@@ -92,5 +93,5 @@ def archive() -> FirehoseArchive:
 
 
 def run(world: World, work: Coroutine[Any, Any, T]) -> T:
-    """Run *work* on the event loop that the pusher's connections live on."""
+    """Run *work* on the event loop that the pusher's connections live on; nothing that it starts outlives it."""
     return cast("EndpointPusher", world.pusher).run(work)

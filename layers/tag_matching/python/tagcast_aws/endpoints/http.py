@@ -15,7 +15,8 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from tagcast.envelope import HttpRequest, http_request
 from tagcast.model import Outcome, Push
-from tagcast_aws.endpoints.adapter import SOCKETS_MAX, Surroundings, timed_out
+from tagcast.push_slots import SLOTS
+from tagcast_aws.endpoints.adapter import Surroundings, timed_out
 from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC, url_refusal
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
 from yarl import URL
@@ -23,8 +24,11 @@ from yarl import URL
 ANSWER_BYTES_MAX = 64 * 1024
 RETRY_AFTER_S_MAX = 86_400.0
 KEPT_S = 60.0
-OPEN_SHARE = 1.2
-"""Idle connections may add a fifth to those in use: 960 of the 1,024 descriptors that Lambda allows."""
+OPEN_SHARE = 1.1
+"""Idle connections may add a tenth to those in use: 880 of the 1,024 descriptors that Lambda allows.
+
+The clients of the table, the queue and the workflow need some, too.
+"""
 RESOLVED_S = 30
 
 
@@ -68,18 +72,17 @@ class _Trail:
 
 
 class HttpEndpoint:
-    """Delivers by POST, on the event loop in which it was made. Waiting for a slot is not counted."""
+    """Delivers by POST, on the event loop in which it was made; whoever calls it holds one of the core's slots."""
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._clock = surroundings.clock
         self._version = surroundings.version
         self._allow_private = surroundings.allow_private
-        self._slots = asyncio.Semaphore(SOCKETS_MAX)
-        self._resolver = CheckedResolver(surroundings.allow_private, surroundings.lookup)
+        self._resolver = CheckedResolver(surroundings.allow_private, surroundings.threads, surroundings.lookup)
         tls = surroundings.tls or ssl.create_default_context()
         self._kept = self._session(
             KeepingConnector(
-                limit=SOCKETS_MAX,
+                limit=SLOTS,
                 keepalive_timeout=KEPT_S,
                 ttl_dns_cache=RESOLVED_S,
                 resolver=self._resolver,
@@ -87,7 +90,7 @@ class HttpEndpoint:
             )
         )
         self._fresh = self._session(
-            aiohttp.TCPConnector(limit=SOCKETS_MAX, force_close=True, resolver=self._resolver, ssl=tls)
+            aiohttp.TCPConnector(limit=SLOTS, force_close=True, resolver=self._resolver, ssl=tls)
         )
 
     async def deliver(self, push: Push) -> Outcome:
@@ -96,15 +99,14 @@ class HttpEndpoint:
         refusal = url_refusal(endpoint.target, endpoint.protocol, self._allow_private)
         if refusal is not None:
             return Outcome(False, refusal)
-        async with self._slots:
-            request = http_request(push, self._clock.now(), self._version)
-            try:
-                async with asyncio.timeout(push.subscription.timeout_s):
-                    return await self._post(URL(endpoint.target), request)
-            except TimeoutError:
-                return timed_out(push)
-            except (aiohttp.ClientError, OSError, ValueError) as error:
-                return Outcome(False, failure(error))
+        request = http_request(push, self._clock.now(), self._version)
+        try:
+            async with asyncio.timeout(push.subscription.timeout_s):
+                return await self._post(URL(endpoint.target), request)
+        except TimeoutError:
+            return timed_out(push)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return Outcome(False, failure(error))
 
     async def close(self) -> None:
         """Close both pools."""

@@ -28,8 +28,7 @@ class QueueEndpoint:
         return await self._caller.attempt(push, region, lambda sqs: self._send(sqs, push))
 
     async def close(self) -> None:
-        """Let go of the threads."""
-        self._caller.close()
+        """Do nothing: no connection belongs to the event loop."""
 
     def _send(self, sqs: Any, push: Push) -> Outcome:
         url = self._url(sqs, push.subscription.endpoint.target)

@@ -1,0 +1,171 @@
+"""Who may push when: slots that all receivers of an invocation share, and that no dead one can take (architecture §2).
+
+A receiver that has not answered yet holds one slot, so that a thousand of them are tried at the same time. Whoever
+answered well goes first. A host holds at most an eighth of all slots, and one more for each of its good answers.
+Waiting for a slot is the service's time: it is measured here and never booked to the receiver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from tagcast.model import Endpoint, Protocol
+from tagcast.ports import Clock, Journal
+
+SLOTS = 800
+"""Pushes under way: each holds a socket or a thread, and Lambda allows 1,024 of either."""
+HOSTS_MIN = 8
+"""So many hosts can be dead before all slots are taken."""
+STARTS_AT_ONCE = 16
+"""After so many starts the loop looks at answers again, so that none waits for a thousand starts."""
+CLOCK_STEP_S = 0.001
+"""Clocks tell milliseconds: an instant that is nearer than that has come."""
+
+
+def host_of(endpoint: Endpoint) -> str:
+    """Return what shares its fate with other endpoints: the host and port of a URL, a queue or a function.
+
+    >>> host_of(Endpoint(Protocol.HTTPS, "https://Example.com/hook?for=1"))
+    'https://example.com'
+    """
+    if endpoint.protocol in (Protocol.HTTP, Protocol.HTTPS):
+        return f"{endpoint.protocol.value}://{urlsplit(endpoint.target).netloc.lower()}"
+    return endpoint.target
+
+
+@dataclass(slots=True)
+class _Host:
+    busy: int = 0
+    answers: int = 0
+    waiting: deque[_Waiter] = field(default_factory=deque)
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    host: _Host
+    until: float
+    place: int
+    granted: asyncio.Future[bool]
+
+
+class PushSlots:
+    """The slots of one invocation, on one event loop; leave it as a context when all pushes have ended."""
+
+    def __init__(self, clock: Clock, total: int = SLOTS) -> None:
+        self._clock = clock
+        self._free = total
+        self._host_max = max(1, total // HOSTS_MIN)
+        self._hosts: dict[str, _Host] = defaultdict(_Host)
+        # Those whose receiver answered well come first, then first attempts; each in the order of asking.
+        self._lines: tuple[deque[_Waiter], deque[_Waiter]] = (deque(), deque())
+        self._starts_left = STARTS_AT_ONCE
+        self._turn: asyncio.Handle | None = None
+        self._deadline: asyncio.Task[None] | None = None
+        self.waited_ms = 0
+        self.refused = 0
+
+    async def __aenter__(self) -> PushSlots:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End what waits for instants; by now nobody waits for a slot."""
+        if self._turn is not None:
+            self._turn.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
+            await asyncio.wait((self._deadline,))
+
+    async def take(self, host: str, *, answered: bool, until: float) -> bool:
+        """Take a slot for a push to *host*; wait for one until the clock's monotonic time is *until*, else say False.
+
+        *answered* says that the receiver answered well in this batch. A slot that is free is taken at any time.
+        """
+        waiter = _Waiter(self._hosts[host], until, 0 if answered else 1, asyncio.get_running_loop().create_future())
+        self._lines[waiter.place].append(waiter)
+        self._grant()
+        if waiter.granted.done():
+            return waiter.granted.result()
+        asked = self._clock.monotonic()
+        try:
+            granted = await waiter.granted
+        except asyncio.CancelledError:
+            if waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.result():
+                self.give_back(host, well=False)
+            raise
+        self.waited_ms += round((self._clock.monotonic() - asked) * 1000)
+        self.refused += not granted
+        return granted
+
+    def give_back(self, host: str, *, well: bool) -> None:
+        """Return a slot that was taken for *host*; *well* says that a push in it got through."""
+        owner = self._hosts[host]
+        self._free += 1
+        owner.busy -= 1
+        owner.answers += well
+        room = self._room(owner)
+        called: list[_Waiter] = []
+        while owner.waiting and len(called) < room:
+            waiter = owner.waiting.popleft()
+            if not waiter.granted.done():
+                called.append(waiter)
+        for waiter in reversed(called):
+            self._lines[waiter.place].appendleft(waiter)
+        self._grant()
+
+    def tell(self, journal: Journal) -> None:
+        """Count what waiting for slots came to."""
+        if self.waited_ms:
+            journal.count("SlotWaitMs", self.waited_ms)
+        if self.refused:
+            journal.count("PushesDeferred", self.refused)
+
+    def _room(self, host: _Host) -> int:
+        return max(0, self._host_max + host.answers - host.busy)
+
+    def _grant(self) -> None:
+        """Give slots to those who wait, in order, as far as there are any."""
+        for line in self._lines:
+            while line and self._free > 0 and self._starts_left > 0:
+                waiter = line.popleft()
+                if waiter.granted.done():
+                    continue
+                if not self._room(waiter.host):
+                    waiter.host.waiting.append(waiter)
+                    self._watch()
+                    continue
+                self._free -= 1
+                self._starts_left -= 1
+                waiter.host.busy += 1
+                waiter.granted.set_result(True)
+        if self._turn is None and self._starts_left < STARTS_AT_ONCE:
+            self._turn = asyncio.get_running_loop().call_soon(self._next_turn)
+        if self._free == 0 and any(self._lines):
+            self._watch()
+
+    def _next_turn(self) -> None:
+        self._turn = None
+        self._starts_left = STARTS_AT_ONCE
+        self._grant()
+
+    def _watch(self) -> None:
+        if self._deadline is None or self._deadline.done():
+            self._deadline = asyncio.get_running_loop().create_task(self._refuse_the_late())
+
+    async def _refuse_the_late(self) -> None:
+        """Send away those whose time is over, as long as anybody waits."""
+        while waiting := self._waiting():
+            until = min(waiter.until for waiter in waiting)
+            if until == float("inf"):
+                return
+            await self._clock.pause(max(0.0, until - self._clock.monotonic()))
+            now = self._clock.monotonic() + CLOCK_STEP_S
+            for waiter in self._waiting():
+                if waiter.until <= now and not waiter.granted.done():
+                    waiter.granted.set_result(False)
+
+    def _waiting(self) -> list[_Waiter]:
+        lines = (*self._lines, *(host.waiting for host in self._hosts.values()))
+        return [waiter for line in lines for waiter in line if not waiter.granted.done()]

@@ -1,0 +1,225 @@
+"""Hanging and failing receivers beside healthy ones, in virtual time: nobody's trouble is anybody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from tagcast.errors import ConditionLostError
+from tagcast.model import Strategy
+from tagcast.ports import Update, Write
+
+from tests.fakes.virtual_time import TimedWorld
+from tests.fakes.world import FAIL, OK
+
+BACKOFF, DECAY = Strategy.BACKOFF_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY
+BATCH = tuple("0123456789")
+HANGING = (1e9, OK)
+
+
+def names(kind: str, count: int) -> list[str]:
+    return [f"{kind}{number}" for number in range(count)]
+
+
+def healthy_alone_s(strategy: Strategy, bodies: tuple[str, ...]) -> float:
+    world = TimedWorld()
+    world.subscribe("healthy", strategy=strategy, answers=(0.05, OK))
+    return world.first_round(*bodies).done_at_s("healthy")
+
+
+@pytest.mark.parametrize("strategy", [BACKOFF, DECAY])
+@pytest.mark.parametrize(("hanging", "timeout_s"), [(99, 5), (230, 30), (700, 1), (700, 30)])
+@pytest.mark.parametrize("bodies", [BATCH[:1], BATCH])
+def test_beside_700_hanging_hosts_a_healthy_receiver_is_done_as_soon_as_alone(
+    strategy: Strategy, hanging: int, timeout_s: int, bodies: tuple[str, ...]
+) -> None:
+    world = TimedWorld()
+    world.subscribe(*names("hanging", hanging), timeout_s=timeout_s, strategy=strategy, answers=HANGING)
+    world.subscribe("healthy", strategy=strategy, answers=(0.05, OK))
+
+    round_ = world.first_round(*bodies)
+
+    assert round_.done_at_s("healthy") <= 1.3 * healthy_alone_s(strategy, bodies)
+    assert round_.backlog_of("healthy") == []
+    assert round_.took_s <= timeout_s + 5
+
+
+def test_beside_more_hanging_hosts_a_healthy_receiver_is_handed_to_its_lane_before_they_end() -> None:
+    world = TimedWorld()
+    world.subscribe(*names("hanging", 999), timeout_s=30, strategy=DECAY, answers=HANGING)
+    world.subscribe("healthy", strategy=DECAY, answers=(0.05, OK))
+
+    round_ = world.first_round(*BATCH)
+
+    assert world.receivers.pushes_of("healthy") == []
+    assert [due.attempts for due in round_.backlog_of("healthy")] == [0] * 10
+    [started_at] = [at for subscription_id, at in world.starts if subscription_id.endswith(".999")]
+    assert started_at - round_.began_s <= 3
+    assert round_.took_s <= 35
+    assert world.receivers.most[""] == 800
+
+
+def test_a_receiver_gets_one_attempt_until_it_answers_well_and_then_its_window_opens() -> None:
+    world = TimedWorld()
+    world.subscribe("hanging", timeout_s=5, strategy=DECAY, answers=HANGING)
+    world.subscribe("failing", strategy=DECAY, answers=(0.1, FAIL))
+    world.subscribe("healthy", strategy=DECAY, answers=(0.1, OK))
+
+    round_ = world.first_round(*BATCH)
+
+    assert len(world.receivers.pushes_of("hanging")) == 1
+    assert len(world.receivers.pushes_of("failing")) == 1
+    starts = [started.at_s - round_.began_s for started in world.receivers.pushes_of("healthy")]
+    assert starts[1] == pytest.approx(starts[0] + 0.1)
+    assert starts[1:] == [starts[1]] * 9
+
+
+def test_a_dead_host_holds_an_eighth_of_the_slots_whoever_subscribes_there() -> None:
+    world = TimedWorld()
+    world.subscribe(*names("dead", 900), host="dead", timeout_s=30, answers=HANGING)
+    world.subscribe("healthy", answers=(0.05, OK))
+
+    round_ = world.first_round(*BATCH)
+
+    assert world.receivers.most["http://dead.test/"] == 100
+    assert round_.backlog_of("healthy") == []
+    assert len(world.starts) == 900
+
+
+def test_a_host_that_answers_well_gets_more_than_an_eighth() -> None:
+    world = TimedWorld()
+    world.subscribe(*names("healthy", 900), host="shared", answers=(0.3, OK))
+
+    round_ = world.first_round("0")
+
+    assert round_.row(0).map.pending == 0
+    assert 200 < world.receivers.most["http://shared.test/"] <= 800
+
+
+def test_waiting_for_a_slot_is_counted_and_is_no_receivers_failure() -> None:
+    world = TimedWorld()
+    world.subscribe(*names("slow", 1000), timeout_s=1, answers=(0.9, OK))
+
+    round_ = world.first_round("0")
+
+    assert round_.row(0).map.pending == 0
+    assert world.fake.journal.counts["SlotWaitMs"] == pytest.approx(200 * 900, rel=0.1)
+    assert world.fake.journal.counts["PushesDeferred"] == 0
+
+
+def test_what_found_no_slot_is_counted() -> None:
+    world = TimedWorld()
+    world.subscribe(*names("hanging", 805), timeout_s=5, answers=HANGING)
+
+    world.first_round("0")
+
+    assert world.fake.journal.counts["PushesDeferred"] == 5
+    assert world.fake.journal.counts["SlotWaitMs"] == pytest.approx(5 * 2000, rel=0.01)
+
+
+def test_a_thousand_failing_subscriptions_take_two_seconds_at_5_ms_a_call() -> None:
+    world = TimedWorld(call_s=0.005)
+    world.subscribe(*names("failing", 1000), answers=(0.01, FAIL))
+
+    round_ = world.first_round(*BATCH)
+
+    assert len(world.starts) == 1000
+    assert round_.took_s <= 2
+
+
+@pytest.mark.parametrize("failing", [180, 400])
+def test_healthy_receivers_beside_failing_ones_are_neither_charged_nor_sent_to_lanes(failing: int) -> None:
+    world = TimedWorld(call_s=0.005)
+    world.subscribe(*names("failing", failing), timeout_s=1, answers=(0.0, FAIL))
+    world.subscribe(*names("healthy", 100), timeout_s=1, answers=(0.3, OK))
+
+    round_ = world.first_round(*BATCH[:6])
+
+    assert len(world.starts) == failing
+    assert all(round_.backlog_of(name) == [] for name in names("healthy", 100))
+    assert max(map(round_.done_at_s, names("healthy", 100))) <= 1.3 * 6 * 0.3
+
+
+def test_filter_functions_that_hang_let_the_function_end_in_time() -> None:
+    world = TimedWorld()
+    by_function: dict[str, object] = {"kind": "function", "function": "f", "timeout_seconds": 10, "on_error": "block"}
+    world.subscribe(*names("judged", 300), timeout_s=30, answers=HANGING, filter=by_function)
+    world.subscribe("healthy", answers=(0.05, OK))
+
+    round_ = world.first_round(*BATCH)
+
+    assert round_.backlog_of("healthy") == []
+    assert round_.took_s <= 10 + 30 + 5
+
+
+def test_a_write_that_fails_ends_nothing_but_its_own_part_and_the_batch_comes_again() -> None:
+    world = TimedWorld()
+    world.subscribe("refused", answers=(0.01, FAIL))
+    world.subscribe("slow", answers=(0.2, OK))
+
+    def refuse(writes: Sequence[Write]) -> None:
+        if any(write.key.pk.startswith("DUE#") for write in writes):
+            raise ConnectionError
+
+    world.store.before_transact = refuse
+    first = world.first_round("0", "1")
+
+    assert len(first.failures) == 2
+    assert [started.body for started in world.receivers.pushes_of("slow")] == ["0", "1"]
+    assert [len(first.row(place).map.owed) for place in (0, 1)] == [1, 1]
+    assert first.row(0).map.round_open
+
+
+def test_a_message_whose_every_entry_is_settled_is_closed_although_the_batch_failed() -> None:
+    world = TimedWorld()
+    world.subscribe("refused", answers=(0.01, FAIL), filter={"kind": "tags", "tags": ["x"]})
+    world.subscribe("other", answers=(0.01, OK))
+
+    def refuse(writes: Sequence[Write]) -> None:
+        if any(write.key.pk.startswith("DUE#") for write in writes):
+            raise ConnectionError
+
+    world.store.before_transact = refuse
+    ids = [*world.fake.publish("0", tags=("x",)), *world.fake.publish("1", tags=("y",))]
+    round_ = world.round_of(ids)
+
+    assert len(round_.failures) == 2
+    assert [round_.row(place).map.round_open for place in (0, 1)] == [True, False]
+
+
+def test_a_condition_that_is_always_lost_ends_after_a_few_tries_with_pauses() -> None:
+    world = TimedWorld()
+    world.subscribe("unlucky", answers=(0.01, FAIL))
+    tries: list[float] = []
+
+    def race(writes: Sequence[Write]) -> None:
+        if any(write.key.pk.startswith("LANES#") for write in writes):
+            tries.append(world.loop.seconds)
+            raise ConditionLostError
+
+    world.store.before_transact = race
+    round_ = world.first_round("0")
+
+    assert len(round_.failures) == 1
+    assert 3 <= len(tries) <= 10
+    gaps = [later - earlier for earlier, later in pairwise(tries)]
+    assert min(gaps) >= 0.01
+    assert gaps[-1] > 5 * gaps[0]
+
+
+def test_a_message_that_everybody_writes_at_is_given_up_after_a_few_tries() -> None:
+    world = TimedWorld()
+    world.subscribe("healthy", answers=(0.01, OK))
+    tries: list[float] = []
+
+    def race(writes: Sequence[Write]) -> None:
+        if any(isinstance(write, Update) and write.key.pk.startswith("MSG#") for write in writes):
+            tries.append(world.loop.seconds)
+            raise ConditionLostError
+
+    world.store.before_transact = race
+    round_ = world.first_round("0")
+
+    assert len(round_.failures) == 1
+    assert 3 <= len(tries) <= 10
