@@ -85,8 +85,39 @@ class VirtualExecutor:
                 self.store.beside_the_loop = False
 
 
-class TimedStore(MemoryStore):
-    """The table in memory, whose calls take time, and with partitions, so that a thousand lanes are found quickly."""
+class PartitionedStore(MemoryStore):
+    """The table in memory with partitions, so that a thousand lanes are found quickly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._partitions: dict[tuple[Table, str], dict[str, Key]] = defaultdict(dict)
+
+    def query(
+        self,
+        table: Table,
+        pk: str,
+        *,
+        sk_from: str = "",
+        sk_to: str = "\U0010ffff",
+        limit: int | None = None,
+        descending: bool = False,
+    ) -> list[Row]:
+        partition = self._partitions[table, pk]
+        names = sorted((sk for sk in partition if sk_from <= sk <= sk_to), reverse=descending)
+        return [dict(self.rows[partition[sk]]) for sk in names[:limit]]
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        super().transact(writes)
+        for write in writes:
+            partition = self._partitions[write.key.table, write.key.pk]
+            if write.key in self.rows:
+                partition[write.key.sk] = write.key
+            else:
+                partition.pop(write.key.sk, None)
+
+
+class TimedStore(PartitionedStore):
+    """A table whose calls take virtual time: beside the loop that of the executor, else that of everybody."""
 
     def __init__(self, loop: VirtualTime, call_s: float) -> None:
         super().__init__()
@@ -94,7 +125,6 @@ class TimedStore(MemoryStore):
         self.call_s = call_s
         self.beside_the_loop = False
         self.before_transact: Callable[[Sequence[Write]], None] = lambda writes: None
-        self._partitions: dict[tuple[Table, str], dict[str, Key]] = defaultdict(dict)
 
     def _spend(self) -> None:
         if not self.beside_the_loop:
@@ -108,34 +138,14 @@ class TimedStore(MemoryStore):
         self._spend()
         return super().get_many(keys)
 
-    def query(
-        self,
-        table: Table,
-        pk: str,
-        *,
-        sk_from: str = "",
-        sk_to: str = "\U0010ffff",
-        limit: int | None = None,
-        descending: bool = False,
-    ) -> list[Row]:
+    def query(self, table: Table, pk: str, **bounds: Any) -> list[Row]:
         self._spend()
-        partition = self._partitions[table, pk]
-        names = sorted((sk for sk in partition if sk_from <= sk <= sk_to), reverse=descending)
-        return [dict(self.rows[partition[sk]]) for sk in names[:limit]]
+        return super().query(table, pk, **bounds)
 
     def transact(self, writes: Sequence[Write]) -> None:
         self._spend()
         self.before_transact(writes)
         super().transact(writes)
-        self._listed(writes)
-
-    def _listed(self, writes: Sequence[Write]) -> None:
-        for write in writes:
-            partition = self._partitions[write.key.table, write.key.pk]
-            if write.key in self.rows:
-                partition[write.key.sk] = write.key
-            else:
-                partition.pop(write.key.sk, None)
 
 
 @dataclass(frozen=True)

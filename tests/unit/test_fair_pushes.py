@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+from samtranslator.yaml_helper import yaml_parse
+from tagcast import lanes
 from tagcast.errors import ConditionLostError
-from tagcast.model import Strategy
-from tagcast.ports import Update, Write
+from tagcast.function_filter import TIMEOUT_MAX_S
+from tagcast.keys import lane_key
+from tagcast.lane_rows import lane_of
+from tagcast.model import Message, Strategy, Subscription
+from tagcast.ports import Table, Update, Write
 
+from functions.retry import app as retry
 from tests.fakes.virtual_time import TimedWorld
 from tests.fakes.world import FAIL, OK
 
+RESOURCES = yaml_parse((Path(__file__).resolve().parents[2] / "template.yaml").read_text())["Resources"]
+RETRY_TIMEOUT_S = RESOURCES["RetryFunction"]["Properties"]["Timeout"]
 BACKOFF, DECAY = Strategy.BACKOFF_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY
 BATCH = tuple("0123456789")
 HANGING = (1e9, OK)
+
+
+class SlowJudge:
+    """A filter function that says yes after so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
+        await asyncio.sleep(self.seconds)
+        return (True,) * len(messages)
 
 
 def names(kind: str, count: int) -> list[str]:
@@ -143,6 +165,7 @@ def test_healthy_receivers_beside_failing_ones_are_neither_charged_nor_sent_to_l
 
 def test_filter_functions_that_hang_let_the_function_end_in_time() -> None:
     world = TimedWorld()
+    world.world = world.fake.world = replace(world.world, judge=SlowJudge(TIMEOUT_MAX_S - 0.1))
     by_function: dict[str, object] = {"kind": "function", "function": "f", "timeout_seconds": 10, "on_error": "block"}
     world.subscribe(*names("judged", 300), timeout_s=30, answers=HANGING, filter=by_function)
     world.subscribe("healthy", answers=(0.05, OK))
@@ -223,3 +246,28 @@ def test_a_message_that_everybody_writes_at_is_given_up_after_a_few_tries() -> N
 
     assert len(round_.failures) == 1
     assert 3 <= len(tries) <= 10
+
+
+def retry_took_s(push_s: float, messages: int) -> tuple[float, int]:
+    """Let ``retry`` work on a lane of *messages*, each push of which takes *push_s*; return the seconds it took."""
+    world = TimedWorld()
+    world.world = world.fake.world = replace(world.world, judge=SlowJudge(TIMEOUT_MAX_S - 0.1))
+    by_function = {"kind": "function", "function": "f", "timeout_seconds": TIMEOUT_MAX_S, "on_error": "block"}
+    world.subscribe("A", timeout_s=30, strategy=DECAY, answers=(push_s, OK), filter=by_function)
+    lanes.pause(world.world, "test1", "A")
+    for start in range(0, messages, 10):
+        world.first_round(*(str(number) for number in range(start, min(start + 10, messages))))
+    lanes.resume(world.world, "test1", "A")
+    lane = lane_of(world.store.query(Table.MESSAGES, lane_key("test1", "").pk)[0])
+    began_s = world.loop.seconds
+    event = {"topic": "test1", "subscription_id": lane.subscription_id, "generation": lane.generation, "rounds": 0}
+    world.run(retry.handle(event, world.world, RETRY_TIMEOUT_S - retry.RESERVE_S))
+    return world.loop.seconds - began_s, len(world.receivers.started)
+
+
+@pytest.mark.parametrize("push_s", [0.5, 7.0, 16.0, 22.0, 29.9, 31.0])
+def test_whatever_a_receiver_takes_retry_ends_before_its_time_is_over(push_s: float) -> None:
+    took_s, pushes = retry_took_s(push_s, 250)
+
+    assert pushes > 0
+    assert took_s <= RETRY_TIMEOUT_S - 2
