@@ -243,6 +243,7 @@ class TimedWorld:
         self,
         *names: str,
         host: str = "",
+        protocol: Protocol = Protocol.HTTP,
         timeout_s: int = 15,
         strategy: Strategy = Strategy.BACKOFF_RETRY,
         answers: tuple[float, Outcome] = (0.0, OK),
@@ -251,7 +252,7 @@ class TimedWorld:
         """Subscribe all *names*, each at a host of its own unless one is given, with what they *answer*."""
         for name in names:
             settings = SubscriptionSettings(
-                endpoint=Endpoint(Protocol.HTTP, f"http://{host or name}.test/"),
+                endpoint=Endpoint(protocol, f"http://{host or name}.test/" if protocol is Protocol.HTTP else name),
                 filter=filter,
                 retry=RetryPolicy(strategy, 3),
                 timeout_s=timeout_s,

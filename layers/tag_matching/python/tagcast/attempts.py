@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tagcast.model import Entry, EntryState, LaneState, Message, Outcome, Push, Strategy, Subscription
 from tagcast.ports import World
-from tagcast.push_slots import PushSlots, Rank, host_of
+from tagcast.push_slots import Ask, PushSlots, Rank, host_of
 from tagcast.retry import BACKOFF_INTERVAL_S_RANGE, Verdict, after_failure, delay_s
 from tagcast.side_by_side import side_by_side
 
@@ -132,39 +132,41 @@ class _Course:
     def host(self) -> str:
         return host_of(self.subscription.endpoint)
 
-    async def run(self, lead: bool = True) -> None:
-        """Push in one slot what stands next, one after the other; the *lead* opens the window after a good answer."""
-        if not self.waiting:
-            return
+    async def run(self, lead: bool = True, held: Ask | None = None) -> None:
+        """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
+        try:
+            while self.waiting and not self.progress.failures:
+                if lead and self.answered and self.subscription.window > 1:
+                    beside = [self.run(lead=False) for _ in range(min(self.subscription.window, len(self.waiting)) - 1)]
+                    first, held = self.run(lead=False, held=held), None
+                    faults = await side_by_side((first, *beside))
+                    if faults:
+                        raise faults[0]
+                    return
+                message, made = self.waiting.popleft()
+                ask, before, held = self.ask(message), held, None
+                if not await self.slots.take(ask, self.until, instead_of=before):
+                    return
+                held = ask
+                if self.progress.failures:  # Of those beside it, while it waited.
+                    return
+                await self.attempt(message, made)
+                if not self.may_go_on():
+                    return
+        finally:
+            if held is not None:
+                self.slots.give_back(held)
+
+    def ask(self, message: Message) -> Ask:
         known = self.world.got_through.get(self.subscription.subscription_id)
         rank = Rank.ANSWERED if self.answered else Rank.of(known)
-        if not await self.slots.take(self.host, rank, self.until):
-            return
-        try:
-            if not self.progress.failures:  # Of those beside it, while it waited.
-                await self.push_on(lead)
-        finally:
-            self.slots.give_back(self.host)
-
-    async def push_on(self, lead: bool) -> None:
-        window = self.subscription.window
-        while self.waiting:
-            if lead and self.answered and window > 1:
-                beside = [self.run(lead=False) for _ in range(min(window, len(self.waiting)) - 1)]
-                faults = await side_by_side((self.push_on(lead=False), *beside))
-                if faults:
-                    raise faults[0]
-                return
-            await self.attempt_next()
-            if not self.may_go_on():
-                return
+        return Ask(self.host, rank, self.slots.bytes.load_of(self.subscription, message))
 
     def may_go_on(self) -> bool:
         return not self.progress.failures and self.world.clock.monotonic() < self.until
 
-    async def attempt_next(self) -> None:
-        """Attempt what stands next, or settle it if its life is over."""
-        message, made = self.waiting.popleft()
+    async def attempt(self, message: Message, made: int) -> None:
+        """Attempt a delivery, or settle it if its life is over."""
         if self.is_over(message, made):
             return
         result = await attempt(self.world, self.subscription, message, made + 1)

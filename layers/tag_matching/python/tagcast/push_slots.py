@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from tagcast.bytes_in_flight import BYTES_MAX, NOTHING, BytesInFlight, Load
 from tagcast.model import Endpoint, Protocol
 from tagcast.ports import Clock, Journal
 
@@ -57,6 +59,15 @@ def host_of(endpoint: Endpoint) -> str:
     return endpoint.target
 
 
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a push needs: a place among those to its *host*, and memory for its *load*."""
+
+    host: str
+    rank: Rank
+    load: Load = NOTHING
+
+
 @dataclass(slots=True)
 class _Host:
     busy: int = 0
@@ -66,21 +77,22 @@ class _Host:
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    host: _Host
+    ask: Ask
     until: float
-    rank: Rank
     granted: asyncio.Future[bool]
 
 
 class PushSlots:
     """The slots of one invocation, on one event loop; leave it as a context when all pushes have ended."""
 
-    def __init__(self, clock: Clock, total: int = SLOTS) -> None:
+    def __init__(self, clock: Clock, total: int = SLOTS, bytes_max: int = BYTES_MAX) -> None:
         self._clock = clock
+        self.bytes = BytesInFlight(bytes_max)
         self._free = total
         self._host_max = max(1, total // HOSTS_MIN)
         self._hosts: dict[str, _Host] = defaultdict(_Host)
         self._lines: dict[Rank, deque[_Waiter]] = {rank: deque() for rank in Rank}
+        self._heavy: deque[_Waiter] = deque()
         self._starts_left = STARTS_AT_ONCE
         self._turn: asyncio.Handle | None = None
         self._deadline: asyncio.Task[None] | None = None
@@ -98,13 +110,21 @@ class PushSlots:
             self._deadline.cancel()
             await asyncio.wait((self._deadline,))
 
-    async def take(self, host: str, rank: Rank, until: float) -> bool:
-        """Take a slot for a push to *host*; wait for one until the clock's monotonic time is *until*, else say False.
+    async def take(self, ask: Ask, until: float, instead_of: Ask | None = None) -> bool:
+        """Take a slot; wait for one until the clock's monotonic time is *until*, else say False.
 
-        A slot that is free is taken at any time. Those of the same rank get theirs in the order of asking.
+        A slot that is free is taken at any time. Those of the same rank get theirs in the order of asking. The slot
+        that is held for *instead_of* is given back, and kept for this one if there is memory for it.
         """
-        waiter = _Waiter(self._hosts[host], until, rank, asyncio.get_running_loop().create_future())
-        self._lines[rank].append(waiter)
+        if instead_of is not None:
+            self._release(instead_of)
+            if self._fits(ask):
+                self._occupy(ask)
+                self._grant()
+                return True
+            self._call(self._hosts[instead_of.host])
+        waiter = _Waiter(ask, until, asyncio.get_running_loop().create_future())
+        self._lines[ask.rank].append(waiter)
         self._grant()
         if waiter.granted.done():
             return waiter.granted.result()
@@ -113,17 +133,16 @@ class PushSlots:
             granted = await waiter.granted
         except asyncio.CancelledError:
             if waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.result():
-                self.give_back(host)
+                self.give_back(ask)
             raise
         self.waited_ms += round((self._clock.monotonic() - asked) * 1000)
         self.refused += not granted
         return granted
 
-    def give_back(self, host: str) -> None:
-        """Return a slot that was taken for *host*."""
-        self._free += 1
-        self._hosts[host].busy -= 1
-        self._call(self._hosts[host])
+    def give_back(self, ask: Ask) -> None:
+        """Return a slot that was taken."""
+        self._release(ask)
+        self._call(self._hosts[ask.host])
 
     def answered(self, host: str) -> None:
         """Hear that a push to *host* got through: one more may be under way there."""
@@ -138,8 +157,7 @@ class PushSlots:
             waiter = owner.waiting.popleft()
             if not waiter.granted.done():
                 called.append(waiter)
-        for waiter in reversed(called):
-            self._lines[waiter.rank].appendleft(waiter)
+        self._put_first(called)
         self._grant()
 
     def tell(self, journal: Journal) -> None:
@@ -152,24 +170,47 @@ class PushSlots:
     def _room(self, host: _Host) -> int:
         return max(0, self._host_max + host.answers - host.busy)
 
+    def _fits(self, ask: Ask) -> bool:
+        return self._free > 0 and self._room(self._hosts[ask.host]) > 0 and self.bytes.fits(ask.load)
+
+    def _occupy(self, ask: Ask) -> None:
+        self._free -= 1
+        self._hosts[ask.host].busy += 1
+        self.bytes.add(ask.load)
+
+    def _release(self, ask: Ask) -> None:
+        self._free += 1
+        self._hosts[ask.host].busy -= 1
+        if self.bytes.remove(ask.load):
+            heavy, self._heavy = self._heavy, deque()
+            self._put_first(heavy)
+
+    def _put_first(self, waiters: Sequence[_Waiter]) -> None:
+        for waiter in reversed(waiters):
+            self._lines[waiter.ask.rank].appendleft(waiter)
+
     def _grant(self) -> None:
         """Give slots to those who wait, in order, as far as there are any."""
+        short = False
         for line in self._lines.values():
             while line and self._free > 0 and self._starts_left > 0:
                 waiter = line.popleft()
+                host = self._hosts[waiter.ask.host]
                 if waiter.granted.done():
                     continue
-                if not self._room(waiter.host):
-                    waiter.host.waiting.append(waiter)
-                    self._watch()
-                    continue
-                self._free -= 1
-                self._starts_left -= 1
-                waiter.host.busy += 1
-                waiter.granted.set_result(True)
+                if not self._room(host):
+                    host.waiting.append(waiter)
+                    short = True
+                elif not self.bytes.fits(waiter.ask.load):
+                    self._heavy.append(waiter)
+                    short = True
+                else:
+                    self._starts_left -= 1
+                    self._occupy(waiter.ask)
+                    waiter.granted.set_result(True)
         if self._turn is None and self._starts_left < STARTS_AT_ONCE:
             self._turn = asyncio.get_running_loop().call_soon(self._next_turn)
-        if self._free == 0 and any(self._lines.values()):
+        if short or (self._free == 0 and any(self._lines.values())):
             self._watch()
 
     def _next_turn(self) -> None:
@@ -194,5 +235,5 @@ class PushSlots:
                     waiter.granted.set_result(False)
 
     def _waiting(self) -> list[_Waiter]:
-        lines = (*self._lines.values(), *(host.waiting for host in self._hosts.values()))
+        lines = (*self._lines.values(), self._heavy, *(host.waiting for host in self._hosts.values()))
         return [waiter for line in lines for waiter in line if not waiter.granted.done()]
