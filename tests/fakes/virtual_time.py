@@ -164,6 +164,8 @@ class VirtualReceivers:
     def __init__(self, loop: VirtualTime) -> None:
         self.loop = loop
         self.replies: dict[str, tuple[float, Outcome]] = {}
+        self.work_s = 0.0
+        """What the processor does for a push when it starts; meanwhile the loop does nothing else."""
         self.started: list[Started] = []
         self.under_way: dict[str, int] = defaultdict(int)
         self.most: dict[str, int] = defaultdict(int)
@@ -171,6 +173,7 @@ class VirtualReceivers:
 
     async def push(self, push: Push) -> Outcome:
         name = push.subscription.name
+        self.loop.seconds += self.work_s
         self.started.append(Started(name, push.message.draft.body.decode(), self.loop.seconds, push.attempt))
         seconds, outcome = self.replies.get(name, (0.0, OK))
         host = push.subscription.endpoint.target

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import aiohttp
 import pytest
@@ -100,9 +100,11 @@ def serving_elsewhere(talk: Talk) -> Iterator[int]:
     thread = Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     port, loop, over = started.result(10)
-    yield port
-    loop.call_soon_threadsafe(over.set)
-    thread.join()
+    try:
+        yield port
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()
 
 
 async def request_head(reader: asyncio.StreamReader) -> bytes:
@@ -371,6 +373,31 @@ def test_an_unknown_name_does_not_resolve() -> None:
 
     pusher = pusher_with(lookup=lookup)
     assert pusher.run(pusher.push(push_to("http://nowhere.example/"))).detail == "does not resolve"
+    pusher.close()
+
+
+def test_a_name_is_looked_up_while_hundreds_of_others_hang() -> None:
+    over = Event()
+
+    def lookup(host: str) -> list[str]:
+        if host.startswith("dead"):
+            over.wait(10)
+            raise OSError(host)
+        return ["127.0.0.1"]
+
+    pusher = pusher_with(lookup=lookup)
+
+    async def attempts() -> Outcome:
+        dead = [asyncio.create_task(pusher.push(push_to(f"http://dead{n}.example/"))) for n in range(300)]
+        await asyncio.sleep(0)
+        try:
+            async with serving(saying(OK)) as port:
+                return await pusher.push(push_to(f"http://alive.example:{port}/", timeout_s=5))
+        finally:
+            over.set()
+            await asyncio.wait(dead)
+
+    assert pusher.run(attempts()).delivered
     pusher.close()
 
 

@@ -17,6 +17,7 @@ from tagcast.keys import lane_key
 from tagcast.lane_rows import lane_of
 from tagcast.model import Message, Strategy, Subscription
 from tagcast.ports import Table, Update, Write
+from tagcast.subscriptions import get_subscription
 
 from functions.retry import app as retry
 from tests.fakes.virtual_time import TimedWorld
@@ -27,6 +28,7 @@ RETRY_TIMEOUT_S = RESOURCES["RetryFunction"]["Properties"]["Timeout"]
 BACKOFF, DECAY = Strategy.BACKOFF_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY
 BATCH = tuple("0123456789")
 HANGING = (1e9, OK)
+WORK_S = 0.0005
 
 
 class SlowJudge:
@@ -65,6 +67,32 @@ def test_beside_700_hanging_hosts_a_healthy_receiver_is_done_as_soon_as_alone(
     assert round_.done_at_s("healthy") <= 1.3 * healthy_alone_s(strategy, bodies)
     assert round_.backlog_of("healthy") == []
     assert round_.took_s <= timeout_s + 5
+
+
+def done_after_s(hanging: int, healthy: int, strategy: Strategy, bodies: tuple[str, ...], *, known: bool) -> float:
+    """Return when *healthy* receivers are done whose pushes cost the processor half a millisecond each."""
+    world = TimedWorld()
+    world.receivers.work_s = WORK_S
+    world.subscribe(*names("hanging", hanging), timeout_s=5, strategy=strategy, answers=HANGING)
+    world.subscribe(*names("healthy", healthy), strategy=strategy, answers=(0.05, OK))
+    for name in names("healthy", healthy):
+        subscription = get_subscription(world.world, "test1", name)
+        if known:
+            world.world.got_through[subscription.subscription_id] = True
+    round_ = world.first_round(*bodies)
+    return max(map(round_.done_at_s, names("healthy", healthy)))
+
+
+@pytest.mark.parametrize("healthy", [1, 100])
+@pytest.mark.parametrize("strategy", [BACKOFF, DECAY])
+@pytest.mark.parametrize("bodies", [BATCH[:1], BATCH[:5]])
+def test_the_work_of_starting_700_others_delays_no_receiver_that_answered_the_last_time(
+    healthy: int, strategy: Strategy, bodies: tuple[str, ...]
+) -> None:
+    alone = done_after_s(0, healthy, strategy, bodies, known=True)
+
+    assert done_after_s(700, healthy, strategy, bodies, known=True) <= 1.3 * alone
+    assert done_after_s(700, healthy, strategy, bodies, known=False) <= 1.3 * alone + 700 * WORK_S
 
 
 def test_beside_more_hanging_hosts_a_healthy_receiver_is_handed_to_its_lane_before_they_end() -> None:

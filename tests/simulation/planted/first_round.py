@@ -95,6 +95,7 @@ MUTANTS = (
         "not self.progress.failures and ",
         "",
         FAILING,
+        ("tagcast.attempts:_Course.run", "if self.progress.failures:", "if False:"),
     ),
     Mutant(
         "a slow receiver takes as long as it likes",

@@ -135,7 +135,7 @@ class _Course:
     async def run(self, lead: bool = True, held: Ask | None = None) -> None:
         """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
         try:
-            while self.waiting and not self.progress.failures:
+            while self.waiting:
                 if lead and self.answered and self.subscription.window > 1:
                     beside = [self.run(lead=False) for _ in range(min(self.subscription.window, len(self.waiting)) - 1)]
                     first, held = self.run(lead=False, held=held), None

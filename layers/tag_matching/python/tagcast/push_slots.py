@@ -24,7 +24,7 @@ SLOTS = 800
 """Pushes under way: each holds a socket or a thread, and Lambda allows 1,024 of either."""
 HOSTS_MIN = 8
 """So many hosts can be dead before all slots are taken."""
-STARTS_AT_ONCE = 8
+STARTS_AT_ONCE = 4
 """After so many starts the loop looks at answers again, so that none waits for a thousand starts."""
 CLOCK_STEP_S = 0.001
 """Clocks tell milliseconds: an instant that is nearer than that has come."""

@@ -21,6 +21,7 @@ from tagcast_aws.endpoints.adapter import Surroundings, timed_out
 from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC, url_refusal
 from tagcast_aws.endpoints.payload import SLICE_BYTES, body_of
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
+from tagcast_aws.endpoints.time_limit import time_limit
 from yarl import URL
 
 ANSWER_BYTES_MAX = 64 * 1024
@@ -111,7 +112,7 @@ class HttpEndpoint:
             shared = self._contents[key] = content(push.message, push.subscription.content_format)
         request = http_request(push, self._clock.now(), self._version, shared)
         try:
-            async with asyncio.timeout(push.subscription.timeout_s):
+            async with time_limit(push.subscription.timeout_s):
                 return await self._post(URL(endpoint.target), request)
         except TimeoutError:
             return timed_out(push)
