@@ -85,8 +85,39 @@ class VirtualExecutor:
                 self.store.beside_the_loop = False
 
 
-class TimedStore(MemoryStore):
-    """The table in memory, whose calls take time, and with partitions, so that a thousand lanes are found quickly."""
+class PartitionedStore(MemoryStore):
+    """The table in memory with partitions, so that a thousand lanes are found quickly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._partitions: dict[tuple[Table, str], dict[str, Key]] = defaultdict(dict)
+
+    def query(
+        self,
+        table: Table,
+        pk: str,
+        *,
+        sk_from: str = "",
+        sk_to: str = "\U0010ffff",
+        limit: int | None = None,
+        descending: bool = False,
+    ) -> list[Row]:
+        partition = self._partitions[table, pk]
+        names = sorted((sk for sk in partition if sk_from <= sk <= sk_to), reverse=descending)
+        return [dict(self.rows[partition[sk]]) for sk in names[:limit]]
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        super().transact(writes)
+        for write in writes:
+            partition = self._partitions[write.key.table, write.key.pk]
+            if write.key in self.rows:
+                partition[write.key.sk] = write.key
+            else:
+                partition.pop(write.key.sk, None)
+
+
+class TimedStore(PartitionedStore):
+    """A table whose calls take virtual time: beside the loop that of the executor, else that of everybody."""
 
     def __init__(self, loop: VirtualTime, call_s: float) -> None:
         super().__init__()
@@ -94,7 +125,6 @@ class TimedStore(MemoryStore):
         self.call_s = call_s
         self.beside_the_loop = False
         self.before_transact: Callable[[Sequence[Write]], None] = lambda writes: None
-        self._partitions: dict[tuple[Table, str], dict[str, Key]] = defaultdict(dict)
 
     def _spend(self) -> None:
         if not self.beside_the_loop:
@@ -108,34 +138,14 @@ class TimedStore(MemoryStore):
         self._spend()
         return super().get_many(keys)
 
-    def query(
-        self,
-        table: Table,
-        pk: str,
-        *,
-        sk_from: str = "",
-        sk_to: str = "\U0010ffff",
-        limit: int | None = None,
-        descending: bool = False,
-    ) -> list[Row]:
+    def query(self, table: Table, pk: str, **bounds: Any) -> list[Row]:
         self._spend()
-        partition = self._partitions[table, pk]
-        names = sorted((sk for sk in partition if sk_from <= sk <= sk_to), reverse=descending)
-        return [dict(self.rows[partition[sk]]) for sk in names[:limit]]
+        return super().query(table, pk, **bounds)
 
     def transact(self, writes: Sequence[Write]) -> None:
         self._spend()
         self.before_transact(writes)
         super().transact(writes)
-        self._listed(writes)
-
-    def _listed(self, writes: Sequence[Write]) -> None:
-        for write in writes:
-            partition = self._partitions[write.key.table, write.key.pk]
-            if write.key in self.rows:
-                partition[write.key.sk] = write.key
-            else:
-                partition.pop(write.key.sk, None)
 
 
 @dataclass(frozen=True)
@@ -154,6 +164,8 @@ class VirtualReceivers:
     def __init__(self, loop: VirtualTime) -> None:
         self.loop = loop
         self.replies: dict[str, tuple[float, Outcome]] = {}
+        self.work_s = 0.0
+        """What the processor does for a push when it starts; meanwhile the loop does nothing else."""
         self.started: list[Started] = []
         self.under_way: dict[str, int] = defaultdict(int)
         self.most: dict[str, int] = defaultdict(int)
@@ -161,6 +173,7 @@ class VirtualReceivers:
 
     async def push(self, push: Push) -> Outcome:
         name = push.subscription.name
+        self.loop.seconds += self.work_s
         self.started.append(Started(name, push.message.draft.body.decode(), self.loop.seconds, push.attempt))
         seconds, outcome = self.replies.get(name, (0.0, OK))
         host = push.subscription.endpoint.target
@@ -233,6 +246,7 @@ class TimedWorld:
         self,
         *names: str,
         host: str = "",
+        protocol: Protocol = Protocol.HTTP,
         timeout_s: int = 15,
         strategy: Strategy = Strategy.BACKOFF_RETRY,
         answers: tuple[float, Outcome] = (0.0, OK),
@@ -241,7 +255,7 @@ class TimedWorld:
         """Subscribe all *names*, each at a host of its own unless one is given, with what they *answer*."""
         for name in names:
             settings = SubscriptionSettings(
-                endpoint=Endpoint(Protocol.HTTP, f"http://{host or name}.test/"),
+                endpoint=Endpoint(protocol, f"http://{host or name}.test/" if protocol is Protocol.HTTP else name),
                 filter=filter,
                 retry=RetryPolicy(strategy, 3),
                 timeout_s=timeout_s,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import aiohttp
 import pytest
@@ -18,6 +20,7 @@ from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from tagcast.envelope import http_request
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -86,20 +89,22 @@ async def serving(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterato
 @contextmanager
 def serving_elsewhere(talk: Talk) -> Iterator[int]:
     """Serve on a loop of its own, so that nothing of the server is on the pusher's."""
-    loop, over = asyncio.new_event_loop(), asyncio.Event()
-    port: Future[int] = Future()
+    started: Future[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
-        async with serving(talk) as number:
-            port.set_result(number)
+        over = asyncio.Event()
+        async with serving(talk) as port:
+            started.set_result((port, asyncio.get_running_loop(), over))
             await over.wait()
 
-    thread = Thread(target=lambda: loop.run_until_complete(serve()))
+    thread = Thread(target=asyncio.run, args=(serve(),))
     thread.start()
-    yield port.result(10)
-    loop.call_soon_threadsafe(over.set)
-    thread.join()
-    loop.close()
+    port, loop, over = started.result(10)
+    try:
+        yield port
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()
 
 
 async def request_head(reader: asyncio.StreamReader) -> bytes:
@@ -371,6 +376,31 @@ def test_an_unknown_name_does_not_resolve() -> None:
     pusher.close()
 
 
+def test_a_name_is_looked_up_while_hundreds_of_others_hang() -> None:
+    over = Event()
+
+    def lookup(host: str) -> list[str]:
+        if host.startswith("dead"):
+            over.wait(10)
+            raise OSError(host)
+        return ["127.0.0.1"]
+
+    pusher = pusher_with(lookup=lookup)
+
+    async def attempts() -> Outcome:
+        dead = [asyncio.create_task(pusher.push(push_to(f"http://dead{n}.example/"))) for n in range(300)]
+        await asyncio.sleep(0)
+        try:
+            async with serving(saying(OK)) as port:
+                return await pusher.push(push_to(f"http://alive.example:{port}/", timeout_s=5))
+        finally:
+            over.set()
+            await asyncio.wait(dead)
+
+    assert pusher.run(attempts()).delivered
+    pusher.close()
+
+
 @pytest.mark.parametrize(
     "addresses", [["127.0.0.1"], ["93.184.215.14", "169.254.169.254"], ["64:ff9b::a00:1"], ["::1"]]
 )
@@ -410,6 +440,46 @@ def test_the_pool_closes_idle_connections_before_it_outgrows_its_limit() -> None
 
     most, limit = asyncio.run(app_of_many())
     assert 10 < most <= 1.2 * limit
+
+
+def test_pushes_of_one_large_message_share_its_content() -> None:
+    pushes, body = 60, b"\x01" * 256 * 1024
+
+    pusher = pusher_with()
+    with socket.create_server(("127.0.0.1", 0), backlog=pushes) as deaf:
+        port = deaf.getsockname()[1]
+        push = push_to(f"http://127.0.0.1:{port}/", timeout_s=2, secret="whsec_c2VjcmV0")
+        push = replace(push, message=replace(push.message, draft=Draft(body)))
+
+        async def attempts() -> list[Outcome]:
+            return await asyncio.gather(*(pusher.push(push) for _ in range(pushes)))
+
+        tracemalloc.start()
+        outcomes = pusher.run(attempts())
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        pusher.close()
+
+    assert {outcome.detail for outcome in outcomes} == {"timeout after 2 s"}
+    assert peak < 6 * len(body) * 5
+
+
+def test_a_large_body_arrives_whole() -> None:
+    bodies: list[bytes] = []
+
+    async def keeping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        bodies.append(await reader.readexactly(int(length.partition(b":")[2])))
+        writer.write(OK)
+
+    pusher = pusher_with()
+    with serving_elsewhere(keeping) as port:
+        push = push_to(f"http://127.0.0.1:{port}/")
+        push = replace(push, message=replace(push.message, draft=Draft(bytes(range(128)) * 2048)))
+        assert pusher.run(pusher.push(push)).delivered
+        pusher.close()
+    assert bodies == [http_request(push, NOW, "1").body]
 
 
 def test_every_protocol_is_registered() -> None:

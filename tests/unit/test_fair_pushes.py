@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+from samtranslator.yaml_helper import yaml_parse
+from tagcast import lanes
 from tagcast.errors import ConditionLostError
-from tagcast.model import Strategy
-from tagcast.ports import Update, Write
+from tagcast.function_filter import TIMEOUT_MAX_S
+from tagcast.keys import lane_key
+from tagcast.lane_rows import lane_of
+from tagcast.model import Message, Strategy, Subscription
+from tagcast.ports import Table, Update, Write
+from tagcast.subscriptions import get_subscription
 
+from functions.retry import app as retry
 from tests.fakes.virtual_time import TimedWorld
 from tests.fakes.world import FAIL, OK
 
+RESOURCES = yaml_parse((Path(__file__).resolve().parents[2] / "template.yaml").read_text())["Resources"]
+RETRY_TIMEOUT_S = RESOURCES["RetryFunction"]["Properties"]["Timeout"]
 BACKOFF, DECAY = Strategy.BACKOFF_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY
 BATCH = tuple("0123456789")
 HANGING = (1e9, OK)
+WORK_S = 0.0005
+
+
+class SlowJudge:
+    """A filter function that says yes after so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
+        await asyncio.sleep(self.seconds)
+        return (True,) * len(messages)
 
 
 def names(kind: str, count: int) -> list[str]:
@@ -43,6 +67,32 @@ def test_beside_700_hanging_hosts_a_healthy_receiver_is_done_as_soon_as_alone(
     assert round_.done_at_s("healthy") <= 1.3 * healthy_alone_s(strategy, bodies)
     assert round_.backlog_of("healthy") == []
     assert round_.took_s <= timeout_s + 5
+
+
+def done_after_s(hanging: int, healthy: int, strategy: Strategy, bodies: tuple[str, ...], *, known: bool) -> float:
+    """Return when *healthy* receivers are done whose pushes cost the processor half a millisecond each."""
+    world = TimedWorld()
+    world.receivers.work_s = WORK_S
+    world.subscribe(*names("hanging", hanging), timeout_s=5, strategy=strategy, answers=HANGING)
+    world.subscribe(*names("healthy", healthy), strategy=strategy, answers=(0.05, OK))
+    for name in names("healthy", healthy):
+        subscription = get_subscription(world.world, "test1", name)
+        if known:
+            world.world.got_through[subscription.subscription_id] = True
+    round_ = world.first_round(*bodies)
+    return max(map(round_.done_at_s, names("healthy", healthy)))
+
+
+@pytest.mark.parametrize("healthy", [1, 100])
+@pytest.mark.parametrize("strategy", [BACKOFF, DECAY])
+@pytest.mark.parametrize("bodies", [BATCH[:1], BATCH[:5]])
+def test_the_work_of_starting_700_others_delays_no_receiver_that_answered_the_last_time(
+    healthy: int, strategy: Strategy, bodies: tuple[str, ...]
+) -> None:
+    alone = done_after_s(0, healthy, strategy, bodies, known=True)
+
+    assert done_after_s(700, healthy, strategy, bodies, known=True) <= 1.3 * alone
+    assert done_after_s(700, healthy, strategy, bodies, known=False) <= 1.3 * alone + 700 * WORK_S
 
 
 def test_beside_more_hanging_hosts_a_healthy_receiver_is_handed_to_its_lane_before_they_end() -> None:
@@ -143,6 +193,7 @@ def test_healthy_receivers_beside_failing_ones_are_neither_charged_nor_sent_to_l
 
 def test_filter_functions_that_hang_let_the_function_end_in_time() -> None:
     world = TimedWorld()
+    world.world = world.fake.world = replace(world.world, judge=SlowJudge(TIMEOUT_MAX_S - 0.1))
     by_function: dict[str, object] = {"kind": "function", "function": "f", "timeout_seconds": 10, "on_error": "block"}
     world.subscribe(*names("judged", 300), timeout_s=30, answers=HANGING, filter=by_function)
     world.subscribe("healthy", answers=(0.05, OK))
@@ -223,3 +274,28 @@ def test_a_message_that_everybody_writes_at_is_given_up_after_a_few_tries() -> N
 
     assert len(round_.failures) == 1
     assert 3 <= len(tries) <= 10
+
+
+def retry_took_s(push_s: float, messages: int) -> tuple[float, int]:
+    """Let ``retry`` work on a lane of *messages*, each push of which takes *push_s*; return the seconds it took."""
+    world = TimedWorld()
+    world.world = world.fake.world = replace(world.world, judge=SlowJudge(TIMEOUT_MAX_S - 0.1))
+    by_function = {"kind": "function", "function": "f", "timeout_seconds": TIMEOUT_MAX_S, "on_error": "block"}
+    world.subscribe("A", timeout_s=30, strategy=DECAY, answers=(push_s, OK), filter=by_function)
+    lanes.pause(world.world, "test1", "A")
+    for start in range(0, messages, 10):
+        world.first_round(*(str(number) for number in range(start, min(start + 10, messages))))
+    lanes.resume(world.world, "test1", "A")
+    lane = lane_of(world.store.query(Table.MESSAGES, lane_key("test1", "").pk)[0])
+    began_s = world.loop.seconds
+    event = {"topic": "test1", "subscription_id": lane.subscription_id, "generation": lane.generation, "rounds": 0}
+    world.run(retry.handle(event, world.world, RETRY_TIMEOUT_S - retry.RESERVE_S))
+    return world.loop.seconds - began_s, len(world.receivers.started)
+
+
+@pytest.mark.parametrize("push_s", [0.5, 7.0, 16.0, 22.0, 29.9, 31.0])
+def test_whatever_a_receiver_takes_retry_ends_before_its_time_is_over(push_s: float) -> None:
+    took_s, pushes = retry_took_s(push_s, 250)
+
+    assert pushes > 0
+    assert took_s <= RETRY_TIMEOUT_S - 2

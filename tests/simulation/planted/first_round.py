@@ -95,7 +95,7 @@ MUTANTS = (
         "not self.progress.failures and ",
         "",
         FAILING,
-        ("tagcast.attempts:_Course.attempt_next", "if self.progress.failures:", "if False:"),
+        ("tagcast.attempts:_Course.run", "if self.progress.failures:", "if False:"),
     ),
     Mutant(
         "a slow receiver takes as long as it likes",

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 
 from tagcast.model import Entry, EntryState, LaneState, Message, Outcome, Push, Strategy, Subscription
 from tagcast.ports import World
-from tagcast.push_slots import PushSlots, host_of
+from tagcast.push_slots import Ask, PushSlots, Rank, host_of
 from tagcast.retry import BACKOFF_INTERVAL_S_RANGE, Verdict, after_failure, delay_s
 from tagcast.side_by_side import side_by_side
+
+KNOWN_MAX = 10_000
+"""So many receivers a process remembers the last push of."""
 
 Delivery = tuple[Message, int]
 """A message and the number of attempts made so far."""
@@ -125,49 +128,60 @@ class _Course:
     answered: bool = False
     progress: Progress = field(default_factory=Progress)
 
-    async def run(self) -> None:
-        one_at_a_time = self.subscription.window == 1
-        while (one_at_a_time or not self.answered) and await self.attempt_next():
-            pass
-        if self.waiting and not one_at_a_time and self.may_go_on():
-            window = min(self.subscription.window, len(self.waiting))
-            faults = await side_by_side(self.run_beside() for _ in range(window))
-            if faults:
-                raise faults[0]
+    @property
+    def host(self) -> str:
+        return host_of(self.subscription.endpoint)
 
-    async def run_beside(self) -> None:
-        while await self.attempt_next():
-            pass
+    async def run(self, lead: bool = True, held: Ask | None = None) -> None:
+        """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
+        try:
+            while self.waiting:
+                if lead and self.answered and self.subscription.window > 1:
+                    beside = [self.run(lead=False) for _ in range(min(self.subscription.window, len(self.waiting)) - 1)]
+                    first, held = self.run(lead=False, held=held), None
+                    faults = await side_by_side((first, *beside))
+                    if faults:
+                        raise faults[0]
+                    return
+                message, made = self.waiting.popleft()
+                ask, before, held = self.ask(message), held, None
+                if not await self.slots.take(ask, self.until, instead_of=before):
+                    return
+                held = ask
+                if self.progress.failures:  # Of those beside it, while it waited.
+                    return
+                await self.attempt(message, made)
+                if not self.may_go_on():
+                    return
+        finally:
+            if held is not None:
+                self.slots.give_back(held)
+
+    def ask(self, message: Message) -> Ask:
+        known = self.world.got_through.get(self.subscription.subscription_id)
+        rank = Rank.ANSWERED if self.answered else Rank.of(known)
+        return Ask(self.host, rank, self.slots.bytes.load_of(self.subscription, message))
 
     def may_go_on(self) -> bool:
         return not self.progress.failures and self.world.clock.monotonic() < self.until
 
-    async def attempt_next(self) -> bool:
-        """Attempt what stands next, or settle it if its life is over; return whether something more may start."""
-        if not self.waiting:
-            return False
-        message, made = self.waiting.popleft()
+    async def attempt(self, message: Message, made: int) -> None:
+        """Attempt a delivery, or settle it if its life is over."""
         if self.is_over(message, made):
-            return True
-        host = host_of(self.subscription.endpoint)
-        if not await self.slots.take(host, answered=self.answered, until=self.until):
-            return False
-        well = False
-        try:
-            if self.progress.failures:
-                return False
-            if self.is_over(message, made):
-                return True
-            result = await attempt(self.world, self.subscription, message, made + 1)
-            well = isinstance(result, Entry) and result.state is EntryState.DELIVERED
-        finally:
-            self.slots.give_back(host, well=well)
+            return
+        result = await attempt(self.world, self.subscription, message, made + 1)
+        well = isinstance(result, Entry) and result.state is EntryState.DELIVERED
         if isinstance(result, Failure):
             self.progress.failures[message.message_id] = result
         else:
             self.progress.settled[message.message_id] = result
-        self.answered |= well
-        return self.may_go_on()
+        if well:
+            self.answered = True
+            self.slots.answered(self.host)
+        known = self.world.got_through
+        if len(known) >= KNOWN_MAX:
+            known.clear()
+        known[self.subscription.subscription_id] = well
 
     def is_over(self, message: Message, made: int) -> bool:
         if not message.is_expired(self.world.clock.now()):

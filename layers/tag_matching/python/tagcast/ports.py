@@ -254,3 +254,5 @@ class World:
     journal: Journal
     time_scale: float = 1.0
     snapshots: dict[str, Snapshot] = field(default_factory=dict, repr=False, compare=False)
+    got_through: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
+    """Whether this process's last push to a subscription got through; it ranks them, and nothing else."""

@@ -8,6 +8,7 @@ from tagcast.attempts import Delivery, Failure, Progress, Share, attempt_in_orde
 from tagcast.function_filter import FunctionFilter, function_of
 from tagcast.model import Entry, EntryState, Message, Push, Subscription
 from tagcast.ports import World
+from tagcast.push_slots import Ask, Rank
 
 BATCH_MAX = 100
 FILTER_ERROR = "filter_error"
@@ -50,12 +51,13 @@ async def attempt_judged(
         asked = [each for each in ready if each[0].message_id in unjudged]
         if asked:
             until = world.clock.monotonic() + share.seconds
-            if not await share.slots.take(function.function, answered=share.answered, until=until):
+            ask = Ask(function.function, Rank.UNKNOWN)
+            if not await share.slots.take(ask, until):
                 return progress
             try:
                 ready = await _judge(world, subscription, function, ready, asked, progress)
             finally:
-                share.slots.give_back(function.function, well=bool(progress.judged))
+                share.slots.give_back(ask)
     pushed = await attempt_in_order(world, subscription, ready, share)
     progress.settled |= pushed.settled
     progress.failures |= pushed.failures

@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError,
 from tagcast.model import Outcome, Push
 from tagcast.push_slots import SLOTS
 from tagcast_aws.endpoints.adapter import ClientFactory, Surroundings, timed_out
+from tagcast_aws.endpoints.time_limit import time_limit
 
 CONNECT_S_MAX = 5
 
@@ -43,7 +44,7 @@ class Caller:
         """Return what *call* makes of a client of *region*, or raise what it raises, or TimeoutError."""
         loop = asyncio.get_running_loop()
         client = await loop.run_in_executor(self._threads, self._client, region, timeout_s)
-        async with asyncio.timeout(timeout_s):
+        async with time_limit(timeout_s):
             return await loop.run_in_executor(self._threads, call, client)
 
     def _client(self, region: str | None, timeout_s: int) -> Any:

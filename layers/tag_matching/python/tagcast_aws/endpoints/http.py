@@ -10,15 +10,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import SimpleNamespace
+from weakref import WeakValueDictionary
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
-from tagcast.envelope import HttpRequest, http_request
-from tagcast.model import Outcome, Push
+from tagcast.envelope import Content, HttpRequest, content, http_request
+from tagcast.model import ContentFormat, Outcome, Push
 from tagcast.push_slots import SLOTS
 from tagcast_aws.endpoints.adapter import Surroundings, timed_out
 from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC, url_refusal
+from tagcast_aws.endpoints.payload import SLICE_BYTES, body_of
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
+from tagcast_aws.endpoints.time_limit import time_limit
 from yarl import URL
 
 ANSWER_BYTES_MAX = 64 * 1024
@@ -44,7 +47,10 @@ class KeepingConnector(aiohttp.TCPConnector):
         if sum(map(len, self._conns.values())) + len(self._acquired) > self._open_max:
             excess = self.idle + len(self._acquired) - self._open_max
             self._close_idle(int(excess) + self.limit // 50 if excess > 0 else 0)
-        return await super()._create_connection(req, traces, timeout)
+        protocol = await super()._create_connection(req, traces, timeout)
+        if isinstance(protocol.transport, asyncio.WriteTransport):
+            protocol.transport.set_write_buffer_limits(high=SLICE_BYTES)
+        return protocol
 
     @property
     def _open_max(self) -> float:
@@ -79,6 +85,7 @@ class HttpEndpoint:
         self._version = surroundings.version
         self._allow_private = surroundings.allow_private
         self._resolver = CheckedResolver(surroundings.allow_private, surroundings.threads, surroundings.lookup)
+        self._contents: WeakValueDictionary[tuple[str, ContentFormat], Content] = WeakValueDictionary()
         tls = surroundings.tls or ssl.create_default_context()
         self._kept = self._session(
             KeepingConnector(
@@ -99,9 +106,13 @@ class HttpEndpoint:
         refusal = url_refusal(endpoint.target, endpoint.protocol, self._allow_private)
         if refusal is not None:
             return Outcome(False, refusal)
-        request = http_request(push, self._clock.now(), self._version)
+        key = push.message.message_id, push.subscription.content_format
+        shared = self._contents.get(key)
+        if shared is None:
+            shared = self._contents[key] = content(push.message, push.subscription.content_format)
+        request = http_request(push, self._clock.now(), self._version, shared)
         try:
-            async with asyncio.timeout(push.subscription.timeout_s):
+            async with time_limit(push.subscription.timeout_s):
                 return await self._post(URL(endpoint.target), request)
         except TimeoutError:
             return timed_out(push)
@@ -133,8 +144,9 @@ class HttpEndpoint:
     async def _send(
         self, session: aiohttp.ClientSession, url: URL, request: HttpRequest, trail: _Trail
     ) -> aiohttp.ClientResponse:
+        body = body_of(request.parts, request.headers["content-type"])
         return await session.post(
-            url, data=request.body, headers=request.headers, allow_redirects=False, trace_request_ctx=trail
+            url, data=body, headers=request.headers, allow_redirects=False, trace_request_ctx=trail
         )
 
     def _session(self, connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from tagcast.envelope import SecretError
 from tagcast.model import Outcome, Protocol, Push
 from tagcast.ports import Clock
+from tagcast.webhook_signature import SecretError
 from tagcast_aws.endpoints.adapter import ClientFactory, EndpointAdapter, Surroundings, threads_for_pushes
 from tagcast_aws.endpoints.addresses import Lookup
 
