@@ -25,7 +25,6 @@ from tagcast.topics import put_topic
 from tagcast.workflow_task import Task
 from tagcast_aws.conflicts import CONFLICTS_MAX, PAUSE_S
 
-from tests.fakes.memory_store import MemoryStore
 from tests.fakes.virtual_time import EPOCH, TimedStore, TimedWorld, VirtualTime
 from tests.fakes.world import FAIL, OK
 from tests.item_size import row_size
@@ -82,8 +81,7 @@ class HotStore(TimedStore):
 
     def _end(self, writes: Sequence[Write]) -> None:
         self.held -= {write.key for write in writes}
-        MemoryStore.transact(self, writes)
-        self._listed(writes)
+        super().transact(writes)
 
     def _take_units(self, writes: Sequence[Write]) -> None:
         message = next((w for w in writes if w.key.pk.startswith("MSG#") and not isinstance(w, Check)), None)

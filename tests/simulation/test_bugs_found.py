@@ -11,7 +11,7 @@ import pytest
 from tagcast import lanes, subscriptions
 from tagcast.attempts import Share
 from tagcast.errors import ConditionLostError, NotFoundError
-from tagcast.keys import lane_key, message_key
+from tagcast.keys import lane_key, message_key, topic_key
 from tagcast.lane_rows import lane_of
 from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
 from tagcast.ports import Key, Put, Row, Write
@@ -263,3 +263,22 @@ def test_a_worker_asks_a_filter_function_that_came_after_its_claim():
 
     assert fake.pusher.received["A"] == ["1"]
     assert [entry.state for entry in entries(fake, second[0]).settled.values()] == [EntryState.FILTERED]
+
+
+def test_a_head_that_is_planned_while_a_worker_comes_to_take_it_is_left_to_its_plan(fake, store):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    fake.clock.sleep(20)
+    pushes = len(fake.pusher.pushes)
+    planned = fake.clock.instant + 300_000
+
+    def plan() -> None:
+        store.rows[lane(fake, "A").key]["next_attempt_at"] = planned
+
+    store.before_get[topic_key("test1")] = plan
+    [task] = fake.workflow.tasks
+
+    assert fake.redeliver(task).wait_until == planned
+    assert len(fake.pusher.pushes) == pushes

@@ -41,8 +41,8 @@ MUTANTS = (
     Mutant(
         "a head is claimed whoever holds it",
         "tagcast.lane_hold:LaneHold.claim",
-        "await self.try_once(self.move(taken))",
-        "await self.try_once(replace(self.move(taken), expect={}))",
+        "await self.try_once(replace(move, expect=as_read))",
+        "await self.try_once(replace(move, expect={}))",
         RACING,
     ),
     Mutant(

@@ -9,7 +9,7 @@ from tagcast.errors import ContendedError
 from tagcast.keys import lane_key
 from tagcast.lane_rows import Lane, lane_of, lane_update
 from tagcast.model import LaneState
-from tagcast.ports import Check, Delete, Expectation, Update, World, Write
+from tagcast.ports import ABSENT, Check, Delete, Expectation, Update, World, Write
 from tagcast.settling import write_all
 from tagcast.workflow_task import Task
 
@@ -113,7 +113,10 @@ class LaneHold:
         """Take the head, or keep it: nobody else attempts it while an attempt of *attempt_s* may be under way."""
         until = self.world.clock.now() + (attempt_s + CLAIM_GRACE_S) * 1000
         taken = replace(self.lane, claim=self.lane.claim + 1, next_attempt_at=until, wake_at=until)
-        await self.try_once(self.move(taken))
+        move, due_at = self.move(taken), self.lane.next_attempt_at
+        # Whoever had the claim may have planned the next attempt since the lane was read.
+        as_read = {**move.expect, "next_attempt_at": ABSENT if due_at is None else due_at}
+        await self.try_once(replace(move, expect=as_read))
         self.seen, self.claimed_until, self.is_claimed = taken, until, True
 
     async def finish(self, appended: int) -> None:
