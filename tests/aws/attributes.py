@@ -6,7 +6,7 @@ Values are never changed in place, so that images, rows and answers may share th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from tests.aws import limits
@@ -14,7 +14,8 @@ from tests.aws.faults import ApiError
 
 Attribute = Mapping[str, Any]
 Item = dict[str, Attribute]
-EMPTY_SETS = ("SS", "NS", "BS")
+EXACT = Context(prec=2 * limits.NUMBER_DIGITS_MAX)
+"""Arithmetic that loses no digit of what DynamoDB keeps."""
 
 
 def invalid(message: str) -> ApiError:
@@ -75,14 +76,14 @@ def number(text: str) -> Decimal:
         raise invalid(f"The parameter cannot be converted to a numeric value: {text}") from None
     if not value.is_finite():
         raise invalid(f"The parameter cannot be converted to a numeric value: {text}")
-    if len(value.normalize().as_tuple().digits) > limits.NUMBER_DIGITS_MAX:
+    if len(EXACT.normalize(value).as_tuple().digits) > limits.NUMBER_DIGITS_MAX:
         raise invalid("Attempting to store more than 38 significant digits in a Number")
     return value
 
 
 def plain_number(value: Decimal) -> str:
     """A number as DynamoDB answers it: without exponent, leading or trailing zeros."""
-    text = format(value.normalize(), "f")
+    text = format(EXACT.normalize(value), "f")
     return "0" if text == "-0" else text
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from tests.aws import limits
@@ -129,7 +130,7 @@ class Queue:
         handed: list[QueuedMessage] = []
         for name, line in list(self.lines.items()):
             self._forget_old(name, line, now)
-            if not line or any(each.in_flight(now) for each in line):
+            if not line or any(each.in_flight(now) for each in islice(line, limits.SQS_BATCH_MAX)):
                 continue
             for message in line:
                 if len(handed) == most or message.visible_at > now:

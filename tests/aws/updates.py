@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from tests.aws.attributes import Attribute, Item, comparable, invalid, number, plain_number
+from tests.aws.attributes import EXACT, Attribute, Item, comparable, invalid, number, plain_number
 from tests.aws.expressions import DocumentPath, Names, Operand, Reader, Steps, Values, value_at
 
 SECTIONS = ("SET", "REMOVE", "ADD", "DELETE")
@@ -136,7 +136,7 @@ def _arithmetic(left: Attribute | None, right: Attribute | None, factor: int) ->
         return None
     if "N" not in left or "N" not in right:
         raise invalid("An operand in the update expression has an incorrect data type")
-    return _number(number(left["N"]) + factor * number(right["N"]))
+    return _number(EXACT.fma(Decimal(factor), number(right["N"]), number(left["N"])))
 
 
 def _number(value: Decimal) -> Attribute:
@@ -152,7 +152,7 @@ def _sum(found: Attribute | None, added: Attribute) -> Attribute:
     if kind not in found:
         raise invalid("An operand in the update expression has an incorrect data type")
     if kind == "N":
-        return _number(number(found["N"]) + number(content))
+        return _number(EXACT.add(number(found["N"]), number(content)))
     known = comparable(found)
     return {kind: [*found[kind], *(each for each in content if comparable({kind[0]: each}) not in known)]}
 
