@@ -66,6 +66,8 @@ class Box:
         self.services: dict[str, Service] = {}
         self.calls: Counter[tuple[str, str, str]] = Counter()
         """How often each role asked for each action on each resource."""
+        self.requests: Counter[str] = Counter()
+        """How many requests each service got, repetitions included."""
         self._serial = 0
 
     def add(self, service: Service) -> None:
@@ -98,6 +100,7 @@ class Box:
         effect = getattr(service, operation.method, None)
         if effect is None:
             raise UnplayedError(f"the box does not play {call.service} {operation.name}")
+        self.requests[service.name] += 1
         low, high = limits.latency(call.service, operation.name)
         takes = self.chance.uniform(low, high)
         inbound = takes * self.chance.uniform(*INBOUND)

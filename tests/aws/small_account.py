@@ -64,8 +64,8 @@ def scripted(*kinds: Kind | None, entries: Collection[int] = ()) -> Scripted:
 class SmallAccount:
     """The box and what is in it."""
 
-    def __init__(self, accidents: Accidents | None = None, seed: int = 1) -> None:
-        self.time = SoloTimeline()
+    def __init__(self, accidents: Accidents | None = None, seed: int = 1, time: SoloTimeline | None = None) -> None:
+        self.time = time or SoloTimeline()
         self.box = Box(self.time, None, accidents, seed)
         self.dynamodb = DynamoDB(self.box)
         self.sqs, self.s3, self.firehose = SQS(self.box), S3(self.box), Firehose(self.box)
