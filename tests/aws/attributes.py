@@ -30,6 +30,8 @@ def text_bytes(text: str) -> int:
 
 def number_bytes(text: str) -> int:
     """About how many bytes a number takes: one for two significant digits, and one (CapacityUnitCalculations)."""
+    if text.isdecimal():
+        return (len(text.rstrip("0")) + 1) // 2 + 1
     digits = text.lstrip("-").replace(".", "").strip("0")
     return (len(digits) + 1) // 2 + 1 + text.startswith("-")
 

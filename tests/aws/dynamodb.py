@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tests.aws import limits, reads
-from tests.aws.attributes import Item, invalid, read_units
+from tests.aws import batches, key_conditions, limits, reads
+from tests.aws.attributes import invalid, read_units
 from tests.aws.box import ACCOUNT, REGION, Box, Call, Service
+from tests.aws.capacity import tell, throttled
 from tests.aws.faults import ApiError
-from tests.aws.tables import Key, Row, Table
+from tests.aws.tables import NOTHING, Key, Row, Table
 from tests.aws.transactions import CONFLICT, Transactions
 from tests.aws.writes import Intent, intent_of, returned
 
@@ -86,7 +87,7 @@ class DynamoDB(Service):
         if attributes:
             answer["Attributes"] = attributes
         if "ReturnConsumedCapacity" in call.parameters:
-            self._tell_capacity(answer, call, {intent.table.name: self._written(intent, 1)})
+            tell(answer, call, {intent.table.name: self._written(intent, 1)})
         return answer
 
     def intent(self, kind: str, parameters: Mapping[str, Any]) -> Intent:
@@ -96,24 +97,24 @@ class DynamoDB(Service):
     def admit(self, intent: Intent, factor: int) -> None:
         """Raise DynamoDB's throttling error if the write asks for more than table, key or indexes give."""
         now, table = self.box.timeline.now, intent.table
-        lacking = table.throughput.may_write(now, intent.key[0], factor * intent.units())
+        lacking = table.throughput.may_write(now, intent.key[0], factor * intent.units)
         if lacking:
-            raise _throttled("Table", lacking, "Write", table.arn)
+            raise throttled("Table", lacking, "Write", table.arn)
         if table.indexes:
-            for name, (place, units) in intent.index_units().items():
+            for name, place, units in intent.index_units():
                 lacking = table.throughput_of(name).may_write(now, place[0], units)
                 if lacking:
-                    raise _throttled("Index", lacking, "Write", f"{table.arn}/index/{name}")
+                    raise throttled("Index", lacking, "Write", f"{table.arn}/index/{name}")
 
     def charge(self, intent: Intent, factor: int) -> None:
         """Take the units that `admit` granted."""
-        intent.table.throughput.write(intent.key[0], factor * intent.units())
+        intent.table.throughput.write(intent.key[0], factor * intent.units)
         if intent.table.indexes:
-            for name, (place, units) in intent.index_units().items():
+            for name, place, units in intent.index_units():
                 intent.table.throughput_of(name).write(place[0], units)
 
     def _written(self, intent: Intent, factor: int) -> float:
-        return float(factor * intent.units() + sum(units for _, units in intent.index_units().values()))
+        return float(factor * intent.units + sum(units for _, _, units in intent.index_units()))
 
     # Transactions and batches.
 
@@ -125,68 +126,16 @@ class DynamoDB(Service):
             units: dict[str, float] = {}
             for intent in intents:
                 units[intent.table.name] = units.get(intent.table.name, 0.0) + self._written(intent, 2)
-            self._tell_capacity(answer, call, units)
+            tell(answer, call, units)
         return answer
 
     def batch_write_item(self, call: Call) -> dict[str, Any]:
-        """BatchWriteItem: each write on its own; what meets throttling or a transaction comes back unprocessed."""
-        intents = []
-        for name, requests in call["RequestItems"].items():
-            for request in requests:
-                ((kind, write),) = request.items()
-                intents.append((name, request, self.intent(kind.removesuffix("Request"), {**write, "TableName": name})))
-        if len(intents) > limits.BATCH_WRITE_ITEMS_MAX:
-            raise invalid("Too many items requested for the BatchWriteItem call")
-        if len({(intent.table.name, intent.key) for _, _, intent in intents}) != len(intents):
-            raise invalid("Provided list of item keys contains duplicates")
-        spoiled = self.box.accidents.spoiled(call, len(intents))
-        left: dict[str, list[Any]] = {}
-        for place, (name, request, intent) in enumerate(intents):
-            if place in spoiled or intent.key in intent.table.held or not self._write_of_batch(intent):
-                left.setdefault(name, []).append(request)
-        if sum(map(len, left.values())) == len(intents) and not spoiled:
-            raise _throttled("Table", "KeyRange", "Write", intents[0][2].table.arn)
-        return {"UnprocessedItems": left}
-
-    def _write_of_batch(self, intent: Intent) -> bool:
-        intent.evaluate()
-        try:
-            self.admit(intent, 1)
-        except ApiError:
-            return False
-        self.charge(intent, 1)
-        intent.commit(self.box.timeline.now)
-        return True
+        """BatchWriteItem."""
+        return batches.write(self, call)
 
     def batch_get_item(self, call: Call) -> dict[str, Any]:
-        """BatchGetItem: what does not fit into 16 MB, or meets throttling, comes back unprocessed."""
-        wanted = [
-            (name, request, self.table(name), given)
-            for name, request in call["RequestItems"].items()
-            for given in request["Keys"]
-        ]
-        if len(wanted) > limits.BATCH_GET_KEYS_MAX:
-            raise invalid("Too many items requested for the BatchGetItem call")
-        keys = [table.key(given) for _, _, table, given in wanted]
-        if len({(entry[0], key) for entry, key in zip(wanted, keys, strict=True)}) != len(keys):
-            raise invalid("Provided list of item keys contains duplicates")
-        spoiled = self.box.accidents.spoiled(call, len(wanted))
-        found: dict[str, list[Item]] = {name: [] for name in call["RequestItems"]}
-        left: dict[str, dict[str, Any]] = {}
-        total, units = 0, dict.fromkeys(found, 0.0)
-        for place, ((name, request, table, given), key) in enumerate(zip(wanted, keys, strict=True)):
-            row = None if place in spoiled else self._read(table, key, request.get("ConsistentRead", False), units)
-            size = 0 if row is None or row is NOTHING else row.size
-            if row is None or total + size > limits.BATCH_GET_BYTES_MAX:
-                left.setdefault(name, {**request, "Keys": []})["Keys"].append(given)
-            elif row is not NOTHING:
-                total += size
-                found[name].append(reads.projected(row.item, request))
-        if sum(len(each["Keys"]) for each in left.values()) == len(wanted) and not spoiled:
-            raise _throttled("Table", "KeyRange", "Read", wanted[0][2].arn)
-        answer: dict[str, Any] = {"Responses": found, "UnprocessedKeys": left}
-        self._tell_capacity(answer, call, units)
-        return answer
+        """BatchGetItem."""
+        return batches.get(self, call)
 
     # Reads.
 
@@ -195,17 +144,17 @@ class DynamoDB(Service):
         parameters = call.parameters
         table = self.table(parameters["TableName"])
         units = {table.name: 0.0}
-        row = self._read(table, table.key(parameters["Key"]), parameters.get("ConsistentRead", False), units)
+        row = self.read_row(table, table.key(parameters["Key"]), parameters.get("ConsistentRead", False), units)
         if row is None:
-            raise _throttled("Table", "KeyRange", "Read", table.arn)
+            raise throttled("Table", "KeyRange", "Read", table.arn)
         answer: dict[str, Any] = {}
         if row is not NOTHING:
             answer["Item"] = reads.projected(row.item, parameters)
         if "ReturnConsumedCapacity" in parameters:
-            self._tell_capacity(answer, call, units)
+            tell(answer, call, units)
         return answer
 
-    def _read(self, table: Table, key: Key, consistent: bool, units: dict[str, float]) -> Row | None:
+    def read_row(self, table: Table, key: Key, consistent: bool, units: dict[str, float]) -> Row | None:
         """The row, NOTHING where there is none, or None when it is throttled."""
         now = self.box.timeline.now
         if table.throughput.may_read(now, key[0]):
@@ -219,32 +168,38 @@ class DynamoDB(Service):
 
     def query(self, call: Call) -> dict[str, Any]:
         """Query."""
-        return self._page(call, reads.query)
+        source = self._source(call)
+        line, bounds = key_conditions.asked(source.schema, call.parameters)
+        return self._page(call, source, line, lambda: reads.query(source, line, bounds, call.parameters))
 
     def scan(self, call: Call) -> dict[str, Any]:
         """Scan."""
-        return self._page(call, reads.scan)
+        source = self._source(call)
+        return self._page(call, source, None, lambda: reads.scan(source, call.parameters))
 
-    def _page(self, call: Call, read: Any) -> dict[str, Any]:
+    def _source(self, call: Call) -> reads.Source:
+        """The table or index that a query or a scan asks for, as this read sees it."""
         parameters = call.parameters
         table = self.table(parameters["TableName"])
         consistent = parameters.get("ConsistentRead", False)
-        index, throughput = None, table.throughput
+        index = None
         if "IndexName" in parameters:
             index = table.indexes.get(parameters["IndexName"])
             if index is None:
                 raise invalid(f"The table does not have the specified index: {parameters['IndexName']}")
             if consistent:
                 raise invalid("Consistent reads are not supported on global secondary indexes")
-            throughput = table.throughput_of(index.name)
         reads.check_placeholders(parameters)
-        source = reads.Source(table, index, {} if consistent else self._older(table))
-        line = reads.line_of(source, parameters)
+        return reads.Source(table, index, {} if consistent else self._older(table))
+
+    def _page(self, call: Call, source: reads.Source, line: Any, read: Callable[[], reads.Page]) -> dict[str, Any]:
+        parameters, table, index = call.parameters, source.table, source.index
+        throughput = table.throughput if index is None else table.throughput_of(index.name)
         lacking = throughput.may_read(self.box.timeline.now, line)
         if lacking:
-            raise _throttled("Table" if index is None else "Index", lacking, "Read", table.arn)
-        page = read(source, parameters)
-        units = read_units(page.bytes, consistent=consistent)
+            raise throttled("Table" if index is None else "Index", lacking, "Read", table.arn)
+        page = read()
+        units = read_units(page.bytes, consistent=parameters.get("ConsistentRead", False))
         throughput.read(line, units)
         answer: dict[str, Any] = {"Count": len(page.items), "ScannedCount": page.scanned}
         if parameters.get("Select") != "COUNT":
@@ -252,7 +207,7 @@ class DynamoDB(Service):
         if page.last is not None:
             answer["LastEvaluatedKey"] = page.last
         if "ReturnConsumedCapacity" in parameters:
-            self._tell_capacity(answer, call, {table.name: units})
+            tell(answer, call, {table.name: units})
         return answer
 
     def _older(self, table: Table) -> dict[Key, Row | None]:
@@ -261,32 +216,6 @@ class DynamoDB(Service):
             return {}
         return table.before(self.box.timeline.now, self.box.chance.randint(1, limits.STALE_WRITES_MAX))
 
-    @staticmethod
-    def _tell_capacity(answer: dict[str, Any], call: Call, units: Mapping[str, float]) -> None:
-        wanted = call.parameters.get("ReturnConsumedCapacity", "NONE")
-        if wanted == "NONE":
-            return
-        told: list[dict[str, Any]] = [{"TableName": name, "CapacityUnits": cost} for name, cost in units.items()]
-        if wanted == "INDEXES":
-            for each in told:
-                each["Table"] = {"CapacityUnits": each["CapacityUnits"]}
-        many = call.operation in ("BatchGetItem", "BatchWriteItem", "TransactWriteItems")
-        answer["ConsumedCapacity"] = told if many else told[0]
-
-
-NOTHING = Row({}, 0)
-
 
 def _arn(name: str) -> str:
     return name if name.startswith("arn:") else f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{name}"
-
-
-def _throttled(what: str, scope: str, how: str, arn: str) -> ApiError:
-    """A key range that is too hot is told in the words of provisioned tables, a whole table on demand in its own."""
-    hot = scope == "KeyRange"
-    reason = f"{what}{how}{'KeyRangeThroughputExceeded' if hot else 'AccountLimitExceeded'}"
-    return ApiError(
-        "ProvisionedThroughputExceededException" if hot else "ThrottlingException",
-        "Throughput exceeds the current capacity of your table or index.",
-        {"ThrottlingReasons": [{"reason": reason, "resource": arn}]},
-    )

@@ -1,12 +1,12 @@
-"""The expression language of DynamoDB: conditions, filters, projections and key conditions, parsed once per text.
+"""What all expressions of DynamoDB are made of: tokens, paths, operands and placeholders.
 
-A parsed expression is a function of the item and of the names and values that came with the request.
+A parsed part is a function of the item and of the names and values that came with the request.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import find_spec
@@ -14,15 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.aws import limits
-from tests.aws.attributes import Attribute, comparable, equal, invalid, precedes, text_bytes
+from tests.aws.attributes import Attribute, invalid, text_bytes
 
 Names, Values = Mapping[str, str], Mapping[str, Attribute]
 Steps = tuple[str | int, ...]
 Operand = Callable[[Mapping[str, Attribute], Names, Values], "Attribute | None"]
-Test = Callable[[Mapping[str, Attribute], Names, Values], bool]
 _TOKEN = re.compile(r"\s*(?:([#:][\w-]+|[A-Za-z_][\w]*|\d+)|(<>|<=|>=|[=<>(),.\[\]+-]))")
-_FUNCTIONS = ("attribute_exists", "attribute_not_exists", "attribute_type", "begins_with", "contains")
-_WORDS = ("AND", "OR", "NOT", "BETWEEN", "IN")
 
 
 @cache
@@ -166,203 +163,6 @@ def _length(value: Attribute | None) -> Attribute | None:
     if kind in ("N", "NULL", "BOOL"):
         return None
     return {"N": str(text_bytes(content) if kind == "S" else len(content))}
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A parsed condition and the placeholders in it."""
-
-    test: Test
-    names: frozenset[str]
-    marks: frozenset[str]
-
-
-@lru_cache(4096)
-def condition(text: str, kind: str = "ConditionExpression") -> Condition:
-    """Parse a condition or a filter."""
-    reader = Reader(text, kind)
-    test = _either(reader)
-    reader.end()
-    return Condition(test, frozenset(reader.names), frozenset(reader.marks))
-
-
-def _either(reader: Reader) -> Test:
-    tests = [_all(reader)]
-    while reader.ask("OR"):
-        tests.append(_all(reader))
-    if len(tests) == 1:
-        return tests[0]
-    return lambda item, names, values: any(test(item, names, values) for test in tests)
-
-
-def _all(reader: Reader) -> Test:
-    tests = [_one(reader)]
-    while reader.ask("AND"):
-        tests.append(_one(reader))
-    if len(tests) == 1:
-        return tests[0]
-    return lambda item, names, values: all(test(item, names, values) for test in tests)
-
-
-def _one(reader: Reader) -> Test:
-    if reader.ask("NOT"):
-        inner = _one(reader)
-        return lambda item, names, values: not inner(item, names, values)
-    if reader.ask("("):
-        inner = _either(reader)
-        reader.take(")")
-        return inner
-    if reader.peek() in _FUNCTIONS and reader.peek(1) == "(":
-        return _function(reader)
-    return _comparison(reader)
-
-
-def _function(reader: Reader) -> Test:
-    name = reader.take()
-    reader.take("(")
-    path = reader.path()
-    if name in ("attribute_exists", "attribute_not_exists"):
-        reader.take(")")
-        there = name == "attribute_exists"
-        return lambda item, names, values: (path(item, names, values) is not None) is there
-    reader.take(",")
-    other = reader.operand()
-    reader.take(")")
-    rule = {"attribute_type": _is_of_type, "begins_with": _begins_with, "contains": _contains}[name]
-
-    def test(item: Mapping[str, Attribute], names: Names, values: Values) -> bool:
-        one, two = path(item, names, values), other(item, names, values)
-        return one is not None and two is not None and rule(one, two)
-
-    return test
-
-
-def _is_of_type(value: Attribute, kind: Attribute) -> bool:
-    return kind.get("S") in value
-
-
-def _begins_with(value: Attribute, prefix: Attribute) -> bool:
-    ((kind, content),) = value.items()
-    return kind in ("S", "B") and kind in prefix and bool(content.startswith(prefix[kind]))
-
-
-def _contains(value: Attribute, part: Attribute) -> bool:
-    ((kind, content),) = value.items()
-    match kind:
-        case "S":
-            return "S" in part and part["S"] in content
-        case "L":
-            return any(equal(each, part) for each in content)
-        case "SS" | "NS" | "BS":
-            return kind[0] in part and comparable(part) in comparable(value)
-    return False
-
-
-def _comparison(reader: Reader) -> Test:
-    left = reader.operand()
-    if reader.ask("BETWEEN"):
-        low = reader.operand()
-        reader.take("AND")
-        return _between(left, low, reader.operand())
-    if reader.ask("IN"):
-        reader.take("(")
-        options = [reader.operand()]
-        while reader.ask(","):
-            options.append(reader.operand())
-        reader.take(")")
-        if len(options) > limits.OPERANDS_OF_IN_MAX:
-            raise invalid(f"Invalid {reader.kind}: The IN operator is given too many operands")
-        return _among(left, options)
-    sign = reader.take()
-    if sign not in _SIGNS:
-        raise reader.wrong(sign)
-    rule, right = _SIGNS[sign], reader.operand()
-
-    def test(item: Mapping[str, Attribute], names: Names, values: Values) -> bool:
-        one, two = left(item, names, values), right(item, names, values)
-        if one is None or two is None:
-            return sign == "<>" and one is not two
-        return rule(one, two)
-
-    return test
-
-
-_SIGNS: dict[str, Callable[[Attribute, Attribute], bool]] = {
-    "=": equal,
-    "<>": lambda one, two: not equal(one, two),
-    "<": lambda one, two: bool(precedes(one, two)),
-    ">": lambda one, two: bool(precedes(two, one)),
-    "<=": lambda one, two: precedes(two, one) is False,
-    ">=": lambda one, two: precedes(one, two) is False,
-}
-
-
-def _between(left: Operand, low: Operand, high: Operand) -> Test:
-    def test(item: Mapping[str, Attribute], names: Names, values: Values) -> bool:
-        found = left(item, names, values)
-        bounds = low(item, names, values), high(item, names, values)
-        if found is None or bounds[0] is None or bounds[1] is None:
-            return False
-        return precedes(found, bounds[0]) is False and precedes(bounds[1], found) is False
-
-    return test
-
-
-def _among(left: Operand, options: Sequence[Operand]) -> Test:
-    def test(item: Mapping[str, Attribute], names: Names, values: Values) -> bool:
-        found = left(item, names, values)
-        if found is None:
-            return False
-        there = (option(item, names, values) for option in options)
-        return any(each is not None and equal(found, each) for each in there)
-
-    return test
-
-
-@dataclass(frozen=True)
-class Clause:
-    """One part of a key condition: `name sign values`."""
-
-    name: str
-    sign: str
-    marks: tuple[str, ...]
-
-
-@lru_cache(1024)
-def key_condition(text: str) -> tuple[Clause, ...]:
-    """Parse a key condition: one or two clauses."""
-    reader = Reader(text, "KeyConditionExpression")
-    clauses = [_clause(reader)]
-    while reader.ask("AND"):
-        clauses.append(_clause(reader))
-    reader.end()
-    if len(clauses) > 2:
-        raise invalid("Conditions can be of length 1 or 2 only")
-    return tuple(clauses)
-
-
-def _clause(reader: Reader) -> Clause:
-    if reader.ask("("):
-        inner = _clause(reader)
-        reader.take(")")
-        return inner
-    if reader.peek() == "begins_with" and reader.peek(1) == "(":
-        reader.take()
-        reader.take("(")
-        name = reader.name()
-        reader.take(",")
-        mark = reader.mark()
-        reader.take(")")
-        return Clause(name, "begins_with", (mark,))
-    name = reader.name()
-    if reader.ask("BETWEEN"):
-        low = reader.mark()
-        reader.take("AND")
-        return Clause(name, "BETWEEN", (low, reader.mark()))
-    sign = reader.take()
-    if sign not in ("=", "<", "<=", ">", ">="):
-        raise invalid("Query key condition not supported")
-    return Clause(name, sign, (reader.mark(),))
 
 
 @lru_cache(1024)

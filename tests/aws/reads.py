@@ -6,16 +6,17 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import md5
+from operator import itemgetter
 from typing import Any
 
-from tests.aws import expressions, limits
-from tests.aws.attributes import Attribute, Item, checked, invalid, item_bytes
+from tests.aws import conditions, expressions, key_conditions, limits
+from tests.aws.attributes import Attribute, Item, invalid, item_bytes
+from tests.aws.key_conditions import Bounds
 from tests.aws.tables import Index, Key, Row, Table
 
 Older = Mapping[Key, "Row | None"]
 Place = tuple[Any, Key]
 """Where a row stands in its line: its range value there, and its key in the table."""
-HIGHEST = "\U0010ffff" * 8
 
 
 @dataclass
@@ -67,45 +68,17 @@ class Source:
         return {name: item[name] for name in names}
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """The range of a key condition."""
-
-    low: Any = None
-    high: Any = None
-    open_low: bool = False
-    open_high: bool = False
-    prefix: Any = None
-
-    def cut(self, places: Sequence[Place]) -> tuple[int, int]:
-        """First and last + 1 of the places within the bounds."""
-        start, end = 0, len(places)
-        if self.low is not None:
-            start = (bisect_right if self.open_low else bisect_left)(places, self.low, key=_range)
-        if self.high is not None:
-            end = (bisect_left if self.open_high else bisect_right)(places, self.high, key=_range)
-        if self.prefix is not None:
-            end = start
-            while end < len(places) and places[end][0].startswith(self.prefix):
-                end += 1
-        return start, max(start, end)
-
-
-def _range(place: Place) -> Any:
-    return place[0]
-
-
 def check_placeholders(parameters: Mapping[str, Any]) -> None:
     """Refuse a request whose expressions and placeholders do not belong together."""
     names: set[str] = set()
     marks: set[str] = set()
     if "KeyConditionExpression" in parameters:
-        for clause in expressions.key_condition(parameters["KeyConditionExpression"]):
+        for clause in key_conditions.parsed(parameters["KeyConditionExpression"]):
             marks.update(clause.marks)
             if clause.name[0] == "#":
                 names.add(clause.name)
     if "FilterExpression" in parameters:
-        wanted = expressions.condition(parameters["FilterExpression"], "FilterExpression")
+        wanted = conditions.condition(parameters["FilterExpression"], "FilterExpression")
         names |= wanted.names
         marks |= wanted.marks
     if "ProjectionExpression" in parameters:
@@ -114,14 +87,8 @@ def check_placeholders(parameters: Mapping[str, Any]) -> None:
     expressions.check_placeholders(parameters, frozenset(names), frozenset(marks))
 
 
-def line_of(source: Source, parameters: Mapping[str, Any]) -> Any:
-    """The hash value that a query asks for; None for a scan."""
-    return _key_condition(source, parameters)[0] if "KeyConditionExpression" in parameters else None
-
-
-def query(source: Source, parameters: Mapping[str, Any]) -> Page:
-    """Read one page of a query."""
-    line, bounds = _key_condition(source, parameters)
+def query(source: Source, line: Any, bounds: Bounds, parameters: Mapping[str, Any]) -> Page:
+    """Read one page of a query: of the rows of hash value *line* within *bounds*."""
     cut = _table_cut if source.index is None and not source.older else _cut
     places = cut(source, line, bounds, parameters)
     return _read(source, places, parameters)
@@ -130,15 +97,7 @@ def query(source: Source, parameters: Mapping[str, Any]) -> Page:
 def _table_cut(source: Source, line: Any, bounds: Bounds, parameters: Mapping[str, Any]) -> Iterable[Place]:
     """The fast way for consistent reads of a table: only what is read is touched."""
     ranges = source.table.ranges.get(line, [])
-    start, end = 0, len(ranges)
-    if bounds.low is not None:
-        start = (bisect_right if bounds.open_low else bisect_left)(ranges, bounds.low)
-    if bounds.high is not None:
-        end = (bisect_left if bounds.open_high else bisect_right)(ranges, bounds.high)
-    if bounds.prefix is not None:
-        end = start
-        while end < len(ranges) and ranges[end].startswith(bounds.prefix):
-            end += 1
+    start, end = bounds.cut(ranges, None)
     forward = parameters.get("ScanIndexForward", True)
     after = parameters.get("ExclusiveStartKey")
     if after is not None:
@@ -153,7 +112,7 @@ def _table_cut(source: Source, line: Any, bounds: Bounds, parameters: Mapping[st
 
 def _cut(source: Source, line: Any, bounds: Bounds, parameters: Mapping[str, Any]) -> Iterable[Place]:
     places = source.line(line)
-    start, end = bounds.cut(places)
+    start, end = bounds.cut(places, itemgetter(0))
     forward = parameters.get("ScanIndexForward", True)
     after = parameters.get("ExclusiveStartKey")
     if after is not None:
@@ -177,52 +136,6 @@ def _start_place(source: Source, after: Mapping[str, Attribute]) -> Place:
     return place[1], key
 
 
-def _key_condition(source: Source, parameters: Mapping[str, Any]) -> tuple[Any, Bounds]:
-    if "KeyConditionExpression" not in parameters:
-        raise invalid("Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.")
-    names = parameters.get("ExpressionAttributeNames", {})
-    values = parameters.get("ExpressionAttributeValues", {})
-    schema = source.schema
-    line, bounds = None, Bounds()
-    for clause in expressions.key_condition(parameters["KeyConditionExpression"]):
-        name = names[clause.name] if clause.name[0] == "#" else clause.name
-        if name not in schema.names:
-            raise invalid(f"Query condition missed key schema element: {schema.hash}")
-        parts = [schema.part(name, checked(values[mark])) for mark in clause.marks]
-        if name == schema.hash:
-            if clause.sign != "=":
-                raise invalid("Query key condition not supported")
-            line = parts[0]
-        else:
-            bounds = _bounds(clause.sign, parts)
-    if line is None:
-        raise invalid(f"Query condition missed key schema element: {schema.hash}")
-    return line, bounds
-
-
-def _bounds(sign: str, parts: Sequence[Any]) -> Bounds:
-    first = parts[0]
-    match sign:
-        case "=":
-            return Bounds(first, first)
-        case "BETWEEN":
-            if parts[1] < first:
-                raise invalid(
-                    "Invalid KeyConditionExpression: The BETWEEN operator requires upper bound to be greater than or "
-                    "equal to lower bound"
-                )
-            return Bounds(first, parts[1])
-        case "begins_with":
-            return Bounds(first, prefix=first)
-        case "<":
-            return Bounds(high=first, open_high=True)
-        case "<=":
-            return Bounds(high=first)
-        case ">":
-            return Bounds(low=first, open_low=True)
-    return Bounds(low=first)
-
-
 def _read(source: Source, places: Iterable[Place], parameters: Mapping[str, Any]) -> Page:
     """Read rows until the page is full: by `Limit`, or because the next row does not fit into 1 MB."""
     page = Page()
@@ -230,13 +143,13 @@ def _read(source: Source, places: Iterable[Place], parameters: Mapping[str, Any]
     names = parameters.get("ExpressionAttributeNames", {})
     values = parameters.get("ExpressionAttributeValues", {})
     text = parameters.get("FilterExpression")
-    wanted = None if text is None else expressions.condition(text, "FilterExpression").test
+    wanted = None if text is None else conditions.condition(text, "FilterExpression").test
     projected = None if source.index is None or source.index.all else source.index.projected
     last = None
     for _, key in places:
         row = source.row(key)
         assert row is not None
-        item, size = row
+        item, size = row.item, row.size
         if projected is not None:
             item = projected(item)
             size = item_bytes(item)

@@ -18,10 +18,15 @@ Key = tuple[Any, Any]
 
 
 class Row(NamedTuple):
-    """An item and its size."""
+    """An item, its size, and where each index of the table has it (in the order of the indexes)."""
 
     item: Item
     size: int
+    places: tuple[Key | None, ...] = ()
+
+
+NOTHING = Row({}, 0)
+"""What a reader finds where there is no row."""
 
 
 class Schema:
@@ -155,9 +160,9 @@ class Table:
             for place in ranges:
                 yield self.partitions[line][place].item
 
-    def places(self, item: Mapping[str, Attribute]) -> dict[str, Key | None]:
-        """Where each index has the item; refuses values that are no keys of an index."""
-        return {name: index.place(item) for name, index in self.indexes.items()}
+    def row_of(self, item: Item, size: int) -> Row:
+        """The row that an item makes; refuses values that cannot be keys of an index."""
+        return Row(item, size, tuple([index.place(item) for index in self.indexes.values()]))
 
     def put(self, now: int, key: Key, row: Row | None, **by: Any) -> None:
         """Let *row* be what the table has at *key* (None: nothing); *by* tells the stream who did it."""
@@ -166,9 +171,9 @@ class Table:
         if old == new:
             return
         self.recent.append((now, key, before))
-        for index in self.indexes.values():
-            was = None if old is None else index.place(old)
-            will = None if new is None else index.place(new)
+        for place, index in enumerate(self.indexes.values()):
+            was = None if before is None else before.places[place]
+            will = None if row is None else row.places[place]
             if was != will:
                 index.move(key, was, will)
         self._store(key, before, row)

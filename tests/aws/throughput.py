@@ -40,24 +40,27 @@ class Throughput:
 
     def may_write(self, now: int, key: Any, units: float) -> str | None:
         """None if so many units are there for the key, else what is lacking: "Table" or "KeyRange"."""
-        for name, rate, scope in (
-            (("write",), self.write_rate, "Table"),
-            (("write", key), self.key_write_rate, "KeyRange"),
-        ):
-            left = self._bucket(name, rate).left(now)
-            if left < units and left < rate:
-                self.refused += 1
-                return scope
+        buckets, rate = self._buckets, self.write_rate
+        whole = buckets.get("write") or self._bucket("write", rate)
+        left = whole.left(now)
+        if left < units and left < rate:
+            self.refused += 1
+            return "Table"
+        rate = self.key_write_rate
+        left = (buckets.get(("write", key)) or self._bucket(("write", key), rate)).left(now)
+        if left < units and left < rate:
+            self.refused += 1
+            return "KeyRange"
         return None
 
     def write(self, key: Any, units: float) -> None:
         """Take units that `may_write` granted."""
-        self._buckets["write",].units -= units
+        self._buckets["write"].units -= units
         self._buckets["write", key].units -= units
 
     def may_read(self, now: int, key: Any) -> str | None:
         """None if any units are left for the key; a read takes what it needs, even more than there was."""
-        if self._bucket(("read",), self.read_rate).left(now) <= 0:
+        if self._bucket("read", self.read_rate).left(now) <= 0:
             self.refused += 1
             return "Table"
         if key is not None and self._bucket(("read", key), self.key_read_rate).left(now) <= 0:
@@ -67,7 +70,7 @@ class Throughput:
 
     def read(self, key: Any, units: float) -> None:
         """Take units."""
-        self._buckets["read",].units -= units
+        self._buckets["read"].units -= units
         if key is not None:
             self._buckets["read", key].units -= units
 

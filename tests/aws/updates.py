@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -32,14 +32,13 @@ class Update:
     marks: frozenset[str]
 
     def paths(self, names: Names) -> list[Steps]:
-        """The paths that it changes."""
+        """The paths that it changes, one for each action."""
         return [action.path.resolved(names) for action in self.actions]
 
-    def applied(self, item: Item, names: Names, values: Values) -> Item:
-        """The item as the update leaves it; every operand is of the item as it was before."""
+    def applied(self, item: Item, paths: Sequence[Steps], names: Names, values: Values) -> Item:
+        """The item as the update leaves it, *paths* being its own; each operand is of the item as it was before."""
         changed = dict(item)
-        for action in self.actions:
-            steps = action.path.resolved(names)
+        for action, steps in zip(self.actions, paths, strict=True):
             given = None if action.value is None else action.value(item, names, values)
             match action.section:
                 case "SET":
@@ -214,7 +213,7 @@ def _below(found: Attribute, steps: Steps, value: Attribute | None) -> Attribute
     raise invalid("The document path provided in the update expression is invalid for update")
 
 
-def overlapping(paths: list[Steps]) -> tuple[Steps, Steps] | None:
+def overlapping(paths: Sequence[Steps]) -> tuple[Steps, Steps] | None:
     """Two paths of which one is the other or lies below it, if there are such."""
     if all(len(path) == 1 for path in paths) and len(set(paths)) == len(paths):
         return None
@@ -226,9 +225,8 @@ def overlapping(paths: list[Steps]) -> tuple[Steps, Steps] | None:
     return None
 
 
-def check(parsed: Update, names: Names, keys: Mapping[str, Any]) -> None:
+def check(paths: Sequence[Steps], keys: Mapping[str, Any]) -> None:
     """Refuse an update of a key, or of two paths that overlap."""
-    paths = parsed.paths(names)
     for path in paths:
         if path[0] in keys:
             raise invalid(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.aws import expressions, limits, updates
+from tests.aws import conditions, expressions, limits, updates
 from tests.aws.attributes import Attribute, Item, checked, invalid, item_bytes, size_of, write_units
+from tests.aws.conditions import Condition
+from tests.aws.expressions import Steps
 from tests.aws.faults import ApiError
 from tests.aws.tables import Key, Row, Table
 
@@ -28,9 +30,10 @@ class Intent:
     parameters: Mapping[str, Any]
     names: Mapping[str, str]
     values: Mapping[str, Attribute]
-    condition: expressions.Condition | None = None
+    condition: Condition | None = None
     update: updates.Update | None = None
     item: Item | None = None
+    paths: Sequence[Steps] = ()
     before: Row | None = None
     after: Row | None = None
 
@@ -55,27 +58,29 @@ class Intent:
             case _:
                 assert self.update is not None
                 start = dict(old) if old else dict(self.parameters["Key"])
-                changed = self.update.applied(start, self.names, self.values)
+                changed = self.update.applied(start, self.paths, self.names, self.values)
                 self.after = self._sized(changed, TOO_LARGE_UPDATE)
 
+    @property
     def units(self) -> int:
         """Write units: of the larger of the row before and after."""
-        sizes = [row.size for row in (self.before, self.after) if row is not None]
-        return write_units(max(sizes, default=0))
+        before = 0 if self.before is None else self.before.size
+        after = 0 if self.after is None else self.after.size
+        return write_units(before if before > after else after)
 
-    def index_units(self) -> dict[str, tuple[Key, int]]:
-        """Write units of each index that the write changes: twice those where the row changes its place."""
-        found = {}
-        for name, index in self.table.indexes.items():
-            was = None if self.before is None else index.place(self.before.item)
-            will = None if self.after is None else index.place(self.after.item)
-            place = will or was
-            if place is None or (
-                self.before is not None and self.after is not None and self.before.item == self.after.item
-            ):
-                continue
-            both = was is not None and will is not None and was != will
-            found[name] = (place, self.units() * (2 if both else 1))
+    def index_units(self) -> list[tuple[str, Key, int]]:
+        """Write units at each index that the write changes: twice those where the row changes its place."""
+        found: list[tuple[str, Key, int]] = []
+        before, after = self.before, self.after
+        if before is after or (before is not None and after is not None and before.item == after.item):
+            return found
+        for number, name in enumerate(self.table.indexes):
+            was = None if before is None else before.places[number]
+            will = None if after is None else after.places[number]
+            place = was if will is None else will
+            if place is not None:
+                moved = was is not None and will is not None and was != will
+                found.append((name, place, self.units * (2 if moved else 1)))
         return found
 
     def commit(self, now: int) -> None:
@@ -87,9 +92,7 @@ class Intent:
         size = item_bytes(item)
         if size > limits.ITEM_BYTES_MAX:
             raise invalid(too_large)
-        for index in self.table.indexes.values():
-            index.place(item)  # It refuses values that cannot be keys of the index.
-        return Row(item, size)
+        return self.table.row_of(item, size)
 
 
 def intent_of(table: Table, kind: str, parameters: Mapping[str, Any]) -> Intent:
@@ -100,7 +103,7 @@ def intent_of(table: Table, kind: str, parameters: Mapping[str, Any]) -> Intent:
     used_names: frozenset[str] = frozenset()
     used_marks: frozenset[str] = frozenset()
     if "ConditionExpression" in parameters:
-        condition = expressions.condition(parameters["ConditionExpression"])
+        condition = conditions.condition(parameters["ConditionExpression"])
         used_names, used_marks = condition.names, condition.marks
     if kind == "Update" and "UpdateExpression" in parameters:
         update = updates.update(parameters["UpdateExpression"])
@@ -117,9 +120,11 @@ def intent_of(table: Table, kind: str, parameters: Mapping[str, Any]) -> Intent:
         key = table.key_of(item)
     else:
         key = table.key(parameters["Key"])
+    intent = Intent(table, kind, key, parameters, names, values, condition, update, item)
     if update is not None:
-        updates.check(update, names, table.schema.kinds)
-    return Intent(table, kind, key, parameters, names, values, condition, update, item)
+        intent.paths = update.paths(names)
+        updates.check(intent.paths, table.schema.kinds)
+    return intent
 
 
 def _check_placeholders(parameters: Mapping[str, Any], names: frozenset[str], marks: frozenset[str]) -> None:
@@ -139,6 +144,5 @@ def returned(intent: Intent) -> Item | None:
     row = intent.before if wanted.endswith("OLD") else intent.after
     if row is None or wanted.startswith("ALL"):
         return None if row is None else dict(row.item)
-    assert intent.update is not None
-    changed = {path[0] for path in intent.update.paths(intent.names)}
+    changed = {path[0] for path in intent.paths}
     return {name: value for name, value in row.item.items() if name in changed}
