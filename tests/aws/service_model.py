@@ -10,11 +10,35 @@ from botocore import xform_name
 from botocore.errorfactory import ClientExceptionsFactory
 from botocore.exceptions import ParamValidationError
 from botocore.loaders import Loader
-from botocore.model import OperationModel, ServiceModel
+from botocore.model import OperationModel, ServiceModel, Shape
 from botocore.validate import ParamValidator
 
 _LOADER = Loader()
-_VALIDATOR = ParamValidator()
+_SCALARS = {"S": str, "N": str, "B": bytes, "NULL": bool, "BOOL": bool}
+
+
+class Validator(ParamValidator):
+    """botocore's validator with a short way: scalars of DynamoDB, most of what there is to check, are seen at a glance.
+
+    What is not plainly right takes botocore's way, so that every complaint is botocore's.
+    """
+
+    def _validate(self, params: Any, shape: Shape, errors: Any, name: str) -> None:
+        if shape.type_name == "map" and type(params) is dict and shape.value.name == "AttributeValue":
+            params = {key: value for key, value in params.items() if type(key) is not str or not _plain(value)}
+            if not params:
+                return
+        super()._validate(params, shape, errors, name)
+
+
+def _plain(value: Any) -> bool:
+    if type(value) is not dict or len(value) != 1:
+        return False
+    ((kind, content),) = value.items()
+    return type(content) is _SCALARS.get(kind)
+
+
+_VALIDATOR = Validator()
 
 
 @dataclass(frozen=True)

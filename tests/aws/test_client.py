@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
+from botocore.validate import ParamValidator
 
 from tests.aws import limits
 from tests.aws.box import ADMINISTRATOR, Box
 from tests.aws.client import QUOTA, RETRY_COST
 from tests.aws.faults import Kind, Outages, UnplayedError
-from tests.aws.service_model import model_of
+from tests.aws.service_model import Validator, model_of
 from tests.aws.small_account import Scripted, SmallAccount, code_of, item, key, scripted
 from tests.aws.solo_timeline import SoloTimeline
 
@@ -167,6 +170,22 @@ def test_answers_have_the_shape_of_their_operation() -> None:
         "transact_write_items": {"TransactItems": [put]},
     }.items():  # fmt: skip
         operations[name].check_answer(getattr(client, name)(**parameters, **told))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"S": "x"}, {"S": ""}, {"N": "1"}, {"B": b"x"}, {"NULL": True}, {"BOOL": False}, {"M": {"a": {"S": "x"}}},
+        {"L": [{"S": "x"}, {"N": 1}]}, {"SS": ["x"]}, {"M": {"a": {"S": 1}}}, {"S": 1}, {"N": 1}, {"B": "x"}, {"B": 1},
+        {"NULL": "x"}, {"S": "x", "N": "1"}, {}, {"X": "x"}, "x", None, {"S": None}, [("S", "x")],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["a", ""])
+def test_the_short_way_of_validation_says_what_botocore_says(value: Any, name: str) -> None:
+    shape = model_of("dynamodb").operations["put_item"].model.input_shape
+    parameters = {"TableName": "rows", "Item": {"pk": {"S": "x"}, name: value}}
+    short, long = (each.validate(parameters, shape).generate_report() for each in (Validator(), ParamValidator()))
+    assert short == long
 
 
 def test_a_box_without_roles_lets_everybody_do_everything() -> None:
