@@ -122,6 +122,7 @@ class Client:
                 "HTTPHeaders": {},
                 "RetryAttempts": 0,
             },
+            **(self._model.said(error.shape, error.message) if named == code else {}),
             **error.members,
         }
         made: ClientError = self.exceptions.from_code(code)(response, operation.name)

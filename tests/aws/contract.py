@@ -11,8 +11,10 @@ import boto3
 from botocore.exceptions import ClientError
 
 from local.engine import Engine
+from tests.aws import limits
 from tests.aws.box import ADMINISTRATOR
 from tests.aws.small_account import ROWS, SmallAccount
+from tests.aws.wire import wired
 
 _CREATED = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
 REGION = "us-east-1"
@@ -52,6 +54,23 @@ class BoxWorld:
 
     def key(self) -> str:
         return self.account.key.key_id
+
+
+class WiredWorld(BoxWorld):
+    """The box behind real clients: what botocore makes of its answers on the wire.
+
+    Their retries wait in real time, in which no units come back; so nothing is throttled here.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.account.rows.throughput.key_write_rate = limits.TABLE_WRITE_UNITS
+        self._clients: dict[str, Any] = {}
+
+    def client(self, service: str) -> Any:
+        if service not in self._clients:
+            self._clients[service] = wired(self.account.box, service)
+        return self._clients[service]
 
 
 class BotoWorld:

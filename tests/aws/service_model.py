@@ -84,6 +84,11 @@ class Model:
         error = self._errors[shape].metadata.get("error", {})
         return error.get("code", shape), error.get("httpStatusCode")
 
+    def said(self, shape: str, message: str) -> dict[str, str]:
+        """The message as a member of the error, where the error's shape has one: `message` or `Message`."""
+        members = self._errors[shape].members if shape in self._errors else {}
+        return {name: message for name in ("message", "Message") if name in members}
+
     @cached_property
     def _errors(self) -> dict[str, Any]:
         return {shape.name: shape for shape in self.service.error_shapes}

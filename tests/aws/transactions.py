@@ -119,7 +119,7 @@ class Transactions:
             raise ApiError(
                 "TransactionCanceledException",
                 f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]",
-                {"CancellationReasons": told, "Message": f"Transaction cancelled [{codes}]"},
+                {"CancellationReasons": told},
             )
         size = sum(item_bytes(intent.after.item) for intent in intents if intent.after is not None)
         if size > limits.TRANSACTION_BYTES_MAX:
