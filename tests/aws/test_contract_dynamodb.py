@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.aws import limits
-from tests.aws.contract import BoxWorld, Case, WiredWorld, World, refusal, seen
+from tests.aws.contract import BoxWorld, Case, World, refusal, seen
 from tests.aws.small_account import item, key
 
 CASES: dict[str, Case] = {}
@@ -372,8 +372,3 @@ def test_the_box_answers_as_the_others_do(other: str, name: str, request: pytest
     expected, _ = DIFFERENCES.get((other, name), (here, ""))
     assert there == expected
     assert (there != here) == ((other, name) in DIFFERENCES)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_client_of_the_box_is_like_a_real_one_before_the_same_box(name: str) -> None:
-    assert seen(CASES[name], BoxWorld()) == seen(CASES[name], WiredWorld())

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.aws import limits
-from tests.aws.contract import BoxWorld, Case, WiredWorld, World, refusal, seen
+from tests.aws.contract import BoxWorld, Case, World, refusal, seen
 
 CASES: dict[str, Case] = {}
 FIFO = {"FifoQueue": "true", "DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"}
@@ -287,8 +287,3 @@ def test_the_box_answers_as_the_others_do(other: str, name: str, request: pytest
     expected, _ = DIFFERENCES.get((other, name), (here, ""))
     assert there == expected
     assert (there != here) == ((other, name) in DIFFERENCES)
-
-
-@pytest.mark.parametrize("name", [name for name in CASES if name not in OF_S3])
-def test_the_client_of_the_box_is_like_a_real_one_before_the_same_box(name: str) -> None:
-    assert seen(CASES[name], BoxWorld()) == seen(CASES[name], WiredWorld())

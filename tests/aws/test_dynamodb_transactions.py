@@ -212,9 +212,15 @@ def test_a_check_alone_in_a_place_of_a_write_is_refused(account: SmallAccount) -
     assert code_of(lambda: transact(client, both)) == "ValidationException"
 
 
-def test_accidents_cancel_a_transaction_for_conflicts() -> None:
-    account = SmallAccount(scripted(entries=[1]))
-    assert reasons(account.client("dynamodb"), put("a"), put("b")) == ["None", "TransactionConflict"]
+def test_accidents_cancel_a_transaction_for_conflicts_and_for_its_load() -> None:
+    codes = set()
+    for seed in range(20):
+        account = SmallAccount(scripted(entries=[1]), seed)
+        (first, second) = reasons(account.client("dynamodb"), put("a"), put("b"))
+        codes.add(second)
+        assert first == "None"
+        assert not list(account.rows.rows())
+    assert codes == {"TransactionConflict", "ThrottlingError"}
 
 
 def test_a_transaction_costs_twice_the_units_of_its_writes(account: SmallAccount) -> None:

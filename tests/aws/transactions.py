@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from tests.aws.dynamodb import DynamoDB
 
 CONFLICT = "Transaction is ongoing for the item"
+TOO_FAST = "Throughput exceeds the current capacity for one or more partitions of your table"
+_SPOILS = 3 * ({"Code": "TransactionConflict", "Message": CONFLICT},) + (
+    {"Code": "ThrottlingError", "Message": TOO_FAST},
+)
+"""What accidents say of a write: most often a conflict."""
 _CODES = {
     "ConditionalCheckFailedException": "ConditionalCheckFailed",
     "ValidationException": "ValidationError",
@@ -112,7 +117,7 @@ class Transactions:
         reasons = [self._reason(intent) for intent in intents]
         for place in self.service.box.accidents.spoiled(call, len(intents)):
             if not reasons[place]:
-                reasons[place] = {"Code": "TransactionConflict", "Message": CONFLICT}
+                reasons[place] = dict(self.service.box.chance.choice(_SPOILS))
         if any(reasons):
             told = [reason or {"Code": "None"} for reason in reasons]
             codes = ", ".join(reason["Code"] for reason in told)
