@@ -7,6 +7,7 @@ DATA ?= .tagcast
 TIME_SCALE ?= 1
 RUNS ?= 100000
 JOBS ?= 2
+WORKERS ?= 2
 RUN_FLAGS := --port $(PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -41,7 +42,7 @@ test: .venv/.installed .venv/.installed-spark  ## Check style, types, imports an
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/cfn-lint template.yaml
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
 
 demo: .venv/.installed  ## Play scenario 1 against a stack of its own.
 	@$(BIN)/python -m local.demo
