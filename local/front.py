@@ -22,14 +22,23 @@ class PortInUseError(OSError):
 
 
 class Front:
-    """Serves the routes of the template; `functions` names the physical function of each logical id."""
+    """Serves the routes of the template; `functions` names the physical function of each logical id.
+
+    `may_invoke` says whether the API may invoke a function for a method and the path of a route.
+    """
 
     def __init__(
-        self, routes: Routes, functions: Mapping[str, str], invoke: AsyncInvoke, api_id: str = "local"
+        self,
+        routes: Routes,
+        functions: Mapping[str, str],
+        invoke: AsyncInvoke,
+        may_invoke: Callable[[str, str, str], bool] = lambda method, path, function: True,
+        api_id: str = "local",
     ) -> None:
         self._routes = routes
         self._functions = functions
         self._invoke = invoke
+        self._may_invoke = may_invoke
         self._api_id = api_id
         self._runner: web.AppRunner | None = None
 
@@ -55,6 +64,8 @@ class Front:
         found = self._routes.find(request.method, request.path)
         if found is None:
             return problem(404, "Not Found", f"there is nothing at {request.path}")
+        if not self._may_invoke(request.method, found.route.path, found.route.function):
+            return problem(500, "Internal Server Error", "the API may not invoke the function of this route")
         try:
             # Shielded, because on AWS too a function goes on when its caller has given up.
             invocation = await asyncio.wait_for(asyncio.shield(self._run(found, request)), API_TIMEOUT_S)

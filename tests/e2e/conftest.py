@@ -38,6 +38,12 @@ class RunningStack:
     def output(self) -> str:
         return (self.folder.parent / "output.txt").read_text()
 
+    def denied(self) -> list[tuple[str, str, str]]:
+        """What a role was refused: role, action, resource."""
+        lines = (self.folder / "engine" / "uses.jsonl").read_text().splitlines()
+        found = [json.loads(line) for line in lines]
+        return [(each["role"], each["action"], each["resource"]) for each in found if each["grant"] is None]
+
     def stop(self, how: signal.Signals = signal.SIGINT) -> int:
         self.process.send_signal(how)
         return self.process.wait(STOP_S)
@@ -71,5 +77,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """One stack for the whole session, ten times faster than life."""
     running = start_stack(tmp_path_factory.mktemp("stack") / "data", "--time-scale", f"{TIME_SCALE:g}")
     yield running
+    assert running.denied() == []
     if running.process.poll() is None:
         running.stop()
