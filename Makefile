@@ -6,12 +6,13 @@ PORT ?= 8080
 DATA ?= .tagcast
 TIME_SCALE ?= 1
 RUNS ?= 100000
+AGAIN ?= 10
 JOBS ?= 2
 WORKERS ?= 2
 RUN_FLAGS := --port $(PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install spark jobs run test demo bench simulate format lock sam-validate clean
+.PHONY: help install spark jobs run test demo bench simulate permissions format lock sam-validate clean
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -54,6 +55,9 @@ bench: .venv/.installed .venv/.installed-spark  ## Measure the budgets.
 
 simulate: .venv/.installed  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
 	$(BIN)/python -m tests.simulation --resume --runs $(RUNS) --jobs $(JOBS)
+
+permissions: .venv/.installed  ## Compare permissions with their uses; take each away in turn, AGAIN=10 of them for real.
+	$(BIN)/python -m tests.permissions.report --again $(AGAIN)
 
 format: .venv/.installed  ## Rewrite the sources in the house style.
 	$(BIN)/ruff check --fix .

@@ -42,18 +42,17 @@ def free_port(wanted: int = 0) -> int:
 
 @dataclass
 class Engine:
-    """One engine; its state lives in `folder` and outlives the process."""
+    """One engine; its state lives in `folder` and outlives the process.
+
+    In `uses` it keeps every decision about a permission once, as lines of JSON.
+    """
 
     folder: Path
     lambda_host: str
+    uses: Path
     port: int = field(default_factory=free_port)
     _token: str = field(default_factory=lambda: secrets.token_hex(20), repr=False)
     _process: "subprocess.Popen[bytes] | None" = None
-
-    @property
-    def uses(self) -> Path:
-        """Where every decision about a permission is kept, once, as lines of JSON."""
-        return self.folder / "uses.jsonl"
 
     @property
     def url(self) -> str:

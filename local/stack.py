@@ -21,6 +21,7 @@ from local.template import Template, read_template
 from local.user_functions import make_known, specs_of
 
 ROOT = Path(__file__).resolve().parent.parent
+TEMPLATE = ROOT / "template.yaml"
 WORKERS = {"retry": 8, "relay": 1, "sweep": 1, "archive": 1}
 WORKERS_OTHERWISE = 2
 
@@ -33,9 +34,10 @@ class StackOptions:
     folder: Path = Path(".tagcast")
     fresh: bool = False
     time_scale: float = 1.0
-    template: Path = ROOT / "template.yaml"
+    template: Path = TEMPLATE
     functions_root: Path | None = None
     user_functions: Path | None = None
+    uses: Path | None = None
 
 
 class Stack:
@@ -57,7 +59,12 @@ class Stack:
         user_functions = () if self.options.user_functions is None else specs_of(self.options.user_functions)
         self._folder.take(self.options.fresh)
         await self._host.listen()
-        self._engine = Engine(self._folder.engine, self._host.address, self._folder.engine_port())
+        self._engine = Engine(
+            self._folder.engine,
+            self._host.address,
+            self.options.uses or self._folder.engine / "uses.jsonl",
+            self._folder.engine_port(),
+        )
         template, _ = await asyncio.gather(
             asyncio.to_thread(read_template, self.options.template), asyncio.to_thread(self._engine.start)
         )

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.permissions.uses import USES, recorded
+
 ROOT = Path(__file__).resolve().parents[2]
 READY_S = 30.0
 STOP_S = 40.0
@@ -39,10 +41,8 @@ class RunningStack:
         return (self.folder.parent / "output.txt").read_text()
 
     def denied(self) -> list[tuple[str, str, str]]:
-        """What a role was refused: role, action, resource."""
-        lines = (self.folder / "engine" / "uses.jsonl").read_text().splitlines()
-        found = [json.loads(line) for line in lines]
-        return [(each["role"], each["action"], each["resource"]) for each in found if each["grant"] is None]
+        """What a role was refused on any stack of this session: role, action, resource."""
+        return [(use.role, use.action, use.resource) for use in recorded(USES) if use.grant is None]
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> int:
         self.process.send_signal(how)
@@ -53,7 +53,7 @@ def start_stack(folder: Path, *flags: str) -> RunningStack:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / "output.txt").open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "local", "--port", "0", "--data", str(folder), *flags],
+            [sys.executable, "-m", "local", "--port", "0", "--data", str(folder), "--uses", str(USES), *flags],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -12,6 +13,8 @@ import pytest
 
 from tests.e2e.conftest import RunningStack
 from tests.e2e.killing import call
+from tests.permissions.report import declared_roles, missing, removals, tell
+from tests.permissions.uses import USES, recorded
 
 pytestmark = pytest.mark.e2e
 PATIENCE_S = 20.0
@@ -51,6 +54,17 @@ def test_a_queue_named_by_its_arn_gets_what_it_is_owed(stack: RunningStack) -> N
     assert json.loads(received[0]["Body"])["message_id"] == sent
 
 
+@pytest.mark.timeout(300)
+def test_no_permission_is_missing_and_none_is_superfluous(tmp_path: Path) -> None:
+    chapters, _ = tell(tmp_path, USES)
+    assert [name for name, ended_well in chapters.items() if not ended_well] == []
+
+    uses = recorded(USES)
+
+    assert missing(uses) == []
+    assert [each for each in removals(declared_roles(), uses) if each.survives] == []
+
+
 def test_the_relay_may_do_what_its_repairs_ask_of_it(stack: RunningStack) -> None:
     call("PUT", f"{stack.url}/topics/unsent", {})
     call("PUT", f"{stack.url}/topics/unsent/subscriptions/late", {
@@ -59,8 +73,7 @@ def test_the_relay_may_do_what_its_repairs_ask_of_it(stack: RunningStack) -> Non
     call("POST", f"{stack.url}/topics/unsent/messages", {"body": "x"})
 
     def relayed() -> bool:
-        lines = (stack.folder / "engine" / "uses.jsonl").read_text()
-        return '"RelayFunctionRole", "action": "sqs:SendMessage"' in lines
+        return any((use.role, use.action) == ("RelayFunctionRole", "sqs:SendMessage") for use in recorded(USES))
 
     eventually(relayed)
     assert stack.denied() == []
