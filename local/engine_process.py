@@ -2,7 +2,8 @@
 
 Some private names of ministack are used, each held by `tests/unit/local/test_engine_seam.py`:
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `app._MAIN_LOOP`, `persistence.save_all`,
-`stepfunctions._call_lambda`, `stepfunctions._ExecutionError` and `firehose._put_s3_object`.
+`stepfunctions._call_lambda`, `stepfunctions._add_event`, `stepfunctions._ExecutionError` and
+`firehose._put_s3_object`.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from urllib.parse import quote
 
 from local.callers import FIREHOSE, STATES
 from local.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
+from local.limits import EXECUTION_EVENTS_MAX
 from local.needs import Account, needs_of
 from local.permission_guard import PermissionGuard, Permissions
 
@@ -78,6 +80,17 @@ def guarded_task(permissions: Permissions, call: Callable[..., Any], error: Call
         return call(function, event)
 
     return invoke
+
+
+def bounded_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
+    """The workflow's history, in which an execution may not enter a state any more when it is full."""
+
+    def add_bounded(execution: dict[str, Any], kind: str, details: Any = None) -> Any:
+        if kind.endswith("StateEntered") and len(execution["events"]) >= EXECUTION_EVENTS_MAX:
+            raise error("States.Runtime", f"The execution reached the maximum number of {EXECUTION_EVENTS_MAX} events.")
+        return add(execution, kind, details)
+
+    return add_bounded
 
 
 def guarded_delivery(permissions: Permissions, put: Callable[[str, str, bytes], None]) -> Callable[..., None]:
@@ -151,6 +164,7 @@ def main() -> None:
     permissions = Permissions(account, Path(os.environ["TAGCAST_USES"]))
     app.app = PermissionGuard(app.app, permissions, os.environ["TAGCAST_TOKEN"])
     stepfunctions._call_lambda = guarded_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
+    stepfunctions._add_event = bounded_history(stepfunctions._add_event, stepfunctions._ExecutionError)
     firehose._put_s3_object = guarded_delivery(permissions, firehose._put_s3_object)
 
     stopped = threading.Event()

@@ -9,10 +9,8 @@ from aiohttp import web
 
 from local.http_event import Request, Response, event_of, problem, response_of
 from local.lambda_api import Invocation
+from local.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, LAMBDA_PAYLOAD_BYTES_MAX
 from local.routes import Found, Routes
-
-BODY_MAX = 10 * 1024 * 1024
-API_TIMEOUT_S = 30.0
 
 AsyncInvoke = Callable[[str, bytes], Awaitable[Invocation]]
 
@@ -44,7 +42,7 @@ class Front:
 
     async def listen(self, port: int) -> int:
         """Serve on 127.0.0.1; answers the port (of use when 0 was asked for)."""
-        app = web.Application(client_max_size=BODY_MAX)
+        app = web.Application(client_max_size=HTTP_API_PAYLOAD_BYTES_MAX)
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=2)
         await self._runner.setup()
@@ -66,25 +64,28 @@ class Front:
             return problem(404, "Not Found", f"there is nothing at {request.path}")
         if not self._may_invoke(request.method, found.route.path, found.route.function):
             return problem(500, "Internal Server Error", "the API may not invoke the function of this route")
+        event = self._event(found, request)
+        if len(event) > LAMBDA_PAYLOAD_BYTES_MAX:
+            return problem(413, "Content Too Large", f"a function takes {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
+        running = self._invoke(self._functions[found.route.function], event)
         try:
             # Shielded, because on AWS too a function goes on when its caller has given up.
-            invocation = await asyncio.wait_for(asyncio.shield(self._run(found, request)), API_TIMEOUT_S)
+            invocation = await asyncio.wait_for(asyncio.shield(running), HTTP_API_TIMEOUT_S)
         except TimeoutError:
             return problem(503, "Service Unavailable", "the function did not answer in time")
         if invocation.failed:
             return problem(500, "Internal Server Error", "the function failed; its log says why")
         return response_of(invocation.payload)
 
-    async def _run(self, found: Found, request: Request) -> Invocation:
+    def _event(self, found: Found, request: Request) -> bytes:
         query = parse_qsl(request.query, keep_blank_values=True)
-        event = event_of(request, found.key, found.parameters, query, self._api_id)
-        return await self._invoke(self._functions[found.route.function], json.dumps(event).encode())
+        return json.dumps(event_of(request, found.key, found.parameters, query, self._api_id)).encode()
 
     async def _serve(self, incoming: web.Request) -> web.StreamResponse:
         try:
             body = await incoming.read()
         except web.HTTPRequestEntityTooLarge:
-            answer = problem(413, "Content Too Large", f"a request may have {BODY_MAX} bytes")
+            answer = problem(413, "Content Too Large", f"a request may have {HTTP_API_PAYLOAD_BYTES_MAX} bytes")
         else:
             raw_path, _, query = incoming.raw_path.partition("?")
             answer = await self.answer(

@@ -8,8 +8,15 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from local.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, Invocation, UnknownFunctionError, invocation_path
-from local.worker import EVENT_MAX, SHUTDOWN_S, FunctionSpec, LogSink, Worker, failure
+from local.lambda_api import (
+    ERROR_HEADER,
+    UNKNOWN_FUNCTION,
+    Invocation,
+    UnknownFunctionError,
+    invocation_path,
+)
+from local.limits import LAMBDA_PAYLOAD_BYTES_MAX
+from local.worker import SHUTDOWN_S, FunctionSpec, LogSink, Worker, failure
 
 
 def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dict[str, str]:
@@ -53,6 +60,8 @@ class Pool:
 
     async def invoke(self, payload: bytes) -> Invocation:
         """Run one event; a worker that died or timed out is replaced at the next."""
+        if len(payload) > LAMBDA_PAYLOAD_BYTES_MAX:
+            return failure("RequestTooLargeException", f"an event may have {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
         async with self._slots:
             if self._closed:
                 return failure("Lambda.ServiceException", "the Lambda host stops")
@@ -96,7 +105,7 @@ class LambdaHost:
 
     async def listen(self) -> None:
         """Serve Lambda's Invoke for the engine; `address` is then host:port."""
-        app = web.Application(client_max_size=EVENT_MAX)
+        app = web.Application(client_max_size=LAMBDA_PAYLOAD_BYTES_MAX)
         app.router.add_post(invocation_path("{function}"), self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
         await self._runner.setup()

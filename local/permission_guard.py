@@ -1,4 +1,4 @@
-"""Stands before the engine and lets through only what the policies of the caller's role allow, as IAM does.
+"""Stands before the engine and lets through only what AWS would: by the caller's permissions, and by size.
 
 A caller is known by its access key: each function's workers, each source and each job have one of their own. Any other
 key is the owner of the account: a person at the terminal, and the stack itself. Every decision is kept once in
@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from local.aws_request import Call, Refusal, access_denied, call_of, signer_of
+from local.limit_guard import cut, too_large
 from local.needs import Account, needs_of
 from local.permissions import Grant, Need, Role
 
 ROLES_PATH = "/_tagcast/roles"
 TOKEN_HEADER = "x-tagcast-token"
+TYPE_HEADER = "x-amz-invocation-type"
+BY_CONTENT = (b"content-length", b"x-amz-crc32")
 DECISIONS_KEPT = 20_000
 
 Message = MutableMapping[str, Any]
@@ -121,17 +124,18 @@ class PermissionGuard:
             return
         key, service = signer_of(headers.get("authorization", ""))
         role = self._permissions.roles.get(key)
-        if role is None:
+        if role is None and not _is_measured(service, headers):
             await self._engine(scope, receive, send)
             return
         body = await _whole(receive)
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
         call = call_of(service, scope["method"], path, scope["query_string"].decode(), headers, body)
-        denied = self._permissions.first_denied(role, call)
-        if denied is not None:
-            await _answer(send, self._denial(role, call.service, denied))
+        refused = self._refused(role, call) or too_large(call, len(body), headers.get(TYPE_HEADER) == "Event")
+        if refused is not None:
+            await _answer(send, refused)
             return
-        await self._engine(scope, _again(body, receive), self._hiding(role, call, send))
+        told = send if role is None else self._hiding(role, call, send)
+        await self._engine(scope, _again(body, receive), _cutting(call, told))
 
     async def _put_roles(self, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
         if headers.get(TOKEN_HEADER) != self._token:
@@ -139,6 +143,10 @@ class PermissionGuard:
             return
         self._permissions.put(json.loads(await _whole(receive)))
         await _answer(send, Refusal(204, (), b""))
+
+    def _refused(self, role: Role | None, call: Call) -> Refusal | None:
+        denied = None if role is None else self._permissions.first_denied(role, call)
+        return None if role is None or denied is None else self._denial(role, call.service, denied)
 
     def _denial(self, role: Role, service: str, need: Need) -> Refusal:
         return access_denied(service, self._permissions.principal(role), need.action, need.resource)
@@ -161,6 +169,35 @@ class PermissionGuard:
                 await send(message)
 
         return told
+
+
+def _is_measured(service: str, headers: Mapping[str, str]) -> bool:
+    """Whether the size of a request, or of its answer, is judged here even if its caller may do everything."""
+    return service in ("states", "firehose", "lambda") or headers.get("x-amz-target", "").endswith(".BatchGetItem")
+
+
+def _cutting(call: Call, send: Send) -> Send:
+    """Let through no more of a BatchGetItem than AWS answers at once."""
+    if (call.service, call.operation) != ("dynamodb", "BatchGetItem"):
+        return send
+    begun: Message = {}
+    parts: list[bytes] = []
+
+    async def told(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            begun.update(message)
+            return
+        parts.append(message.get("body", b""))
+        if message.get("more_body"):
+            return
+        body = b"".join(parts)
+        if begun["status"] == 200:
+            body = cut(body, call.parameters["RequestItems"])
+        kept = [(name, value) for name, value in begun["headers"] if name.lower() not in BY_CONTENT]
+        await send({**begun, "headers": [*kept, (b"content-length", str(len(body)).encode())]})
+        await send({"type": "http.response.body", "body": body})
+
+    return told
 
 
 async def _whole(receive: Receive) -> bytes:

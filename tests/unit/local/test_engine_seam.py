@@ -40,6 +40,13 @@ def test_the_workflow_reaches_functions_through_the_name_that_we_guard() -> None
     assert list(inspect.signature(stepfunctions._ExecutionError).parameters) == ["error", "cause"]
 
 
+def test_an_execution_enters_every_state_through_the_name_that_we_bound() -> None:
+    assert list(inspect.signature(stepfunctions._add_event).parameters) == ["execution", "event_type", "details"]
+    source = inspect.getsource(stepfunctions._run_execution)
+    assert source.index("_ExecutionError") > source.index("    try:")
+    assert '_add_event(execution, f"{state_type}StateEntered", {' in source
+
+
 def test_firehose_reaches_its_bucket_through_the_name_that_we_guard() -> None:
     assert list(inspect.signature(firehose._put_s3_object).parameters) == ["bucket", "key", "body"]
     assert inspect.getsource(firehose._deliver_to_s3).count("_put_s3_object(bucket, ") == 2
