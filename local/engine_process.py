@@ -2,8 +2,8 @@
 
 Some private names of ministack are used, each held by `tests/unit/local/test_engine_seam.py`:
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `app._MAIN_LOOP`, `persistence.save_all`,
-`stepfunctions._call_lambda`, `stepfunctions._add_event`, `stepfunctions._ExecutionError` and
-`firehose._put_s3_object`.
+`stepfunctions._call_lambda`, `stepfunctions._add_event`, `stepfunctions._run_execution`,
+`stepfunctions._ExecutionError` and `firehose._put_s3_object`.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ PARENT_CHECK_S = 1.0
 HOST_TIMEOUT_S = 900.0
 STANDSTILL_SHARE = 20.0
 """Between two snapshots so many times as much time passes as one makes the engine stand still."""
+
+EXECUTIONS_MAX = 1_000
+"""AWS has a bound, too (a million in an account), and refuses in the same words."""
 
 Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
@@ -80,6 +84,34 @@ def guarded_task(permissions: Permissions, call: Callable[..., Any], error: Call
         return call(function, event)
 
     return invoke
+
+
+@dataclass
+class Running:
+    """How many executions run; each is a thread of this process, so there is a bound."""
+
+    most: int = EXECUTIONS_MAX
+    _count: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def full(self) -> bool:
+        """Whether no other may be started."""
+        return self._count >= self.most
+
+    def counted(self, run: Callable[[str], None]) -> Callable[[str], None]:
+        """The thread of an execution, counted while it runs."""
+
+        def counted_run(execution: str) -> None:
+            with self._lock:
+                self._count += 1
+            try:
+                run(execution)
+            finally:
+                with self._lock:
+                    self._count -= 1
+
+        return counted_run
 
 
 def bounded_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
@@ -162,7 +194,9 @@ def main() -> None:
 
     account = Account(os.environ["MINISTACK_ACCOUNT_ID"], os.environ["MINISTACK_REGION"])
     permissions = Permissions(account, Path(os.environ["TAGCAST_USES"]))
-    app.app = PermissionGuard(app.app, permissions, os.environ["TAGCAST_TOKEN"])
+    running = Running()
+    app.app = PermissionGuard(app.app, permissions, os.environ["TAGCAST_TOKEN"], lambda: running.full)
+    stepfunctions._run_execution = running.counted(stepfunctions._run_execution)
     stepfunctions._call_lambda = guarded_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
     stepfunctions._add_event = bounded_history(stepfunctions._add_event, stepfunctions._ExecutionError)
     firehose._put_s3_object = guarded_delivery(permissions, firehose._put_s3_object)

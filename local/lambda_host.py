@@ -39,12 +39,16 @@ def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dic
 
 @dataclass
 class Pool:
-    """The workers of one function, started on demand up to `size`; who waits longest is served first."""
+    """The workers of one function, started on demand up to `size`; who waits longest is served first.
+
+    `waiting` is how many events wait for a worker.
+    """
 
     function: FunctionSpec
     environment: Mapping[str, str]
     log: LogSink
     size: int
+    waiting: int = 0
     _closed: bool = False
     _idle: list[Worker] = field(default_factory=list)
     _all: set[Worker] = field(default_factory=set)
@@ -62,19 +66,29 @@ class Pool:
         """Run one event; a worker that died or timed out is replaced at the next."""
         if len(payload) > LAMBDA_PAYLOAD_BYTES_MAX:
             return failure("RequestTooLargeException", f"an event may have {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
-        async with self._slots:
-            if self._closed:
-                return failure("Lambda.ServiceException", "the Lambda host stops")
-            while self._idle and not self._idle[-1].alive:
-                await self._discard(self._idle.pop())
-            worker = self._idle.pop() if self._idle else await self._start()
-            try:
-                return await worker.invoke(payload)
-            finally:
-                if worker.alive:
-                    self._idle.append(worker)
-                else:
-                    await self._discard(worker)
+        self.waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self.waiting -= 1
+        try:
+            return await self._run(payload)
+        finally:
+            self._slots.release()
+
+    async def _run(self, payload: bytes) -> Invocation:
+        if self._closed:
+            return failure("Lambda.ServiceException", "the Lambda host stops")
+        while self._idle and not self._idle[-1].alive:
+            await self._discard(self._idle.pop())
+        worker = self._idle.pop() if self._idle else await self._start()
+        try:
+            return await worker.invoke(payload)
+        finally:
+            if worker.alive:
+                self._idle.append(worker)
+            else:
+                await self._discard(worker)
 
     async def stop(self) -> None:
         """End every worker; what they hold fails, and nothing new is begun."""
@@ -127,6 +141,11 @@ class LambdaHost:
         if pool is None:
             raise UnknownFunctionError(function)
         return await pool.invoke(payload)
+
+    @property
+    def waiting(self) -> int:
+        """The most events that wait for the workers of one function."""
+        return max((pool.waiting for pool in self._pools.values()), default=0)
 
     async def stop(self) -> None:
         """End all workers and stop listening."""

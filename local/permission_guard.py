@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from local.aws_request import Call, Refusal, access_denied, call_of, signer_of
+from local.aws_request import Call, Refusal, access_denied, call_of, refusal, signer_of
 from local.limit_guard import cut, too_large
 from local.needs import Account, needs_of
 from local.permissions import Grant, Need, Role
@@ -106,10 +106,13 @@ def role_from(given: Mapping[str, Any]) -> Role:
 
 
 class PermissionGuard:
-    """An ASGI application around the engine's."""
+    """An ASGI application around the engine's; `full` says whether no other execution may be started."""
 
-    def __init__(self, engine: Application, permissions: Permissions, token: str) -> None:
+    def __init__(
+        self, engine: Application, permissions: Permissions, token: str, full: Callable[[], bool] = lambda: False
+    ) -> None:
         self._engine = engine
+        self._full = full
         self._permissions = permissions
         self._token = token
 
@@ -146,7 +149,11 @@ class PermissionGuard:
 
     def _refused(self, role: Role | None, call: Call) -> Refusal | None:
         denied = None if role is None else self._permissions.first_denied(role, call)
-        return None if role is None or denied is None else self._denial(role, call.service, denied)
+        if role is not None and denied is not None:
+            return self._denial(role, call.service, denied)
+        if call.operation == "StartExecution" and self._full():
+            return refusal("states", "ExecutionLimitExceeded", "as many executions run as the local stack bears")
+        return None
 
     def _denial(self, role: Role, service: str, need: Need) -> Refusal:
         return access_denied(service, self._permissions.principal(role), need.action, need.resource)

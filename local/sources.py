@@ -21,6 +21,7 @@ from local.engine import REGION, Engine
 from local.expiry import Expiry
 from local.lambda_api import Invocation
 from local.lambda_host import LambdaHost
+from local.overload import Overload
 from local.queue_source import QueueSource
 from local.stream_source import StreamRules, StreamSource
 from local.template import SourceSpec, Template
@@ -43,11 +44,16 @@ class Sources:
     folder: Path
     callers: Callers
     rights: InvocationRights
+    _overload: Overload = field(init=False)
     _ending: threading.Event = field(default_factory=threading.Event)
     _draining: threading.Event = field(default_factory=threading.Event)
     _stopped: threading.Event = field(default_factory=threading.Event)
     _feeds: list[threading.Thread] = field(default_factory=list)
     _streams: list[threading.Thread] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Watch how much the host has to do."""
+        self._overload = Overload(lambda: self.host.waiting, warn)
 
     def start(self, template: Template, deployment: Deployment, engine: Engine) -> None:
         """Begin to feed every function as the template says."""
@@ -128,7 +134,8 @@ class Sources:
         return asyncio.run_coroutine_threadsafe(self.host.invoke(function, payload), self.loop).result()
 
     def _tick(self, function: str) -> None:
-        self._invoke(function, json.dumps(scheduled_event()).encode())
+        if not self._overload.puts_off(time.monotonic()):
+            self._invoke(function, json.dumps(scheduled_event()).encode())
 
     def _repeat(
         self,

@@ -28,7 +28,7 @@ def refuses(event):
 ARCHIVED = 205
 """With so many subscriptions a topic's index is kept on S3."""
 DEAD = {"protocol": "http", "url": "http://127.0.0.1:9/"}
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @dataclass

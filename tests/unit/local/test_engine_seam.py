@@ -40,6 +40,11 @@ def test_the_workflow_reaches_functions_through_the_name_that_we_guard() -> None
     assert list(inspect.signature(stepfunctions._ExecutionError).parameters) == ["error", "cause"]
 
 
+def test_an_execution_is_a_thread_of_the_function_that_we_count() -> None:
+    assert list(inspect.signature(stepfunctions._run_execution).parameters) == ["exec_arn"]
+    assert "args=(_run_execution, exec_arn)" in inspect.getsource(stepfunctions._start_execution)
+
+
 def test_an_execution_enters_every_state_through_the_name_that_we_bound() -> None:
     assert list(inspect.signature(stepfunctions._add_event).parameters) == ["execution", "event_type", "details"]
     source = inspect.getsource(stepfunctions._run_execution)

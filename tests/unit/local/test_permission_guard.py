@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from local.engine_process import guarded_delivery, guarded_task
+from local.engine_process import Running, guarded_delivery, guarded_task
 from local.needs import Account
 from local.permission_guard import ROLES_PATH, TOKEN_HEADER, PermissionGuard, Permissions, role_as_json
 from local.permissions import Grant, Need, Role
@@ -142,6 +143,26 @@ def test_roles_are_put_in_force_by_the_stack_alone(gate: Gate) -> None:
     assert gate.call("R", "dynamodb", "DynamoDB_20120810.DeleteTable", {"TableName": "T"})[0] == 400
     assert gate.send([(TOKEN_HEADER.encode(), b"token")], body, ROLES_PATH, "POST")[0] == 204
     assert gate.call("R", "dynamodb", "DynamoDB_20120810.DeleteTable", {"TableName": "T"})[0] == 200
+
+
+def test_no_more_executions_are_started_than_the_stack_bears(gate: Gate) -> None:
+    running = Running(most=1)
+    gate.guard._full = lambda: running.full
+    started = threading.Event()
+    ended = threading.Event()
+
+    def run(execution: str) -> None:
+        started.set()
+        ended.wait(10)
+
+    thread = threading.Thread(target=running.counted(run), args=("e",))
+    thread.start()
+    started.wait(10)
+    status, answer = gate.call("owner", "states", "AWSStepFunctions.StartExecution", {"name": "e"})
+    assert (status, json.loads(answer)["__type"]) == (400, "ExecutionLimitExceeded")
+    ended.set()
+    thread.join()
+    assert gate.call("owner", "states", "AWSStepFunctions.StartExecution", {"name": "e"})[0] == 200
 
 
 def test_the_workflow_invokes_what_its_role_may_and_nothing_else(tmp_path: Path) -> None:
