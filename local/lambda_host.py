@@ -20,20 +20,20 @@ from local.worker import SHUTDOWN_S, FunctionSpec, LogSink, Worker, failure
 
 
 def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dict[str, str]:
-    """What Lambda sets, what all functions here share, what the template says."""
+    """What Lambda sets, what the template says, and what all functions here share: where the engine is."""
     return {
         "PATH": os.environ.get("PATH", ""),
         "PYTHONUNBUFFERED": "1",
         "LAMBDA_TASK_ROOT": str(function.folder),
         "_HANDLER": function.handler,
-        "AWS_EXECUTION_ENV": "AWS_Lambda_python3.11",
+        "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
         "AWS_LAMBDA_FUNCTION_NAME": function.name,
         "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_mb),
         "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{function.name}",
         "AWS_LAMBDA_LOG_STREAM_NAME": "local",
-        **common,
         **function.environment,
+        **common,
     }
 
 

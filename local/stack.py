@@ -94,6 +94,8 @@ class Stack:
         self._front = Front(Routes(template.routes()), functions, self._host.invoke, rights.allow_route)
         port = await self._front.listen(self.options.port)
         self.url = f"http://127.0.0.1:{port}"
+        some_function = next(iter(deployment.functions.values()))
+        self._folder.write_environment({**some_function.environment, "AWS_ENDPOINT_URL": self._engine.url})
         self._folder.announce(
             url=self.url,
             engine_url=self._engine.url,
