@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from aiohttp import web
 
@@ -11,6 +11,8 @@ from local.http_event import Request, Response, event_of, problem, response_of
 from local.lambda_api import Invocation
 from local.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, LAMBDA_PAYLOAD_BYTES_MAX
 from local.routes import Found, Routes
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 AsyncInvoke = Callable[[str, bytes], Awaitable[Invocation]]
 
@@ -43,7 +45,7 @@ class Front:
     async def listen(self, port: int) -> int:
         """Serve on 127.0.0.1; answers the port (of use when 0 was asked for)."""
         app = web.Application(client_max_size=HTTP_API_PAYLOAD_BYTES_MAX)
-        app.router.add_route("*", "/{path:.*}", self._serve)
+        app.router.add_route("*", "/{path:(?s:.*)}", self._serve)  # With any character, a line feed, too.
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=2)
         await self._runner.setup()
         try:
@@ -87,6 +89,8 @@ class Front:
         except web.HTTPRequestEntityTooLarge:
             answer = problem(413, "Content Too Large", f"a request may have {HTTP_API_PAYLOAD_BYTES_MAX} bytes")
         else:
+            if is_foreign(incoming.headers.get("origin"), incoming.url.port):
+                return as_aiohttp(problem(403, "Forbidden", "pages of other origins may not call the local stack"))
             raw_path, _, query = incoming.raw_path.partition("?")
             answer = await self.answer(
                 Request(
@@ -98,8 +102,29 @@ class Front:
                     source_ip=incoming.remote or "127.0.0.1",
                 )
             )
-        response = web.Response(status=answer.status, body=answer.body)
-        response.headers.popall("Content-Type", None)
-        for name, value in answer.headers:
-            response.headers.add(name, value)
-        return response
+        return as_aiohttp(answer)
+
+
+def is_foreign(origin: str | None, port: int | None) -> bool:
+    """Whether a browser says that a page from elsewhere makes the request: from another address than the stack's own.
+
+    A name that only leads to this machine is another's, too.
+
+    >>> is_foreign(None, 8080), is_foreign("http://127.0.0.1:8080", 8080), is_foreign("http://localhost:8080", 8080)
+    (False, False, False)
+    >>> is_foreign("https://example.com", 8080), is_foreign("http://127.0.0.1:9000", 8080), is_foreign("null", 8080)
+    (True, True, True)
+    """
+    if origin is None:
+        return False
+    parts = urlsplit(origin)
+    return parts.hostname not in LOOPBACK or parts.port != port
+
+
+def as_aiohttp(answer: Response) -> web.Response:
+    """The answer for the server that sends it."""
+    response = web.Response(status=answer.status, body=answer.body)
+    response.headers.popall("Content-Type", None)
+    for name, value in answer.headers:
+        response.headers.add(name, value)
+    return response

@@ -75,6 +75,8 @@ LAMBDA_SOCKETS_MAX = 1024
 LAMBDA_CONCURRENCY = 1000
 LAMBDA_GROWTH_IN_10_S = 1000  # lambda/latest/dg/lambda-concurrency.html
 FIFO_SOURCE_BATCH_MAX = 10  # lambda/latest/dg/services-sqs-configure.html
+QUEUE_POLLERS = 5  # lambda/latest/dg/services-sqs-scaling.html: connections of an idle source
+QUEUE_POLL_S = 20  # AWSSimpleQueueService/latest/SQSDeveloperGuide: the longest wait of a receive
 SOURCE_RECORD_AGE_MAX_S = 7 * 86_400
 
 # Step Functions: step-functions/latest/dg/service-quotas.html.
@@ -123,6 +125,11 @@ PRICES_USD: dict[str, float] = {
     "s3: a thousand PUTs": 0.005,
     "s3: a thousand GETs": 0.0004,
     "firehose: a GB": 0.029,
+    "cloudwatch: an alarm and month": 0.10,
+    "cloudwatch: a dashboard and month": 3.00,
+    "cloudwatch: a metric and month": 0.30,
+    "x-ray: a million traces": 5.00,
+    "glue: a DPU-hour": 0.44,
     "kms: ten thousand requests": 0.03,
     "secretsmanager: a secret and month": 0.40,
     "secretsmanager: ten thousand requests": 0.05,

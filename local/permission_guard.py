@@ -122,6 +122,9 @@ class PermissionGuard:
             await self._engine(scope, receive, send)
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        if "origin" in headers:
+            await _answer(send, Refusal(403, (), b"web pages may not call the local stack"))
+            return
         if scope["path"] == ROLES_PATH:
             await self._put_roles(headers, receive, send)
             return

@@ -137,6 +137,11 @@ def test_every_decision_is_written_down_once_even_after_a_restart(gate: Gate) ->
     ]
 
 
+def test_web_pages_may_not_call_the_engine(gate: Gate) -> None:
+    assert gate.send([(b"origin", b"https://example.com")], b"{}", "/", "POST")[0] == 403
+    assert gate.engine.bodies == []
+
+
 def test_roles_are_put_in_force_by_the_stack_alone(gate: Gate) -> None:
     body = json.dumps({"R": role_as_json(Role("Any", (Grant("*", "*"),)))}).encode()
     assert gate.send([(TOKEN_HEADER.encode(), b"guess")], body, ROLES_PATH, "POST")[0] == 403
