@@ -12,6 +12,7 @@ from tagcast.ports import ABSENT, Check, Delete, Key, Put, Store, Table, Update
 from tagcast_aws.dynamodb import DynamoStore
 
 from tests.aws.account import furnished
+from tests.aws.box import ADMINISTRATOR
 from tests.aws.solo_timeline import SoloTimeline
 from tests.aws.stack import Stack, translated
 from tests.fakes.memory_store import MemoryStore
@@ -38,7 +39,7 @@ def _store_in_the_box() -> Store:
     stack = Stack(translated())
     box = furnished(stack, SoloTimeline())
     names = {Table.REGISTRY: stack.physical("RegistryTable"), Table.MESSAGES: stack.physical("MessagesTable")}
-    return DynamoStore(box.client("dynamodb", "ManageFunction"), names)
+    return DynamoStore(box.client("dynamodb", ADMINISTRATOR), names)
 
 
 def test_returns_every_kind_of_value_as_it_was_written(store):
