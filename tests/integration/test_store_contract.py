@@ -1,4 +1,4 @@
-"""What every store promises, asked of the one in memory and of DynamoDB (moto)."""
+"""What every store promises, asked of the one in memory and of DynamoDB (moto, and the box)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from tagcast.errors import ConditionLostError
 from tagcast.ports import ABSENT, Check, Delete, Key, Put, Store, Table, Update
 from tagcast_aws.dynamodb import DynamoStore
 
+from tests.aws.account import furnished
+from tests.aws.solo_timeline import SoloTimeline
+from tests.aws.stack import Stack, translated
 from tests.fakes.memory_store import MemoryStore
 from tests.integration.tables import make_tables
 
@@ -18,14 +21,24 @@ ROW = Key(Table.MESSAGES, "MSG#t#1", "MSG")
 OTHER = Key(Table.REGISTRY, "TOPIC#t", "TOPIC")
 
 
-@pytest.fixture(params=["memory", "dynamodb"])
+@pytest.fixture(params=["memory", "dynamodb", "box"])
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     if request.param == "memory":
         yield MemoryStore()
         return
+    if request.param == "box":
+        yield _store_in_the_box()
+        return
     with mock_aws():
         client = boto3.client("dynamodb", region_name="us-east-1")
         yield DynamoStore(client, make_tables(client))
+
+
+def _store_in_the_box() -> Store:
+    stack = Stack(translated())
+    box = furnished(stack, SoloTimeline())
+    names = {Table.REGISTRY: stack.physical("RegistryTable"), Table.MESSAGES: stack.physical("MessagesTable")}
+    return DynamoStore(box.client("dynamodb", "ManageFunction"), names)
 
 
 def test_returns_every_kind_of_value_as_it_was_written(store):

@@ -1,0 +1,132 @@
+"""The same calls in three worlds: the box, moto in this process, and the engine of the local stack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import boto3
+from botocore.exceptions import ClientError
+
+from local.engine import Engine
+from tests.aws import limits
+from tests.aws.box import ADMINISTRATOR
+from tests.aws.small_account import ROWS, SmallAccount
+from tests.aws.wire import wired
+
+_CREATED = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
+REGION = "us-east-1"
+
+
+class World(Protocol):
+    """A place that answers calls of AWS; it has the table `rows`, the bucket `bucket` and what a case asks for."""
+
+    def client(self, service: str) -> Any:
+        """A client of boto3, or one like it."""
+
+    def queue(self, name: str, **attributes: str) -> str:
+        """Make a queue and answer its URL."""
+
+    def key(self) -> str:
+        """Make a KMS key and answer its id."""
+
+
+Case = Callable[[World], Any]
+"""Makes calls and answers what is to be the same everywhere."""
+
+
+class BoxWorld:
+    """The box; each case has one of its own, and its time is virtual."""
+
+    def __init__(self) -> None:
+        self.account = SmallAccount()
+
+    def client(self, service: str) -> Any:
+        return self.account.box.client(service, ADMINISTRATOR)
+
+    def queue(self, name: str, **attributes: str) -> str:
+        properties = {
+            key: value == "true" if value in ("true", "false") else value for key, value in attributes.items()
+        }
+        return self.account.sqs.create(name, properties).url
+
+    def key(self) -> str:
+        return self.account.key.key_id
+
+
+class WiredWorld(BoxWorld):
+    """The box behind real clients: what botocore makes of its answers on the wire.
+
+    Their retries wait in real time, in which no units come back; so nothing is throttled here.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.account.rows.throughput.key_write_rate = limits.TABLE_WRITE_UNITS
+        self._clients: dict[str, Any] = {}
+
+    def client(self, service: str) -> Any:
+        if service not in self._clients:
+            self._clients[service] = wired(self.account.box, service)
+        return self._clients[service]
+
+
+class BotoWorld:
+    """Whatever answers real clients."""
+
+    def __init__(self, make_client: Callable[[str], Any]) -> None:
+        self.client = make_client
+        client = make_client("dynamodb")
+        client.create_table(TableName="rows", BillingMode="PAY_PER_REQUEST", **{name: ROWS[name] for name in _CREATED})
+        make_client("s3").create_bucket(Bucket="bucket")
+
+    def queue(self, name: str, **attributes: str) -> str:
+        url: str = self.client("sqs").create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+        return url
+
+    def key(self) -> str:
+        key_id: str = self.client("kms").create_key()["KeyMetadata"]["KeyId"]
+        return key_id
+
+
+@contextmanager
+def moto_world() -> Iterator[World]:
+    """moto, with invented credentials."""
+    from moto import mock_aws
+
+    with mock_aws():
+        known = {"aws_access_key_id": "moto", "aws_secret_access_key": "moto", "region_name": REGION}
+        yield BotoWorld(lambda service: boto3.client(service, **known))
+
+
+@contextmanager
+def engine_world(folder: Path) -> Iterator[World]:
+    """The engine as a process of its own; it plays no functions here."""
+    engine = Engine(folder, "127.0.0.1:9")
+    engine.start()
+    try:
+        yield BotoWorld(engine.client)
+    finally:
+        engine.stop()
+
+
+def seen(case: Case, world: World) -> Any:
+    """What *case* observes in *world*; an error is its code, a cancelled transaction also the codes of its reasons."""
+    try:
+        return case(world)
+    except ClientError as error:
+        response: Any = error.response
+        reasons = response.get("CancellationReasons")
+        code = response["Error"]["Code"]
+        return code if reasons is None else [code, *(reason["Code"] for reason in reasons)]
+
+
+def refusal(call: Callable[..., Any], **parameters: Any) -> str:
+    """The code of the error that a call ends with, or "done"."""
+    try:
+        call(**parameters)
+    except ClientError as error:
+        return str(error.response["Error"]["Code"])
+    return "done"

@@ -1,0 +1,161 @@
+"""S3: objects of the buckets that the template declares."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.response import StreamingBody
+
+from tests.aws import limits
+from tests.aws.box import Box, Call, Service
+from tests.aws.faults import ApiError
+
+_ACTIONS = {"HeadObject": "GetObject", "ListObjectsV2": "ListBucket"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One object."""
+
+    content: bytes
+    etag: str
+    changed_at: datetime
+    metadata: Mapping[str, str]
+
+
+class S3(Service):
+    """All buckets, by name; each has its objects by key."""
+
+    name = "s3"
+    denied = "AccessDenied"
+    throttled = ("SlowDown", 503)
+    failed = ("InternalError", 500)
+
+    def __init__(self, box: Box) -> None:
+        super().__init__(box)
+        self.buckets: dict[str, dict[str, Stored]] = {}
+
+    def create(self, name: str) -> dict[str, Stored]:
+        """Make a bucket."""
+        return self.buckets.setdefault(name, {})
+
+    def needs(self, call: Call) -> Iterable[tuple[str, str]]:
+        key = f"/{call['Key']}" if "Key" in call.parameters else ""
+        yield f"s3:{_ACTIONS.get(call.operation, call.operation)}", f"arn:aws:s3:::{call['Bucket']}{key}"
+
+    def put_object(self, call: Call) -> dict[str, Any]:
+        """PutObject; `IfNoneMatch="*"` and `IfMatch` are held."""
+        bucket, key = self._bucket(call), call["Key"]
+        content = _content(call.parameters.get("Body", b""))
+        if len(key.encode()) > limits.S3_KEY_BYTES_MAX:
+            raise ApiError("KeyTooLongError", "Your key is too long")
+        there = bucket.get(key)
+        if call.parameters.get("IfNoneMatch") == "*" and there is not None:
+            raise _precondition("If-None-Match")
+        expected = call.parameters.get("IfMatch")
+        if expected is not None and there is None:
+            raise self._absent(call)
+        if expected is not None and there is not None and expected.strip('"') != there.etag.strip('"'):
+            raise _precondition("If-Match")
+        etag = f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'
+        now = datetime.fromtimestamp(self.box.timeline.now // 1000, UTC)
+        bucket[key] = Stored(content, etag, now, call.parameters.get("Metadata", {}))
+        return {"ETag": etag}
+
+    def get_object(self, call: Call) -> dict[str, Any]:
+        """GetObject; what is not there is 404 only to those who may list the bucket."""
+        stored = self._stored(call)
+        if call.parameters.get("IfNoneMatch", "").strip('"') == stored.etag.strip('"'):
+            raise ApiError("304", "Not Modified", status=304)
+        body = StreamingBody(io.BytesIO(stored.content), len(stored.content))
+        return {"Body": body, **_described(stored)}
+
+    def head_object(self, call: Call) -> dict[str, Any]:
+        """HeadObject; errors have no body, so that their code is the status."""
+        try:
+            return _described(self._stored(call))
+        except ApiError as error:
+            text = "Not Found" if error.status == 404 else "Forbidden"
+            raise ApiError(str(error.status), text, status=error.status) from None
+
+    def delete_object(self, call: Call) -> dict[str, Any]:
+        """DeleteObject; what is not there is deleted, too."""
+        self._bucket(call).pop(call["Key"], None)
+        return {}
+
+    def list_objects_v2(self, call: Call) -> dict[str, Any]:
+        """ListObjectsV2, in order of the keys' bytes."""
+        parameters = call.parameters
+        bucket = self._bucket(call)
+        prefix, most = parameters.get("Prefix", ""), min(parameters.get("MaxKeys", 1000), limits.S3_LIST_MAX)
+        after = parameters.get("ContinuationToken") or parameters.get("StartAfter", "")
+        keys = sorted((key for key in bucket if key.startswith(prefix) and key > after), key=str.encode)
+        contents: list[dict[str, Any]] = []
+        prefixes: list[str] = []
+        last = ""
+        for key in keys:
+            rest, delimiter = key[len(prefix) :], parameters.get("Delimiter")
+            group = prefix + rest.split(delimiter)[0] + delimiter if delimiter and delimiter in rest else None
+            if group is not None and prefixes and prefixes[-1] == group:
+                last = key
+                continue
+            if len(contents) + len(prefixes) == most:
+                break
+            last = key
+            if group is not None:
+                prefixes.append(group)
+                continue
+            stored = bucket[key]
+            described = {"Key": key, "ETag": stored.etag, "Size": len(stored.content), "StorageClass": "STANDARD"}
+            contents.append({**described, "LastModified": stored.changed_at})
+        truncated = bool(keys) and last != keys[-1] and most > 0
+        answer: dict[str, Any] = {"Name": call["Bucket"], "Prefix": prefix, "MaxKeys": most}
+        answer |= {"KeyCount": len(contents) + len(prefixes), "IsTruncated": truncated}
+        if contents:
+            answer["Contents"] = contents
+        if prefixes:
+            answer["CommonPrefixes"] = [{"Prefix": each} for each in prefixes]
+        if truncated:
+            answer["NextContinuationToken"] = last
+        return answer
+
+    def _bucket(self, call: Call) -> dict[str, Stored]:
+        if call["Bucket"] not in self.buckets:
+            raise ApiError("NoSuchBucket", "The specified bucket does not exist", status=404)
+        return self.buckets[call["Bucket"]]
+
+    def _stored(self, call: Call) -> Stored:
+        found = self._bucket(call).get(call["Key"])
+        if found is None:
+            raise self._absent(call)
+        return found
+
+    def _absent(self, call: Call) -> ApiError:
+        if self.box.allows(call.caller.role, "s3:ListBucket", f"arn:aws:s3:::{call['Bucket']}"):
+            return ApiError("NoSuchKey", "The specified key does not exist.", {"Key": call["Key"]}, status=404)
+        return ApiError("AccessDenied", "Access Denied", status=403)
+
+
+def _precondition(name: str) -> ApiError:
+    message = "At least one of the pre-conditions you specified did not hold"
+    return ApiError("PreconditionFailed", message, {"Condition": name}, status=412)
+
+
+def _content(body: Any) -> bytes:
+    if isinstance(body, str):
+        return body.encode()
+    return bytes(body) if isinstance(body, bytes | bytearray) else bytes(body.read())
+
+
+def _described(stored: Stored) -> dict[str, Any]:
+    return {
+        "ContentLength": len(stored.content),
+        "ETag": stored.etag,
+        "LastModified": stored.changed_at,
+        "Metadata": dict(stored.metadata),
+    }

@@ -1,0 +1,106 @@
+"""botocore's models of the services, loaded once: operations, shapes, error classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+from botocore import xform_name
+from botocore.errorfactory import ClientExceptionsFactory
+from botocore.exceptions import ParamValidationError
+from botocore.loaders import Loader
+from botocore.model import OperationModel, ServiceModel, Shape
+from botocore.validate import ParamValidator
+
+_LOADER = Loader()
+_SCALARS = {"S": str, "N": str, "B": bytes, "NULL": bool, "BOOL": bool}
+
+
+class Validator(ParamValidator):
+    """botocore's validator with a short way: scalars of DynamoDB, most of what there is to check, are seen at a glance.
+
+    What is not plainly right takes botocore's way, so that every complaint is botocore's.
+    """
+
+    def _validate(self, params: Any, shape: Shape, errors: Any, name: str) -> None:
+        if shape.type_name == "map" and type(params) is dict and shape.value.name == "AttributeValue":
+            params = {key: value for key, value in params.items() if type(key) is not str or not _plain(value)}
+            if not params:
+                return
+        super()._validate(params, shape, errors, name)
+
+
+def _plain(value: Any) -> bool:
+    if type(value) is not dict or len(value) != 1:
+        return False
+    ((kind, content),) = value.items()
+    return type(content) is _SCALARS.get(kind)
+
+
+_VALIDATOR = Validator()
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation: its name in the API and in Python, and which parameter botocore fills when it is left out."""
+
+    name: str
+    method: str
+    model: OperationModel
+    token: str | None
+
+    def check(self, parameters: dict[str, Any]) -> None:
+        """Raise botocore's ParamValidationError for parameters that the real client would refuse."""
+        report = _VALIDATOR.validate(parameters, self.model.input_shape)
+        if report.has_errors():
+            raise ParamValidationError(report=report.generate_report())
+
+    def check_answer(self, answer: dict[str, Any]) -> None:
+        """Raise AssertionError for an answer that is not of this operation's shape."""
+        shape = self.model.output_shape
+        members = {} if shape is None else shape.members
+        unknown = answer.keys() - members.keys() - {"ResponseMetadata"}
+        assert not unknown, f"{self.name} answers no {sorted(unknown)}"
+        streams = {name for name, member in members.items() if member.serialization.get("streaming")}
+        report = _VALIDATOR.validate(
+            {name: part for name, part in answer.items() if name in members and name not in streams}, shape
+        )
+        assert not report.has_errors(), f"{self.name}: {report.generate_report()}"
+
+
+@dataclass(frozen=True)
+class Model:
+    """One service: its operations by their Python names, its exceptions as `client.exceptions` has them."""
+
+    service: ServiceModel
+    operations: dict[str, Operation]
+    exceptions: Any
+
+    def code_of(self, shape: str) -> tuple[str, int | None]:
+        """The error code and the HTTP status of an error's shape; what has no shape is its own code."""
+        if shape not in self._errors:
+            return shape, None
+        error = self._errors[shape].metadata.get("error", {})
+        return error.get("code", shape), error.get("httpStatusCode")
+
+    def said(self, shape: str, message: str) -> dict[str, str]:
+        """The message as a member of the error, where the error's shape has one: `message` or `Message`."""
+        members = self._errors[shape].members if shape in self._errors else {}
+        return {name: message for name in ("message", "Message") if name in members}
+
+    @cached_property
+    def _errors(self) -> dict[str, Any]:
+        return {shape.name: shape for shape in self.service.error_shapes}
+
+
+@cache
+def model_of(service: str) -> Model:
+    """The model of a service as `boto3.client` names it."""
+    described = ServiceModel(_LOADER.load_service_model(service, "service-2"), service)
+    operations = {}
+    for name in described.operation_names:
+        model = described.operation_model(name)
+        token = model.idempotent_members[0] if model.idempotent_members else None
+        operations[xform_name(name)] = Operation(name, xform_name(name), model, token)
+    return Model(described, operations, ClientExceptionsFactory().create_client_exceptions(described))

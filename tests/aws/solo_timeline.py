@@ -1,0 +1,48 @@
+"""Virtual time for one caller alone: whoever spends time moves the clock."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Protocol
+
+EPOCH = 1_900_000_000_000
+
+
+class Timeline(Protocol):
+    """Virtual time, as the services of the box see it."""
+
+    @property
+    def now(self) -> int:
+        """Milliseconds since 1970."""
+
+    def at(self, instant: int, effect: Callable[[], None]) -> None:
+        """Let *effect* happen at *instant*, whoever waits then."""
+
+    def spend(self, ms: float) -> None:
+        """Let the caller wait so long; others move meanwhile."""
+
+
+class SoloTimeline:
+    """The timeline of a test that has one caller."""
+
+    def __init__(self, now: int = EPOCH) -> None:
+        self._exact = float(now)
+        self._timers: list[tuple[int, int, Callable[[], None]]] = []
+        self._serial = 0
+
+    @property
+    def now(self) -> int:
+        return int(self._exact)
+
+    def at(self, instant: int, effect: Callable[[], None]) -> None:
+        self._serial += 1
+        heapq.heappush(self._timers, (instant, self._serial, effect))
+
+    def spend(self, ms: float) -> None:
+        until = self._exact + ms
+        while self._timers and self._timers[0][0] <= until:
+            instant, _, effect = heapq.heappop(self._timers)
+            self._exact = max(self._exact, float(instant))
+            effect()
+        self._exact = max(self._exact, until)

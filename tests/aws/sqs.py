@@ -1,0 +1,253 @@
+"""SQS: the operations that the shipped code uses, and those of a consumer."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tests.aws import limits
+from tests.aws.attributes import text_bytes
+from tests.aws.box import ACCOUNT, REGION, Box, Call, Service
+from tests.aws.faults import ApiError
+from tests.aws.queues import Queue, QueuedMessage, Sent, md5
+from tests.aws.throughput import Bucket
+
+_BAD_TEXT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_GROUP = re.compile(r"[!-~]{1,128}")
+_BATCHES = {"SendMessageBatch": "SendMessage", "DeleteMessageBatch": "DeleteMessage"}
+
+
+class SQS(Service):
+    """All queues of the account, by URL."""
+
+    name = "sqs"
+    denied = "AccessDenied"
+    throttled = ("RequestThrottled", 403)
+    failed = ("InternalError", 500)
+    codes = {  # noqa: RUF012  Where the query protocol had other names, botocore tells those.
+        "QueueDoesNotExist": "AWS.SimpleQueueService.NonExistentQueue",
+        "EmptyBatchRequest": "AWS.SimpleQueueService.EmptyBatchRequest",
+        "TooManyEntriesInBatchRequest": "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
+        "BatchEntryIdsNotDistinct": "AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
+        "BatchRequestTooLong": "AWS.SimpleQueueService.BatchRequestTooLong",
+        "InvalidBatchEntryId": "AWS.SimpleQueueService.InvalidBatchEntryId",
+        "MessageNotInflight": "AWS.SimpleQueueService.MessageNotInflight",
+    }
+
+    def __init__(self, box: Box) -> None:
+        super().__init__(box)
+        self.queues: dict[str, Queue] = {}
+        self._calls: dict[tuple[str, str], Bucket] = {}
+
+    def create(self, name: str, properties: Mapping[str, Any]) -> Queue:
+        """Make a queue as CloudFormation would from the *properties* of AWS::SQS::Queue."""
+        if bool(properties.get("FifoQueue")) != name.endswith(".fifo"):
+            raise ValueError("the name of a FIFO queue, and of no other, ends with .fifo")
+        url = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}"
+        arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"
+        queue = self.queues[url] = Queue(name, url, arn, self.box.timeline, properties)
+        return queue
+
+    def queue(self, url: str) -> Queue:
+        """The queue of a URL, or SQS's refusal."""
+        if url not in self.queues:
+            raise ApiError("QueueDoesNotExist", "The specified queue does not exist.")
+        return self.queues[url]
+
+    def needs(self, call: Call) -> Iterable[tuple[str, str]]:
+        action = _BATCHES.get(call.operation, call.operation)
+        if call.operation == "GetQueueUrl":
+            owner, name = call.parameters.get("QueueOwnerAWSAccountId", ACCOUNT), call["QueueName"]
+        else:
+            owner, name = call["QueueUrl"].rsplit("/", 2)[-2:]
+        yield f"sqs:{action}", f"arn:aws:sqs:{REGION}:{owner}:{name}"
+
+    # Producers.
+
+    def get_queue_url(self, call: Call) -> dict[str, Any]:
+        """GetQueueUrl."""
+        owner = call.parameters.get("QueueOwnerAWSAccountId", ACCOUNT)
+        url = f"https://sqs.{REGION}.amazonaws.com/{owner}/{call['QueueName']}"
+        return {"QueueUrl": self.queue(url).url}
+
+    def send_message(self, call: Call) -> dict[str, Any]:
+        """SendMessage."""
+        queue = self._asked(call)
+        _check_size(_size(call.parameters))
+        sent = self._send(queue, call.parameters, call.caller.role)
+        return {"MessageId": sent.message_id, **_answered(sent, call["MessageBody"])}
+
+    def send_message_batch(self, call: Call) -> dict[str, Any]:
+        """SendMessageBatch; entries succeed and fail on their own."""
+        queue = self._asked(call)
+        if sum(map(_size, call["Entries"])) > limits.SQS_MESSAGE_BYTES_MAX:
+            raise ApiError("BatchRequestTooLong", "Batch requests cannot be longer than 1048576 bytes.")
+
+        def send(entry: Mapping[str, Any]) -> dict[str, Any]:
+            sent = self._send(queue, entry, call.caller.role)
+            return {"MessageId": sent.message_id, **_answered(sent, entry["MessageBody"])}
+
+        return self._batch(call, send)
+
+    def _send(self, queue: Queue, given: Mapping[str, Any], sender: str) -> Sent:
+        body = given["MessageBody"]
+        group, deduplication = given.get("MessageGroupId"), given.get("MessageDeduplicationId")
+        attributes = given.get("MessageAttributes", {})
+        if not body:
+            raise ApiError("MissingParameter", "The request must contain the parameter MessageBody.")
+        if _BAD_TEXT.search(body):
+            raise ApiError("InvalidMessageContents", "Invalid characters found in the message.")
+        if len(attributes) > limits.SQS_ATTRIBUTES_MAX:
+            raise _wrong("Number of message attributes exceeds the allowed maximum [10].")
+        for name, value in (("MessageGroupId", group), ("MessageDeduplicationId", deduplication)):
+            if value is not None and not _GROUP.fullmatch(value):
+                raise _wrong(f"Value {value} for parameter {name} is invalid. Reason: {name} can only include ...")
+        if not queue.fifo:
+            if deduplication is not None:
+                raise _wrong("The request include parameter that is not valid for this queue type")
+            return queue.send(body, group, None, attributes, sender, given.get("DelaySeconds", 0))
+        if group is None:
+            raise ApiError("MissingParameter", "The request must contain the parameter MessageGroupId.")
+        if given.get("DelaySeconds"):
+            raise _wrong("The request include parameter that is not valid for this queue type: DelaySeconds")
+        if deduplication is None:
+            if not queue.properties.get("ContentBasedDeduplication"):
+                raise _wrong(
+                    "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId "
+                    "provided explicitly"
+                )
+            deduplication = hashlib.sha256(body.encode()).hexdigest()
+        return queue.send(body, group, deduplication, attributes, sender)
+
+    # Consumers.
+
+    def receive_message(self, call: Call) -> dict[str, Any]:
+        """ReceiveMessage, answered at once: the box waits for no messages."""
+        queue = self._asked(call)
+        most = call.parameters.get("MaxNumberOfMessages", 1)
+        if not 1 <= most <= limits.SQS_BATCH_MAX:
+            raise _wrong(
+                f"Value {most} for parameter MaxNumberOfMessages is invalid. Reason: Must be between 1 and 10."
+            )
+        if queue.in_flight() >= limits.SQS_IN_FLIGHT_MAX:
+            if queue.fifo:
+                return {}
+            raise ApiError("OverLimit", "Too many messages in flight.", status=403)
+        visibility = call.parameters.get("VisibilityTimeout")
+        if visibility is not None:
+            _check_visibility(visibility)
+        messages = queue.receive(most, visibility)
+        asked = [
+            *call.parameters.get("AttributeNames", ()),
+            *call.parameters.get("MessageSystemAttributeNames", ()),
+        ]
+        wanted = call.parameters.get("MessageAttributeNames", ())
+        return {"Messages": [_received(each, asked, wanted) for each in messages]} if messages else {}
+
+    def delete_message(self, call: Call) -> dict[str, Any]:
+        """DeleteMessage."""
+        self._asked(call).delete(call["ReceiptHandle"])
+        return {}
+
+    def delete_message_batch(self, call: Call) -> dict[str, Any]:
+        """DeleteMessageBatch."""
+        queue = self._asked(call)
+
+        def delete(entry: Mapping[str, Any]) -> dict[str, Any]:
+            queue.delete(entry["ReceiptHandle"])
+            return {}
+
+        return self._batch(call, delete)
+
+    def change_message_visibility(self, call: Call) -> dict[str, Any]:
+        """ChangeMessageVisibility."""
+        _check_visibility(call["VisibilityTimeout"])
+        self._asked(call).change_visibility(call["ReceiptHandle"], call["VisibilityTimeout"])
+        return {}
+
+    # What calls have in common.
+
+    def _asked(self, call: Call) -> Queue:
+        """The queue that a call names, if it is not asked more often than it answers."""
+        queue = self.queue(call["QueueUrl"])
+        if queue.fifo and not queue.high_throughput:
+            action = _BATCHES.get(call.operation, call.operation)
+            bucket = self._calls.setdefault((queue.url, action), Bucket(limits.SQS_FIFO_CALLS))
+            if bucket.left(self.box.timeline.now) < 1:
+                raise ApiError("RequestThrottled", "Rate exceeded", status=403)
+            bucket.units -= 1
+        return queue
+
+    def _batch(self, call: Call, act: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        entries = call["Entries"]
+        if not entries:
+            raise ApiError("EmptyBatchRequest", "There should be at least one entry in the request.")
+        if len(entries) > limits.SQS_BATCH_MAX:
+            raise ApiError("TooManyEntriesInBatchRequest", "Maximum number of entries per request are 10.")
+        if len({entry["Id"] for entry in entries}) != len(entries):
+            raise ApiError("BatchEntryIdsNotDistinct", "Two or more batch entries in the request have the same Id.")
+        if not all(_ID.fullmatch(entry["Id"]) for entry in entries):
+            raise ApiError("InvalidBatchEntryId", "A batch entry id can only contain alphanumeric characters, - and _.")
+        spoiled = self.box.accidents.spoiled(call, len(entries))
+        answer: dict[str, Any] = {}
+        for place, entry in enumerate(entries):
+            try:
+                if place in spoiled:
+                    raise ApiError("InternalError", "An internal error occurred.", status=500)
+                done = act(entry)
+            except ApiError as error:
+                told = {"Id": entry["Id"], "SenderFault": error.status < 500, "Code": error.shape}
+                answer.setdefault("Failed", []).append({**told, "Message": error.message})
+            else:
+                answer.setdefault("Successful", []).append({"Id": entry["Id"], **done})
+        return answer
+
+
+def _wrong(message: str) -> ApiError:
+    return ApiError("InvalidParameterValue", message)
+
+
+def _size(given: Mapping[str, Any]) -> int:
+    """The size that counts: body and attributes with names and types."""
+    total = text_bytes(given["MessageBody"])
+    for name, attribute in given.get("MessageAttributes", {}).items():
+        value = attribute.get("BinaryValue") or attribute.get("StringValue", "").encode()
+        total += text_bytes(name) + text_bytes(attribute["DataType"]) + len(value)
+    return total
+
+
+def _check_size(size: int) -> None:
+    if size > limits.SQS_MESSAGE_BYTES_MAX:
+        raise _wrong("One or more parameters are invalid. Reason: Message must be shorter than 1048576 bytes.")
+
+
+def _check_visibility(seconds: int) -> None:
+    if not 0 <= seconds <= limits.SQS_VISIBILITY_MAX_S:
+        raise _wrong(f"Value {seconds} for parameter VisibilityTimeout is invalid.")
+
+
+def _answered(sent: Sent, body: str) -> dict[str, Any]:
+    answer = {"MD5OfMessageBody": md5(body)}
+    if sent.sequence:
+        answer["SequenceNumber"] = sent.sequence
+    return answer
+
+
+def _received(message: QueuedMessage, asked: Iterable[str], wanted: Iterable[str]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "MessageId": message.message_id,
+        "ReceiptHandle": message.receipt,
+        "MD5OfBody": md5(message.body),
+        "Body": message.body,
+    }
+    known = message.system_attributes
+    system = {name: value for name, value in known.items() if name in asked or "All" in asked}
+    if system:
+        told["Attributes"] = system
+    attributes = {name: value for name, value in message.attributes.items() if name in wanted or "All" in wanted}
+    if attributes:
+        told["MessageAttributes"] = attributes
+    return told

@@ -1,0 +1,193 @@
+"""The path of a call: time, retries, accidents, errors as botocore has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
+from botocore.validate import ParamValidator
+
+from tests.aws import limits
+from tests.aws.box import ADMINISTRATOR, Box
+from tests.aws.client import QUOTA, RETRY_COST
+from tests.aws.faults import Kind, Outages, UnplayedError
+from tests.aws.service_model import Validator, model_of
+from tests.aws.small_account import Scripted, SmallAccount, code_of, item, key, scripted
+from tests.aws.solo_timeline import SoloTimeline
+
+ONCE = Config(retries={"total_max_attempts": 1}, read_timeout=10)
+
+
+def test_a_call_costs_time_of_its_range(account: SmallAccount) -> None:
+    client = account.client("dynamodb")
+    low, high = limits.latency("dynamodb", "GetItem")
+    for _ in range(20):
+        began = account.time.now
+        client.get_item(TableName="rows", Key=key("a"))
+        assert low - 1 <= account.time.now - began <= high + 1
+
+
+def test_what_a_seed_draws_is_drawn_again() -> None:
+    ends = []
+    for seed in (1, 1, 2):
+        account = SmallAccount(seed=seed)
+        client = account.client("dynamodb")
+        for place in range(20):
+            client.put_item(TableName="rows", Item=item(f"{place}"))
+        ends.append(account.time._exact)
+    assert ends[0] == ends[1] != ends[2]
+
+
+def test_an_operation_that_the_box_does_not_play_raises_loudly(account: SmallAccount) -> None:
+    with pytest.raises(UnplayedError, match="DescribeTable"):
+        account.client("dynamodb").describe_table(TableName="rows")
+    with pytest.raises(UnplayedError, match="sns"):
+        account.client("sns")
+    with pytest.raises(AttributeError, match="put_everything"):
+        account.client("dynamodb").put_everything()
+
+
+@pytest.mark.parametrize("kind", [Kind.THROTTLED, Kind.FAILED_BEFORE, Kind.LOST_ANSWER, Kind.UNREACHABLE])
+def test_botocore_tries_again_after_what_passes(kind: Kind) -> None:
+    account = SmallAccount(scripted(kind, kind))
+    answer = account.client("dynamodb").put_item(TableName="rows", Item=item("a"))
+    assert answer["ResponseMetadata"]["RetryAttempts"] == 2
+    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
+
+
+def test_a_write_whose_answer_was_lost_meets_itself_when_it_is_tried_again() -> None:
+    account = SmallAccount(scripted(Kind.FAILED_AFTER))
+    client = account.client("dynamodb")
+    put = {"TableName": "rows", "Item": item("a"), "ConditionExpression": "attribute_not_exists(pk)"}
+    assert code_of(lambda: client.put_item(**put)) == "ConditionalCheckFailedException"
+    assert list(account.rows.rows()) == [item("a")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "done"),
+    [
+        (Kind.LOST_ANSWER, ConnectionClosedError, 1),
+        (Kind.UNANSWERED, ReadTimeoutError, 1),
+        (Kind.UNREACHABLE, EndpointConnectionError, 0),
+        (Kind.THROTTLED, ClientError, 0),
+        (Kind.FAILED_BEFORE, ClientError, 0),
+        (Kind.FAILED_AFTER, ClientError, 1),
+    ],
+)
+def test_each_accident_has_its_error_and_its_effect(kind: Kind, error: type[Exception], done: int) -> None:
+    account = SmallAccount(scripted(kind))
+    with pytest.raises(error):
+        account.client("dynamodb", ONCE).put_item(TableName="rows", Item=item("a"))
+    assert len(list(account.rows.rows())) == done
+
+
+def test_no_answer_costs_the_time_that_the_client_waits_for_one() -> None:
+    account = SmallAccount(scripted(Kind.UNANSWERED))
+    began = account.time.now
+    with pytest.raises(ReadTimeoutError):
+        account.client("dynamodb", ONCE).get_item(TableName="rows", Key=key("a"))
+    assert 10_000 <= account.time.now - began <= 10_010
+
+
+@pytest.mark.parametrize(
+    ("service", "config", "attempts"),
+    [
+        ("dynamodb", None, 10),
+        ("sqs", None, 5),
+        ("sqs", Config(retries={"mode": "standard"}), 3),
+        ("dynamodb", Config(retries={"mode": "standard", "max_attempts": 5}), 6),
+        ("dynamodb", Config(retries={"total_max_attempts": 1}), 1),
+    ],
+)
+def test_a_client_makes_as_many_attempts_as_its_configuration_says(service: str, config: Config, attempts: int) -> None:
+    outage = Outages()
+    outage.add(service, 0, 2**60)
+    account = SmallAccount(outage)
+    client = account.client(service, config)
+    call = {
+        "sqs": lambda: client.get_queue_url(QueueName="plain"),
+        "dynamodb": lambda: client.get_item(TableName="rows", Key=key("a")),
+    }
+    with pytest.raises(ClientError):
+        call[service]()
+    assert account.box.requests[service] == attempts
+
+
+def test_the_quota_of_retries_ends_them() -> None:
+    outage = Outages()
+    outage.add("dynamodb", 0, 2**60)
+    account = SmallAccount(outage)
+    client = account.client("dynamodb")
+    for _ in range(30):
+        assert code_of(lambda: client.get_item(TableName="rows", Key=key("a"))) == "InternalServerError"
+    assert account.box.requests["dynamodb"] == 30 + QUOTA // RETRY_COST
+
+
+def test_an_outage_lasts_as_long_as_it_was_told() -> None:
+    outage = Outages()
+    account = SmallAccount(outage)
+    start = account.time.now
+    outage.add("dynamodb", start, start + 60_000)
+    client = account.client("dynamodb", ONCE)
+    assert code_of(lambda: client.get_item(TableName="rows", Key=key("a"))) == "InternalServerError"
+    account.client("sqs", ONCE).get_queue_url(QueueName="plain")
+    account.time.spend(60_000)
+    client.get_item(TableName="rows", Key=key("a"))
+
+
+def test_errors_are_of_the_classes_that_the_client_names(account: SmallAccount) -> None:
+    client = account.client("sqs")
+    with pytest.raises(client.exceptions.QueueDoesNotExist) as caught:
+        client.send_message(QueueUrl="https://sqs.us-east-1.amazonaws.com/123456789012/other", MessageBody="x")
+    assert caught.value.response["Error"]["Code"] == "AWS.SimpleQueueService.NonExistentQueue"
+    assert caught.value.operation_name == "SendMessage"
+    assert "when calling the SendMessage operation" in str(caught.value)
+
+
+def test_every_service_of_the_box_has_a_latency_and_plays_operations_of_its_model(account: SmallAccount) -> None:
+    for name, service in account.box.services.items():
+        limits.latency(name, "*")
+        played = [each for each in model_of(name).operations if hasattr(service, each)]
+        assert played, name
+
+
+def test_answers_have_the_shape_of_their_operation() -> None:
+    account = SmallAccount(Scripted())
+    client = account.client("dynamodb")
+    operations = model_of("dynamodb").operations
+    client.put_item(TableName="rows", Item=item("a", keeper="k", due=1))
+    told = {"ReturnConsumedCapacity": "INDEXES"}
+    put = {"Put": {"TableName": "rows", "Item": item("a")}}
+    for name, parameters in {
+        "get_item": {"TableName": "rows", "Key": key("a")},
+        "put_item": {"TableName": "rows", "Item": item("a"), "ReturnValues": "ALL_OLD"},
+        "query": {"TableName": "rows", "KeyConditionExpression": "pk = :p", "Limit": 1,
+                  "ExpressionAttributeValues": {":p": {"S": "p"}}},
+        "scan": {"TableName": "rows"},
+        "batch_get_item": {"RequestItems": {"rows": {"Keys": [key("a")]}}},
+        "transact_write_items": {"TransactItems": [put]},
+    }.items():  # fmt: skip
+        operations[name].check_answer(getattr(client, name)(**parameters, **told))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"S": "x"}, {"S": ""}, {"N": "1"}, {"B": b"x"}, {"NULL": True}, {"BOOL": False}, {"M": {"a": {"S": "x"}}},
+        {"L": [{"S": "x"}, {"N": 1}]}, {"SS": ["x"]}, {"M": {"a": {"S": 1}}}, {"S": 1}, {"N": 1}, {"B": "x"}, {"B": 1},
+        {"NULL": "x"}, {"S": "x", "N": "1"}, {}, {"X": "x"}, "x", None, {"S": None}, [("S", "x")],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["a", ""])
+def test_the_short_way_of_validation_says_what_botocore_says(value: Any, name: str) -> None:
+    shape = model_of("dynamodb").operations["put_item"].model.input_shape
+    parameters = {"TableName": "rows", "Item": {"pk": {"S": "x"}, name: value}}
+    short, long = (each.validate(parameters, shape).generate_report() for each in (Validator(), ParamValidator()))
+    assert short == long
+
+
+def test_a_box_without_roles_lets_everybody_do_everything() -> None:
+    assert Box(SoloTimeline()).allows("anybody", "s3:GetObject", "arn")
+    assert Box(SoloTimeline()).allows(ADMINISTRATOR, "s3:GetObject", "arn")

@@ -1,0 +1,289 @@
+"""SQS, S3, KMS and Secrets Manager in the box, in moto and in the local engine: the same calls, the same answers.
+
+Where they differ the documentation of AWS decides: see `DIFFERENCES`. Left out are Firehose (neither answers in part,
+and what a stream took cannot be read without its destination), whatever needs time to pass (five minutes of
+deduplication, visibility) and load (throttling, transactions that overlap): the tests of the box alone show those.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.aws import limits
+from tests.aws.contract import BoxWorld, Case, World, refusal, seen
+
+CASES: dict[str, Case] = {}
+FIFO = {"FifoQueue": "true", "DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"}
+
+
+def case(act: Case) -> Case:
+    CASES[act.__name__] = act
+    return act
+
+
+def send(world: World, url: str, body: str, group: str | None = None, deduplication: str | None = None) -> Any:
+    named = {} if group is None else {"MessageGroupId": group}
+    if group is not None:
+        named["MessageDeduplicationId"] = deduplication or body
+    return world.client("sqs").send_message(QueueUrl=url, MessageBody=body, **named)
+
+
+def receive(world: World, url: str, most: int = 10) -> list[dict[str, Any]]:
+    answer = world.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=most, WaitTimeSeconds=0)
+    messages: list[dict[str, Any]] = answer.get("Messages", [])
+    return messages
+
+
+def bodies(messages: list[dict[str, Any]]) -> list[str]:
+    return [message["Body"] for message in messages]
+
+
+@case
+def group_in_order(world: World) -> Any:
+    url = world.queue("order.fifo", **FIFO)
+    for body in ("1", "2", "3"):
+        send(world, url, body, "g")
+    first = receive(world, url, 2)
+    between = receive(world, url)
+    for message in first:
+        world.client("sqs").delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    return [bodies(first), bodies(between), bodies(receive(world, url))]
+
+
+@case
+def groups_beside_each_other(world: World) -> Any:
+    url = world.queue("groups.fifo", **FIFO)
+    for body in ("a1", "b1", "a2"):
+        send(world, url, body, body[0])
+    return [bodies(receive(world, url, 1)), bodies(receive(world, url))]
+
+
+@case
+def deduplicated(world: World) -> Any:
+    url = world.queue("once.fifo", **FIFO)
+    first, second = send(world, url, "x", "g", "d"), send(world, url, "y", "g", "d")
+    other = send(world, url, "z", "h", "d")
+    same = [first["MessageId"] == second["MessageId"], first["MessageId"] == other["MessageId"]]
+    return [same, sorted(bodies(receive(world, url)))]
+
+
+@case
+def deduplicated_in_the_whole_queue(world: World) -> Any:
+    url = world.queue("whole.fifo", FifoQueue="true")
+    send(world, url, "x", "g", "d")
+    send(world, url, "y", "h", "d")
+    return bodies(receive(world, url))
+
+
+@case
+def without_a_group(world: World) -> Any:
+    url = world.queue("groupless.fifo", **FIFO)
+    return refusal(world.client("sqs").send_message, QueueUrl=url, MessageBody="x", MessageDeduplicationId="d")
+
+
+@case
+def without_a_deduplication_id(world: World) -> Any:
+    url = world.queue("idless.fifo", **FIFO)
+    return refusal(world.client("sqs").send_message, QueueUrl=url, MessageBody="x", MessageGroupId="g")
+
+
+@case
+def batch_in_part(world: World) -> Any:
+    url = world.queue("part.fifo", **FIFO)
+    entries = [
+        {"Id": "0", "MessageBody": "a", "MessageGroupId": "g", "MessageDeduplicationId": "a"},
+        {"Id": "1", "MessageBody": "b\x00", "MessageGroupId": "g", "MessageDeduplicationId": "b"},
+    ]
+    answer = world.client("sqs").send_message_batch(QueueUrl=url, Entries=entries)
+    return [[each["Id"] for each in answer.get(part, [])] for part in ("Successful", "Failed")]
+
+
+@case
+def batches_that_are_none(world: World) -> Any:
+    url = world.queue("batches")
+    batch = world.client("sqs").send_message_batch
+    entry = {"Id": "a", "MessageBody": "x"}
+    half = "x" * (limits.SQS_MESSAGE_BYTES_MAX // 2 + 1)
+    return [
+        refusal(batch, QueueUrl=url, Entries=[{**entry, "Id": str(place)} for place in range(11)]),
+        refusal(batch, QueueUrl=url, Entries=[entry, entry]),
+        refusal(batch, QueueUrl=url, Entries=[{**entry, "Id": "a b"}]),
+        refusal(batch, QueueUrl=url, Entries=[{"Id": each, "MessageBody": half} for each in "ab"]),
+    ]
+
+
+@case
+def message_of_1_mib(world: World) -> Any:
+    url = world.queue("sizes")
+    fits = "x" * limits.SQS_MESSAGE_BYTES_MAX
+    sends = world.client("sqs").send_message
+    return [refusal(sends, QueueUrl=url, MessageBody=fits), refusal(sends, QueueUrl=url, MessageBody=fits + "x")]
+
+
+@case
+def characters(world: World) -> Any:
+    url = world.queue("characters")
+    return refusal(world.client("sqs").send_message, QueueUrl=url, MessageBody="\x0b")
+
+
+@case
+def absent_queue(world: World) -> Any:
+    client = world.client("sqs")
+    url = world.queue("present").replace("present", "absent")
+    return [
+        refusal(client.get_queue_url, QueueName="absent"),
+        refusal(client.send_message, QueueUrl=url, MessageBody="x"),
+    ]
+
+
+@case
+def receipts(world: World) -> Any:
+    url = world.queue("receipts")
+    client = world.client("sqs")
+    send(world, url, "x")
+    (message,) = receive(world, url)
+    handle = {"QueueUrl": url, "ReceiptHandle": message["ReceiptHandle"]}
+    client.change_message_visibility(**handle, VisibilityTimeout=0)
+    again = bodies(receive(world, url))
+    return [again, refusal(client.delete_message, QueueUrl=url, ReceiptHandle="nonsense")]
+
+
+# S3.
+
+
+@case
+def objects(world: World) -> Any:
+    client = world.client("s3")
+    put = client.put_object(Bucket="bucket", Key="a/b", Body=b"content")
+    answer = client.get_object(Bucket="bucket", Key="a/b")
+    return [answer["Body"].read(), answer["ETag"] == put["ETag"], answer["ContentLength"], put["ETag"]]
+
+
+@case
+def absent_objects(world: World) -> Any:
+    client = world.client("s3")
+    return [
+        refusal(client.get_object, Bucket="bucket", Key="absent"),
+        refusal(client.head_object, Bucket="bucket", Key="absent"),
+        refusal(client.get_object, Bucket="absent", Key="absent"),
+        refusal(client.delete_object, Bucket="bucket", Key="absent"),
+    ]
+
+
+@case
+def put_once(world: World) -> Any:
+    client = world.client("s3")
+    once = {"Bucket": "bucket", "Key": "once", "IfNoneMatch": "*"}
+    return [refusal(client.put_object, **once, Body=b"1"), refusal(client.put_object, **once, Body=b"2")]
+
+
+@case
+def replaced_as_it_is(world: World) -> Any:
+    client = world.client("s3")
+    etag = client.put_object(Bucket="bucket", Key="replaced", Body=b"1")["ETag"]
+    replace = {"Bucket": "bucket", "Key": "replaced", "IfMatch": etag}
+    return [refusal(client.put_object, **replace, Body=b"2"), refusal(client.put_object, **replace, Body=b"3")]
+
+
+@case
+def listed(world: World) -> Any:
+    client = world.client("s3")
+    for name in ("l/2", "l/1", "l/3/a", "l/3/b"):
+        client.put_object(Bucket="bucket", Key=name, Body=b"1")
+    page = client.list_objects_v2(Bucket="bucket", Prefix="l/", MaxKeys=3)
+    rest = client.list_objects_v2(Bucket="bucket", Prefix="l/", ContinuationToken=page["NextContinuationToken"])
+    folders = client.list_objects_v2(Bucket="bucket", Prefix="l/", Delimiter="/")
+    return [
+        [[each["Key"] for each in answer["Contents"]] for answer in (page, rest, folders)],
+        [page["IsTruncated"], rest["IsTruncated"], page["KeyCount"], folders["KeyCount"]],
+        folders["CommonPrefixes"],
+    ]
+
+
+# KMS and Secrets Manager.
+
+
+@case
+def sealed(world: World) -> Any:
+    client, named = world.client("kms"), world.key()
+    context = {"EncryptionContext": {"topic": "orders"}}
+    blob = client.encrypt(KeyId=named, Plaintext=b"secret", **context)["CiphertextBlob"]
+    opened = client.decrypt(CiphertextBlob=blob, **context)["Plaintext"]
+    return [opened, refusal(client.decrypt, CiphertextBlob=blob)]
+
+
+@case
+def data_key(world: World) -> Any:
+    client, named = world.client("kms"), world.key()
+    made = client.generate_data_key(KeyId=named, KeySpec="AES_256")
+    return [
+        len(made["Plaintext"]),
+        client.decrypt(CiphertextBlob=made["CiphertextBlob"])["Plaintext"] == made["Plaintext"],
+    ]
+
+
+@case
+def absent_kms_key(world: World) -> Any:
+    return refusal(world.client("kms").encrypt, KeyId="alias/absent", Plaintext=b"x")
+
+
+@case
+def secret_versions(world: World) -> Any:
+    client = world.client("secretsmanager")
+    client.create_secret(Name="versions", SecretString="first")
+    client.put_secret_value(SecretId="versions", SecretString="second")
+    current = client.get_secret_value(SecretId="versions")["SecretString"]
+    return [current, client.get_secret_value(SecretId="versions", VersionStage="AWSPREVIOUS")["SecretString"]]
+
+
+@case
+def secret_again(world: World) -> Any:
+    client = world.client("secretsmanager")
+    client.create_secret(Name="again", SecretString="x")
+    return refusal(client.create_secret, Name="again", SecretString="y")
+
+
+@case
+def absent_secret(world: World) -> Any:
+    return refusal(world.client("secretsmanager").get_secret_value, SecretId="absent")
+
+
+@case
+def deleted_secret(world: World) -> Any:
+    client = world.client("secretsmanager")
+    client.create_secret(Name="deleted", SecretString="x")
+    client.delete_secret(SecretId="deleted", RecoveryWindowInDays=7)
+    listed = [
+        each["Name"] for each in client.list_secrets(Filters=[{"Key": "name", "Values": ["delet"]}])["SecretList"]
+    ]
+    return [refusal(client.get_secret_value, SecretId="deleted"), listed]
+
+
+# World and case: what that world says, and the page (of docs.aws.amazon.com) that says otherwise.
+GUIDE = "AWSSimpleQueueService/latest/SQSDeveloperGuide"
+DIFFERENCES: dict[tuple[str, str], tuple[Any, str]] = {
+    ("moto", "deduplicated"): (
+        [[False, False], ["x"]],
+        f"{GUIDE}/using-messagededuplicationid-property.html: the first message's id is answered, and groups may have "
+        f"scopes of their own ({GUIDE}/high-throughput-fifo.html)",
+    ),
+    ("moto", "batch_in_part"): (
+        [["0", "1"], []],
+        f"{GUIDE}/quotas-messages.html: characters outside of XML's are rejected, in a batch for their entry alone",
+    ),
+    ("moto", "characters"): ("done", f"{GUIDE}/quotas-messages.html: characters outside of XML's are rejected"),
+}
+OF_S3 = ("objects", "absent_objects", "put_once", "replaced_as_it_is", "listed")  # S3 does not speak JSON.
+OTHERS = ("moto", "engine")
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("other", OTHERS)
+def test_the_box_answers_as_the_others_do(other: str, name: str, request: pytest.FixtureRequest) -> None:
+    here = seen(CASES[name], BoxWorld())
+    there = seen(CASES[name], request.getfixturevalue(other))
+    expected, _ = DIFFERENCES.get((other, name), (here, ""))
+    assert there == expected
+    assert (there != here) == ((other, name) in DIFFERENCES)

@@ -1,0 +1,240 @@
+"""Reads: pages, order, indexes, and reads that are some writes behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.aws import limits
+from tests.aws.small_account import SmallAccount, code_of, item, key, scripted
+
+
+def fill(account: SmallAccount, count: int, size: int = 0, pk: str = "p", **more: Any) -> Any:
+    client = account.client("dynamodb")
+    for place in range(count):
+        row = item(f"{place:04}", pk=pk, **more)
+        if size:
+            row["body"] = {"B": bytes(size)}
+        client.put_item(TableName="rows", Item=row)
+        account.time.spend(200 + size // 500)
+    account.time.spend(limits.STALE_MS + 1000)
+    return client
+
+
+def query(client: Any, condition: str = "pk = :p", pk: str = "p", **more: Any) -> dict[str, Any]:
+    values = {":p": {"S": pk}, **more.pop("values", {})}
+    answer: dict[str, Any] = client.query(
+        TableName="rows", KeyConditionExpression=condition, ExpressionAttributeValues=values, **more
+    )
+    return answer
+
+
+def names(answer: dict[str, Any]) -> list[str]:
+    return [row["sk"]["S"] for row in answer["Items"]]
+
+
+@pytest.mark.parametrize(
+    ("condition", "values", "found"),
+    [
+        ("pk = :p AND sk = :a", ("0001",), ["0001"]),
+        ("pk = :p AND sk < :a", ("0002",), ["0000", "0001"]),
+        ("pk = :p AND sk <= :a", ("0001",), ["0000", "0001"]),
+        ("pk = :p AND sk > :a", ("0003",), ["0004"]),
+        ("sk >= :a AND pk = :p", ("0003",), ["0003", "0004"]),
+        ("pk = :p AND sk BETWEEN :a AND :b", ("0001", "0002"), ["0001", "0002"]),
+        ("pk = :p AND begins_with(sk, :a)", ("000",), ["0000", "0001", "0002", "0003", "0004"]),
+        ("pk = :p AND begins_with(sk, :a)", ("1",), []),
+    ],
+)
+@pytest.mark.parametrize("consistent", [True, False])
+def test_a_query_finds_the_rows_of_its_range_in_order(
+    account: SmallAccount, condition: str, values: tuple[str, ...], found: list[str], consistent: bool
+) -> None:
+    client = fill(account, 5)
+    marks = {mark: {"S": value} for mark, value in zip((":a", ":b"), values, strict=False)}
+    forward = query(client, condition, values=marks, ConsistentRead=consistent)
+    backward = query(client, condition, values=marks, ConsistentRead=consistent, ScanIndexForward=False)
+    assert names(forward) == found
+    assert names(backward) == found[::-1]
+    assert forward["Count"] == forward["ScannedCount"] == len(found)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["sk = :p", "pk > :p", "pk = :p AND n = :p", "pk = :p OR sk = :p", "pk = :p AND sk = :p AND sk = :p", "pk <> :p"],
+)
+def test_a_key_condition_names_the_hash_key_and_at_most_a_range(account: SmallAccount, condition: str) -> None:
+    assert code_of(lambda: query(account.client("dynamodb"), condition)) == "ValidationException"
+
+
+def test_the_bounds_of_a_range_are_in_order(account: SmallAccount) -> None:
+    bounds = {":a": {"S": "2"}, ":b": {"S": "1"}}
+    bad = code_of(lambda: query(account.client("dynamodb"), "pk = :p AND sk BETWEEN :a AND :b", values=bounds))
+    assert bad == "ValidationException"
+
+
+@pytest.mark.parametrize("forward", [True, False])
+@pytest.mark.parametrize("consistent", [True, False])
+def test_pages_together_are_the_whole(account: SmallAccount, forward: bool, consistent: bool) -> None:
+    client = fill(account, 7)
+    more = {"Limit": 3, "ScanIndexForward": forward, "ConsistentRead": consistent}
+    read: list[str] = []
+    answer = query(client, **more)
+    pages = 1
+    while "LastEvaluatedKey" in answer:
+        read += names(answer)
+        answer = query(client, ExclusiveStartKey=answer["LastEvaluatedKey"], **more)
+        pages += 1
+    read += names(answer)
+    assert read == sorted(read, reverse=not forward)
+    assert (len(read), pages) == (7, 3)
+
+
+def test_a_full_last_page_does_not_say_that_it_is_the_last(account: SmallAccount) -> None:
+    client = fill(account, 2)
+    answer = query(client, Limit=2)
+    assert answer["LastEvaluatedKey"] == key("0001")
+    rest = query(client, Limit=2, ExclusiveStartKey=answer["LastEvaluatedKey"])
+    assert rest["Items"] == []
+    assert "LastEvaluatedKey" not in rest
+
+
+def test_a_page_ends_before_1_mb_and_before_its_filter(account: SmallAccount) -> None:
+    client = fill(account, 4, size=300 * 1024, n=1)
+    answer = query(client, "pk = :p", values={":n": {"N": "2"}}, FilterExpression="n = :n", ConsistentRead=True)
+    assert (answer["Items"], answer["ScannedCount"]) == ([], 3)
+    assert answer["LastEvaluatedKey"] == key("0002")
+
+
+def test_a_projection_answers_what_it_names(account: SmallAccount) -> None:
+    client = fill(account, 1, n=1, t="x")
+    more = {"ProjectionExpression": "#t, sk", "ExpressionAttributeNames": {"#t": "t"}}
+    assert query(client, **more)["Items"] == [{"t": {"S": "x"}, "sk": {"S": "0000"}}]
+    assert client.get_item(TableName="rows", Key=key("0000"), **more)["Item"] == {"t": {"S": "x"}, "sk": {"S": "0000"}}
+
+
+def test_counting_answers_no_items(account: SmallAccount) -> None:
+    answer = query(fill(account, 3), Select="COUNT")
+    assert (answer["Count"], "Items" in answer) == (3, False)
+
+
+def test_an_index_has_the_rows_with_its_attributes_in_its_order(account: SmallAccount) -> None:
+    client = account.client("dynamodb")
+    for sk, due in (("a", 30), ("b", 4), ("c", 200)):
+        client.put_item(TableName="rows", Item=item(sk, keeper="o", due=due))
+    client.put_item(TableName="rows", Item=item("sparse", keeper="o"))
+    account.time.spend(limits.STALE_MS + 1000)
+    asked = {"IndexName": "keepers", "condition": "keeper = :p AND due < :d", "pk": "o"}
+    values = {":d": {"N": "100"}}
+    first = query(client, **asked, values=values, Limit=1)
+    assert names(first) == ["b"]
+    assert first["LastEvaluatedKey"] == {**key("b"), "keeper": {"S": "o"}, "due": {"N": "4"}}
+    second = query(client, **asked, values=values, ExclusiveStartKey=first["LastEvaluatedKey"])
+    assert names(second) == ["a"]
+    client.update_item(TableName="rows", Key=key("a"), UpdateExpression="REMOVE keeper")
+    account.time.spend(limits.STALE_MS + 1000)
+    assert names(query(client, **asked, values=values)) == ["b"]
+    refused = code_of(lambda: query(client, **asked, values=values, ConsistentRead=True))
+    assert refused == "ValidationException"
+
+
+def test_an_eventual_read_is_sometimes_behind_and_a_consistent_one_never(account: SmallAccount) -> None:
+    client = account.client("dynamodb")
+    behind = {"get": 0, "query": 0, "index": 0}
+    for place in range(60):
+        sk = f"{place:04}"
+        client.put_item(TableName="rows", Item=item(sk, keeper="o", due=place))
+        assert client.get_item(TableName="rows", Key=key(sk), ConsistentRead=True)["Item"]["sk"] == {"S": sk}
+        assert sk in names(query(client, ConsistentRead=True))
+        behind["get"] += "Item" not in client.get_item(TableName="rows", Key=key(sk))
+        behind["query"] += sk not in names(query(client))
+        behind["index"] += sk not in names(query(client, "keeper = :p", pk="o", IndexName="keepers"))
+    assert all(5 < count < 55 for count in behind.values()), behind
+
+
+def test_an_eventual_read_is_never_more_than_a_second_behind(account: SmallAccount) -> None:
+    client = account.client("dynamodb")
+    for place in range(60):
+        client.put_item(TableName="rows", Item=item(f"{place:04}"))
+        account.time.spend(limits.STALE_MS + 1)
+        assert "Item" in client.get_item(TableName="rows", Key=key(f"{place:04}"))
+
+
+def test_a_reader_behind_sees_rows_that_are_gone_and_old_values(account: SmallAccount) -> None:
+    client = account.client("dynamodb")
+    seen = set()
+    for _ in range(60):
+        client.put_item(TableName="rows", Item=item("a", keeper="old", due=1))
+        client.put_item(TableName="rows", Item=item("b"))
+        account.time.spend(limits.STALE_MS + 1000)
+        client.put_item(TableName="rows", Item=item("a", keeper="new", due=1))
+        client.delete_item(TableName="rows", Key=key("b"))
+        rows = query(client)["Items"]
+        seen.add((rows[0]["keeper"]["S"], len(rows)))
+        seen.add(tuple(names(query(client, "keeper = :p", pk="old", IndexName="keepers"))))
+    assert {("new", 1), ("old", 2), ("a",), ()} <= seen
+
+
+def test_a_scan_reads_every_row_in_no_order_of_the_hash_key(account: SmallAccount) -> None:
+    for letter in "abcdefgh":
+        fill(account, 2, pk=letter)
+    client = account.client("dynamodb")
+    read: list[str] = []
+    answer = client.scan(TableName="rows", Limit=3)
+    while "LastEvaluatedKey" in answer:
+        read += [row["pk"]["S"] + row["sk"]["S"] for row in answer["Items"]]
+        answer = client.scan(TableName="rows", Limit=3, ExclusiveStartKey=answer["LastEvaluatedKey"])
+    read += [row["pk"]["S"] + row["sk"]["S"] for row in answer["Items"]]
+    assert sorted(read) == [letter + sk for letter in "abcdefgh" for sk in ("0000", "0001")]
+    assert read != sorted(read)
+    halves = [client.scan(TableName="rows", Segment=place, TotalSegments=2)["Count"] for place in range(2)]
+    assert sum(halves) == 16
+    assert 0 not in halves
+
+
+def test_a_batch_of_keys_answers_what_is_there(account: SmallAccount) -> None:
+    client = fill(account, 3)
+    keys = [key("0000"), key("nothing"), key("0002")]
+    answer = client.batch_get_item(RequestItems={"rows": {"Keys": keys, "ConsistentRead": True}})
+    assert sorted(row["sk"]["S"] for row in answer["Responses"]["rows"]) == ["0000", "0002"]
+    assert answer["UnprocessedKeys"] == {}
+
+
+def test_a_batch_of_keys_stops_at_16_mb(account: SmallAccount) -> None:
+    client = account.client("dynamodb")
+    keys = [key("a", pk=f"p{place}") for place in range(45)]
+    for each in keys:
+        client.put_item(TableName="rows", Item={**each, "body": {"B": bytes(390 * 1024)}})
+        account.time.spend(1000)
+    answer = client.batch_get_item(RequestItems={"rows": {"Keys": keys, "ConsistentRead": True}})
+    left = answer["UnprocessedKeys"]["rows"]
+    assert (len(answer["Responses"]["rows"]), left["Keys"]) == (42, keys[42:])
+    assert left["ConsistentRead"]
+
+
+def test_accidents_leave_keys_and_items_of_batches_unprocessed() -> None:
+    account = SmallAccount(scripted(entries=[0]))
+    client = account.client("dynamodb")
+    puts = [{"PutRequest": {"Item": item(sk)}} for sk in "ab"]
+    left = client.batch_write_item(RequestItems={"rows": puts})["UnprocessedItems"]
+    assert left == {"rows": puts[:1]}
+    answer = client.batch_get_item(RequestItems={"rows": {"Keys": [key("a"), key("b")], "ConsistentRead": True}})
+    assert answer["UnprocessedKeys"]["rows"]["Keys"] == [key("a")]
+    assert answer["Responses"]["rows"] == [item("b")]
+
+
+def test_batches_have_at_most_100_keys_or_25_items_each_of_them_once(account: SmallAccount) -> None:
+    client = account.client("dynamodb")
+    keys = [key(f"{place}") for place in range(101)]
+    puts = [{"PutRequest": {"Item": item(f"{place}")}} for place in range(26)]
+    for call in (
+        lambda: client.batch_get_item(RequestItems={"rows": {"Keys": keys}}),
+        lambda: client.batch_get_item(RequestItems={"rows": {"Keys": [key("a"), key("a")]}}),
+        lambda: client.batch_write_item(RequestItems={"rows": puts}),
+        lambda: client.batch_write_item(RequestItems={"rows": puts[:1] * 2}),
+    ):
+        assert code_of(call) == "ValidationException"
+    client.batch_write_item(RequestItems={"rows": puts[:25]})
+    client.batch_write_item(RequestItems={"rows": [{"DeleteRequest": {"Key": key("0")}}]})
+    assert len(list(account.rows.rows())) == 24

@@ -1,0 +1,122 @@
+"""Who may do what: the rules of IAM on the roles of the translated template."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.aws.account import furnished
+from tests.aws.box import ADMINISTRATOR
+from tests.aws.roles import Roles, Statement
+from tests.aws.small_account import code_of
+from tests.aws.solo_timeline import SoloTimeline
+from tests.aws.stack import Stack, translated
+
+
+@cache
+def stack() -> Stack:
+    return Stack(translated())
+
+
+@cache
+def roles() -> Roles:
+    return Roles.of(stack())
+
+
+def test_a_role_may_do_what_the_template_says_and_nothing_else() -> None:
+    messages, registry = stack().arn("MessagesTable"), stack().arn("RegistryTable")
+    assert roles().allows("PublishFunction", "dynamodb:PutItem", messages)
+    assert roles().allows("PublishFunctionRole", "dynamodb:PutItem", messages)
+    assert not roles().allows("PublishFunction", "dynamodb:PutItem", registry)
+    assert not roles().allows("PublishFunction", "dynamodb:DeleteItem", messages)
+    assert not roles().allows("RelayFunction", "dynamodb:UpdateItem", messages)
+    assert roles().allows("SweepFunction", "dynamodb:Query", f"{messages}/index/wake")
+    assert not roles().allows("FanOutFunction", "dynamodb:Query", f"{messages}/index/wake")
+
+
+def test_a_denial_wins_over_what_is_allowed() -> None:
+    other = "arn:aws:sqs:us-east-1:123456789012:orders"
+    assert roles().allows("FanOutFunction", "sqs:SendMessage", other)
+    assert not roles().allows("FanOutFunction", "sqs:SendMessage", stack().arn("DeliveryQueue"))
+    assert roles().allows("RetryFunction", "lambda:InvokeFunction", "arn:aws:lambda:us-east-1:123456789012:function:f")
+    assert not roles().allows("RetryFunction", "lambda:InvokeFunction", stack().arn("PublishFunction"))
+
+
+def test_managed_policies_count() -> None:
+    assert roles().allows("FanOutFunction", "sqs:ReceiveMessage", stack().arn("DeliveryQueue"))
+    assert roles().allows("RelayFunction", "dynamodb:GetRecords", "arn:any")
+    assert not roles().allows("PublishFunction", "sqs:ReceiveMessage", stack().arn("DeliveryQueue"))
+
+
+def test_a_role_that_the_template_does_not_have_is_a_mistake() -> None:
+    with pytest.raises(KeyError):
+        roles().allows("NobodyFunction", "s3:GetObject", "arn:any")
+
+
+@pytest.mark.parametrize(
+    ("actions", "resources", "asked", "speaks"),
+    [
+        (("s3:Get*",), ("*",), ("s3:GetObject", "arn:x"), True),
+        (("s3:getobject",), ("*",), ("s3:GetObject", "arn:x"), True),
+        (("s3:*",), ("arn:x/*",), ("s3:GetObject", "arn:x"), False),
+        (("s3:*",), ("arn:x/?",), ("s3:GetObject", "arn:x/y"), True),
+        (("s3:*",), ("arn:[x]",), ("s3:GetObject", "arn:x"), False),
+        (("s3:*",), ("arn:X",), ("s3:GetObject", "arn:x"), False),
+    ],
+)
+def test_patterns_of_iam_have_stars_and_question_marks_only(
+    actions: Any, resources: Any, asked: tuple[str, str], speaks: bool
+) -> None:
+    assert Statement(True, actions, resources, {}).speaks_of(*asked, {}) is speaks
+
+
+def test_a_condition_holds_only_for_what_the_request_says() -> None:
+    statement = Statement(True, ("*",), ("*",), {"StringEquals": {"aws:PrincipalTag/team": ["a"]}})
+    assert statement.speaks_of("s3:GetObject", "arn:x", {"aws:PrincipalTag/team": "a"})
+    assert not statement.speaks_of("s3:GetObject", "arn:x", {"aws:PrincipalTag/team": "b"})
+    assert not statement.speaks_of("s3:GetObject", "arn:x", {})
+
+
+def test_a_refused_call_has_the_code_of_its_service_and_no_effect() -> None:
+    box = furnished(stack(), SoloTimeline(), roles())
+    table, queue = stack().physical("MessagesTable"), stack().ref("DeliveryQueue")
+    row = {"pk": {"S": "p"}, "sk": {"S": "s"}}
+    dynamodb = box.client("dynamodb", "RelayFunction")
+    assert code_of(lambda: dynamodb.put_item(TableName=table, Item=row)) == "AccessDeniedException"
+    assert not list(box.services["dynamodb"].tables[table].rows())  # type: ignore[attr-defined]
+    message = {"QueueUrl": queue, "MessageBody": "x", "MessageGroupId": "g", "MessageDeduplicationId": "d"}
+    assert code_of(lambda: box.client("sqs", "FanOutFunction").send_message(**message)) == "AccessDenied"
+    box.client("sqs", "PublishFunction").send_message(**message)
+    firehose = box.client("firehose", "SweepFunction")
+    put = {"DeliveryStreamName": stack().physical("MessagesDelivery"), "Records": [{"Data": b"x"}]}
+    assert code_of(lambda: firehose.put_record_batch(**put)) == "AccessDeniedException"
+    assert box.calls["FanOutFunction", "sqs:SendMessage", stack().arn("DeliveryQueue")] == 1
+
+
+def test_each_write_of_a_transaction_has_to_be_allowed() -> None:
+    box = furnished(stack(), SoloTimeline(), roles())
+    table = stack().physical("MessagesTable")
+    publish = box.client("dynamodb", "PublishFunction")
+    put = {"Put": {"TableName": table, "Item": {"pk": {"S": "p"}, "sk": {"S": "s"}}}}
+    delete = {"Delete": {"TableName": table, "Key": {"pk": {"S": "p"}, "sk": {"S": "t"}}}}
+    publish.transact_write_items(TransactItems=[put])
+    assert code_of(lambda: publish.transact_write_items(TransactItems=[put, delete])) == "AccessDeniedException"
+
+
+def test_an_absent_object_is_forbidden_to_those_who_may_not_list() -> None:
+    box = furnished(stack(), SoloTimeline(), roles())
+    bucket = stack().physical("IndexBucket")
+    absent = {"Bucket": bucket, "Key": "indexes/x"}
+    assert code_of(lambda: box.client("s3", "PublishFunction").get_object(**absent)) == "AccessDenied"
+    assert code_of(lambda: box.client("s3", ADMINISTRATOR).get_object(**absent)) == "NoSuchKey"
+
+
+def test_names_and_arns_are_those_that_the_template_gives() -> None:
+    assert stack().ref("DeliveryQueue") == "https://sqs.us-east-1.amazonaws.com/123456789012/tagcast-DeliveryQueue.fifo"
+    assert stack().physical("PublishFunction") == "tagcast-publish"
+    environment = dict(stack().of_type("AWS::Lambda::Function"))["PublishFunction"]["Environment"]["Variables"]
+    assert environment["STATE_MACHINE_ARN"] == stack().arn("Redelivery")
+    assert environment["ARCHIVE_BODIES"] == ""
+    assert environment["MESSAGES_TABLE"] == stack().physical("MessagesTable")

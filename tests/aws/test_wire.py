@@ -1,0 +1,95 @@
+"""botocore itself before the box: its retries, its error classes, and the shipped adapters on top of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
+from tagcast.errors import ConditionLostError
+from tagcast.ports import ABSENT, Key, Put, Table
+from tagcast_aws.dynamodb import DynamoStore
+
+from tests.aws import test_contract_dynamodb, test_contract_others
+from tests.aws.contract import BoxWorld, WiredWorld, seen
+from tests.aws.faults import Kind
+from tests.aws.small_account import SmallAccount, item, key, scripted
+from tests.aws.wire import wired
+
+CASES = {**test_contract_dynamodb.CASES, **test_contract_others.CASES}
+ONCE = Config(retries={"total_max_attempts": 1})
+
+
+@pytest.mark.parametrize("kind", [Kind.THROTTLED, Kind.FAILED_BEFORE, Kind.LOST_ANSWER, Kind.UNREACHABLE])
+def test_botocore_tries_again_after_the_same_accidents_as_the_box_s_own_client(kind: Kind) -> None:
+    attempts = []
+    for make in (wired, lambda box, service: box.client(service, "administrator")):
+        account = SmallAccount(scripted(kind))
+        answer = make(account.box, "dynamodb").put_item(TableName="rows", Item=item("a"))
+        attempts.append(answer["ResponseMetadata"]["RetryAttempts"])
+    assert attempts == [1, 1]
+
+
+def test_a_token_stays_the_same_while_botocore_tries_again() -> None:
+    account = SmallAccount(scripted(Kind.LOST_ANSWER))
+    add = {"Update": {"TableName": "rows", "Key": key("a"), "UpdateExpression": "ADD n :n",
+                      "ExpressionAttributeValues": {":n": {"N": "1"}}}}  # fmt: skip
+    wired(account.box, "dynamodb").transact_write_items(TransactItems=[add])
+    assert list(account.rows.rows()) == [item("a", n=1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"), [(Kind.LOST_ANSWER, ConnectionClosedError), (Kind.UNANSWERED, ReadTimeoutError)]
+)
+def test_lost_answers_are_the_same_errors(kind: Kind, error: type[Exception]) -> None:
+    for make in (wired, lambda box, service, config: box.client(service, "administrator", config)):
+        account = SmallAccount(scripted(kind))
+        client = make(account.box, "dynamodb", config=ONCE)
+        with pytest.raises(error):
+            client.get_item(TableName="rows", Key=key("a"))
+
+
+CANCELLED = {"Put": {"TableName": "rows", "Item": item("a"), "ConditionExpression": "attribute_exists(pk)"}}
+LOST = {"TableName": "rows", "Key": key("b"), "ConditionExpression": "attribute_exists(pk)"}
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "parameters"),
+    [
+        ("dynamodb", "transact_write_items", {"TransactItems": [CANCELLED]}),
+        ("dynamodb", "delete_item", LOST),
+        ("dynamodb", "get_item", {"TableName": "absent", "Key": key("a")}),
+        ("dynamodb", "update_item", {"TableName": "rows", "Key": key("a"), "UpdateExpression": "SET pk = pk"}),
+        ("sqs", "get_queue_url", {"QueueName": "absent"}),
+        ("firehose", "put_record", {"DeliveryStreamName": "absent", "Record": {"Data": b""}}),
+        ("kms", "decrypt", {"CiphertextBlob": b"nonsense"}),
+        ("secretsmanager", "get_secret_value", {"SecretId": "absent"}),
+    ],
+)
+def test_errors_are_the_same_up_to_their_metadata(service: str, operation: str, parameters: Any) -> None:
+    told = []
+    account = SmallAccount()
+    for client in (wired(account.box, service), account.client(service)):
+        with pytest.raises(ClientError) as caught:
+            getattr(client, operation)(**parameters)
+        response: dict[str, Any] = dict(caught.value.response)
+        response["Error"].pop("Type", None)
+        status = response.pop("ResponseMetadata")["HTTPStatusCode"]
+        told.append((type(caught.value).__name__, status, response, str(caught.value)))
+    assert told[0] == told[1]
+
+
+def test_the_shipped_store_works_on_the_wire() -> None:
+    account = SmallAccount()
+    store = DynamoStore(wired(account.box, "dynamodb"), {Table.MESSAGES: "rows"})
+    row = Key(Table.MESSAGES, "p", "a")
+    store.write(Put(row, {"body": b"\x00\xff", "n": 3}, {"pk": ABSENT}))
+    assert store.get(row) == {"pk": "p", "sk": "a", "body": b"\x00\xff", "n": 3}
+    with pytest.raises(ConditionLostError):
+        store.transact([Put(row, {}, {"pk": ABSENT})])
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in test_contract_others.OF_S3])
+def test_the_client_of_the_box_is_like_a_real_one_before_the_same_box(name: str) -> None:
+    assert seen(CASES[name], BoxWorld()) == seen(CASES[name], WiredWorld())
