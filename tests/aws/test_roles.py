@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from local.permissions import Grant, Need
 from tests.aws.account import furnished
 from tests.aws.box import ADMINISTRATOR
-from tests.aws.roles import Roles, Statement
+from tests.aws.roles import Roles
 from tests.aws.small_account import code_of
 from tests.aws.solo_timeline import SoloTimeline
 from tests.aws.stack import Stack, translated
@@ -69,14 +70,18 @@ def test_a_role_that_the_template_does_not_have_is_a_mistake() -> None:
 def test_patterns_of_iam_have_stars_and_question_marks_only(
     actions: Any, resources: Any, asked: tuple[str, str], speaks: bool
 ) -> None:
-    assert Statement(True, actions, resources, {}).speaks_of(*asked, {}) is speaks
+    grants = [Grant(action, resource) for action in actions for resource in resources]
+    assert any(grant.covers(Need(*asked)) for grant in grants) is speaks
 
 
 def test_a_condition_holds_only_for_what_the_request_says() -> None:
-    statement = Statement(True, ("*",), ("*",), {"StringEquals": {"aws:PrincipalTag/team": ["a"]}})
-    assert statement.speaks_of("s3:GetObject", "arn:x", {"aws:PrincipalTag/team": "a"})
-    assert not statement.speaks_of("s3:GetObject", "arn:x", {"aws:PrincipalTag/team": "b"})
-    assert not statement.speaks_of("s3:GetObject", "arn:x", {})
+    grant, need = (
+        Grant("*", "*", True, {"StringEquals": {"aws:PrincipalTag/team": ["a"]}}),
+        Need("s3:GetObject", "arn:x"),
+    )
+    assert grant.covers(need, {"aws:PrincipalTag/team": "a"})
+    assert not grant.covers(need, {"aws:PrincipalTag/team": "b"})
+    assert not grant.covers(need, {})
 
 
 def test_a_refused_call_has_the_code_of_its_service_and_no_effect() -> None:
