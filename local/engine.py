@@ -44,13 +44,13 @@ def free_port(wanted: int = 0) -> int:
 class Engine:
     """One engine; its state lives in `folder` and outlives the process.
 
-    In `uses` it keeps every decision about a permission once, as lines of JSON.
+    In `uses` (`uses.jsonl` of the folder) it keeps every decision about a permission once, as lines of JSON.
     """
 
     folder: Path
     lambda_host: str
-    uses: Path
     port: int = field(default_factory=free_port)
+    uses: Path | None = None
     _token: str = field(default_factory=lambda: secrets.token_hex(20), repr=False)
     _process: "subprocess.Popen[bytes] | None" = None
 
@@ -149,6 +149,6 @@ class Engine:
             "LOG_LEVEL": "WARNING",
             "TAGCAST_LAMBDA_HOST": self.lambda_host,
             "TAGCAST_TOKEN": self._token,
-            "TAGCAST_USES": str(self.uses.resolve()),
+            "TAGCAST_USES": str((self.uses or self.folder / "uses.jsonl").resolve()),
             "TAGCAST_SNAPSHOT_S": str(SNAPSHOT_S),
         }

@@ -62,8 +62,8 @@ class Stack:
         self._engine = Engine(
             self._folder.engine,
             self._host.address,
-            self.options.uses or self._folder.engine / "uses.jsonl",
             self._folder.engine_port(),
+            self.options.uses,
         )
         template, _ = await asyncio.gather(
             asyncio.to_thread(read_template, self.options.template), asyncio.to_thread(self._engine.start)
