@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from local.permissions import Grant, Need
+from local.roles import roles_of
 from tests.aws.account import furnished
 from tests.aws.box import ADMINISTRATOR
 from tests.aws.roles import Roles
@@ -111,10 +112,12 @@ def test_each_write_of_a_transaction_has_to_be_allowed() -> None:
 
 
 def test_an_absent_object_is_forbidden_to_those_who_may_not_list() -> None:
-    box = furnished(stack(), SoloTimeline(), roles())
     bucket = stack().physical("IndexBucket")
+    blind = roles_of(stack())["PublishFunctionRole"].without(Grant("s3:ListBucket", stack().arn("IndexBucket")))
+    box = furnished(stack(), SoloTimeline(), Roles({**roles_of(stack()), "Blind": blind}, {}))
     absent = {"Bucket": bucket, "Key": "indexes/x"}
-    assert code_of(lambda: box.client("s3", "PublishFunction").get_object(**absent)) == "AccessDenied"
+    assert code_of(lambda: box.client("s3", "Blind").get_object(**absent)) == "AccessDenied"
+    assert code_of(lambda: box.client("s3", "PublishFunctionRole").get_object(**absent)) == "NoSuchKey"
     assert code_of(lambda: box.client("s3", ADMINISTRATOR).get_object(**absent)) == "NoSuchKey"
 
 
