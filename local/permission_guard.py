@@ -134,6 +134,8 @@ class PermissionGuard:
             await self._engine(scope, receive, send)
             return
         body = await _whole(receive)
+        if body is None:
+            return
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
         call = call_of(service, scope["method"], path, scope["query_string"].decode(), headers, body)
         refused = self._refused(role, call) or too_large(call, len(body), headers.get(TYPE_HEADER) == "Event")
@@ -147,7 +149,7 @@ class PermissionGuard:
         if headers.get(TOKEN_HEADER) != self._token:
             await _answer(send, Refusal(403, (), b""))
             return
-        self._permissions.put(json.loads(await _whole(receive)))
+        self._permissions.put(json.loads(await _whole(receive) or b"{}"))
         await _answer(send, Refusal(204, (), b""))
 
     def _refused(self, role: Role | None, call: Call) -> Refusal | None:
@@ -210,10 +212,13 @@ def _cutting(call: Call, send: Send) -> Send:
     return told
 
 
-async def _whole(receive: Receive) -> bytes:
+async def _whole(receive: Receive) -> bytes | None:
+    """The body of a request, or None if its sender went away before its end."""
     parts = []
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
         parts.append(message.get("body", b""))
         if not message.get("more_body"):
             return b"".join(parts)

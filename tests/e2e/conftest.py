@@ -15,7 +15,7 @@ import pytest
 from tests.permissions.uses import USES, recorded
 
 ROOT = Path(__file__).resolve().parents[2]
-READY_S = 30.0
+READY_S = 90.0
 STOP_S = 40.0
 TIME_SCALE = 10.0
 

@@ -137,6 +137,25 @@ def test_every_decision_is_written_down_once_even_after_a_restart(gate: Gate) ->
     ]
 
 
+def test_a_caller_that_goes_away_in_the_middle_is_neither_answered_nor_judged(gate: Gate) -> None:
+    credential = b"AWS4-HMAC-SHA256 Credential=R/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=h"
+    messages = [{"type": "http.request", "body": b'{"Tab', "more_body": True}, {"type": "http.disconnect"}]
+    sent: list[object] = []
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0)
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    scope: dict[str, Any] = {
+        "type": "http", "method": "POST", "path": "/", "raw_path": b"/", "query_string": b"",
+        "headers": [(b"authorization", credential), (b"x-amz-target", b"DynamoDB_20120810.GetItem")],
+    }  # fmt: skip
+    asyncio.run(gate.guard(scope, receive, send))
+    assert (sent, gate.engine.bodies, gate.uses.exists()) == ([], [], False)
+
+
 def test_web_pages_may_not_call_the_engine(gate: Gate) -> None:
     assert gate.send([(b"origin", b"https://example.com")], b"{}", "/", "POST")[0] == 403
     assert gate.engine.bodies == []
