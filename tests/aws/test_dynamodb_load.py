@@ -101,6 +101,16 @@ def test_a_transaction_is_throttled_by_twice_its_units(standing: SmallAccount) -
     assert [r["Code"] for r in caught.value.response["CancellationReasons"]] == ["ProvisionedThroughputExceeded"]
 
 
+def test_a_transaction_takes_twice_the_units_from_those_that_come_after(standing: SmallAccount) -> None:
+    client = standing.client("dynamodb", ONCE)
+    standing.rows.throughput.key_write_rate = 12
+    row = {**item("a"), "body": {"B": bytes(4000)}}
+    client.transact_write_items(TransactItems=[{"Put": {"TableName": "rows", "Item": row}}])
+    client.put_item(TableName="rows", Item={**row, **key("b")})
+    with pytest.raises(client.exceptions.ProvisionedThroughputExceededException):
+        client.put_item(TableName="rows", Item=item("c"))
+
+
 # Streams.
 
 
@@ -207,3 +217,12 @@ def test_what_is_expired_is_read_until_it_is_removed(account: SmallAccount) -> N
     client = account.client("dynamodb")
     client.put_item(TableName="rows", Item=item("a", ttl=account.time.now // 1000 - 5))
     assert "Item" in client.get_item(TableName="rows", Key=key("a"), ConsistentRead=True)
+
+
+def test_what_a_transaction_holds_expires_after_it(account: SmallAccount) -> None:
+    client = account.client("dynamodb")
+    client.put_item(TableName="rows", Item=item("a", ttl=account.time.now // 1000 - 5))
+    account.rows.held["p", "a"] = "a transaction"
+    assert account.rows.remove_expired(account.time.now) == 0
+    account.rows.held.clear()
+    assert account.rows.remove_expired(account.time.now) == 1

@@ -8,6 +8,7 @@ import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
 from tests.aws import limits
+from tests.aws.attributes import item_bytes
 from tests.aws.small_account import SmallAccount, code_of, item, key
 
 
@@ -253,3 +254,24 @@ def test_what_a_caller_does_with_its_request_and_the_answer_does_not_reach_the_t
     answer = rows.get("a")
     answer["n"] = {"N": "1"}
     assert rows.get("a") == {**item("a"), "l": {"L": [{"S": "one"}]}}
+
+
+@pytest.mark.parametrize(
+    ("attribute", "size"),
+    [
+        ({"S": "aé"}, 3),
+        ({"N": "5"}, 2),
+        ({"N": "123"}, 3),
+        ({"N": "12000"}, 2),
+        ({"N": "-1.5"}, 3),
+        ({"B": b"abc"}, 3),
+        ({"NULL": True}, 1),
+        ({"BOOL": False}, 1),
+        ({"L": [{"S": "ab"}, {"N": "5"}]}, 3 + 1 + 2 + 1 + 2),
+        ({"M": {"key": {"S": "ab"}}}, 3 + 1 + 3 + 2),
+        ({"SS": ["ab", "c"]}, 3),
+        ({"NS": ["5", "123"]}, 5),
+    ],
+)
+def test_a_value_has_the_size_that_dynamodb_counts(attribute: Any, size: int) -> None:
+    assert item_bytes({"name": attribute}) == len("name") + size

@@ -87,6 +87,25 @@ def test_a_deduplication_id_counts_for_five_minutes_even_when_its_message_is_del
     assert bodies(receive(client)) == ["later"]
 
 
+def test_a_deduplication_id_is_free_again_when_the_five_minutes_are_over(account: SmallAccount) -> None:
+    account.fast.send("first", "g", "once", {})
+    account.time.spend(1000 * limits.SQS_DEDUPLICATION_S - 1)
+    account.fast.send("second", "g", "once", {})
+    account.time.spend(1)
+    account.fast.send("third", "g", "once", {})
+    assert [message.body for message in account.fast.receive()] == ["first", "third"]
+
+
+def test_a_group_waits_for_a_later_message_that_is_in_flight(account: SmallAccount) -> None:
+    for body in ("a1", "a2"):
+        account.fast.send(body, "a", body, {})
+    first, _ = account.fast.receive()
+    account.fast.change_visibility(first.receipt, 0)
+    assert account.fast.receive() == []
+    account.time.spend(30_000)
+    assert [message.body for message in account.fast.receive()] == ["a1", "a2"]
+
+
 def test_deduplication_is_of_the_group_or_of_the_queue_as_the_queue_says(account: SmallAccount) -> None:
     client = account.client("sqs")
     for queue in ("fast.fifo", "ordered.fifo"):

@@ -1,0 +1,88 @@
+"""Queues as endpoints, reached by the shipped adapter with the roles that the template gives the functions."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from typing import Any
+
+import pytest
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    Message,
+    Outcome,
+    Protocol,
+    Push,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+)
+from tagcast_aws.chance import SystemClock
+from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.sqs import QueueEndpoint
+
+from tests.aws.account import furnished
+from tests.aws.box import Box
+from tests.aws.solo_timeline import SoloTimeline
+from tests.aws.sqs import SQS
+from tests.aws.stack import Stack, translated
+
+PUSHING = ("FanOutFunction", "RetryFunction")
+
+
+@cache
+def stack() -> Stack:
+    return Stack(translated())
+
+
+def push_to(target: str) -> Push:
+    subscription = Subscription(
+        topic="fruit",
+        name="A",
+        topic_id="07457000000000000001",
+        ordinal=0,
+        endpoint=Endpoint(Protocol.SQS, target),
+        filter=None,
+        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+        timeout_s=5,
+        content_format=ContentFormat.SIMPLIFIED,
+        secret=None,
+        version=1,
+        created_at=0,
+        updated_at=0,
+    )
+    return Push(subscription, Message("fruit", "07457000000000000042", Draft(b"hi"), 0, 1), 1)
+
+
+def delivered(box: Box, role: str, target: str) -> Outcome:
+    def make_client(service: str, config: Any = None, **_: Any) -> Any:
+        return box.client(service, role, config)
+
+    async def deliver() -> Outcome:
+        endpoint = QueueEndpoint(Surroundings(SystemClock(), "1", make_client=make_client))
+        try:
+            return await endpoint.deliver(push_to(target))
+        finally:
+            await endpoint.close()
+
+    return asyncio.run(deliver())
+
+
+@pytest.mark.parametrize("role", PUSHING)
+def test_a_queue_named_by_its_arn_is_reached_with_the_permissions_of_the_function(role: str) -> None:
+    box = furnished(stack(), SoloTimeline())
+    sqs = box.services["sqs"]
+    assert isinstance(sqs, SQS)
+    orders = sqs.create("orders", {})
+    for target in (orders.url, orders.arn):
+        assert delivered(box, role, target) == Outcome(True, "sqs accepted")
+    assert [message.body for message in orders.messages()] == ["hi", "hi"]
+
+
+@pytest.mark.parametrize("role", PUSHING)
+def test_the_queues_of_the_service_itself_are_no_endpoints(role: str) -> None:
+    box = furnished(stack(), SoloTimeline())
+    for target in (stack().ref("DeliveryQueue"), stack().arn("RelayFailures")):
+        assert delivered(box, role, target) == Outcome(False, "sqs: AccessDenied")
