@@ -90,7 +90,7 @@ def test_a_refused_call_has_the_code_of_its_service_and_no_effect() -> None:
     table, queue = stack().physical("MessagesTable"), stack().ref("DeliveryQueue")
     row = {"pk": {"S": "p"}, "sk": {"S": "s"}}
     dynamodb = box.client("dynamodb", "RelayFunction")
-    assert code_of(lambda: dynamodb.put_item(TableName=table, Item=row)) == "AccessDeniedException"
+    assert code_of(lambda: dynamodb.delete_item(TableName=table, Key=row)) == "AccessDeniedException"
     assert not list(box.services["dynamodb"].tables[table].rows())  # type: ignore[attr-defined]
     message = {"QueueUrl": queue, "MessageBody": "x", "MessageGroupId": "g", "MessageDeduplicationId": "d"}
     assert code_of(lambda: box.client("sqs", "FanOutFunction").send_message(**message)) == "AccessDenied"
