@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tagcast.filters import CompiledFilter, compile_filter
-from tagcast.routing_key import RoutingTrie
+from tagcast.routing_trie import RoutingTrie
 from tagcast.sql92 import CompiledExpression, compile_sql92
 from tagcast.sql92_index import Sql92Index
 from tagcast.tags import matches
