@@ -24,6 +24,7 @@ from tagcast.model import (
     Topic,
 )
 from tagcast.ports import Row, Value
+from tagcast.recent_changes import recent_of
 from tagcast.state_map import StateMap
 
 WAKE_SHARDS = 8
@@ -83,6 +84,7 @@ def topic_of(row: Row) -> Topic:
         subscriptions_version=_number(row, "subscriptions_version"),
         subscription_count=_number(row, "subscription_count"),
         next_ordinal=_number(row, "next_ordinal"),
+        recent=recent_of(row),
     )
 
 
