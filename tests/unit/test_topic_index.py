@@ -11,8 +11,8 @@ from tagcast.sql92 import cell
 from tagcast.topic_index import Matched, SnapshotError, TopicIndex
 
 TAGS = [*(f"t{n}" for n in range(5)), "xff", "1,2", "#"]
-NAMES = ["x", "y", "__class__", "n"]
-TEXTS = ["'u'", "'v'", "''", "'5'", "'true'"]
+NAMES = ["x", "y", "__class__", "n", "TAGS"]
+TEXTS = ["'u'", "'t1'", "'v'", "''", "'5'", "'true'"]
 NUMBERS = ["5", "-1", "2.5", "7", "5.0", "100", "9007199254740993", "9007199254740992"]
 
 

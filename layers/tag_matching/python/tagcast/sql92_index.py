@@ -80,6 +80,10 @@ class Sql92Index:
                     failing.setdefault(dimension, []).append(place)
         return cls(entries, postings, scanned, failing, suspected, overlapping)
 
+    def __len__(self) -> int:
+        """How many different expressions there are."""
+        return len(self._entries)
+
     def match(self, texts: Mapping[str, str]) -> tuple[list[int], list[int]]:
         """Owners of what is TRUE, and owners of what failed; only an ``overlapping`` index finds an owner twice."""
         view = MessageView(texts)
