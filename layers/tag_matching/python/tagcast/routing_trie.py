@@ -5,7 +5,7 @@ What this must agree with is the plain rule, :func:`tagcast.routing_key.matches_
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tagcast.routing_key import ANY_WORDS, ONE_WORD, SEPARATOR, pattern_words, split_words
+from tagcast.routing_key import ANY_WORDS, ONE_WORD, SEPARATOR, pattern_words
 
 MEMO_KEYS_MAX = 10_000
 MEMO_OWNERS_MAX = 500_000
@@ -59,6 +59,10 @@ class RoutingTrie:
         self._remembered = 0
         self._plant({pattern: list(every) for pattern, every in owners.items()})
 
+    def __len__(self) -> int:
+        """How many different patterns there are."""
+        return len(self._owners)
+
     def match(self, key: str) -> tuple[int, ...]:
         """The owners of all matching patterns, sorted, each once."""
         found = self._memo.get(key)
@@ -81,7 +85,7 @@ class RoutingTrie:
         found: list[int] = []
         reached = [self._root]
         lasting: dict[_Node, None] = {}
-        for word in split_words(key):
+        for word in key.split(SEPARATOR) if key else ():
             following: list[_Node] = []
             for node in reached:
                 if node.pending:
@@ -96,15 +100,18 @@ class RoutingTrie:
                     following.append(child)
                 if node.one_word is not None:
                     following.append(node.one_word)
-            for node in lasting:
-                if node.pending:
-                    node.grow()
-                child = node.words.get(word)
-                if child is not None:
-                    following.append(child)
-                if node.one_word is not None:
-                    following.append(node.one_word)
+            if lasting:
+                for node in lasting:
+                    if node.pending:
+                        node.grow()
+                    child = node.words.get(word)
+                    if child is not None:
+                        following.append(child)
+                    if node.one_word is not None:
+                        following.append(node.one_word)
             reached = following
+            if not reached and not lasting:
+                break
         for node in reached:
             found += node.owners
             if node.pending:
@@ -113,6 +120,8 @@ class RoutingTrie:
             if repeat is not None and repeat not in lasting:
                 found += repeat.owners
         # An owner with several patterns may be found several times.
+        if len(found) < 2:
+            return tuple(found)
         return tuple(sorted(set(found) if self._shared else found))
 
     @property

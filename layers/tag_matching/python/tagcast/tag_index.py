@@ -46,11 +46,11 @@ class TagIndex:
     def match(self, tags: Collection[str]) -> tuple[int, Collection[int]]:
         """Bits of places and further ordinals, each once; together they are the result."""
         bits = 0
-        few: Collection[int] = ()
+        lists: list[list[int]] = []
         if isinstance(self._always, int):
             bits = self._always
-        else:
-            few = self._always
+        elif self._always:
+            lists.append(self._always)
         for tag in tags:
             posting = self._postings.get(tag)
             if isinstance(posting, str):
@@ -58,8 +58,10 @@ class TagIndex:
             if isinstance(posting, int):
                 bits |= posting
             elif posting is not None:
-                few = {*few, *posting} if few else posting
-        return bits, few
+                lists.append(posting)
+        if len(lists) < 2:
+            return bits, lists[0] if lists else ()
+        return bits, set().union(*lists)
 
     def as_rows(self) -> list[object]:
         """Plain texts, for a snapshot: each posting is read when a message has its tag."""

@@ -6,8 +6,8 @@ The plain rule, each filter's ``evaluate`` one by one, is what this must agree w
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, compress
+from typing import NamedTuple
 
 from tagcast.compiled_filter import CompiledFilter, FilterInput, FilterValue
 from tagcast.errors import FilterEvaluationError, TagcastError
@@ -28,8 +28,7 @@ class SnapshotError(TagcastError):
     """A snapshot of another format: the index must be built from the subscriptions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(NamedTuple):
     """The ordinals of subscriptions that receive a message, and of those whose filter failed; both sorted."""
 
     ordinals: tuple[int, ...]
@@ -103,7 +102,7 @@ class TopicIndex:
             except FilterEvaluationError:
                 return self._failed
         bits, few = self._tags.match(message.tags)
-        routed = self._routing.match(message.routing_key or "")
+        routed = self._routing.match(message.routing_key or "") if self._routing else ()
         found, errors = self._expressions.match(message.properties) if self._expressions else ([], [])
         if self._reading_tags:
             more, failing = self._reading_tags.match(properties_with_tags(message))
