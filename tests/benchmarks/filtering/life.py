@@ -7,7 +7,7 @@ import time
 import tracemalloc
 from collections.abc import Mapping
 
-from tagcast.changed_index import ChangedIndex, with_changes
+from tagcast.changed_index import CHANGES_MAX, ChangedIndex, with_changes
 from tagcast.filters import CompiledFilter, compile_filter
 from tagcast.topic_index import TopicIndex
 
@@ -52,7 +52,7 @@ def life() -> None:
         loading = sorted(cpu_us(lambda packed=packed: TopicIndex.from_snapshot(packed)) for _ in range(5))[2] / 1_000  # type: ignore[misc]
         index = TopicIndex.from_snapshot(packed)
         cold = [cpu_us(lambda m=m, index=index: index.match(m)) / 1_000 for m in fresh[:1_000]]  # type: ignore[misc]
-        changed = {n: values[n - 10_000] for n in range(10_000, 10_060)}
+        changed = {n: values[n - 10_000] for n in range(10_000, 10_000 + CHANGES_MAX)}
         changing = worst_change(index, changed)
         figures = (building, len(packed) / 1e6, loading, cold[0], sum(cold) / 1_000, max(cold), changing)
         print(

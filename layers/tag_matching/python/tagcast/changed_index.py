@@ -7,7 +7,7 @@ from tagcast.compiled_filter import CompiledFilter, FilterInput, FilterValue
 from tagcast.filters import compile_filter
 from tagcast.topic_index import Matched, TopicIndex
 
-CHANGES_MAX = 64
+CHANGES_MAX = 32
 
 
 class ChangedIndex:

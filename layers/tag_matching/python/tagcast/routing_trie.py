@@ -14,19 +14,19 @@ _Owners = Sequence[int]
 
 
 class _Node:
-    """One word of some patterns. What follows it stays text until a key comes this far."""
+    """One word of some patterns. What follows it stays text, and ``words`` none, until a key comes this far."""
 
     __slots__ = ("any_words", "one_word", "owners", "pending", "words")
 
     def __init__(self) -> None:
         self.owners: _Owners = ()
         self.pending: list[tuple[str, _Owners]] = []
-        self.words = _NO_WORDS
+        self.words: dict[str, _Node] | None = _NO_WORDS
         self.one_word: _Node | None = None
         self.any_words: _Node | None = None
 
-    def grow(self) -> None:
-        """Make the nodes of the next words."""
+    def grow(self) -> "dict[str, _Node]":
+        """Make the nodes of the next words, and return those that are no wildcards."""
         nodes: dict[str, _Node] = {}
         for text, owners in self.pending:
             word, dot, rest = text.partition(SEPARATOR)
@@ -34,6 +34,7 @@ class _Node:
             if node is None:
                 node = nodes[word] = _Node()
             if dot:
+                node.words = None
                 node.pending.append((rest, owners))
             else:
                 node.owners = owners
@@ -41,6 +42,7 @@ class _Node:
         self.one_word = nodes.pop(ONE_WORD, None)
         self.any_words = nodes.pop(ANY_WORDS, None)
         self.words = nodes or _NO_WORDS
+        return self.words
 
 
 class RoutingTrie:
@@ -88,33 +90,36 @@ class RoutingTrie:
         for word in key.split(SEPARATOR) if key else ():
             following: list[_Node] = []
             for node in reached:
-                if node.pending:
-                    node.grow()
+                words = node.words
+                if words is None:
+                    words = node.grow()
                 repeat = node.any_words
                 if repeat is not None and repeat not in lasting:
                     found += repeat.owners
-                    if lasting or repeat.pending or repeat.words or repeat.one_word is not None:
+                    if lasting or repeat.words is None or repeat.words or repeat.one_word is not None:
                         lasting[repeat] = None
-                child = node.words.get(word)
+                child = words.get(word)
                 if child is not None:
                     following.append(child)
-                if node.one_word is not None:
-                    following.append(node.one_word)
-            if lasting:
-                for node in lasting:
-                    if node.pending:
-                        node.grow()
-                    child = node.words.get(word)
-                    if child is not None:
-                        following.append(child)
-                    if node.one_word is not None:
-                        following.append(node.one_word)
+                child = node.one_word
+                if child is not None:
+                    following.append(child)
+            for node in lasting:
+                words = node.words
+                if words is None:
+                    words = node.grow()
+                child = words.get(word)
+                if child is not None:
+                    following.append(child)
+                child = node.one_word
+                if child is not None:
+                    following.append(child)
             reached = following
             if not reached and not lasting:
                 break
         for node in reached:
             found += node.owners
-            if node.pending:
+            if node.words is None:
                 node.grow()
             repeat = node.any_words
             if repeat is not None and repeat not in lasting:
@@ -149,5 +154,6 @@ class RoutingTrie:
         every = [owner for several in owners.values() for owner in several]
         self._shared = len(set(every)) < len(every)
         self._root = _Node()
+        self._root.words = None
         self._root.pending = [(pattern, several) for pattern, several in owners.items() if pattern]
         self._root.owners = owners.get("", ())

@@ -137,14 +137,16 @@ class Sql92Index:
             for entry in self._entries
         ]
 
-    def _entry(self, place: int) -> Entry:
-        entry = self._entries[place]
-        if isinstance(entry, bytes):
-            entry = self._entries[place] = Entry.from_row(*json.loads(entry))
-        return entry
+    def _read(self, places: Iterable[int]) -> list[Entry]:
+        """The entries at some places; those that nobody met before are read from their lines, all at once."""
+        entries = self._entries
+        lines = {place: entry for place in places if isinstance(entry := entries[place], bytes)}
+        for place, row in zip(lines, json.loads(b"[" + b",".join(lines.values()) + b"]"), strict=True):
+            entries[place] = Entry.from_row(*row)
+        return [entry for place in places if isinstance(entry := entries[place], Entry)]
 
     def _cells(self, places: list[int]) -> _Cells:
-        return cells_of([self._entry(place) for place in places])
+        return cells_of(self._read(places))
 
     def _failed(self, view: MessageView) -> list[int]:
         suspects = dict.fromkeys(self._suspected)
@@ -152,8 +154,7 @@ class Sql92Index:
             if view.fails(dimension):
                 suspects.update(dict.fromkeys(places))
         failed: list[int] = []
-        for place in suspects:
-            entry = self._entry(place)
+        for entry in self._read(suspects):
             if entry.fails(view):
                 failed += entry.owners
         return failed

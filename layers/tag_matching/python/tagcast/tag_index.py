@@ -43,6 +43,10 @@ class TagIndex:
                 return cls(postings, _bits(places, always))
         return cls(postings, list(always))
 
+    def __len__(self) -> int:
+        """How many postings there are, that of everything included."""
+        return len(self._postings) + bool(self._always)
+
     def match(self, tags: Collection[str]) -> tuple[int, Collection[int]]:
         """Bits of places and further ordinals, each once; together they are the result."""
         bits = 0

@@ -101,7 +101,7 @@ class TopicIndex:
                 return self._received if self._only.evaluate(message) is True else _NOBODY
             except FilterEvaluationError:
                 return self._failed
-        bits, few = self._tags.match(message.tags)
+        bits, few = self._tags.match(message.tags) if self._tags else (0, ())
         routed = self._routing.match(message.routing_key or "") if self._routing else ()
         found, errors = self._expressions.match(message.properties) if self._expressions else ([], [])
         if self._reading_tags:

@@ -1,6 +1,7 @@
 """One of many expressions: what is left to ask when an index has found it."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from tagcast.errors import FilterEvaluationError
@@ -8,6 +9,9 @@ from tagcast.sql92.access import Access
 from tagcast.sql92.expression import CompiledExpression, compile_sql92
 from tagcast.sql92.readings import Dimension, MessageView, as_row, from_row
 from tagcast.sql92.terms import MISSING, PRESENT, Term, conjuncts_of
+
+# Most expressions of a topic read the same few properties: one value for each, not one for each term.
+_dimension = lru_cache(maxsize=4_096)(Dimension)
 
 
 class Entry:
@@ -95,8 +99,10 @@ class Entry:
     def from_row(cls, owners: list[int], terms: Sequence[Sequence[str]], implied: list[int], *rest: Any) -> "Entry":
         """The entry that :meth:`as_row` described."""
         restored = tuple(
-            Term(Dimension(kind, name), test, tuple([from_row(kind, value) for value in values]))
-            for kind, name, test, *values in terms
+            [
+                Term(_dimension(kind, name), test, tuple([from_row(kind, value) for value in values]))
+                for kind, name, test, *values in terms
+            ]
         )
         return cls(owners, restored, (implied[0], implied[1]), *rest)
 

@@ -67,9 +67,7 @@ def float_of(number: Reading) -> float:
 
 def as_row(value: Reading) -> str | bool | float:
     """A value as JSON can hold it without loss."""
-    if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
-        return str(value)
-    return value
+    return str(value) if isinstance(value, Decimal) else value
 
 
 def from_row(kind: str, row: str | bool | float) -> Reading:
