@@ -13,7 +13,7 @@ from tagcast.sql92.access import Popularity, access_of
 from tagcast.sql92.cell import Cell, Handful, cells_of
 from tagcast.sql92.entry import Entry
 from tagcast.sql92.failing import failing_dimensions
-from tagcast.sql92.readings import Dimension, MessageView, Reading, as_row, from_row
+from tagcast.sql92.readings import TEXT, Dimension, MessageView, Reading, as_row, from_row
 
 _Cells = tuple[Cell | Handful, ...]
 _Postings = dict[Reading, list[int]]
@@ -96,7 +96,7 @@ class Sql92Index:
         by_name = self._by_name
         for name in texts if len(texts) < len(by_name) else by_name:
             for dimension, by_value, ready in by_name.get(name, ()):
-                value = view.get(dimension)
+                value = texts.get(name) if dimension[0] == TEXT else view.get(dimension)
                 if value is None or value not in by_value:
                     continue
                 cells = ready.get(value)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 
 from tagcast.sql92.entry import Entry
-from tagcast.sql92.readings import Dimension, MessageView, Reading, float_of
+from tagcast.sql92.readings import TEXT, Dimension, MessageView, Reading, float_of
 from tagcast.sql92.terms import ABOVE, ANY, AT_LEAST, AT_MOST, BELOW, BOUNDS, MISSING, NONE, PRESENT, Term
 
 CELL_MAX = 4_096
@@ -152,6 +152,10 @@ def _values(rows: _Wanted) -> dict[Reading, int]:
 
 def _any(dimension: Dimension, rows: _Wanted, free: int, _: int) -> _Bits:
     hits = {value: bits | free for value, bits in _values(rows).items()}
+    name = dimension.name
+    if dimension.kind == TEXT:
+        # No key is None, so that a missing property leaves what has no such term.
+        return lambda view: hits.get(view.texts.get(name), free)  # type: ignore[arg-type]
 
     def bits(view: MessageView) -> int:
         value = view.get(dimension)
