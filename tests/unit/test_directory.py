@@ -109,11 +109,10 @@ def test_whatever_changes_a_warm_process_knows_what_a_cold_one_reads():
     fake = FakeWorld()
     fake.topic()
     for _ in range(300):
-        name = dice.choice("ABCDEF")
         present = directory.snapshot(fake.world, "test1")
         present.index.get()
         for _ in range(dice.choice([1, 1, 2, 12])):
-            change(fake, dice, name)
+            change(fake, dice, dice.choice("ABCDEF"))
         warm = directory.snapshot(fake.world, "test1")
         fake.world.snapshots.clear()
         cold = directory.snapshot(fake.world, "test1")
