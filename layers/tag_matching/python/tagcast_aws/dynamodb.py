@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from botocore.exceptions import ClientError
@@ -101,9 +101,12 @@ class _Expression:
 class DynamoStore:
     """The port ``Store`` on two tables. Conflicts of transactions are tried again; conditions are not."""
 
-    def __init__(self, client: DynamoDBClient, names: Mapping[Table, str]) -> None:
+    def __init__(
+        self, client: DynamoDBClient, names: Mapping[Table, str], sleep: Callable[[float], object] = time.sleep
+    ) -> None:
         self._client = client
         self._names = names
+        self._sleep = sleep
 
     def get(self, key: Key) -> Row | None:
         """Return the row, strongly consistent, or None."""
@@ -194,7 +197,7 @@ class DynamoStore:
                     raise ConditionLostError from error
                 if code != "TransactionConflictException" or pause == CONFLICTS_MAX - 1:
                     raise
-                time.sleep(CONFLICT_PAUSE_S * (pause + 1))
+                self._sleep(CONFLICT_PAUSE_S * (pause + 1))
                 continue
             return
 
@@ -213,7 +216,7 @@ class DynamoStore:
                     raise ConditionLostError from error
                 if "TransactionConflict" not in codes or pause == CONFLICTS_MAX - 1:
                     raise
-                time.sleep(CONFLICT_PAUSE_S * (pause + 1))
+                self._sleep(CONFLICT_PAUSE_S * (pause + 1))
                 continue
             return
 

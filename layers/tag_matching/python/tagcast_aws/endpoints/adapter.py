@@ -5,11 +5,14 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tagcast.model import Outcome, Push
 from tagcast.ports import Clock
 from tagcast_aws.endpoints.addresses import Lookup
+
+if TYPE_CHECKING:
+    from aiohttp.connector import SocketFactoryType
 
 SOCKETS_MAX = 800
 """At most so many attempts per protocol are under way; Lambda allows 1,024 file descriptors."""
@@ -21,7 +24,7 @@ ClientFactory = Callable[..., Any]
 class Surroundings:
     """What adapters need of the world; None for *tls*, *lookup* or *make_client* means the real thing.
 
-    *lookup* resolves a host name, *make_client* has the shape of ``boto3.client``.
+    *lookup* resolves a host name, *make_client* has the shape of ``boto3.client``, *make_socket* is aiohttp's.
     """
 
     clock: Clock
@@ -30,6 +33,7 @@ class Surroundings:
     tls: ssl.SSLContext | None = None
     lookup: Lookup | None = None
     make_client: ClientFactory | None = None
+    make_socket: SocketFactoryType | None = None
 
 
 class EndpointAdapter(Protocol):

@@ -6,13 +6,16 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tagcast.envelope import SecretError
 from tagcast.model import Outcome, Protocol, Push
 from tagcast.ports import Clock
 from tagcast_aws.endpoints.adapter import ClientFactory, EndpointAdapter, Surroundings
 from tagcast_aws.endpoints.addresses import Lookup
+
+if TYPE_CHECKING:
+    from aiohttp.connector import SocketFactoryType
 
 T = TypeVar("T")
 AdapterFactory = Callable[[Surroundings], EndpointAdapter]
@@ -49,7 +52,8 @@ class EndpointPusher:
     """Implements the core's Pusher over all protocols, and keeps the event loop that its connections live on.
 
     Make one per process: :meth:`run` always uses the same loop, so connections outlive an invocation. The
-    other arguments are for places where the real thing will not do: see :class:`~.adapter.Surroundings`.
+    other arguments are for places where the real thing will not do: see :class:`~.adapter.Surroundings`; *make_loop*
+    makes the event loop.
     """
 
     def __init__(
@@ -61,8 +65,11 @@ class EndpointPusher:
         tls: ssl.SSLContext | None = None,
         lookup: Lookup | None = None,
         make_client: ClientFactory | None = None,
+        make_socket: SocketFactoryType | None = None,
+        make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
     ) -> None:
-        self._surroundings = Surroundings(clock, version, allow_private, tls, lookup, make_client)
+        self._surroundings = Surroundings(clock, version, allow_private, tls, lookup, make_client, make_socket)
+        self._make_loop = make_loop
         self._adapters: dict[AdapterFactory, EndpointAdapter] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._runner: asyncio.Runner | None = None
@@ -81,7 +88,7 @@ class EndpointPusher:
         """Run *coroutine* to its end on the loop of this pusher; calls from several threads take turns."""
         with self._running:
             if self._runner is None:
-                self._runner = asyncio.Runner()
+                self._runner = asyncio.Runner(loop_factory=self._make_loop)
             return self._runner.run(coroutine)
 
     async def aclose(self) -> None:
