@@ -169,11 +169,14 @@ class BoxChecks(Checks):
         jumps = "jump" in self._history.plan.faults
         return min(said, row["expires_at"] - 1) if jumps and row is not None else said
 
-    def not_reached(self, name: str) -> None:
-        """Hear that no connection to a receiver was made: an attempt of one of the entries that it is owed."""
+    def not_reached(self, name: str | None) -> None:
+        """Hear that an attempt may end without a push: of one of the entries that *name*, or anybody, is owed.
+
+        No connection was made, or the process stood still until the time of the attempt was over.
+        """
         for message_id, known in self.ledger.receipts.items():
             for ordinal in known.owed:
-                if self.ledger.owner(ordinal)["name"] == name:
+                if name in (None, self.ledger.owner(ordinal)["name"]):
                     self.ledger.judge_failures[message_id, ordinal] += 1
 
     def asked_judge(self, ordinal: int, message: Any, fails: bool) -> None:

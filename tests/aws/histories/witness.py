@@ -141,6 +141,7 @@ class Witness:
         environment.frozen = True
         ms = history.chance.choice((50, 2_000, 20_000, 100_000))
         history.note("{} !! stands still for {} ms", environment.name, ms)
+        history.checks.not_reached(None)
         history.timeline.after(ms, lambda: history.timeline.thaw(environment))
 
     def _sent(self, host: Host, request: Request) -> None:
