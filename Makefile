@@ -5,13 +5,17 @@ BIN := .venv/bin
 PORT ?= 8080
 DATA ?= .tagcast
 TIME_SCALE ?= 1
+PYTHON313 ?= $(firstword $(shell command -v python3.13) $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13))
 RUNS ?= 100000
+AGAIN ?= 10
 JOBS ?= 2
 WORKERS ?= 2
+SAMPLE ?= 400
+SEED ?= 1
 RUN_FLAGS := --port $(PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install spark jobs run test demo bench simulate simulate-aws format lock sam-validate clean
+.PHONY: help install spark jobs run test demo bench simulate simulate-aws format lock sam-validate clean mutate permissions python313
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,6 +62,12 @@ simulate: .venv/.installed  ## Play hostile histories of this commit up to RUNS 
 simulate-aws: .venv/.installed  ## The same on a simulated AWS, adapters and template included: make simulate-aws RUNS=10000
 	$(BIN)/python -m tests.aws.histories --resume --runs $(RUNS) --jobs $(JOBS)
 
+mutate: .venv/.installed  ## Change the code by machine, SAMPLE times, and list what nothing notices; it goes on where it stopped.
+	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --jobs $(JOBS)
+
+permissions: .venv/.installed  ## Compare permissions with their uses; take each away in turn, AGAIN=10 of them for real.
+	$(BIN)/python -m tests.permissions.report --again $(AGAIN)
+
 format: .venv/.installed  ## Rewrite the sources in the house style.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -70,13 +80,22 @@ lock: .venv/.installed  ## Resolve the dependencies anew into requirements.lock.
 	  --constraint requirements.lock --generate-hashes --no-header --no-emit-index-url --no-annotate \
 	  pyproject.toml --output-file requirements-spark.lock
 
-sam-validate:  ## Validate and build with the SAM command line, in an environment of its own.
+python313:  ## Run unit and integration tests, and the build, on the Python that the functions have on AWS (3.13).
+	@test -n "$(PYTHON313)" || { echo "no Python 3.13 was found. Name one with: make PYTHON313=/path/to/python3.13 python313" >&2; exit 1; }
+	test -x .venv-3.13/bin/python || $(PYTHON313) -m venv .venv-3.13
+	.venv-3.13/bin/python -m pip install --quiet --require-hashes --no-deps -r requirements.lock
+	# The jobs run on the Python of Glue, and Spark is not installed here.
+	.venv-3.13/bin/python -m pytest -q tests/unit tests/integration \
+	  --deselect tests/unit/cli/test_job_commands.py::test_a_job_that_breaks_is_quoted
+	$(MAKE) sam-validate
+
+sam-validate:  ## Validate and build with the SAM command line, in an environment of its own (needs Python 3.13).
 	test -x .venv-sam/bin/sam || { $(PYTHON) -m venv .venv-sam && .venv-sam/bin/pip install --quiet aws-sam-cli; }
-	PATH="$(CURDIR)/.venv-sam/bin:$$PATH" SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam validate --lint --region us-east-1
-	PATH="$(CURDIR)/.venv-sam/bin:$$PATH" SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam build
+	PATH="$(CURDIR)/.venv-sam/bin:$$PATH:$(dir $(PYTHON313))" SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam validate --lint --region us-east-1
+	PATH="$(CURDIR)/.venv-sam/bin:$$PATH:$(dir $(PYTHON313))" SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam build
 
 jobs: .venv/.installed  ## Write what AWS Glue runs to dist/jobs, for: aws s3 sync dist/jobs s3://BUCKET/jobs
 	$(BIN)/python -m glue_jobs.package dist/jobs
 
 clean:  ## Remove the environments and what the tools leave behind.
-	rm -rf .venv .venv-sam .venv-lock .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-3.13 .venv-sam .venv-lock .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -11,7 +11,7 @@ from pathlib import Path
 from local.data_folder import FolderInUseError
 from local.engine import EngineError
 from local.front import PortInUseError
-from local.stack import Stack, StackOptions
+from local.stack import TEMPLATE, Stack, StackOptions
 from local.user_functions import FunctionsFileError
 
 WATCH_S = 1.0
@@ -25,7 +25,9 @@ def parse(arguments: Sequence[str] | None) -> StackOptions:
     parser.add_argument("--fresh", action="store_true", help="forget the state of earlier runs")
     parser.add_argument("--time-scale", type=float, default=1.0, help="make waits N times shorter (1)")
     parser.add_argument("--functions", type=Path, metavar="FILE", help="a .py file whose functions filters may name")
+    parser.add_argument("--uses", type=Path, metavar="FILE", help="where uses of permissions are kept (in the folder)")
     parser.add_argument("--handlers", type=Path, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--template", type=Path, default=TEMPLATE, help=argparse.SUPPRESS)
     found = parser.parse_args(arguments)
     if found.time_scale <= 0:
         parser.error("--time-scale must be above 0")
@@ -34,7 +36,9 @@ def parse(arguments: Sequence[str] | None) -> StackOptions:
         folder=found.data,
         fresh=found.fresh,
         time_scale=found.time_scale,
+        template=found.template,
         functions_root=found.handlers,
+        uses=found.uses,
         user_functions=found.functions,
     )
 

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,7 +18,9 @@ class FolderInUseError(RuntimeError):
 
 @dataclass
 class DataFolder:
-    """`engine/` is the engine's, `deployed` is what was deployed last, `stack.json` says where it runs."""
+    """`engine/` is the engine's, `deployed` is what was deployed last, `stack.json` says where it runs,
+    `sam.json` what its functions know of it.
+    """
 
     path: Path
     _lock: TextIO | None = None
@@ -64,6 +67,10 @@ class DataFolder:
         remembered.parent.mkdir(parents=True, exist_ok=True)
         remembered.write_text(str(port))
         return port
+
+    def write_environment(self, variables: Mapping[str, str]) -> None:
+        """Write `sam.json`, with which `sam local invoke --env-vars` runs a function against this stack."""
+        (self.path / "sam.json").write_text(json.dumps({"Parameters": dict(variables)}, indent=2))
 
     def announce(self, **where: Any) -> None:
         """Write `stack.json` at once, for programs that wait until the stack is ready."""

@@ -1,12 +1,15 @@
 """Starts and stops the embedded engine (DynamoDB, SQS, Step Functions, S3, ...) as a child process."""
 
+import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,12 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from local.credentials import OWNER, Credentials
+from local.permission_guard import ROLES_PATH, TOKEN_HEADER, role_as_json
+from local.permissions import Role
+
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
-ACCESS_KEY = "local"
 SNAPSHOT_S = 5.0
 START_S = 20.0
 STOP_S = 20.0
@@ -36,11 +42,16 @@ def free_port(wanted: int = 0) -> int:
 
 @dataclass
 class Engine:
-    """One engine; its state lives in `folder` and outlives the process."""
+    """One engine; its state lives in `folder` and outlives the process.
+
+    In `uses` (`uses.jsonl` of the folder) it keeps every decision about a permission once, as lines of JSON.
+    """
 
     folder: Path
     lambda_host: str
     port: int = field(default_factory=free_port)
+    uses: Path | None = None
+    _token: str = field(default_factory=lambda: secrets.token_hex(20), repr=False)
     _process: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -48,14 +59,14 @@ class Engine:
         """The endpoint of every AWS service."""
         return f"http://127.0.0.1:{self.port}"
 
-    def client(self, service: Any, **config: Any) -> Any:
-        """A boto3 client of the engine."""
+    def client(self, service: Any, credentials: Credentials = OWNER, **config: Any) -> Any:
+        """A boto3 client of the engine; without other credentials it is the owner's and may do everything."""
         return boto3.client(
             service,
             region_name=REGION,
             endpoint_url=self.url,
-            aws_access_key_id=ACCESS_KEY,
-            aws_secret_access_key=ACCESS_KEY,
+            aws_access_key_id=credentials.access_key,
+            aws_secret_access_key=credentials.secret,
             config=Config(retries={"max_attempts": 3, "mode": "standard"}, **config),
         )
 
@@ -79,6 +90,15 @@ class Engine:
                 self.stop()
                 raise EngineError(f"the engine did not start, see {self.folder / 'engine.log'}")
             time.sleep(0.05)
+
+    def permit(self, roles: Mapping[str, Role]) -> None:
+        """Put roles in force, by the access key or the service that takes them on."""
+        body = json.dumps({caller: role_as_json(role) for caller, role in roles.items()}).encode()
+        request = urllib.request.Request(
+            f"{self.url}{ROLES_PATH}", body, {TOKEN_HEADER: self._token, "content-type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=START_S):
+            pass
 
     def stop(self) -> None:
         """Ask the engine to save its state and end; insist after a while."""
@@ -128,5 +148,7 @@ class Engine:
             "SFTP_ENABLED": "0",
             "LOG_LEVEL": "WARNING",
             "TAGCAST_LAMBDA_HOST": self.lambda_host,
+            "TAGCAST_TOKEN": self._token,
+            "TAGCAST_USES": str((self.uses or self.folder / "uses.jsonl").resolve()),
             "TAGCAST_SNAPSHOT_S": str(SNAPSHOT_S),
         }

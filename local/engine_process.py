@@ -1,7 +1,9 @@
 """The process of the embedded engine: ministack with its Lambda executor handed to our Lambda host.
 
-Four private names of ministack are used, each held by `tests/unit/local/test_engine_seam.py`:
-`lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `app._MAIN_LOOP` and `persistence.save_all`.
+Some private names of ministack are used, each held by `tests/unit/local/test_engine_seam.py`:
+`lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `app._MAIN_LOOP`, `persistence.save_all`,
+`stepfunctions._call_lambda`, `stepfunctions._add_event`, `stepfunctions._run_execution`,
+`stepfunctions._ExecutionError` and `firehose._put_s3_object`.
 """
 
 import asyncio
@@ -12,17 +14,25 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from local.callers import FIREHOSE, STATES
 from local.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
+from local.limits import EXECUTION_EVENTS_MAX
+from local.needs import Account, needs_of
+from local.permission_guard import PermissionGuard, Permissions
 
 PARENT_CHECK_S = 1.0
 HOST_TIMEOUT_S = 900.0
 STANDSTILL_SHARE = 20.0
 """Between two snapshots so many times as much time passes as one makes the engine stand still."""
+
+EXECUTIONS_MAX = 1_000
+"""AWS has a bound, too (a million in an account), and refuses in the same words."""
 
 Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
@@ -50,6 +60,82 @@ def host_executor(host: str, port: int, otherwise: Executor) -> Executor:
         return {"body": body, "log": ""}
 
     return execute
+
+
+def _why_denied(permissions: Permissions, caller: str, service: str, operation: str, **parameters: Any) -> str:
+    """Why the service may not make the call with the role that it takes on; empty if it may."""
+    role = permissions.roles.get(caller)
+    if role is None:
+        return ""
+    needs = needs_of(permissions.account, service, operation, parameters)
+    denied = next((need for need in needs if not permissions.allowed(role, need)), None)
+    if denied is None:
+        return ""
+    return f"User: {permissions.principal(role)} is not authorized to perform: {denied.action} on {denied.resource}"
+
+
+def guarded_task(permissions: Permissions, call: Callable[..., Any], error: Callable[[str, str], Exception]) -> Any:
+    """The workflow's way to a function, closed unless its role may invoke it."""
+
+    def invoke(function: str, event: Any) -> Any:
+        fault = _why_denied(permissions, STATES, "lambda", "Invoke", FunctionName=function)
+        if fault:
+            raise error("Lambda.AWSLambdaException", fault)
+        return call(function, event)
+
+    return invoke
+
+
+@dataclass
+class Running:
+    """How many executions run; each is a thread of this process, so there is a bound."""
+
+    most: int = EXECUTIONS_MAX
+    _count: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def full(self) -> bool:
+        """Whether no other may be started."""
+        return self._count >= self.most
+
+    def counted(self, run: Callable[[str], None]) -> Callable[[str], None]:
+        """The thread of an execution, counted while it runs."""
+
+        def counted_run(execution: str) -> None:
+            with self._lock:
+                self._count += 1
+            try:
+                run(execution)
+            finally:
+                with self._lock:
+                    self._count -= 1
+
+        return counted_run
+
+
+def bounded_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
+    """The workflow's history, in which an execution may not enter a state any more when it is full."""
+
+    def add_bounded(execution: dict[str, Any], kind: str, details: Any = None) -> Any:
+        if kind.endswith("StateEntered") and len(execution["events"]) >= EXECUTION_EVENTS_MAX:
+            raise error("States.Runtime", f"The execution reached the maximum number of {EXECUTION_EVENTS_MAX} events.")
+        return add(execution, kind, details)
+
+    return add_bounded
+
+
+def guarded_delivery(permissions: Permissions, put: Callable[[str, str, bytes], None]) -> Callable[..., None]:
+    """Firehose's way to its bucket, closed unless its role may write there."""
+
+    def deliver(bucket: str, key: str, body: bytes) -> None:
+        fault = _why_denied(permissions, FIREHOSE, "s3", "PutObject", Bucket=bucket, Key=key)
+        if fault:
+            print(f"Firehose could not deliver: {fault}", flush=True)
+        else:
+            put(bucket, key, body)
+
+    return deliver
 
 
 def _failed(error_type: str, message: str) -> dict[str, Any]:
@@ -100,11 +186,20 @@ def main() -> None:
     """Run the engine until SIGTERM; the environment says where (see `local.engine`)."""
     from ministack import app
     from ministack.core import persistence
-    from ministack.services import lambda_svc
+    from ministack.services import firehose, lambda_svc, stepfunctions
 
     Path(os.environ["STATE_DIR"]).mkdir(parents=True, exist_ok=True)
     host, _, port = os.environ["TAGCAST_LAMBDA_HOST"].partition(":")
     lambda_svc._execute_function_warm = host_executor(host, int(port), lambda_svc._execute_function_warm)
+
+    account = Account(os.environ["MINISTACK_ACCOUNT_ID"], os.environ["MINISTACK_REGION"])
+    permissions = Permissions(account, Path(os.environ["TAGCAST_USES"]))
+    running = Running()
+    app.app = PermissionGuard(app.app, permissions, os.environ["TAGCAST_TOKEN"], lambda: running.full)
+    stepfunctions._run_execution = running.counted(stepfunctions._run_execution)
+    stepfunctions._call_lambda = guarded_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
+    stepfunctions._add_event = bounded_history(stepfunctions._add_event, stepfunctions._ExecutionError)
+    firehose._put_s3_object = guarded_delivery(permissions, firehose._put_s3_object)
 
     stopped = threading.Event()
     saving = threading.Thread(

@@ -8,36 +8,47 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from local.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, Invocation, UnknownFunctionError, invocation_path
-from local.worker import EVENT_MAX, SHUTDOWN_S, FunctionSpec, LogSink, Worker, failure
+from local.lambda_api import (
+    ERROR_HEADER,
+    UNKNOWN_FUNCTION,
+    Invocation,
+    UnknownFunctionError,
+    invocation_path,
+)
+from local.limits import LAMBDA_PAYLOAD_BYTES_MAX
+from local.worker import SHUTDOWN_S, FunctionSpec, LogSink, Worker, failure
 
 
 def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dict[str, str]:
-    """What Lambda sets, what all functions here share, what the template says."""
+    """What Lambda sets, what the template says, and what all functions here share: where the engine is."""
     return {
         "PATH": os.environ.get("PATH", ""),
         "PYTHONUNBUFFERED": "1",
         "LAMBDA_TASK_ROOT": str(function.folder),
         "_HANDLER": function.handler,
-        "AWS_EXECUTION_ENV": "AWS_Lambda_python3.11",
+        "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
         "AWS_LAMBDA_FUNCTION_NAME": function.name,
         "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_mb),
         "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{function.name}",
         "AWS_LAMBDA_LOG_STREAM_NAME": "local",
-        **common,
         **function.environment,
+        **common,
     }
 
 
 @dataclass
 class Pool:
-    """The workers of one function, started on demand up to `size`; who waits longest is served first."""
+    """The workers of one function, started on demand up to `size`; who waits longest is served first.
+
+    `waiting` is how many events wait for a worker.
+    """
 
     function: FunctionSpec
     environment: Mapping[str, str]
     log: LogSink
     size: int
+    waiting: int = 0
     _closed: bool = False
     _idle: list[Worker] = field(default_factory=list)
     _all: set[Worker] = field(default_factory=set)
@@ -53,19 +64,31 @@ class Pool:
 
     async def invoke(self, payload: bytes) -> Invocation:
         """Run one event; a worker that died or timed out is replaced at the next."""
-        async with self._slots:
-            if self._closed:
-                return failure("Lambda.ServiceException", "the Lambda host stops")
-            while self._idle and not self._idle[-1].alive:
-                await self._discard(self._idle.pop())
-            worker = self._idle.pop() if self._idle else await self._start()
-            try:
-                return await worker.invoke(payload)
-            finally:
-                if worker.alive:
-                    self._idle.append(worker)
-                else:
-                    await self._discard(worker)
+        if len(payload) > LAMBDA_PAYLOAD_BYTES_MAX:
+            return failure("RequestTooLargeException", f"an event may have {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
+        self.waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self.waiting -= 1
+        try:
+            return await self._run(payload)
+        finally:
+            self._slots.release()
+
+    async def _run(self, payload: bytes) -> Invocation:
+        if self._closed:
+            return failure("Lambda.ServiceException", "the Lambda host stops")
+        while self._idle and not self._idle[-1].alive:
+            await self._discard(self._idle.pop())
+        worker = self._idle.pop() if self._idle else await self._start()
+        try:
+            return await worker.invoke(payload)
+        finally:
+            if worker.alive:
+                self._idle.append(worker)
+            else:
+                await self._discard(worker)
 
     async def stop(self) -> None:
         """End every worker; what they hold fails, and nothing new is begun."""
@@ -96,7 +119,7 @@ class LambdaHost:
 
     async def listen(self) -> None:
         """Serve Lambda's Invoke for the engine; `address` is then host:port."""
-        app = web.Application(client_max_size=EVENT_MAX)
+        app = web.Application(client_max_size=LAMBDA_PAYLOAD_BYTES_MAX)
         app.router.add_post(invocation_path("{function}"), self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
         await self._runner.setup()
@@ -118,6 +141,11 @@ class LambdaHost:
         if pool is None:
             raise UnknownFunctionError(function)
         return await pool.invoke(payload)
+
+    @property
+    def waiting(self) -> int:
+        """The most events that wait for the workers of one function."""
+        return max((pool.waiting for pool in self._pools.values()), default=0)
 
     async def stop(self) -> None:
         """End all workers and stop listening."""

@@ -23,10 +23,12 @@ RECEIPTS_KEPT = 200
 class QueueSource:
     """Takes from one queue and invokes one function; run `step` in as many threads as batches may overlap.
 
+    `sqs` has the permissions of the function, as on AWS; what AWS leaves to the visibility timeout, `owner` does.
     The queue itself keeps the order: a group whose messages are in flight yields no others.
     """
 
     sqs: Any
+    owner: Any
     queue_url: str
     queue_arn: str
     function: str
@@ -43,7 +45,9 @@ class QueueSource:
             return
         for receipt in self.receipts.read_text().split():
             with suppress(ClientError):  # It was deleted, or is not of this snapshot of the queue.
-                self.sqs.change_message_visibility(QueueUrl=self.queue_url, ReceiptHandle=receipt, VisibilityTimeout=0)
+                self.owner.change_message_visibility(
+                    QueueUrl=self.queue_url, ReceiptHandle=receipt, VisibilityTimeout=0
+                )
         self.receipts.unlink()
 
     def step(self) -> int:
@@ -99,6 +103,6 @@ class QueueSource:
 
     def _give_back(self, messages: list[dict[str, Any]]) -> None:
         for message in messages:
-            self.sqs.change_message_visibility(
+            self.owner.change_message_visibility(
                 QueueUrl=self.queue_url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=RETRY_S
             )

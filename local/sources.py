@@ -15,11 +15,13 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from local.callers import Callers, InvocationRights
 from local.deployment import Deployment
 from local.engine import REGION, Engine
 from local.expiry import Expiry
 from local.lambda_api import Invocation
 from local.lambda_host import LambdaHost
+from local.overload import Overload
 from local.queue_source import QueueSource
 from local.stream_source import StreamRules, StreamSource
 from local.template import SourceSpec, Template
@@ -40,11 +42,18 @@ class Sources:
     loop: asyncio.AbstractEventLoop
     time_scale: float
     folder: Path
+    callers: Callers
+    rights: InvocationRights
+    _overload: Overload = field(init=False)
     _ending: threading.Event = field(default_factory=threading.Event)
     _draining: threading.Event = field(default_factory=threading.Event)
     _stopped: threading.Event = field(default_factory=threading.Event)
     _feeds: list[threading.Thread] = field(default_factory=list)
     _streams: list[threading.Thread] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Watch how much the host has to do."""
+        self._overload = Overload(lambda: self.host.waiting, warn)
 
     def start(self, template: Template, deployment: Deployment, engine: Engine) -> None:
         """Begin to feed every function as the template says."""
@@ -59,8 +68,11 @@ class Sources:
                 queue.recover()
                 for _ in range(BATCHES_AT_ONCE):
                     self._repeat(0.0, queue.step, "the queue", self._ending, self._feeds)
-        for logical_id in template.scheduled():
+        for rule, logical_id in template.scheduled():
             name = deployment.functions[logical_id].name
+            if not self.rights.allow_rule(rule, logical_id):
+                warn(f"the rule {rule} may not invoke {name}: it will not run")
+                continue
             pause_s = max(1.0, SWEEP_S / self.time_scale)
             self._repeat(pause_s, partial(self._tick, name), name, self._ending, self._feeds)
         for logical_id, attribute in template.expiring_tables():
@@ -80,11 +92,14 @@ class Sources:
         _join([*self._feeds, *self._streams], GRACE_S)
 
     def _queue_source(self, source: SourceSpec, deployment: Deployment, engine: Engine) -> QueueSource:
-        sqs = engine.client("sqs")
+        sqs = engine.client("sqs", self.callers.functions[source.function])
         arn = deployment.outputs[f"Arn{source.logical_id}"]
+        url = queue_url(engine, arn)
+        sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["VisibilityTimeout"])  # AWS asks, too.
         return QueueSource(
             sqs=sqs,
-            queue_url=sqs.get_queue_url(QueueName=arn.split(":")[-1])["QueueUrl"],
+            owner=engine.client("sqs"),
+            queue_url=url,
             queue_arn=arn,
             function=deployment.functions[source.function].name,
             invoke=self._invoke,
@@ -94,17 +109,17 @@ class Sources:
         )
 
     def _stream_source(self, source: SourceSpec, deployment: Deployment, engine: Engine) -> StreamSource:
-        sqs = engine.client("sqs")
+        credentials = self.callers.functions[source.function]
+        sqs = engine.client("sqs", credentials)
         failures = deployment.outputs.get(f"OnFailure{source.logical_id}")
 
         def give_up(obituary: dict[str, object]) -> None:
             warn(f"gave up on records of the stream: {json.dumps(obituary)}")
             if failures:
-                url = sqs.get_queue_url(QueueName=failures.split(":")[-1])["QueueUrl"]
-                sqs.send_message(QueueUrl=url, MessageBody=json.dumps(obituary))
+                sqs.send_message(QueueUrl=queue_url(engine, failures), MessageBody=json.dumps(obituary))
 
         return StreamSource(
-            streams=engine.client("dynamodbstreams"),
+            streams=engine.client("dynamodbstreams", credentials),
             stream_arn=deployment.outputs[f"Arn{source.logical_id}"],
             function=deployment.functions[source.function].name,
             invoke=self._invoke,
@@ -119,7 +134,8 @@ class Sources:
         return asyncio.run_coroutine_threadsafe(self.host.invoke(function, payload), self.loop).result()
 
     def _tick(self, function: str) -> None:
-        self._invoke(function, json.dumps(scheduled_event()).encode())
+        if not self._overload.puts_off(time.monotonic()):
+            self._invoke(function, json.dumps(scheduled_event()).encode())
 
     def _repeat(
         self,
@@ -149,6 +165,11 @@ class Sources:
         thread = threading.Thread(target=loop, name=what, daemon=True)
         thread.start()
         threads.append(thread)
+
+
+def queue_url(engine: Engine, arn: str) -> str:
+    """The URL of a queue of this account."""
+    return f"{engine.url}/{arn.split(':')[4]}/{arn.split(':')[5]}"
 
 
 def _unfinished(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:

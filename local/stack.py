@@ -1,21 +1,27 @@
 """The whole service in one process tree: the front, the functions, the event sources and the engine."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from local.callers import InvocationRights, callers_of
+from local.credentials import Credentials
 from local.data_folder import DataFolder
 from local.delivery_log import printer
-from local.deployment import STACK, deploy
-from local.engine import ACCESS_KEY, REGION, Engine, free_port
+from local.deployment import STACK, Deployment, deploy
+from local.engine import ACCOUNT, REGION, Engine, free_port
 from local.front import Front, PortInUseError
 from local.lambda_host import LambdaHost
+from local.needs import Account
+from local.roles import Resolver
 from local.routes import Routes
 from local.sources import Sources
-from local.template import read_template
+from local.template import Template, read_template
 from local.user_functions import make_known, specs_of
 
 ROOT = Path(__file__).resolve().parent.parent
+TEMPLATE = ROOT / "template.yaml"
 WORKERS = {"retry": 8, "relay": 1, "sweep": 1, "archive": 1}
 WORKERS_OTHERWISE = 2
 
@@ -28,9 +34,10 @@ class StackOptions:
     folder: Path = Path(".tagcast")
     fresh: bool = False
     time_scale: float = 1.0
-    template: Path = ROOT / "template.yaml"
+    template: Path = TEMPLATE
     functions_root: Path | None = None
     user_functions: Path | None = None
+    uses: Path | None = None
 
 
 class Stack:
@@ -52,7 +59,12 @@ class Stack:
         user_functions = () if self.options.user_functions is None else specs_of(self.options.user_functions)
         self._folder.take(self.options.fresh)
         await self._host.listen()
-        self._engine = Engine(self._folder.engine, self._host.address, self._folder.engine_port())
+        self._engine = Engine(
+            self._folder.engine,
+            self._host.address,
+            self._folder.engine_port(),
+            self.options.uses,
+        )
         template, _ = await asyncio.gather(
             asyncio.to_thread(read_template, self.options.template), asyncio.to_thread(self._engine.start)
         )
@@ -64,25 +76,33 @@ class Stack:
         deployment = await asyncio.to_thread(
             deploy, template, self._engine, parameters, self._folder.deployed, self.options.functions_root
         )
-        for function in deployment.functions.values():
+        resolver = resolver_of(template, deployment, parameters)
+        callers = callers_of(template, resolver)
+        await asyncio.to_thread(self._engine.permit, callers.roles)
+        for logical_id, function in deployment.functions.items():
             size = WORKERS.get(short_name(function.name), WORKERS_OTHERWISE)
-            self._host.deploy(function, self._common_environment(self._engine), size)
+            environment = self._common_environment(self._engine, callers.functions[logical_id])
+            self._host.deploy(function, environment, size)
         await asyncio.to_thread(make_known, self._engine, user_functions)
         for function in user_functions:
             self._host.deploy(function, {}, WORKERS_OTHERWISE)
         await self._host.warm()
-        self._sources = Sources(self._host, self._loop, self.options.time_scale, self._folder.engine)
+        rights = InvocationRights(template, resolver)
+        self._sources = Sources(self._host, self._loop, self.options.time_scale, self._folder.engine, callers, rights)
         await asyncio.to_thread(self._sources.start, template, deployment, self._engine)
         functions = {lid: function.name for lid, function in deployment.functions.items()}
-        self._front = Front(Routes(template.routes()), functions, self._host.invoke)
+        self._front = Front(Routes(template.routes()), functions, self._host.invoke, rights.allow_route)
         port = await self._front.listen(self.options.port)
         self.url = f"http://127.0.0.1:{port}"
+        some_function = next(iter(deployment.functions.values()))
+        self._folder.write_environment({**some_function.environment, "AWS_ENDPOINT_URL": self._engine.url})
         self._folder.announce(
             url=self.url,
             engine_url=self._engine.url,
             engine_pid=self._engine.pid,
             time_scale=self.options.time_scale,
             outputs=dict(deployment.outputs),
+            job_environment=callers.jobs.environment,
         )
 
     async def stop(self) -> None:
@@ -116,18 +136,23 @@ class Stack:
                 f"port {self.options.port} of 127.0.0.1 is in use: choose another with --port"
             ) from fault
 
-    def _common_environment(self, engine: Engine) -> dict[str, str]:
+    def _common_environment(self, engine: Engine, credentials: Credentials) -> dict[str, str]:
         return {
             "AWS_ENDPOINT_URL": engine.url,
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
-            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-            "AWS_SECRET_ACCESS_KEY": ACCESS_KEY,
+            **credentials.environment,
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_XRAY_SDK_ENABLED": "false",
             "POWERTOOLS_TRACE_DISABLED": "true",
             "PYTHONPATH": str(ROOT / "layers" / "tag_matching" / "python"),
         }
+
+
+def resolver_of(template: Template, deployment: Deployment, parameters: Mapping[str, str]) -> Resolver:
+    """What resolves the template's references to what was deployed."""
+    physical = {name.removeprefix("Ref"): value for name, value in deployment.outputs.items() if name.startswith("Ref")}
+    return Resolver(template, Account(ACCOUNT, REGION), STACK, parameters, physical)
 
 
 def short_name(function: str) -> str:

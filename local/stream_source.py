@@ -7,14 +7,16 @@ after so many attempts or when its records are too old, with a note to the on-fa
 import base64
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from local.batch_result import Invoke, failed_items
 from local.event_pattern import matches
+from local.limits import LAMBDA_PAYLOAD_BYTES_MAX
 
 READ_MAX = 1000
+EVENT_FRAME = len('{"Records": []}')
 EVENT_FIELDS = ("eventID", "eventName", "eventVersion", "eventSource", "awsRegion")
 BACKOFF_S = (0.2, 10.0)
 
@@ -103,8 +105,8 @@ class StreamSource:
         return {**event, "dynamodb": _as_json(change), "eventSourceARN": self.stream_arn}
 
     def _hand_over(self, records: list[Record]) -> None:
-        for start in range(0, len(records), self.rules.batch_size):
-            self._finish(records[start : start + self.rules.batch_size])
+        for batch in batches(records, self.rules.batch_size):
+            self._finish(batch)
 
     def _open(self) -> str:
         shards = self.streams.describe_stream(StreamArn=self.stream_arn)["StreamDescription"]["Shards"]
@@ -168,6 +170,25 @@ class StreamSource:
                 "streamArn": self.stream_arn,
             },
         }
+
+
+def batches(records: Sequence[Record], count_max: int) -> Iterator[list[Record]]:
+    """Cut what was read into batches of so many records and no more bytes than a function takes.
+
+    >>> list(map(len, batches([{"a": "x" * 4_000_000}] * 2 + [{}] * 3, 3)))
+    [1, 3, 1]
+    """
+    batch: list[Record] = []
+    size = EVENT_FRAME
+    for record in records:
+        record_size = len(json.dumps(record)) + 2
+        if batch and (len(batch) == count_max or size + record_size > LAMBDA_PAYLOAD_BYTES_MAX):
+            yield batch
+            batch, size = [], EVENT_FRAME
+        batch.append(record)
+        size += record_size
+    if batch:
+        yield batch
 
 
 def _as_json(value: Any) -> Any:

@@ -89,11 +89,11 @@ class Template:
         """The event source mappings."""
         return [SourceSpec(lid, p["FunctionName"]["Ref"], p) for lid, p in self.of_type(SOURCE)]
 
-    def scheduled(self) -> list[str]:
-        """The logical ids of the functions that run on a schedule."""
+    def scheduled(self) -> list[tuple[str, str]]:
+        """The logical ids of the rules with a schedule and of the functions that they run."""
         return [
-            target["Arn"]["Fn::GetAtt"][0]
-            for _, rule in self.of_type(RULE)
+            (lid, target["Arn"]["Fn::GetAtt"][0])
+            for lid, rule in self.of_type(RULE)
             if "ScheduleExpression" in rule
             for target in rule["Targets"]
         ]
@@ -113,6 +113,8 @@ class Template:
             for lid, resource in self.resources.items()
             if resource["Type"] not in NOT_HERE and not _is_schedule(resource)
         }
+        for resource in resources.values():
+            resource.pop("DeletionPolicy", None)  # A half-made stack is removed as a whole, and made again.
         kept = {lid: r for lid, r in resources.items() if not self._belongs_to_a_rule(r)}
         outputs: dict[str, Any] = dict(self.outputs)
         for lid in kept:

@@ -15,6 +15,7 @@ from local.worker import FunctionSpec
 ROOT = Path(__file__).resolve().parent.parent
 HANDLER = "local.user_function.handle"
 MEMORY_MB = 128
+RUNTIME = "python3.13"
 
 
 class FunctionsFileError(ValueError):
@@ -58,7 +59,7 @@ def make_known(engine: Engine, specs: tuple[FunctionSpec, ...]) -> None:
         if not _is_known(client, spec.name):
             client.create_function(
                 FunctionName=spec.name,
-                Runtime="python3.11",
+                Runtime=RUNTIME,
                 Role=f"arn:aws:iam::{ACCOUNT}:role/{STACK}-user-functions",
                 Handler=spec.handler,
                 Timeout=TIMEOUT_MAX_S,

@@ -1,12 +1,14 @@
 """One execution environment of a function: a process under the official runtime client, and its Runtime API.
 
 The process asks `/runtime/invocation/next`, handles one event at a time and posts its answer, as on AWS. If
-it dies, exactly the event that it held fails; if it takes longer than its timeout, it is killed.
+it dies, exactly the event that it held fails; if it takes longer than its timeout or more memory than it was given,
+it is killed.
 """
 
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import time
 import uuid
@@ -17,11 +19,13 @@ from pathlib import Path
 from aiohttp import web
 
 from local.lambda_api import Invocation
+from local.limits import LAMBDA_PAYLOAD_BYTES_MAX
 
 # 0 would mean to wait for the request that the dead process left open.
 SHUTDOWN_S = 0.1
 LINE_MAX = 4 * 1024 * 1024
-EVENT_MAX = 8 * 1024 * 1024
+MEMORY_CHECK_S = 0.2
+MIB = 1024 * 1024
 
 LogSink = Callable[[str, str], None]
 
@@ -52,6 +56,19 @@ def failure(error_type: str, message: str) -> Invocation:
     return Invocation(json.dumps({"errorType": error_type, "errorMessage": message}).encode(), failed=True)
 
 
+def resident_bytes(pid: int) -> int:
+    """What a process holds in memory; 0 where the system does not say (it does on Linux) or the process is gone.
+
+    >>> resident_bytes(os.getpid()) >= 0, resident_bytes(0)
+    (True, 0)
+    """
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 class Worker:
     """One process and its Runtime API; `start` before `invoke`, one `invoke` at a time."""
 
@@ -74,7 +91,7 @@ class Worker:
 
     async def start(self) -> None:
         """Open the Runtime API and start the process."""
-        app = web.Application(client_max_size=EVENT_MAX)
+        app = web.Application(client_max_size=LAMBDA_PAYLOAD_BYTES_MAX)
         base = "/2018-06-01/runtime"
         app.router.add_get(f"{base}/invocation/next", self._next)
         app.router.add_post(f"{base}/invocation/{{request_id}}/response", self._response)
@@ -115,13 +132,28 @@ class Worker:
         self._held = event
         self._events.put_nowait(event)
         try:
-            return await asyncio.wait_for(event.answer, self._function.timeout_s)
-        except TimeoutError:
-            self.kill()
-            limit = f"{self._function.timeout_s:.2f}"
-            return failure("Sandbox.Timedout", f"{event.request_id} Task timed out after {limit} seconds")
+            return await self._answer(event)
         finally:
             self._held = None
+
+    async def _answer(self, event: _Event) -> Invocation:
+        """The answer to the event, unless its time or the function's memory ends before."""
+        ends_at = time.monotonic() + self._function.timeout_s
+        while not event.answer.done():
+            left_s = ends_at - time.monotonic()
+            if left_s <= 0:
+                self.kill()
+                limit = f"{self._function.timeout_s:.2f}"
+                return failure("Sandbox.Timedout", f"{event.request_id} Task timed out after {limit} seconds")
+            resident = 0 if self._process is None else resident_bytes(self._process.pid)
+            if resident > self._function.memory_mb * MIB:
+                self.kill()
+                return failure(
+                    "Runtime.OutOfMemory",
+                    f"{event.request_id} used {resident // MIB} MB of {self._function.memory_mb} MB and was killed",
+                )
+            await asyncio.wait([event.answer], timeout=min(left_s, MEMORY_CHECK_S))
+        return event.answer.result()
 
     def kill(self) -> None:
         """End the process at once."""
@@ -157,7 +189,11 @@ class Worker:
         )
 
     async def _response(self, request: web.Request) -> web.Response:
-        return self._settle(request, Invocation(await request.read()))
+        try:
+            return self._settle(request, Invocation(await request.read()))
+        except web.HTTPRequestEntityTooLarge:
+            message = f"Response payload size exceeded maximum allowed payload size ({LAMBDA_PAYLOAD_BYTES_MAX} bytes)."
+            return self._settle(request, failure("Function.ResponseSizeTooLarge", message))
 
     async def _error(self, request: web.Request) -> web.Response:
         return self._settle(request, Invocation(await request.read(), failed=True))

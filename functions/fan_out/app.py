@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tagcast.fan_out import fan_out
 from tagcast.ports import World
+from tagcast.push_slots import PushSlots
+from tagcast.side_by_side import side_by_side
 from tagcast_aws import wiring
 
 if TYPE_CHECKING:
@@ -21,15 +22,18 @@ async def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
     for record in event["Records"]:
         named = json.loads(record["body"])
         topics.setdefault(named["topic"], {})[record["messageId"]] = named["message_id"]
-    rounds = [fan_out(world, topic, list(ids.values())) for topic, ids in topics.items()]
-    results = await asyncio.gather(*rounds, return_exceptions=True)
-    failures = []
-    for (topic, ids), result in zip(topics.items(), results, strict=True):
-        if isinstance(result, Exception):
-            wiring.logger().error("fan-out failed", exc_info=result, extra={"topic": topic})
-            failures += [{"itemIdentifier": record_id} for record_id in ids]
-        elif result is not None:
-            raise result
+    failures: list[dict[str, str]] = []
+
+    async def serve(topic: str, ids: Mapping[str, str], slots: PushSlots) -> None:
+        try:
+            await fan_out(world, topic, list(ids.values()), slots)
+        except Exception as fault:  # noqa: BLE001  The batch comes again; other topics are done with.
+            wiring.logger().error("fan-out failed", exc_info=fault, extra={"topic": topic})
+            failures.extend({"itemIdentifier": record_id} for record_id in ids)
+
+    async with PushSlots(world.clock) as slots:
+        await side_by_side(serve(topic, ids, slots) for topic, ids in topics.items())
+    slots.tell(world.journal)
     return {"batchItemFailures": failures}
 
 

@@ -18,6 +18,15 @@ RESERVE_S = 45.0
 """An attempt in flight (at most 30 s) and the writes behind it must end before the function does."""
 
 
+def budget_s_of(left_ms: int) -> float:
+    """Return for how many seconds attempts may start in an invocation that has *left_ms* left.
+
+    >>> budget_s_of(100_000), budget_s_of(40_000)
+    (55.0, 1.0)
+    """
+    return max(1.0, left_ms / 1000 - RESERVE_S)
+
+
 async def handle(event: Mapping[str, Any], world: World, budget_s: float) -> dict[str, Any]:
     """Work on the lane that *event* names; the answer is the next input of the workflow."""
     task = Task(event["topic"], event["subscription_id"], event["generation"], event["rounds"])
@@ -37,5 +46,4 @@ async def handle(event: Mapping[str, Any], world: World, budget_s: float) -> dic
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     world = wiring.world()
-    budget_s = max(1.0, context.get_remaining_time_in_millis() / 1000 - RESERVE_S)
-    return wiring.run(world, handle(event, world, budget_s))
+    return wiring.run(world, handle(event, world, budget_s_of(context.get_remaining_time_in_millis())))

@@ -1,4 +1,4 @@
-"""Every five minutes: restart lanes that nobody woke, expire what is past its life."""
+"""Every five minutes: restart lanes that nobody woke, send what the queue did not take, expire what is over."""
 
 from __future__ import annotations
 
@@ -11,20 +11,31 @@ from tagcast_aws import wiring
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
+RESERVE_S = 30.0
+"""What has begun when the time is up must end before the function does."""
 
-def handle(world: World) -> dict[str, Any]:
+
+async def handle(world: World, budget_s: float) -> dict[str, Any]:
     """Sweep once and report what was done."""
-    swept = sweep(world)
+    swept = await sweep(world, budget_s)
     return {
         "restarted": swept.restarted,
         "expired": swept.expired,
+        "sent": swept.sent,
         "oldest_overdue_seconds": swept.oldest_overdue_s,
+        "oldest_blocked_head_seconds": swept.oldest_head_s,
     }
 
 
 @wiring.metrics().log_metrics
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
-    swept = handle(wiring.world())
-    wiring.metrics().add_metric(name="OldestBlockedHeadSeconds", unit="Seconds", value=swept["oldest_overdue_seconds"])
+    world = wiring.world()
+    budget_s = max(1.0, context.get_remaining_time_in_millis() / 1000 - RESERVE_S)
+    swept = wiring.run(world, handle(world, budget_s))
+    for name, told in (
+        ("OldestBlockedHeadSeconds", swept["oldest_blocked_head_seconds"]),
+        ("OldestOverdueLaneSeconds", swept["oldest_overdue_seconds"]),
+    ):
+        wiring.metrics().add_metric(name=name, unit="Seconds", value=told)
     return swept

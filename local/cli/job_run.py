@@ -51,7 +51,7 @@ class Archive:
     @classmethod
     def of_stack(cls, folder: Path) -> Archive:
         """Return the archive of the stack that runs on *folder*; JobError if none does."""
-        from local.engine import ACCESS_KEY, REGION  # Not above: it loads boto3, which most commands do without.
+        from local.engine import REGION  # Not above: it loads boto3, which most commands do without.
 
         try:
             where = json.loads((folder / "stack.json").read_text())
@@ -62,8 +62,7 @@ class Archive:
             ) from None
         environment = {
             "AWS_ENDPOINT_URL": where["engine_url"],
-            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-            "AWS_SECRET_ACCESS_KEY": ACCESS_KEY,
+            **where["job_environment"],
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
             "JDK_JAVA_OPTIONS": QUICK_START,
@@ -78,17 +77,17 @@ class Archive:
             return Path(uri.removeprefix("file://"))
         import boto3
 
-        from local.engine import ACCESS_KEY, REGION
+        from local.credentials import OWNER
+        from local.engine import REGION
 
         target = self.reports / parts.path.lstrip("/").removeprefix("reports/")
         target.parent.mkdir(parents=True, exist_ok=True)
-        known = ACCESS_KEY if self.is_local else None
         s3 = boto3.client(
             "s3",
             endpoint_url=self.environment.get("AWS_ENDPOINT_URL"),
             region_name=REGION if self.is_local else None,
-            aws_access_key_id=known,
-            aws_secret_access_key=known,
+            aws_access_key_id=OWNER.access_key if self.is_local else None,
+            aws_secret_access_key=OWNER.secret if self.is_local else None,
         )
         s3.download_file(parts.netloc, parts.path.lstrip("/"), str(target))
         return target

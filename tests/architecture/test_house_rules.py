@@ -40,3 +40,15 @@ def test_fakes_instead_of_patches(module: str) -> None:
 def test_a_handler_defines_no_class(module: str) -> None:
     nodes = ast.walk(ast.parse((ROOT / module).read_text()))
     assert not [node for node in nodes if isinstance(node, ast.ClassDef)]
+
+
+CORE = [name for name in PRODUCT if "/tagcast/" in name]
+
+
+@pytest.mark.parametrize("module", CORE)
+def test_a_loop_of_the_core_without_a_condition_says_why_it_ends(module: str) -> None:
+    lines = (ROOT / module).read_text().splitlines()
+    endless = [node for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, ast.While)]
+    endless = [node for node in endless if isinstance(node.test, ast.Constant)]
+
+    assert not [line for node in endless if "# It ends: " not in (line := lines[node.lineno - 1])]

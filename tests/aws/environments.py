@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from tagcast.model import ID_SEQUENCE_BITS
 from tagcast_aws import wiring
+from tagcast_aws.executor import CALLS_MAX
 
-from tests.aws.loop import VirtualLoop
+from tests.aws.loop import StrandExecutor, VirtualLoop
 from tests.aws.network import Network
 from tests.aws.strands import Host, Strand
 from tests.aws.timeline import Timeline
@@ -165,6 +166,7 @@ class Environment(Host):
                 make_loop=self._make_loop,
                 make_socket=Socket,  # type: ignore[arg-type]
                 make_thread=AtOnce,
+                make_threads=lambda: StrandExecutor(timeline, self, CALLS_MAX),
             )
         )
 

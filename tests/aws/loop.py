@@ -22,19 +22,32 @@ POOL_MAX = 5
 """Threads of a loop's own executor on two cores; the shipped executors say their number themselves."""
 
 
-class _Pool:
-    """The threads of one executor: so many strands at most, the rest waits in order."""
+class StrandExecutor(concurrent.futures.Executor):
+    """The threads of one executor: so many strands of the process at most, the rest waits in order."""
 
     def __init__(self, timeline: Timeline, host: Host, size: int) -> None:
         self._timeline, self._host, self._size = timeline, host, size
         self._busy = 0
         self._waiting: deque[Callable[[], None]] = deque()
 
-    def submit(self, work: Callable[[], None]) -> None:
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[T]:
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def work() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except Exception as fault:  # noqa: BLE001  as a thread of the pool does
+                future.set_exception(fault)
+            else:
+                future.set_result(result)
+
         self._waiting.append(work)
         if self._busy < self._size:
             self._busy += 1
             self._timeline.start("thread", self._host, self._serve)
+        return future
 
     def _serve(self) -> None:
         while self._waiting:
@@ -76,7 +89,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._selector = self
         self._parked: Strand | None = None
         self._runner: Strand | None = None
-        self._pools: dict[int, tuple[object, _Pool]] = {}
+        self._pools: dict[int, tuple[object, StrandExecutor]] = {}
         self._addresses: dict[socket, tuple[str, int]] = {}
         self._serial = 0
         self.set_exception_handler(lambda *_: None)
@@ -118,23 +131,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:
-        future: concurrent.futures.Future[T] = concurrent.futures.Future()
-
-        def work() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                result = func(*args)
-            except Exception as fault:  # noqa: BLE001  as a thread of the pool does
-                future.set_exception(fault)
-            else:
-                future.set_result(result)
-
         if id(executor) not in self._pools:
             size = getattr(executor, "_max_workers", POOL_MAX)
-            self._pools[id(executor)] = (executor, _Pool(self._timeline, self._host, size))
-        self._pools[id(executor)][1].submit(work)
-        return asyncio.wrap_future(future, loop=self)
+            self._pools[id(executor)] = (executor, StrandExecutor(self._timeline, self._host, size))
+        return asyncio.wrap_future(self._pools[id(executor)][1].submit(func, *args), loop=self)
 
     async def sock_connect(self, sock: socket, address: tuple[str, int]) -> None:
         """Reach a listener of the network; the real socket is never connected."""

@@ -13,7 +13,7 @@ from tagcast.model import ContentFormat, Draft, Endpoint, Message, Protocol, Pus
 from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.executor import ThreadExecutor
 
-from tests.aws.loop import VirtualLoop
+from tests.aws.loop import StrandExecutor, VirtualLoop
 from tests.aws.network import Connection, Network, Request
 from tests.aws.strands import Host, Killed
 from tests.aws.timeline import EPOCH, Timeline
@@ -28,6 +28,9 @@ class Stage:
         self.host = Host("process")
         self.loop = VirtualLoop(self.timeline, self.host, self.network)
         self.told: list[tuple[int, str]] = []
+
+    def threads(self, size: int) -> StrandExecutor:
+        return StrandExecutor(self.timeline, self.host, size)
 
     def tell(self, what: str) -> None:
         self.told.append((self.timeline.now - EPOCH, what))
@@ -78,7 +81,7 @@ def test_a_blocking_call_on_the_loop_holds_up_the_loop_and_one_in_a_thread_does_
         stage.timeline.spend(100)
 
     async def beside(stage: Stage) -> None:
-        await ThreadExecutor().run(lambda: stage.timeline.spend(100))
+        await ThreadExecutor(threads=stage.threads(32)).run(lambda: stage.timeline.spend(100))
 
     assert [at for at, what in played(blocking) if what == "tick"] == [100, 110, 120]
     assert [at for at, what in played(beside) if what == "tick"] == [10, 20, 30]
@@ -89,7 +92,7 @@ def test_an_executor_has_as_many_threads_as_it_says() -> None:
     stage = Stage()
 
     async def work() -> None:
-        executor = ThreadExecutor(2)
+        executor = ThreadExecutor(threads=stage.threads(2))
         await asyncio.gather(*(executor.run(lambda: stage.timeline.spend(10)) for _ in range(5)))
         stage.tell("end")
 

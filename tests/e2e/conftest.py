@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.permissions.uses import USES, recorded
+
 ROOT = Path(__file__).resolve().parents[2]
-READY_S = 30.0
+READY_S = 90.0
 STOP_S = 40.0
 TIME_SCALE = 10.0
 
@@ -38,6 +40,10 @@ class RunningStack:
     def output(self) -> str:
         return (self.folder.parent / "output.txt").read_text()
 
+    def denied(self) -> list[tuple[str, str, str]]:
+        """What a role was refused on any stack of this session: role, action, resource."""
+        return [(use.role, use.action, use.resource) for use in recorded(USES) if use.grant is None]
+
     def stop(self, how: signal.Signals = signal.SIGINT) -> int:
         self.process.send_signal(how)
         return self.process.wait(STOP_S)
@@ -47,7 +53,7 @@ def start_stack(folder: Path, *flags: str) -> RunningStack:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / "output.txt").open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "local", "--port", "0", "--data", str(folder), *flags],
+            [sys.executable, "-m", "local", "--port", "0", "--data", str(folder), "--uses", str(USES), *flags],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -71,5 +77,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """One stack for the whole session, ten times faster than life."""
     running = start_stack(tmp_path_factory.mktemp("stack") / "data", "--time-scale", f"{TIME_SCALE:g}")
     yield running
+    assert running.denied() == []
     if running.process.poll() is None:
         running.stop()

@@ -46,6 +46,10 @@ def test_an_unknown_path_is_a_problem_answer(stack: RunningStack) -> None:
     assert json.loads(body)["status"] == 404
 
 
+def test_a_name_with_a_line_feed_is_a_problem_answer(stack: RunningStack) -> None:
+    assert call("PUT", f"{stack.url}/topics/a%0Ab", {})[:2] == (422, "application/problem+json")
+
+
 def test_a_known_path_under_another_method_is_405(stack: RunningStack) -> None:
     assert call("POST", f"{stack.url}/health")[:2] == (405, "application/problem+json")
 

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from tagcast.errors import ConditionLostError
-from tagcast.ports import ABSENT, Check, Delete, Expectation, Key, Put, Row, Table, Update, Write
+from tagcast.ports import ABSENT, Check, Delete, Expectation, Found, Key, Put, Row, Table, Update, Write
 
 TRANSACTION_MAX = 100
+SEARCH_PAGE = 1_000
+SEARCHED = ("pk", "sk", "topic", "message_id", "ordering_key", "round", "expires_at")
+
+
+def lanes_of_index(rows: Iterable[Row], shard: int, until: int, limit: int, after: Row | None) -> list[Row]:
+    """Return a page of the index of lanes to wake."""
+
+    def place(row: Row) -> tuple[int, str, str]:
+        return cast("int", row["wake_at"]), cast("str", row["pk"]), cast("str", row["sk"])
+
+    due = (row for row in rows if row.get("wake_shard") == str(shard) and cast("int", row["wake_at"]) <= until)
+    return sorted((row for row in due if after is None or place(row) > place(after)), key=place)[:limit]
+
+
+def search_rows(rows: Mapping[Key, Row], page: int, open_before: int, over_before: int, cursor: str | None) -> Found:
+    """Search the next *page* rows; the cursor is the partition key at which it goes on."""
+    keys = sorted(key.pk for key in rows if key.table is Table.MESSAGES and key.sk == "MSG")
+    part = [pk for pk in keys if cursor is None or pk >= cursor]
+    found = []
+    for pk in part[:page]:
+        row = rows[Key(Table.MESSAGES, pk, "MSG")]
+        is_open = row["round"] == "open" and cast("int", row["accepted_at"]) < open_before
+        if row["pending"] and (is_open or cast("int", row["expires_at"]) < over_before):
+            found.append({name: value for name, value in row.items() if name in SEARCHED})
+    return Found(tuple(found), part[page] if len(part) > page else None)
 
 
 class MemoryStore:
@@ -47,13 +72,11 @@ class MemoryStore:
         )
         return [row for _, row in found[:limit]]
 
-    def lanes_to_wake(self, shard: int, until: int, limit: int) -> list[Row]:
-        found = [
-            dict(row)
-            for row in self.rows.values()
-            if row.get("wake_shard") == str(shard) and cast("int", row["wake_at"]) <= until
-        ]
-        return cast("list[Row]", sorted(found, key=lambda row: cast("int", row["wake_at"]))[:limit])
+    def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
+        return lanes_of_index(map(dict, self.rows.values()), shard, until, limit, after)
+
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
+        return search_rows(self.rows, SEARCH_PAGE, open_before, over_before, cursor)
 
     def write(self, write: Write) -> None:
         assert not isinstance(write, Check)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tagcast import publishing, subscriptions, topics
+from tagcast.errors import UnavailableError
 from tagcast.fan_out import fan_out
 from tagcast.model import (
     ContentFormat,
@@ -25,7 +27,9 @@ from tagcast.model import (
     Subscription,
 )
 from tagcast.ports import QueueEntry, World
+from tagcast.push_slots import PushSlots
 from tagcast.redelivery import redeliver
+from tagcast.sweep import Swept, sweep
 from tagcast.workflow_task import Answer, Task
 
 from tests.fakes.memory_store import MemoryStore
@@ -78,7 +82,7 @@ class FakeDice:
 
 
 class FakeQueue:
-    """Keeps what was sent; *broken* takes nothing."""
+    """Keeps what was sent, deduplicated by message id among what waits; *broken* takes nothing."""
 
     def __init__(self) -> None:
         self.entries: list[QueueEntry] = []
@@ -150,6 +154,7 @@ class QuietJournal:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = defaultdict(int)
+        self.faults: list[tuple[str, Exception]] = []
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
         self.counts[state] += 1
@@ -159,6 +164,10 @@ class QuietJournal:
 
     def filter_failed(self, topic: str, subscriptions: Iterable[str]) -> None:
         self.counts["filter_failed"] += 1
+
+    def failed(self, what: str, error: Exception) -> None:
+        self.counts["failed"] += 1
+        self.faults.append((what, error))
 
     def count(self, name: str, value: int = 1) -> None:
         self.counts[name] += value
@@ -234,6 +243,17 @@ class FakeWorld:
         drafts = [Draft(body.encode(), tags=tuple(tags)) for body in bodies]
         return [accepted.message_id for accepted in publishing.publish(self.world, topic, drafts)]
 
+    def publish_unqueued(self, *bodies: str, topic: str = "test1") -> list[str]:
+        """Publish in order while the queue is away: the producer is refused, and what was stored has these ids."""
+        before = set(self.store.rows)
+        self.queue.broken = True
+        with suppress(UnavailableError):
+            self.publish(*bodies, topic=topic)
+        self.queue.broken = False
+        return sorted(
+            row["message_id"] for key, row in self.store.rows.items() if key.sk == "MSG" and key not in before
+        )
+
     def deliver(self) -> None:
         """Let fan-out take everything in the queue, ten at a time."""
         while self.queue.entries:
@@ -242,10 +262,17 @@ class FakeWorld:
                 self.fan_out(topic, [entry.message_id for entry in batch if entry.topic == topic])
 
     def fan_out(self, topic: str, message_ids: Sequence[str]) -> None:
-        asyncio.run(fan_out(self.world, topic, message_ids))
+        asyncio.run(self._fan_out(topic, message_ids))
+
+    async def _fan_out(self, topic: str, message_ids: Sequence[str]) -> None:
+        async with PushSlots(self.clock) as slots:
+            await fan_out(self.world, topic, message_ids, slots)
 
     def redeliver(self, task: Task) -> Answer:
         return asyncio.run(redeliver(self.world, task, 60.0))
+
+    def sweep(self, budget_s: float = 200.0) -> Swept:
+        return asyncio.run(sweep(self.world, budget_s))
 
     def run_workflows(self, until: int) -> None:
         """Run all executions, in order of their waits, until the clock says *until* or all have ended."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -192,6 +194,32 @@ def test_a_throttled_invocation_is_a_failure_with_the_code_of_aws() -> None:
 def test_a_slow_function_runs_into_the_timeout() -> None:
     fake = FakeLambda({"StatusCode": 200, "Payload": io.BytesIO(b"null")}, takes_s=1.5)
     assert outcome_of(fake, timeout_s=1) == Outcome(False, "timeout after 1 s")
+
+
+def test_a_healthy_function_is_invoked_while_hundreds_hang() -> None:
+    over = threading.Event()
+
+    class Hanging(FakeLambda):
+        def invoke(self, **request: Any) -> dict[str, Any]:
+            if request["FunctionName"] == "hanging":
+                over.wait(10)
+            return super().invoke(**request)
+
+    pusher = EndpointPusher(
+        StoppedClock(), "1", make_client=Hanging({"StatusCode": 200, "Payload": io.BytesIO(b"null")})
+    )
+
+    async def attempts() -> Outcome:
+        hanging = [asyncio.create_task(pusher.push(push_to(Protocol.LAMBDA, "hanging"))) for _ in range(300)]
+        await asyncio.sleep(0)
+        try:
+            return await pusher.push(push_to(Protocol.LAMBDA, "healthy", timeout_s=5))
+        finally:
+            over.set()
+            await asyncio.wait(hanging)
+
+    assert pusher.run(attempts()).delivered
+    pusher.close()
 
 
 def test_a_missing_function_is_a_failure_with_the_code_of_aws(pusher: EndpointPusher) -> None:

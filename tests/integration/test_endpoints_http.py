@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event, Thread
 
 import aiohttp
 import pytest
@@ -16,6 +20,7 @@ from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from tagcast.envelope import http_request
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -79,6 +84,27 @@ async def serving(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterato
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
+
+
+@contextmanager
+def serving_elsewhere(talk: Talk) -> Iterator[int]:
+    """Serve on a loop of its own, so that nothing of the server is on the pusher's."""
+    started: Future[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def serve() -> None:
+        over = asyncio.Event()
+        async with serving(talk) as port:
+            started.set_result((port, asyncio.get_running_loop(), over))
+            await over.wait()
+
+    thread = Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    port, loop, over = started.result(10)
+    try:
+        yield port
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()
 
 
 async def request_head(reader: asyncio.StreamReader) -> bytes:
@@ -195,17 +221,39 @@ def test_connections_and_the_loop_outlive_a_run() -> None:
                 break
             writer.write(OK)
 
-    async def start() -> tuple[asyncio.Server, int]:
-        server = await asyncio.start_server(keeping, "127.0.0.1", 0)
-        return server, server.sockets[0].getsockname()[1]
+    pusher = pusher_with()
+    with serving_elsewhere(keeping) as port:
+        for _ in range(3):
+            assert pusher.run(pusher.push(push_to(f"http://127.0.0.1:{port}/"))).delivered
+        assert len(peers) == 1
+        pusher.close()
+
+
+def test_nothing_that_a_run_started_runs_in_the_next() -> None:
+    steps: list[str] = []
+
+    async def endless() -> None:
+        try:
+            while True:
+                steps.append("step")
+                await asyncio.sleep(0)
+        finally:
+            await asyncio.sleep(0)
+            steps.append("end")
+
+    async def careless() -> asyncio.Task[None]:
+        task = asyncio.create_task(endless())
+        await asyncio.sleep(0)
+        return task
 
     pusher = pusher_with()
-    server, port = pusher.run(start())
-    for _ in range(3):
-        assert pusher.run(pusher.push(push_to(f"http://127.0.0.1:{port}/"))).delivered
-    assert len(peers) == 1
-    server.close()
+    left = pusher.run(careless())
+    assert left.cancelled()
+    assert steps[-1] == "end"
+    before = len(steps)
+    pusher.run(asyncio.sleep(0.01))
     pusher.close()
+    assert len(steps) == before
 
 
 @pytest.mark.parametrize(("dying_words", "connections"), [(b"", 2), (b"HTTP/1.1 200 OK\r\nA: b\r\n", 1)])
@@ -233,6 +281,19 @@ def test_a_stale_connection_is_replaced_once_if_it_died_silently(dying_words: by
     assert count == connections
 
 
+def test_a_connection_that_dies_at_its_first_request_is_a_failure_and_nothing_is_sent_twice() -> None:
+    count = 0
+
+    async def dying(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal count
+        count += 1
+        await request_head(reader)
+        writer.close()
+
+    assert outcome_of(dying) == Outcome(False, "connection closed before the answer")
+    assert count == 1
+
+
 def test_a_request_is_a_post_without_cookies_and_with_nothing_the_library_adds() -> None:
     heads: list[bytes] = []
 
@@ -251,6 +312,10 @@ def test_a_request_is_a_post_without_cookies_and_with_nothing_the_library_adds()
     asyncio.run(attempts())
     assert heads[1].startswith(b"POST /a%2Fb?c=d HTTP/1.1\r\n")
     assert b"cookie" not in heads[1].lower()
+    own = http_request(push_to("http://127.0.0.1/a%2Fb?c=d"), NOW, "1").headers
+    assert len(own) > 3
+    for name, value in own.items():
+        assert f"{name}: {value}".lower().encode() in heads[1].lower()
     assert b"accept-encoding" not in heads[1].lower()
 
 
@@ -328,6 +393,31 @@ def test_an_unknown_name_does_not_resolve() -> None:
     pusher.close()
 
 
+def test_a_name_is_looked_up_while_hundreds_of_others_hang() -> None:
+    over = Event()
+
+    def lookup(host: str) -> list[str]:
+        if host.startswith("dead"):
+            over.wait(10)
+            raise OSError(host)
+        return ["127.0.0.1"]
+
+    pusher = pusher_with(lookup=lookup)
+
+    async def attempts() -> Outcome:
+        dead = [asyncio.create_task(pusher.push(push_to(f"http://dead{n}.example/"))) for n in range(300)]
+        await asyncio.sleep(0)
+        try:
+            async with serving(saying(OK)) as port:
+                return await pusher.push(push_to(f"http://alive.example:{port}/", timeout_s=5))
+        finally:
+            over.set()
+            await asyncio.wait(dead)
+
+    assert pusher.run(attempts()).delivered
+    pusher.close()
+
+
 @pytest.mark.parametrize(
     "addresses", [["127.0.0.1"], ["93.184.215.14", "169.254.169.254"], ["64:ff9b::a00:1"], ["::1"]]
 )
@@ -367,6 +457,46 @@ def test_the_pool_closes_idle_connections_before_it_outgrows_its_limit() -> None
 
     most, limit = asyncio.run(app_of_many())
     assert 10 < most <= 1.2 * limit
+
+
+def test_pushes_of_one_large_message_share_its_content() -> None:
+    pushes, body = 60, b"\x01" * 256 * 1024
+
+    pusher = pusher_with()
+    with socket.create_server(("127.0.0.1", 0), backlog=pushes) as deaf:
+        port = deaf.getsockname()[1]
+        push = push_to(f"http://127.0.0.1:{port}/", timeout_s=2, secret="whsec_c2VjcmV0")
+        push = replace(push, message=replace(push.message, draft=Draft(body)))
+
+        async def attempts() -> list[Outcome]:
+            return await asyncio.gather(*(pusher.push(push) for _ in range(pushes)))
+
+        tracemalloc.start()
+        outcomes = pusher.run(attempts())
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        pusher.close()
+
+    assert {outcome.detail for outcome in outcomes} == {"timeout after 2 s"}
+    assert peak < 6 * len(body) * 5
+
+
+def test_a_large_body_arrives_whole() -> None:
+    bodies: list[bytes] = []
+
+    async def keeping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        bodies.append(await reader.readexactly(int(length.partition(b":")[2])))
+        writer.write(OK)
+
+    pusher = pusher_with()
+    with serving_elsewhere(keeping) as port:
+        push = push_to(f"http://127.0.0.1:{port}/")
+        push = replace(push, message=replace(push.message, draft=Draft(bytes(range(128)) * 2048)))
+        assert pusher.run(pusher.push(push)).delivered
+        pusher.close()
+    assert bodies == [http_request(push, NOW, "1").body]
 
 
 def test_every_protocol_is_registered() -> None:

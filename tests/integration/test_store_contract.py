@@ -137,3 +137,70 @@ def test_only_lanes_whose_time_has_come_are_to_be_woken_earliest_first(store):
 
     assert [row["sk"] for row in store.lanes_to_wake(1, 200, 10)] == ["b", "c"]
     assert [row["sk"] for row in store.lanes_to_wake(1, 300, 1)] == ["b"]
+
+
+def test_lanes_to_wake_are_read_page_by_page_also_those_of_one_instant(store):
+    for sk in "abcdefg":
+        store.write(Put(Key(Table.MESSAGES, "LANES#t", sk), {"wake_shard": "1", "wake_at": 100 if sk < "f" else 200}))
+
+    pages, after = [], None
+    while page := store.lanes_to_wake(1, 300, 2, after=after):
+        pages.append([row["sk"] for row in page])
+        after = page[-1]
+
+    assert sorted(sk for page in pages for sk in page) == list("abcdefg")
+    assert {sk for page in pages[-2:] for sk in page} >= {"f", "g"}
+
+
+def message(number: int, **attributes: object) -> Put:
+    row = {"topic": "t", "message_id": f"{number:020d}", "pending": 1, "round": "open", "body": b"secret"}
+    return Put(Key(Table.MESSAGES, f"MSG#t#{number:020d}", "MSG"), {**row, **attributes})
+
+
+def test_a_search_finds_open_rounds_and_ended_lives_and_shows_no_bodies(store):
+    for write in (
+        message(1, accepted_at=99, expires_at=500, ordering_key="k"),
+        message(2, accepted_at=100, expires_at=500),
+        message(3, accepted_at=99, expires_at=500, round="done"),
+        message(4, accepted_at=10, expires_at=49, round="done"),
+        message(5, accepted_at=10, expires_at=50, round="done"),
+        message(6, accepted_at=10, expires_at=20, pending=0),
+        Put(Key(Table.MESSAGES, "DUE#s", "1"), {"pending": 1, "expires_at": 1, "round": "open", "accepted_at": 1}),
+    ):
+        store.write(write)
+
+    rows, cursor = [], None
+    while True:
+        found = store.search(open_before=100, over_before=50, cursor=cursor)
+        rows += found.rows
+        cursor = found.cursor
+        if cursor is None:
+            break
+
+    shown = sorted(rows, key=lambda row: row["message_id"])
+    assert [int(row["message_id"]) for row in shown] == [1, 4]
+    assert shown[0] == {
+        "pk": f"MSG#t#{1:020d}",
+        "sk": "MSG",
+        "topic": "t",
+        "message_id": f"{1:020d}",
+        "ordering_key": "k",
+        "round": "open",
+        "expires_at": 500,
+    }
+
+
+def test_a_search_goes_on_behind_its_cursor(store, monkeypatch):
+    monkeypatch.setattr("tests.fakes.memory_store.SEARCH_PAGE", 2)
+    for number in range(7):  # DynamoDB's page is a megabyte.
+        store.write(message(number, accepted_at=1, expires_at=500, body=b"x" * 390_000))
+
+    found: list[object] = []
+    pages, cursor = 0, None
+    while pages == 0 or cursor is not None:
+        part = store.search(open_before=2, over_before=0, cursor=cursor)
+        found += [row["message_id"] for row in part.rows]
+        pages, cursor = pages + 1, part.cursor
+
+    assert sorted(found) == [f"{number:020d}" for number in range(7)]
+    assert pages > 1

@@ -41,6 +41,11 @@ CONFIG: Any = {"lambda": {"use_docker": False}, "stepfunctions": {"execute_state
 FINISHED_S = 30.0
 
 
+def definition() -> str:
+    """The definition as CloudFormation hands it over: its substitutions made."""
+    return DEFINITION.read_text().replace("${RetryFunctionArn}", FUNCTION).replace("${Partition}", "aws")
+
+
 @dataclass
 class Machine:
     """The state machine, what it waited for, and faults to come before its function is reached."""
@@ -104,7 +109,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
         arn = client.create_state_machine(
             name="redelivery",
             roleArn="arn:aws:iam::123456789012:role/redelivery",
-            definition=DEFINITION.read_text().replace("${RetryFunctionArn}", FUNCTION),
+            definition=definition(),
         )["stateMachineArn"]
         fake = FakeWorld()
         fake.world = replace(

@@ -25,17 +25,33 @@ class FifoQueue:
         self._history = history
         self.entries: list[QueueEntry] = []
         self._in_flight: set[str] = set()
-        self._sent_at: dict[str, int] = {}
+        self._sent_at: dict[tuple[str, str], int] = {}
         self._poll_planned = False
         self._acknowledged: list[list[QueueEntry]] = []
+        self._away_from = self.away_until = 0
 
-    def take(self, entry: QueueEntry) -> None:
-        """Take an entry unless one of its name came within five minutes."""
+    def begin(self) -> None:
+        """Draw whether and when the queue is away."""
         history = self._history
-        sent_at = self._sent_at.get(entry.message_id)
+        if not history.draws("queue_outage", 0.4):
+            return
+        self._away_from = history.now + history.chance.choice((0, 5_000, 60_000))
+        minutes = history.chance.choice((2, 2, 20, 20, 90, 6 * 60))
+        self.away_until = self._away_from + minutes * 60_000
+        history.note("!! the queue will be away for {} minutes", minutes)
+        history.at(self.away_until, lambda: self._plan_poll(0))
+
+    @property
+    def is_away(self) -> bool:
+        return self._away_from <= self._history.now < self.away_until
+
+    def take(self, entry: QueueEntry, deduplication_id: str) -> None:
+        """Take an entry unless one with its deduplication id came into its group within five minutes."""
+        history = self._history
+        sent_at = self._sent_at.get((entry.group, deduplication_id))
         if sent_at is not None and history.now < sent_at + DEDUPLICATION_S * 1000:
             return
-        self._sent_at[entry.message_id] = history.now
+        self._sent_at[entry.group, deduplication_id] = history.now
         self.entries.append(entry)
         history.checks.enqueued(entry)
         self._plan_poll(history.turns.choice((0, 5, 40)))
@@ -53,7 +69,7 @@ class FifoQueue:
     def _poll(self) -> None:
         history = self._history
         self._poll_planned = False
-        batch = self._next_batch()
+        batch = [] if self.is_away else self._next_batch()
         if not batch:
             return
         self._in_flight |= {entry.group for entry in batch}

@@ -26,6 +26,7 @@ from tests.simulation.workflow import Executions
 PROCESSES = 3
 """So many processes keep a cache of topics of their own; each invocation runs in one of them."""
 SETTLING_MS = 1_200_000
+SEARCH_MS = 6 * 3_600_000
 HOURS_72_MS = 72 * 3_600_000
 
 
@@ -89,6 +90,7 @@ class History(Scheduler):
         entries: Counter[str] = Counter()
         try:
             self._operators.begin()
+            self.queue.begin()
             self._play()
             self._settle()
             entries = self.checks.at_the_end()
@@ -122,7 +124,9 @@ class History(Scheduler):
         self.note("ACCIDENTS STOP")
         for worker in self.workers:
             worker.skew_ms = 0
-        until = self.now + max(self.checks.ledger.retentions) + SETTLING_MS
+        until = max(self.now, self.queue.away_until) + max(self.checks.ledger.retentions) + SETTLING_MS
+        if self.accidents["stream_loss"]:  # Only the search finds a message that neither queue nor relay knows of.
+            until += SEARCH_MS
         self.horizon = until
         while self.workers or self.queue.entries or not self.stream.is_empty or self.checks.unsettled():
             if self.now >= until or self.steps >= STEPS_MAX:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -57,6 +58,21 @@ def ordinals_in(packed: bytes | None) -> set[int]:
     return found
 
 
+def ended_in(row: Mapping[str, Any], ordinals: set[int]) -> dict[int, list[Any]]:
+    """Decode the ended entries of a row, text or deflated, written apart from the core's codec."""
+    if "ended" not in row:
+        return {int(name): entry for name, entry in json.loads(row.get("exceptions", "{}")).items()}
+    if "exceptions" in row:
+        raise Broken("one state per entry", f"{row['message_id']} has its ended entries twice")
+    *columns, outcomes = json.loads(zlib.decompress(row["ended"]))
+    words = ("delivered", "discarded", "expired", "cancelled", "filtered")
+    found = {}
+    for ordinal, (state, attempts, since, place) in zip(sorted(ordinals), zip(*columns, strict=True), strict=True):
+        at = None if since is None else row["accepted_at"] + since
+        found[ordinal] = [words[state], attempts, at, None if place is None else outcomes[place]]
+    return found
+
+
 @dataclass(frozen=True)
 class Receipt:
     """A message's row as the checks read it."""
@@ -74,12 +90,12 @@ class Receipt:
     def of(cls, row: Mapping[str, Any]) -> Receipt:
         finished = sorted(ordinals_in(row.get("finished")))
         offsets = row.get("finishes") or b""
-        exceptions = row.get("exceptions")
+        matched, owed = ordinals_in(row["matched"]), ordinals_in(row.get("owed"))
         return cls(
-            matched=ordinals_in(row["matched"]),
-            owed=ordinals_in(row.get("owed")),
+            matched=matched,
+            owed=owed,
             finished={o: int.from_bytes(offsets[2 * i : 2 * i + 2]) for i, o in enumerate(finished)},
-            exceptions={int(name): entry for name, entry in json.loads(exceptions).items()} if exceptions else {},
+            exceptions=ended_in(row, matched - owed - set(finished)),
             pending=row["pending"],
             is_open=row["round"] == "open",
             has_body="body" in row,
@@ -149,6 +165,8 @@ class Ledger:
         self.judge_failures: dict[tuple[str, int], int] = defaultdict(int)
         self.judge_no: set[tuple[str, int]] = set()
         self.judge_yes: set[tuple[str, int]] = set()
+        self.counted: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
+        """The attempts that due rows of an entry have counted; copies of one batch may make several."""
         self.ended_at: dict[tuple[str, int], int] = {}
         """At which step of the history an entry came to its end."""
         self.dues: dict[tuple[str, str], dict[str, Row]] = defaultdict(dict)

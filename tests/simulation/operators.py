@@ -6,17 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tagcast import lanes, publishing, subscriptions, topics
+from tagcast.idempotency import Idempotency
 from tagcast.ports import Table
 
 from functions.sweep import app as sweep_app
 from tests.simulation.baton import Worker
 from tests.simulation.plan import Action
+from tests.simulation.scheduler import LIFE_S
 
 if TYPE_CHECKING:
     from tests.simulation.history import History
 
 SWEEP_S = 300
-BODY_BYTES_MAX = 65_536
+BODY_BYTES_MAX = 400_000
 
 
 class Operators:
@@ -73,7 +75,7 @@ class Operators:
         if action.kind == "publish":
             key = None
             if action.idempotency is not None:
-                key = publishing.Idempotency(action.idempotency, str([draft.body for draft in action.drafts]))
+                key = Idempotency(action.idempotency, str([draft.body for draft in action.drafts]))
             return history.checks.publishing(
                 worker, action, lambda: publishing.publish(world, topic, action.drafts, key)
             )
@@ -112,7 +114,11 @@ class Operators:
 
     def _sweep(self) -> None:
         history = self._history
-        history.spawn("sweep", "sweep", lambda worker: sweep_app.handle(history.world()), lambda worker: None)
+
+        def body(worker: Worker) -> Any:
+            return history.loop(worker).run(sweep_app.handle(history.world(), LIFE_S["sweep"] - sweep_app.RESERVE_S))
+
+        history.spawn("sweep", "sweep", body, lambda worker: None)
 
     def _sweep_again(self) -> None:
         if not self._history.draws("error", 0.2):

@@ -6,11 +6,16 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from tagcast.model import ContentFormat, Draft, Endpoint, Ordering, Protocol, RetryPolicy, Strategy
+from tagcast.rows import ROW_BYTES_MAX, TEXT_ROW_BYTES_MAX
 from tagcast.subscriptions import SubscriptionSettings
 
 from tests.simulation.rules import FUNCTION_RULES, RULES, Rule
 
 EPOCH = 1_800_000_000_000
+HEAVY_BYTES = (TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX)
+"""Bodies, larger than the API allows, that bring a row to where its form changes, or its outcomes are shortened."""
+ENVELOPE_BYTES = (340, 460)
+"""So much the rest of such a row takes."""
 TAG_SETS = ((), ("a",), ("b",), ("a", "b"), ("c",), ("Aa",), ("BB",), ("A",))
 ROUTING_KEYS = (None, "u.x", "u.v.x", "u.y")
 PRICES = (None, "3", "5", "9", "cheap")
@@ -37,7 +42,8 @@ FAULTS = {
     "applied_error": "a call fails although it was carried out",
     "sdk_retry": "the SDK sends a write again that was carried out",
     "throttle": "a call is refused for its rate",
-    "conflict": "a write conflicts with a transaction, again and again, in the end for good",
+    "conflict": "a write conflicts with a transaction until its adapter gives up",
+    "herd": "so many others write a message's row that nobody gets through, for up to 90 s",
     "unprocessed": "a read of many rows or pages is answered in parts, with others' writes between",
     "stale_index": "the index of lanes to wake is some writes behind",
     "old_format": "rows as the other version of the code writes them: the other packed form of every set",
@@ -54,6 +60,8 @@ FAULTS = {
     "jump": "a clock jumps by up to 5 minutes",
     "endpoint": "a healthy receiver fails now and then",
     "judge": "a filter function fails",
+    "queue_outage": "the queue is away, for minutes to hours: longer than anybody tries again",
+    "stream_loss": "the relay gives up on records of the stream and never sees them again",
 }
 
 
@@ -118,6 +126,8 @@ class Aim:
     restless: bool = False
     steered: float = 0.12
     """The share of actions that wait for a deadline."""
+    heavy: float = 0.05
+    """The share of messages whose rows have no room for all that receivers answer."""
 
 
 ANYTHING = Aim()
@@ -145,9 +155,11 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
     )
     subscribers = _subscribers(dice, aim, rules)
     calm = dice.random() < 0.15
-    actions = _actions(dice, aim, ordering, subscribers, rules)
-    faults = frozenset() if calm else frozenset(fault for fault in FAULTS if dice.random() < 0.4)
+    actions = tuple(_weighed(seed, aim.heavy, action) for action in _actions(dice, aim, ordering, subscribers, rules))
+    faults = frozenset() if calm else frozenset(fault for fault in FAULTS if fault != "herd" and dice.random() < 0.4)
     rate = dice.choice((0.01, 0.03, 0.08))
+    if not calm and dice.random() < 0.2:
+        faults |= {"herd"}
     return Plan(
         seed=seed,
         ordering=ordering,
@@ -213,6 +225,18 @@ def _actions(
             name = dice.choice(subscribers).name
             actions.append(Action(number, kind, gap, name, (), dice.choice(rules), None, steer, by))
     return tuple(actions)
+
+
+def _weighed(seed: int, heavy: float, action: Action) -> Action:
+    """Return the action with some of its bodies grown; a producer who asks once more sends the same."""
+
+    def weighed(draft: Draft) -> Draft:
+        dice = Random(f"weight {seed} {draft.body!r}")
+        if dice.random() >= heavy:
+            return draft
+        return replace(draft, body=draft.body.ljust(dice.choice(HEAVY_BYTES) - dice.randrange(*ENVELOPE_BYTES)))
+
+    return replace(action, drafts=tuple(map(weighed, action.drafts)))
 
 
 def _draft(dice: Random, number: int, ordering: Ordering) -> Draft:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from botocore.exceptions import ClientError
+from tagcast.errors import ConditionLostError
 from tagcast.model import Message, Outcome, Push, Subscription
 from tagcast.ports import QueueEntry, World
+from tagcast_aws import wiring
+from tagcast_aws.queue import SqsQueue
 
 from tests.fakes.world import FakeWorld, QuietJournal
-from tests.simulation.baton import UnavailableError, Worker
+from tests.simulation.baton import Crashed, UnavailableError, Worker
 from tests.simulation.rules import judged_yes
 from tests.simulation.store import Gate, SimStore
 
@@ -21,51 +26,57 @@ if TYPE_CHECKING:
 
 SEND_BATCH_MAX = 10
 
+T = TypeVar("T")
+
 
 def world_of(history: History, store: SimStore) -> World:
     """Return the world in which the shipped code of a history lives."""
     return replace(
         FakeWorld().world,
         store=store,
-        queue=SimQueue(history),
+        queue=SqsQueue(cast("Any", SimSqs(history)), "queue", wiring.logger()),
         workflow=SimWorkflow(history),
         pusher=SimPusher(history),
         judge=SimJudge(history),
         clock=SimClock(history),
+        executor=SimExecutor(history),
         dice=SimDice(history),
-        journal=QuietJournal(),
+        journal=SimJournal(history),
     )
 
 
-class SimQueue:
-    """The producer's side of the FIFO queue: ten entries a request, each taken or not."""
+class SimSqs:
+    """The producer's side of the FIFO queue behind the shipped adapter: each entry of a request is taken or not."""
 
     def __init__(self, history: History) -> None:
         self._history = history
         self._gate = Gate(history)
 
-    def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        lost: list[QueueEntry] = []
-        for start in range(0, len(entries), SEND_BATCH_MAX):
-            lost += self._send_batch(entries[start : start + SEND_BATCH_MAX])
-        return tuple(lost)
+    def send_message_batch(self, *, QueueUrl: str, Entries: Sequence[Mapping[str, str]]) -> dict[str, Any]:  # noqa: N803
+        history = self._history
+        worker = history.baton.current
+        assert 0 < len(Entries) <= SEND_BATCH_MAX
+        history.checks.sending(worker, [entry["MessageGroupId"] for entry in Entries])
 
-    def _send_batch(self, batch: Sequence[QueueEntry]) -> Sequence[QueueEntry]:
-        def effect() -> list[QueueEntry]:
-            lost = []
-            for entry in batch:
-                if self._history.draws("send_loss", 0.25):
-                    lost.append(entry)
-                    if self._history.chance.random() < 0.7:
+        def effect() -> dict[str, Any]:
+            failed = []
+            for entry in Entries:
+                if history.queue.is_away or history.draws("send_loss", 0.25):
+                    failed.append({"Id": entry["Id"], "SenderFault": False, "Code": "InternalError"})
+                    if history.queue.is_away or history.chance.random() < 0.7:
                         continue
-                self._history.queue.take(entry)
-            return lost
+                sent = QueueEntry(**json.loads(entry["MessageBody"]), group=entry["MessageGroupId"])
+                history.queue.take(sent, entry["MessageDeduplicationId"])
+            return {"Failed": failed} if failed else {}
 
         try:
-            label = f"send {' '.join(entry.message_id for entry in batch)}"
-            return cast("list[QueueEntry]", self._gate.call(label, effect))
-        except UnavailableError:
-            return batch
+            answer = self._gate.call(f"send {' '.join(entry['MessageBody'] for entry in Entries)}", effect)
+        except UnavailableError as error:
+            history.checks.not_taken(worker, [entry["MessageGroupId"] for entry in Entries])
+            raise ClientError({"Error": {"Code": "InternalError"}}, "SendMessageBatch") from error
+        refused = {failed["Id"] for failed in answer.get("Failed", [])}
+        history.checks.not_taken(worker, [entry["MessageGroupId"] for entry in Entries if entry["Id"] in refused])
+        return cast("dict[str, Any]", answer)
 
 
 class SimWorkflow:
@@ -97,6 +108,8 @@ class SimPusher:
     async def push(self, push: Push) -> Outcome:
         history = self._history
         worker = cast("Worker", history.baton.current)
+        if worker.doomed:
+            raise Crashed
         history.perhaps_crash(worker)
         history.note(
             "{} PUSH {} to {}, attempt {}", worker.name, push.message.message_id, push.subscription.name, push.attempt
@@ -164,6 +177,33 @@ class SimClock:
     async def pause(self, seconds: float) -> None:
         worker = cast("Worker", self._history.baton.current)
         await _later(self._history, worker, max(0, round(seconds * 1000)))
+
+
+class SimJournal(QuietJournal):
+    """Hears of pieces of work that failed: only AWS may have been the reason."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._history = history
+
+    def failed(self, what: str, error: Exception) -> None:
+        if not isinstance(error, UnavailableError | ConditionLostError):
+            self._history.checks.ledger.fail("no surprise", f"{what} failed: {error!r}")
+
+
+class SimExecutor:
+    """Calls beside the loop begin in any order; each is a point where others move, and where an accident may happen."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    async def run(self, call: Callable[[], T]) -> T:
+        history = self._history
+        worker = cast("Worker", history.baton.current)
+        await _later(history, worker, history.turns.choice((0, 0, 0, 2, 20)))
+        if worker.doomed:
+            raise Crashed
+        return call()
 
 
 class SimDice:

@@ -261,6 +261,9 @@ class _Clock:
     def sleep(self, seconds: float) -> None:
         self._run.call("sleep", seconds)
 
+    async def pause(self, seconds: float) -> None:
+        self._run.call("sleep", seconds)
+
 
 class _Dice:
     """Ids follow from what their maker has seen, so that the same worker makes the same id in every interleaving."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from tagcast.errors import ConflictError, NotFoundError
+from tagcast import errors
 
 from tests.simulation.baton import Baton, Crashed, UnavailableError, VirtualLoop, Worker
 from tests.simulation.ledger import Broken
@@ -17,6 +17,14 @@ from tests.simulation.plan import EPOCH, Plan
 
 LIFE_S = {"publish": 29, "operate": 29, "fan_out": 60, "retry": 120, "relay": 60, "sweep": 240}
 STEPS_MAX = 120_000
+EXPECTED = (
+    Crashed,
+    UnavailableError,
+    errors.UnavailableError,
+    errors.ContendedError,
+    errors.ConflictError,
+    errors.NotFoundError,
+)
 CALL_FAULTS = ("crash", "error", "applied_error", "throttle")
 
 
@@ -214,6 +222,6 @@ class Scheduler:
         self.workers.remove(worker)
         fault = worker.fault
         self.note("{} {}", worker.name, "ends" if fault is None else f"fails: {fault!r}")
-        if fault is not None and not isinstance(fault, Crashed | UnavailableError | ConflictError | NotFoundError):
+        if fault is not None and not isinstance(fault, EXPECTED):
             raise Broken("no surprise", f"{worker.name} ({worker.label}) raised {fault!r}") from fault
         worker.then(worker)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from tagcast.errors import ConditionLostError
-from tagcast.ports import Check, Key, Put, Row, Table, Update, Write
+from tagcast.errors import ConditionLostError, ContendedError
+from tagcast.ports import Check, Found, Key, Put, Row, Table, Update, Write
 
-from tests.fakes.memory_store import TRANSACTION_MAX, MemoryStore
+from tests.fakes.memory_store import TRANSACTION_MAX, MemoryStore, lanes_of_index, search_rows
 from tests.simulation.baton import Crashed, UnavailableError, Worker
 from tests.simulation.ledger import Change, ordinals_in
 
 if TYPE_CHECKING:
     from tests.simulation.history import History
 
-CONFLICTS_MAX = 8
+CONFLICTS_MAX = 3
+CONTENDING = ("retry", "operate")
 PAGE_ROWS = 3
 
 
@@ -62,7 +63,7 @@ class Gate:
         for pause in range(conflicts):
             self._history.baton.park(worker, self._history.now + 20 * (pause + 1))
         if conflicts == CONFLICTS_MAX:
-            raise UnavailableError("conflict")
+            raise ContendedError
 
 
 def _quietly(effect: Callable[[], Any]) -> None:
@@ -80,6 +81,7 @@ class SimStore(MemoryStore):
         self._history = history
         self._gate = Gate(history)
         self._partitions: dict[tuple[Table, str], dict[str, dict[str, Any]]] = {}
+        self._herds: dict[Key, int] = {}
         self._lane_log: list[tuple[Key, dict[str, Any] | None]] = []
 
     def get(self, key: Key) -> Row | None:
@@ -115,9 +117,14 @@ class SimStore(MemoryStore):
         def page(after: str, most: int | None) -> list[Row]:
             partition = self._partitions.get((table, pk), {})
             names = sorted((sk for sk in partition if after <= sk <= sk_to), reverse=descending)
+            worker = self._history.baton.current
+            if worker is not None and pk.startswith("DUE#") and after == sk_from:
+                self._history.checks.backlog_read(worker, pk.removeprefix("DUE#"))
             return [dict(partition[sk]) for sk in names[:most]]
 
         label = f"query {pk} {sk_from}.."
+        if pk.startswith("UNSENT#") and not self._partitions.get((table, pk)):
+            return []
         if descending or not self._history.draws("unprocessed", 0.1):
             return cast("list[Row]", self._gate.call(label, lambda: page(sk_from, limit)))
         rows: list[Row] = []
@@ -131,7 +138,7 @@ class SimStore(MemoryStore):
             after = f"{found[-1]['sk']}\x00"
         return rows
 
-    def lanes_to_wake(self, shard: int, until: int, limit: int) -> list[Row]:
+    def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
         def effect() -> list[Row]:
             rows = {key: row for key, row in self.rows.items() if "wake_shard" in row}
             if self._history.draws("stale_index", 0.5):
@@ -141,12 +148,17 @@ class SimStore(MemoryStore):
                     rows.pop(key, None)
                     if row is not None and "wake_shard" in row:
                         rows[key] = row
-            found = [dict(row) for row in rows.values() if row["wake_shard"] == str(shard) and row["wake_at"] <= until]
-            return cast("list[Row]", sorted(found, key=lambda row: (row["wake_at"], row["sk"]))[:limit])
+            return lanes_of_index(map(dict, rows.values()), shard, until, limit, after)
 
         if not any(row is not None and "wake_shard" in row for _, row in self._lane_log):
             return []
         return cast("list[Row]", self._gate.call(f"lanes_to_wake {shard}", effect))
+
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
+        def effect() -> Found:
+            return search_rows(self.rows, PAGE_ROWS, open_before, over_before, cursor)
+
+        return cast("Found", self._gate.call(f"search {cursor}", effect))
 
     def write(self, write: Write) -> None:
         assert not isinstance(write, Check)
@@ -157,7 +169,20 @@ class SimStore(MemoryStore):
     def transact(self, writes: Sequence[Write]) -> None:
         assert 0 < len(writes) <= TRANSACTION_MAX
         assert len({write.key for write in writes}) == len(writes), "a transaction names no row twice"
-        self._gate.call(f"transact {' + '.join(map(told, writes))}", lambda: self.commit(writes), "conflict")
+        self._gate.call(f"transact {' + '.join(map(told, writes))}", lambda: self._commit_in_turn(writes), "conflict")
+
+    def _commit_in_turn(self, writes: Sequence[Write]) -> None:
+        """Commit, unless a herd of others writes one of the messages: it lasts for a while."""
+        history = self._history
+        worker = history.baton.current
+        if worker is not None and worker.kind in CONTENDING and history.faulty:
+            for message in (write.key for write in writes if write.key.pk.startswith("MSG#")):
+                if history.now >= self._herds.get(message, 0) and history.draws("herd", 0.4):
+                    self._herds[message] = history.now + history.chance.choice((200, 2_000, 15_000, 90_000))
+                if history.now < self._herds.get(message, 0):
+                    history.note("    a herd is at {}", message.pk)
+                    raise ContendedError
+        self.commit(writes)
 
     def commit(self, writes: Sequence[Write]) -> None:
         """Apply all or raise ConditionLostError, and let the history see what changed."""

@@ -66,6 +66,9 @@ class Shard:
             back = history.chance.randrange(1, 12)
             history.note("!! the stream goes {} records back", back)
             self.waiting = [(record, 0) for record in self._sent[-back:]] + self.waiting
+        if history.draws("stream_loss", 0.05):
+            history.note("!! the relay gave up on {} records", len(self.waiting))
+            self.waiting.clear()
         batch = self.waiting[: min(self._most, history.turns.choice((1, 3, 100)))]
         event = {"Records": [record for record, _ in batch]}
 

@@ -9,15 +9,16 @@ from threading import Thread
 
 import pytest
 from tagcast import lanes, subscriptions
+from tagcast.attempts import Share
 from tagcast.errors import ConditionLostError, NotFoundError
-from tagcast.keys import lane_key, message_key
+from tagcast.keys import lane_key, message_key, topic_key
 from tagcast.lane_rows import lane_of
 from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
 from tagcast.ports import Key, Put, Row, Write
 from tagcast.publishing import publish
+from tagcast.push_slots import PushSlots
 from tagcast.rows import message_row_of
 from tagcast.settling import write_map
-from tagcast.sweep import sweep
 from tagcast.verdicts import attempt_judged
 
 from tests.fakes.memory_store import MemoryStore
@@ -120,7 +121,9 @@ def test_a_batch_that_joins_a_sleeping_lane_wakes_it_although_the_sweep_has_just
 
     def expire_the_first() -> None:
         now, fake.clock.instant = fake.clock.instant, entries_expire_at(fake, first)
-        sweep(fake.world)
+        beside = Thread(target=fake.sweep)  # There is an event loop in this thread already.
+        beside.start()
+        beside.join()
         fake.clock.instant = now
 
     store.before_transact = expire_the_first
@@ -128,7 +131,7 @@ def test_a_batch_that_joins_a_sleeping_lane_wakes_it_although_the_sweep_has_just
 
     assert lane(fake, "A").wake_at == entries_expire_at(fake, second)
     fake.clock.instant = entries_expire_at(fake, second)
-    sweep(fake.world)
+    fake.sweep()
     assert not [key for key in store.rows if key.pk.startswith("DUE#")]
 
 
@@ -228,7 +231,8 @@ def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict():
     message = message_row_of(fake.store.get(message_key("test1", message_id))).message
     world = replace(fake.world, clock=SetBack(message.expires_at))
 
-    progress = asyncio.run(attempt_judged(world, subscription, [(message, 0)], {message_id}, share_s=2.0))
+    share = Share(PushSlots(world.clock), 2.0)
+    progress = asyncio.run(attempt_judged(world, subscription, [(message, 0)], {message_id}, share))
 
     assert fake.pusher.pushes == []
     assert progress.settled[message_id].state is EntryState.EXPIRED
@@ -259,3 +263,22 @@ def test_a_worker_asks_a_filter_function_that_came_after_its_claim():
 
     assert fake.pusher.received["A"] == ["1"]
     assert [entry.state for entry in entries(fake, second[0]).settled.values()] == [EntryState.FILTERED]
+
+
+def test_a_head_that_is_planned_while_a_worker_comes_to_take_it_is_left_to_its_plan(fake, store):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    fake.clock.sleep(20)
+    pushes = len(fake.pusher.pushes)
+    planned = fake.clock.instant + 300_000
+
+    def plan() -> None:
+        store.rows[lane(fake, "A").key]["next_attempt_at"] = planned
+
+    store.before_get[topic_key("test1")] = plan
+    [task] = fake.workflow.tasks
+
+    assert fake.redeliver(task).wait_until == planned
+    assert len(fake.pusher.pushes) == pushes

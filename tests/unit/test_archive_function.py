@@ -14,8 +14,11 @@ from samtranslator.yaml_helper import yaml_parse
 from tagcast import lanes, subscriptions
 from tagcast.archive import records_of
 from tagcast.archive_record import Change, RecordKind
-from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy
+from tagcast.lane_rows import Lane, lane_row
+from tagcast.model import ContentFormat, Draft, Endpoint, LaneState, Message, Protocol, RetryPolicy, Strategy
 from tagcast.ports import Key, Row
+from tagcast.rows import MessageRow, message_row
+from tagcast.state_map import StateMap
 from tagcast.subscriptions import SubscriptionSettings
 from tagcast_aws import wiring
 from tagcast_aws.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, FirehoseArchive, parcels_of
@@ -166,6 +169,16 @@ def test_a_change_that_cannot_be_read_ends_the_batch_where_it_stands_so_that_it_
     assert len(firehose.of(RecordKind.MESSAGES)) == len(firehose.of(RecordKind.LANES)) == 1
 
 
+def test_of_what_was_lost_and_what_could_not_be_read_the_first_is_reported() -> None:
+    batch = event("archive_messages")
+    del batch["Records"][2]["dynamodb"]["NewImage"]["expires_at"]
+    firehose = FakeFirehose(refusals=[None] * 2 * ATTEMPTS_MAX)
+
+    answer = app.handle(batch, archive_into(firehose))
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][0]["dynamodb"]["SequenceNumber"]}]}
+
+
 def test_lines_travel_together_within_the_limits_of_firehose() -> None:
     line = "x" * 4096
     parcels = parcels_of((place, RecordKind.MESSAGES, line) for place in range(1000))[RecordKind.MESSAGES]
@@ -249,3 +262,40 @@ def test_a_version_of_a_row_that_nobody_changed_is_not_told() -> None:
     row = {"pk": "IDEM#t#k", "sk": "IDEM"}
     assert records_of(Change(None, row, 1), bool) == ()
     assert replace(Change(row, None, 1), removed_by_ttl=True).remover == "ttl"
+
+
+def lane_change(before: Lane | None, after: Lane | None) -> list[Any]:
+    def row(lane: Lane | None) -> Row | None:
+        return None if lane is None else {"pk": lane.key.pk, "sk": lane.key.sk, **lane_row(lane)}
+
+    return list(records_of(Change(row(before), row(after), 5_000), lambda topic: False))
+
+
+def test_a_lane_is_told_whenever_its_state_or_its_generation_changes_and_never_for_a_claim() -> None:
+    lane = Lane("t", "07457000000000000001.2", LaneState.BLOCKED, "g1", 1, 0, 1_000, 1_000)
+
+    [began] = lane_change(None, lane)
+    [restarted] = lane_change(lane, replace(lane, generation="g2"))
+    [lost] = lane_change(lane, replace(lane, state=LaneState.LOST_CONTACT))
+    [drained] = lane_change(lane, None)
+
+    told = ("state", "previous_state", "generation", "previous_generation", "next_attempt_at", "changed_at")
+    assert [tuple(record.fields[name] for name in told) for record in (began, restarted, lost, drained)] == [
+        ("blocked", "active", "g1", None, 1_000, 5_000),
+        ("blocked", "blocked", "g2", "g1", 1_000, 5_000),
+        ("lost_contact", "blocked", "g1", "g1", 1_000, 5_000),
+        ("active", "blocked", "g1", "g1", None, 5_000),
+    ]
+    assert lane_change(lane, replace(lane, claim=1, next_attempt_at=2_000, appended=2)) == []
+    assert lane_change(replace(lane, state=LaneState.REMOVED), None) == []
+
+
+@pytest.mark.parametrize(("by_ttl", "remover"), [(True, "ttl"), (False, "deletion")])
+def test_an_owed_entry_whose_row_went_is_told_with_whoever_removed_it(by_ttl: bool, remover: str) -> None:
+    owed = MessageRow(Message("t", str(1_000 << 22), Draft(b"x"), 1_000, 70_000), StateMap.of([3]), 7, 1)
+    row: Row = {"pk": "MSG#t#m", "sk": "MSG", **message_row(owed)}
+
+    [record] = records_of(Change(row, None, 5_000, removed_by_ttl=by_ttl), lambda topic: False)
+
+    fields = {name: record.fields[name] for name in ("ordinal", "state", "attempts", "changed_at", "removed_by")}
+    assert fields == {"ordinal": 3, "state": "pending", "attempts": 0, "changed_at": 5_000, "removed_by": remover}

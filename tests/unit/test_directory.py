@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from tagcast import directory
-from tagcast.directory import ARCHIVED_SUBSCRIPTIONS_MIN
+from tagcast import directory, publishing, subscriptions, topics
+from tagcast.directory import ARCHIVED_SUBSCRIPTIONS_MIN, SNAPSHOTS_MAX
+from tagcast.errors import NotFoundError
+from tagcast.model import Draft, Ordering
 from tagcast.topic_index import TopicIndex
 
 from tests.fakes.world import FakeWorld
@@ -65,3 +69,89 @@ def test_small_topics_and_functions_that_do_not_match_never_ask_the_archive(larg
     directory.snapshot(large.world, "test1")
 
     assert small.index_archive.loads == large.index_archive.loads == []
+
+
+def test_the_archive_names_an_index_by_its_topic_and_version(large):
+    matched(large)
+
+    topic = directory.read_topic(large.world, "test1")
+    assert list(large.index_archive.contents) == [f"{topic.topic_id}/{ARCHIVED_SUBSCRIPTIONS_MIN:012d}.json"]
+
+
+def test_a_topic_of_one_subscription_less_than_are_archived_is_compiled_on_the_spot():
+    fake = FakeWorld()
+    fake.topic()
+    for number in range(ARCHIVED_SUBSCRIPTIONS_MIN - 1):
+        fake.subscribe(f"S{number}", f"tag{number}")
+
+    assert matched(fake) == 1
+    assert fake.index_archive.loads == []
+
+
+def test_a_process_that_knows_the_subscriptions_takes_the_topic_s_settings_as_they_are_now():
+    fake = FakeWorld()
+    fake.topic(retention_s=3_600)
+    fake.subscribe("A")
+    fake.publish("1")
+    topics.put_topic(fake.world, "test1", retention_s=60, body_bytes_max=5, ordering=Ordering.NONE)
+
+    [accepted] = publishing.publish(fake.world, "test1", [Draft(b"2")])
+
+    assert accepted.expires_at - accepted.accepted_at == 60_000
+    assert fake.queue.entries[-1].group == accepted.message_id
+    assert directory.snapshot(fake.world, "test1").topic.body_bytes_max == 5
+
+
+def test_a_topic_made_again_is_not_taken_for_the_one_before():
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("A")
+    fake.publish("1")
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    topics.delete_topic(fake.world, "test1")
+    fake.topic()
+    fake.subscribe("B")
+    again = directory.snapshot(fake.world, "test1")
+    old = replace(again.topic, topic_id="07457000000000000000")
+    fake.world.snapshots["test1"] = replace(again, topic=old, by_name={})
+
+    assert directory.snapshot(fake.world, "test1").by_name.keys() == {"B"}
+
+
+def test_a_version_is_read_once_and_its_subscriptions_are_kept():
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("A")
+    first = directory.snapshot(fake.world, "test1")
+
+    assert directory.snapshot(fake.world, "test1").index is first.index
+    fake.subscribe("B")
+    assert directory.snapshot(fake.world, "test1").by_name.keys() == {"A", "B"}
+
+
+def test_a_process_keeps_a_bounded_number_of_topics():
+    fake = FakeWorld()
+    for number in range(SNAPSHOTS_MAX + 1):
+        fake.topic(f"t{number}")
+        directory.snapshot(fake.world, f"t{number}")
+        assert len(fake.world.snapshots) == (number + 1 if number < SNAPSHOTS_MAX else 1)
+
+
+def test_a_topic_that_is_not_there_has_no_snapshot_and_a_subscription_that_is_not_there_no_part_of_it():
+    fake = FakeWorld()
+    with pytest.raises(NotFoundError):
+        directory.snapshot(fake.world, "test1")
+    fake.topic()
+    fake.subscribe("A")
+
+    with pytest.raises(NotFoundError):
+        directory.snapshot(fake.world, "test1").only("B")
+
+
+def test_receipts_know_the_names_of_present_and_removed_subscriptions():
+    fake = FakeWorld()
+    fake.topic()
+    first, second = fake.subscribe("A"), fake.subscribe("B")
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+
+    assert directory.names(fake.world, "test1") == {first.ordinal: "A", second.ordinal: "B"}

@@ -14,14 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
 from tagcast.envelope import (
-    SecretError,
     cloudevent_header,
+    content,
     content_type,
     envelope,
     function_event,
     http_request,
     queue_message,
-    signature,
     structured_cloudevent,
 )
 from tagcast.model import (
@@ -35,6 +34,7 @@ from tagcast.model import (
     Strategy,
     Subscription,
 )
+from tagcast.webhook_signature import SecretError, signature
 
 SECRET = "whsec_" + base64.b64encode(b"a key of thirty-two bytes or so.").decode()
 SUBSCRIPTION = Subscription(
@@ -99,6 +99,28 @@ def test_every_format_carries_the_push_headers(content_format: ContentFormat) ->
     assert headers["x-tagcast-tags"] == r'["apple", "na\u00efve"]'
     assert headers["user-agent"] == "tagcast/9.8"
     assert headers["webhook-signature"].startswith("v1,")
+
+
+def test_the_body_is_the_envelope_whether_its_content_is_shared_or_not() -> None:
+    for draft in (DRAFT, Draft(b"\x01\xf0\x9f\x8d\x8e\x00"), Draft(b"\xff", is_text=False)):
+        replayed = push_of(draft=draft)
+        for push in (replayed, replace(replayed, message=replace(replayed.message, replay_of="07457"))):
+            shared = content(push.message, ContentFormat.JSON)
+            first, second = (http_request(replace(push, attempt=n), 0, "1.0", shared) for n in (1, 2))
+            assert first.parts[1] is second.parts[1]
+            assert json.loads(second.body) == envelope(replace(push, attempt=2))
+            assert second.body == http_request(replace(push, attempt=2), 0, "1.0").body
+            assert list(json.loads(second.body)) == list(envelope(push))
+
+
+@pytest.mark.parametrize("content_format", list(ContentFormat))
+def test_headers_take_at_most_4_kib_and_the_tags_are_left_out_first(content_format: ContentFormat) -> None:
+    apple = "\U0001f34e"
+    for tags in ((apple * 64,) * 10, (apple * 64,) * 2, ("a" * 64,) * 10):
+        draft = Draft(b"x", tags=tags, ordering_key=apple * 128, content_type="a/" + "b" * 126)
+        headers = http_request(push_of(content_format, draft, SECRET), 1, "1.0.0").headers
+        assert sum(len(f"{name}: {value}\r\n") for name, value in headers.items()) <= 4096
+        assert ("x-tagcast-tags" in headers) == (tags[1:2] != (apple * 64,) or len(tags) == 2)
 
 
 def test_every_format_says_that_it_is_a_replay() -> None:

@@ -196,14 +196,32 @@ def test_relay_repeats_the_send_and_the_start_and_nothing_for_a_claim(story: Sto
     assert story.fake.workflow.tasks == [Task(**event("retry_task"))]
 
 
-def test_relay_reports_the_records_that_could_not_be_served(story: Story) -> None:
+def test_relay_lists_what_could_not_be_sent_and_reports_what_could_not_be_started(story: Story) -> None:
     story.fake.queue.broken = story.fake.workflow.broken = True
     batch = event("relay_batch")
 
     answer = relay.handle(batch, story.fake.world)
 
-    sequences = {record["dynamodb"]["SequenceNumber"] for record in batch["Records"][:2]}
-    assert {failure["itemIdentifier"] for failure in answer["batchItemFailures"]} == sequences
+    listed = [row["message_id"] for key, row in story.fake.store.rows.items() if key.pk.startswith("UNSENT#")]
+    assert listed == [story.message_ids[0]]
+    assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][1]["dynamodb"]["SequenceNumber"]}]}
+
+
+def test_relay_serves_every_record_of_a_batch(story: Story) -> None:
+    story.fake.queue.entries.clear()
+    message, *_ = event("relay_batch")["Records"]
+    elsewhere = {**message, "eventName": "MODIFY"}
+
+    relay.handle({"Records": [*[elsewhere] * 99, message]}, story.fake.world)
+
+    assert story.fake.queue.entries == [story.queued[0]]
+
+
+@pytest.mark.parametrize(("left_ms", "budget_s"), [(900_000, 855.0), (120_000, 75.0), (46_000, 1.0), (3_000, 1.0)])
+def test_retry_keeps_time_for_an_attempt_and_its_writes_at_the_end_of_an_invocation(
+    left_ms: int, budget_s: float
+) -> None:
+    assert retry.budget_s_of(left_ms) == budget_s
 
 
 def test_sweep_restarts_an_overdue_lane_and_says_how_late_it_was(story: Story) -> None:
@@ -211,7 +229,13 @@ def test_sweep_restarts_an_overdue_lane_and_says_how_late_it_was(story: Story) -
     story.fake.workflow.tasks.clear()
     story.fake.clock.sleep(61)
 
-    assert sweep.handle(story.fake.world) == {"restarted": 1, "expired": 0, "oldest_overdue_seconds": 60.0}
+    assert asyncio.run(sweep.handle(story.fake.world, 60.0)) == {
+        "restarted": 1,
+        "expired": 0,
+        "sent": 0,
+        "oldest_overdue_seconds": 60.0,
+        "oldest_blocked_head_seconds": 61.0,
+    }
     assert story.fake.workflow.tasks == [Task(TOPIC, story.lane().subscription_id, story.lane().generation)]
 
 

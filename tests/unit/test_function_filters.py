@@ -90,6 +90,57 @@ def test_a_batch_is_asked_once_and_what_remains_keeps_its_order(fake):
     assert fake.journal.counts["filter_failed"] == 0
 
 
+def test_an_error_under_drop_drops_the_whole_batch_and_counts_each(fake):
+    fake.subscribe("A", filter=by_function())
+    fake.judge.behaviours["A"] = error
+    ids = fake.publish("1", "2", "3")
+
+    fake.deliver()
+
+    found = [entry(fake, each) for each in ids]
+    assert [(each.state, each.attempts) for each in found] == [(EntryState.DISCARDED, 0)] * 3
+    assert fake.journal.counts[EntryState.DISCARDED] == 3
+
+
+def test_a_yes_to_what_was_not_started_any_more_is_kept(fake):
+    fake.subscribe("A", filter=by_function(), strategy=DECAY)
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    bodies = [str(number) for number in range(40)]
+    fake.publish(*bodies)
+    fake.deliver()
+    [task] = fake.workflow.tasks
+    fake.pusher.behaviours["A"] = lambda push: OK if push.message.draft.body == b"0" else FAIL
+    fake.clock.sleep(1)
+
+    task = fake.redeliver(task).task
+    started = {push.message.draft.body for push in fake.pusher.pushes}
+    assert len(started) < len(bodies), "a failure stops what was not started"
+    fake.pusher.behaviours["A"] = lambda push: OK
+    fake.clock.sleep(600)
+    fake.redeliver(task)
+
+    assert sorted(fake.pusher.received["A"], key=int) == bodies
+    asked = [body for _, each in fake.judge.asked for body in each]
+    assert sorted(asked, key=int) == bodies, "somebody was asked twice"
+
+
+def test_each_error_under_block_is_an_attempt_of_its_own(fake):
+    fake.subscribe("A", filter=by_function("block"), max_retries=3)
+    fake.judge.behaviours["A"] = error
+    [message_id] = fake.publish("1")
+
+    fake.deliver()
+
+    made = [entry(fake, message_id).attempts]
+    [task] = fake.workflow.tasks
+    for _ in range(3):
+        fake.clock.sleep(15)
+        task = fake.redeliver(task).task
+        made.append(entry(fake, message_id).attempts)
+    assert made == [1, 2, 3, 4]
+    assert entry(fake, message_id).state is EntryState.DISCARDED
+
+
 @pytest.mark.parametrize("judgement", [error, lambda asked: (True,), lambda asked: (True,) * 3])
 def test_an_error_or_a_wrong_count_drops_the_batch_by_default(fake, judgement):
     fake.subscribe("A", filter=by_function())
@@ -223,9 +274,9 @@ def test_a_backlog_is_asked_about_window_by_window_and_only_once(fake):
 def test_a_yes_to_a_window_is_kept_when_all_of_it_fails(fake):
     fake.subscribe("A", strategy=DECAY, filter=by_function())
     lanes.pause(fake.world, "test1", "A")
-    fake.publish("1", "2", "3")
+    fake.publish("0", "1", "2", "3")
     fake.deliver()
-    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.pusher.behaviours["A"] = lambda push: OK if push.message.draft.body == b"0" else FAIL
 
     lanes.resume(fake.world, "test1", "A")
     wait(fake, 500)
@@ -233,7 +284,7 @@ def test_a_yes_to_a_window_is_kept_when_all_of_it_fails(fake):
     assert lane(fake).state is LaneState.LOST_CONTACT
     assert [row.get("unjudged") for row in due_rows(fake)] == [None] * 3
     assert [row["attempts"] for row in due_rows(fake)][1:] == [1, 1]
-    assert fake.judge.asked == [("A", ["1", "2", "3"])]
+    assert fake.judge.asked == [("A", ["0"]), ("A", ["1", "2", "3"])]
 
 
 def test_under_decay_an_error_of_the_batch_is_a_failed_attempt_of_its_head_alone(fake):

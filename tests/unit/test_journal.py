@@ -1,21 +1,132 @@
-"""What operators can count."""
+"""What operators can read and count: never a body or a secret."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics
+import pytest
+from aws_lambda_powertools import Metrics
+from tagcast.model import EntryState, Outcome, Push
 from tagcast_aws.journal import PowertoolsJournal
 
+from tests.fakes.log import Log
+from tests.fakes.world import FakeWorld
 
-def test_a_failing_filter_is_counted_under_its_topic_and_subscription(capsys, monkeypatch):
+
+@pytest.fixture
+def push() -> Push:
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("A")
+    fake.publish("a secret body")
+    fake.deliver()
+    return fake.pusher.pushes[0]
+
+
+@pytest.fixture
+def metrics(monkeypatch: pytest.MonkeyPatch) -> Metrics:
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "tagcast")
-    journal = PowertoolsJournal(Logger(service="test"), Metrics(namespace="tagcast", service="test"))
+    fresh = Metrics(namespace="tagcast", service="test")
+    fresh.clear_metrics()
+    return fresh
 
-    journal.filter_failed("test1", ["A", "B"])
 
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
-    assert [(line["topic"], line["subscription"], line["FilterErrors"]) for line in lines] == [
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+@pytest.fixture
+def journal(log: Log, metrics: Metrics) -> PowertoolsJournal:
+    return PowertoolsJournal(log.logger, metrics)
+
+
+def counted(metrics: Metrics) -> dict[str, list[float]]:
+    return {name: values["Value"] for name, values in metrics.provider.metric_set.items()}
+
+
+def test_a_failing_filter_is_told_and_counted_under_its_topic_and_subscription(
+    capsys: Any, log: Log, journal: PowertoolsJournal, metrics: Metrics
+) -> None:
+    journal.filter_failed("test1", iter(["A", "B"]))
+
+    [warning] = log.lines()
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (warning["level"], warning["topic"], warning["subscriptions"]) == ("WARNING", "test1", ["A", "B"])
+    assert [(line["topic"], line["subscription"], line["FilterErrors"]) for line in told] == [
         ("test1", "A", [1.0]),
         ("test1", "B", [1.0]),
     ]
+    assert [line["_aws"]["CloudWatchMetrics"][0]["Metrics"][0]["Unit"] for line in told] == ["Count", "Count"]
+    assert counted(metrics) == {"FilterErrors": [2.0]}
+
+
+def test_an_attempt_is_one_line_that_says_who_what_and_how_long(
+    log: Log, journal: PowertoolsJournal, push: Push
+) -> None:
+    journal.attempted(push, Outcome(False, "http 500"), EntryState.BLOCKED, 123)
+
+    [line] = log.lines()
+    told = ("message", "level", "topic", "subscription", "message_id", "attempt", "outcome", "state", "took_ms")
+    assert {name: line[name] for name in told} == {
+        "message": "attempted",
+        "level": "INFO",
+        "topic": "test1",
+        "subscription": "A",
+        "message_id": push.message.message_id,
+        "attempt": 1,
+        "outcome": "http 500",
+        "state": "blocked",
+        "took_ms": 123,
+    }
+    assert "secret" not in json.dumps(line)
+
+
+@pytest.mark.parametrize(
+    ("state", "metric"),
+    [
+        (EntryState.DELIVERED, "Delivered"),
+        (EntryState.BLOCKED, "AttemptFailed"),
+        (EntryState.DISCARDED, "Discarded"),
+        (EntryState.EXPIRED, "Expired"),
+    ],
+)
+def test_each_attempt_is_counted_by_what_it_led_to(
+    journal: PowertoolsJournal, metrics: Metrics, push: Push, state: EntryState, metric: str
+) -> None:
+    journal.attempted(push, Outcome(False, "x"), state, 1)
+
+    assert counted(metrics) == {metric: [1.0]}
+    assert {values["Unit"] for values in metrics.provider.metric_set.values()} == {"Count"}
+
+
+def test_an_end_without_a_push_is_one_line(log: Log, journal: PowertoolsJournal, push: Push) -> None:
+    journal.settled(push.message, push.subscription, EntryState.EXPIRED)
+
+    [line] = log.lines()
+    assert {name: line[name] for name in ("message", "topic", "subscription", "message_id", "state")} == {
+        "message": "settled",
+        "topic": "test1",
+        "subscription": "A",
+        "message_id": push.message.message_id,
+        "state": "expired",
+    }
+
+
+def test_a_metric_counts_one_unless_told_otherwise(journal: PowertoolsJournal, metrics: Metrics) -> None:
+    journal.count("Swept")
+    journal.count("Swept", 3)
+
+    assert counted(metrics) == {"Swept": [1.0, 3.0]}
+
+
+def test_a_piece_of_work_that_failed_is_counted_and_told_with_its_reason(
+    journal: PowertoolsJournal, metrics: Metrics, log: Log
+) -> None:
+    journal.failed("a due row", ValueError("no such state"))
+
+    [told] = log.lines()
+    assert (told["level"], told["message"]) == ("ERROR", "a due row failed")
+    assert "ValueError: no such state" in told["exception"]
+    assert counted(metrics) == {"Failed": [1.0]}

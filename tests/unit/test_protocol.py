@@ -6,13 +6,13 @@ from threading import Thread
 
 import pytest
 from tagcast import lanes, messages, subscriptions, topics
+from tagcast.errors import UnavailableError
 from tagcast.keys import lane_key, message_key
 from tagcast.lane_rows import lane_of
-from tagcast.model import EntryState, LaneState, Outcome, Strategy
+from tagcast.model import EntryState, LaneState, Ordering, Outcome, Strategy
 from tagcast.ports import Table, Update
 from tagcast.relay import Arrival, relay
 from tagcast.rows import message_row_of
-from tagcast.sweep import sweep
 from tagcast.workflow_task import Task
 
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -61,8 +61,10 @@ def check_invariants(fake: FakeWorld) -> None:
 def test_invariant_1_a_crash_between_put_and_send_is_healed_by_the_relay(fake):
     fake.subscribe("A")
     fake.queue.broken = True
-    [message_id] = fake.publish("1")
+    with pytest.raises(UnavailableError):
+        fake.publish("1")
     fake.queue.broken = False
+    [message_id] = [row["message_id"] for key, row in fake.store.rows.items() if key.pk.startswith("MSG#")]
 
     failed = relay(fake.world, [Arrival("seq", row_of(fake, message_id))])
     fake.deliver()
@@ -71,12 +73,57 @@ def test_invariant_1_a_crash_between_put_and_send_is_healed_by_the_relay(fake):
     assert fake.pusher.received["A"] == ["1"]
 
 
-def test_the_relay_reports_what_it_could_not_send(fake):
+def test_what_neither_the_publisher_nor_the_relay_could_queue_is_listed_and_sent_by_the_sweep_in_order(fake):
+    fake.topic(ordering=Ordering.NONE)
     fake.subscribe("A")
-    [message_id] = fake.publish("1")
+    ids = fake.publish_unqueued("1", "2", "3")
+    fake.queue.broken = True
+    arrivals = [Arrival(message_id, row_of(fake, message_id)) for message_id in reversed(ids)]
+
+    assert relay(fake.world, arrivals) == ()
+    fake.clock.sleep(6 * 3_600)
+    assert fake.sweep().sent == 0
+    fake.queue.broken = False
+    assert fake.sweep().sent == 3
+    fake.deliver()
+
+    assert fake.pusher.received["A"] == ["1", "2", "3"]
+    assert not [key for key in fake.store.rows if key.pk.startswith("UNSENT#")]
+    assert fake.sweep().sent == 0
+
+
+def test_the_relay_fails_when_it_can_neither_send_nor_list(fake, monkeypatch):
+    fake.topic(ordering=Ordering.NONE)
+    fake.subscribe("A")
+    [message_id] = fake.publish_unqueued("1")
     fake.queue.broken = True
 
-    assert relay(fake.world, [Arrival("seq", row_of(fake, message_id))]) == ("seq",)
+    def unavailable(store, write):
+        raise ConnectionError
+
+    monkeypatch.setattr(type(fake.store), "write", unavailable)
+    with pytest.raises(ConnectionError):
+        relay(fake.world, [Arrival("seq", row_of(fake, message_id))])
+
+
+def test_what_is_neither_queued_nor_listed_is_found_by_the_search_and_what_is_over_expires(fake):
+    fake.topic(ordering=Ordering.NONE)
+    fake.subscribe("A")
+    fake.topic("short", retention_s=60, ordering=Ordering.NONE)
+    fake.subscribe("B", topic="short")
+    [alive] = fake.publish_unqueued("1")
+    [over] = fake.publish_unqueued("2", topic="short")
+
+    assert fake.sweep().sent == 0, "the round of a message that was just accepted is not overdue"
+    fake.clock.sleep(6 * 3_600)
+    assert fake.sweep().sent == 2
+    fake.deliver()
+
+    assert fake.pusher.received == {"A": ["1"]}
+    assert entry(fake, alive).state is EntryState.DELIVERED
+    row = fake.store.get(message_key("short", over))
+    assert message_row_of(row).map.entry(0).state is EntryState.EXPIRED
+    assert row["pending"] == 0
 
 
 def test_invariant_2_the_body_and_the_list_go_with_the_last_entry(fake):
@@ -254,9 +301,9 @@ def test_a_crash_after_the_lanes_and_before_the_messages_is_completed_by_a_repet
 
     fake.fan_out("test1", [message_id])
     fake.pusher.behaviours["A"] = lambda push: OK
-    assert sweep(fake.world).restarted == 0
+    assert fake.sweep().restarted == 0
     fake.clock.sleep(60)
-    assert sweep(fake.world).restarted == 1
+    assert fake.sweep().restarted == 1
     fake.run_workflows(until=fake.clock.instant + 60_000)
 
     assert fake.pusher.received["A"] == ["1"]
@@ -363,7 +410,7 @@ def test_a_paused_lane_makes_no_attempts_and_its_deliveries_expire_by_the_sweep(
     assert entry(fake, message_id).state is EntryState.BLOCKED
     fake.clock.instant = row_of(fake, message_id).message.expires_at
 
-    assert sweep(fake.world).expired == 1
+    assert fake.sweep().expired == 1
 
     assert row_of(fake, message_id).map.pending == 0
     assert due_rows(fake) == []
@@ -412,6 +459,21 @@ def test_lost_contact_drains_concurrently_after_its_head_got_through(fake):
     assert lane(fake) is None
 
 
+def test_a_head_whose_life_ends_before_its_retry_keeps_its_last_attempt(fake):
+    fake.topic(retention_s=60)
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    failed_at = fake.clock.now()
+    fake.clock.sleep(60)
+    fake.redeliver(fake.workflow.tasks[0])
+
+    told = entry(fake, message_id)
+    assert (told.state, told.attempts) == (EntryState.EXPIRED, 1)
+    assert (told.last_attempt_at, told.last_outcome) == (failed_at, "http 500")
+
+
 def test_a_workflow_that_was_never_started_is_started_by_the_sweep(fake):
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: FAIL
@@ -422,7 +484,7 @@ def test_a_workflow_that_was_never_started_is_started_by_the_sweep(fake):
     fake.pusher.behaviours["A"] = lambda push: OK
     fake.clock.sleep(60)
 
-    assert sweep(fake.world).restarted == 1
+    assert fake.sweep().restarted == 1
     fake.run_workflows(until=fake.clock.instant + 60_000)
 
     assert fake.pusher.received["A"] == ["1"]

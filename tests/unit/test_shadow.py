@@ -13,9 +13,9 @@ from tagcast.errors import (
     NotFoundError,
     PreconditionFailedError,
 )
+from tagcast.idempotency import Idempotency
 from tagcast.model import Draft
 from tagcast.ports import Table, Update
-from tagcast.publishing import Idempotency
 from tagcast.shadow_rows import Verdict
 
 from tests.fakes.world import FakeWorld
@@ -84,6 +84,15 @@ def test_a_failing_shadow_is_counted_and_never_a_match(fake):
     assert seen(fake) == {"errors": 1}
     assert report(fake).samples == ()
     assert fake.pusher.received["A"] == ["1"]
+
+
+def test_a_shadow_that_does_not_know_is_no_match(fake):
+    shadow(fake, {"kind": "sql92", "expression": "price > 5"})
+
+    fake.publish("1", tags=["apple"])
+    fake.publish("2", tags=["pear"])
+
+    assert seen(fake) == {"only_active": 1, "neither": 1}
 
 
 def test_samples_stay_at_most_a_hundred_and_go_by_themselves(fake):

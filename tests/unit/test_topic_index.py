@@ -147,3 +147,11 @@ def test_a_snapshot_is_json_and_another_format_is_refused() -> None:
     for other in (b"", b"[]", b"\x80\x04", b'["tagcast-topic-index-0",[],[],[],[]]'):
         with pytest.raises(SnapshotError):
             TopicIndex.from_snapshot(other)
+
+
+def test_two_tags_that_many_want_reach_all_who_want_either() -> None:
+    filters = {ordinal: {"kind": "tags", "tags": [f"t{ordinal % 2}"]} for ordinal in range(400)}
+    index = TopicIndex.build(filters)
+
+    assert index.match(Message(("t0", "t1"), None, {})).ordinals == tuple(range(400))
+    assert index.match(Message(("t1",), None, {})).ordinals == tuple(range(1, 400, 2))

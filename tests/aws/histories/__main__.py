@@ -53,7 +53,7 @@ def tell(plan: AwsPlan) -> int:
 def report(tally: Tally) -> int:
     """Print the totals, then the first histories that failed in a new way, shrunk."""
     print("\n".join(tally.lines()))
-    news = [seed for seed, told in sorted(tally.broken.items()) if not is_known(draw_plan(seed), told)]
+    news = [seed for seed, told in sorted(tally.broken.items()) if not is_known(told)]
     print(f"of them known {len(tally.broken) - len(news):>9,}")
     for seed in news[:SHRUNK_MAX]:
         small = shrunk(draw_plan(seed))

@@ -17,7 +17,6 @@ from tests.aws.deployment import Deployment
 from tests.aws.environments import Environment, EnvironmentDice
 from tests.aws.histories.accidents import CallAccidents
 from tests.aws.histories.box_checks import BoxChecks
-from tests.aws.histories.known_denials import lenient
 from tests.aws.histories.outside import Outside
 from tests.aws.histories.plan import AwsPlan
 from tests.aws.histories.witness import Witness
@@ -50,7 +49,6 @@ class History:
         self._faults_left = plan.faults_max
         self._world: World | None = None
         self.deployment = Deployment(self.timeline, CallAccidents(self), plan.seed, plan.shards)
-        self.deployment.box.roles = lenient(self.deployment.box.roles)
         self.checks = BoxChecks(self)
         self.outside = Outside(self)
         self.witness = Witness(self)

@@ -14,11 +14,12 @@ from tests.simulation.baton import Worker
 from tests.simulation.checks.archive import ArchiveChecks
 from tests.simulation.checks.attempts import AttemptChecks
 from tests.simulation.checks.lanes import LaneChecks
+from tests.simulation.checks.marks import MarkChecks
 from tests.simulation.checks.messages import MessageChecks
 from tests.simulation.checks.publishing import PublishingChecks
 from tests.simulation.checks.quiescence import QuiescenceChecks
 from tests.simulation.checks.registry import RegistryChecks
-from tests.simulation.ledger import Attempt, Change, Ledger, Reply, Stage
+from tests.simulation.ledger import Attempt, Change, Ledger, Reply, Stage, ordinal_in
 from tests.simulation.plan import Action
 from tests.simulation.rules import judged_yes
 
@@ -32,12 +33,19 @@ class Checks:
         self.quiescence = QuiescenceChecks(self.ledger)
         self._attempts = AttemptChecks(self.ledger)
         self._lanes = LaneChecks(self.ledger)
-        self._messages = MessageChecks(self.ledger)
+        self._marks = MarkChecks(self.ledger)
+        self._messages = MessageChecks(self.ledger, self._marks)
         self._publishing = PublishingChecks(self.ledger)
         self._registry = RegistryChecks(self.ledger)
 
     def publishing(self, worker: Worker, action: Action, publish: Callable[[], Any]) -> Any:
         return self._publishing.watch(worker, action, publish)
+
+    def sending(self, worker: Worker | None, groups: Sequence[str]) -> None:
+        self._publishing.sending(worker, groups)
+
+    def not_taken(self, worker: Worker | None, groups: Sequence[str]) -> None:
+        self._publishing.not_taken(worker, groups)
 
     def clock_read(self, worker: Worker, seen: int) -> None:
         worker.latest = max(worker.latest, seen)
@@ -80,6 +88,7 @@ class Checks:
         self._registry.committed(changes)
         message_ids: dict[str, None] = {}
         sids: dict[str, None] = {}
+        ended: dict[tuple[str, int], int] = {}
         claimed = False
         for key, old, new in changes:
             if old != new:  # A write that changes nothing leaves no record in a stream.
@@ -90,13 +99,16 @@ class Checks:
             elif key.pk.startswith("DUE#"):
                 sid = key.pk.removeprefix("DUE#")
                 sids[sid] = None
-                message_ids[key.sk.partition("#")[2]] = None
+                message_ids[message_id := key.sk.partition("#")[2]] = None
+                if old is not None and new is None:
+                    ended[message_id, ordinal_in(sid)] = old["attempts"]
                 self._lanes.due(sid, key.sk, old, new)
+                self._marks.due(sid, key.sk, old, new)
         self._lanes.fenced(worker, changes, claimed)
         for key, old, new in changes:
             if key.pk.startswith("MSG#") and new is not None:
                 message_ids[new["message_id"]] = None
-                self._messages.committed(worker, old, new)
+                self._messages.committed(worker, old, new, ended)
         self._lanes.schedule(worker, changes)
         self._lanes.backlogs(sids, message_ids)
 
@@ -109,7 +121,11 @@ class Checks:
         if key.pk.startswith("LANES#"):
             self.ledger.lanes.pop(key.sk, None)
 
+    def backlog_read(self, worker: Worker, sid: str) -> None:
+        self._marks.backlog_read(worker, sid)
+
     def push_begins(self, worker: Worker, push: Push) -> Attempt:
+        self._marks.begins(worker, push)
         return self._attempts.begins(worker, push)
 
     def push_ended(self, worker: Worker, attempt: Attempt, reply: Reply) -> None:

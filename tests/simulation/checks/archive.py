@@ -40,8 +40,11 @@ class ArchiveChecks:
         lines: dict[str, str] = {}
         ends: dict[tuple[str, int], tuple[str, int]] = {}
         accepted: dict[str, list[int]] = {}
+        generations: set[str] = set()
         for record in self.records():
             fields: Mapping[str, Any] = record.fields
+            if record.kind == "lanes":
+                generations.add(fields["generation"])
             if record.kind == "deliveries" and fields["state"] not in TERMINAL:
                 continue
             record_id, line = f"{record.kind}/{fields['record_id']}", record.line()
@@ -57,6 +60,9 @@ class ArchiveChecks:
                 if key in ends:
                     ledger.fail("archive agrees", f"{key} ended twice: {ends[key]} and {line}")
                 ends[key] = (fields["state"], fields["attempts"])
+        forgotten = {str(each.after["generation"]) for each in self._changes if _is_lane(each)} - generations
+        if forgotten:
+            ledger.fail("archive agrees", f"nobody is told of the generations {sorted(forgotten)}")
         if accepted != {message_id: sorted(known.matched) for message_id, known in ledger.receipts.items()}:
             ledger.fail("archive agrees", "the archive has other messages or other matches than the table")
         stored = {
@@ -67,3 +73,7 @@ class ArchiveChecks:
         if ends != stored:
             odd = sorted(key for key in ends.keys() | stored.keys() if ends.get(key) != stored.get(key))
             ledger.fail("archive agrees", f"{odd[0]}: archive {ends.get(odd[0])}, table {stored.get(odd[0])}")
+
+
+def _is_lane(change: Change) -> bool:
+    return change.after is not None and str(change.after["pk"]).startswith("LANES#")

@@ -64,6 +64,10 @@ class AttemptChecks:
         if took > (longest + 5) * 1000 + 2_000:
             ledger.fail("9 a batch is bounded", f"{worker.name} took {took} ms")
 
+    def _holds(self, worker: Worker, sid: str, generation: str) -> bool:
+        lane = self.ledger.lanes.get(sid, {})
+        return (lane.get("generation"), lane.get("claim")) == (generation, worker.claim)
+
     def _judged(self, told: str, message_id: str, ordinal: int) -> None:
         """Where a function decided ever since the message was accepted, it said yes before the first push."""
         ledger = self.ledger
@@ -105,6 +109,8 @@ class AttemptChecks:
         ledger, ordinal = self.ledger, push.subscription.ordinal
         if push.attempt < 2 or worker.by_hand or not ledger.clocks_agree:
             return
+        if worker.lane is not None and not self._holds(worker, *worker.lane):
+            return  # It stood still, and the lane is another's by now: it may repeat a push, but writes nothing.
         rows = ledger.dues.get((push.subscription.subscription_id, push.message.message_id), {})
         head = rows[min(rows)] if rows else {}
         if head.get("attempts") != push.attempt - 1:

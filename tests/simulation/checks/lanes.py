@@ -8,6 +8,8 @@ from typing import Any
 from tests.simulation.baton import Worker
 from tests.simulation.ledger import Change, Ledger, Row, delays_ms, ordinal_in
 
+ASLEEP, AWAKE = ("paused", "suspended"), ("blocked", "lost_contact")
+
 
 class LaneChecks:
     """Invariants 4, 5 and 6, and the strategies' schedules, on each committed write."""
@@ -35,6 +37,9 @@ class LaneChecks:
             return False
         if old["state"] == "removed" and new["state"] != "removed":
             ledger.fail("6 fencing", f"removed lane {sid} became {new['state']}")
+        planned_at = old.get("next_attempt_at") or 0
+        if old["state"] in ASLEEP and new["state"] in AWAKE and (new.get("next_attempt_at") or 0) < planned_at:
+            ledger.fail("attempts and gaps", f"lane {sid} woke up and forgot its plan")
         if new["claim"] == old["claim"]:
             return False
         if new["claim"] != old["claim"] + 1:
@@ -59,15 +64,16 @@ class LaneChecks:
             ledger.dues_of[sid] += 1
             if new["attempts"] not in (0, 1):
                 ledger.fail("attempts and gaps", f"a new due row says {new['attempts']}")
-        elif new["attempts"] != old["attempts"] + 1:
+        elif new["attempts"] != old["attempts"] + 1 and {**new, "unjudged": old.get("unjudged")} != old:
             ledger.fail(
                 "attempts and gaps", f"attempts of {message_id} went from {old['attempts']} to {new['attempts']}"
             )
         rows[sk] = new
+        ledger.counted[message_id, ordinal_in(sid)][sk] = new["attempts"]
         accepted = ledger.accepted.get(message_id)
         if accepted is None or accepted["expires_at"] != new["expires_at"]:
             ledger.fail("7 life", f"the due row of {message_id} expires at another time than its message")
-        if new["attempts"] >= ledger.attempts_max(message_id, ordinal_in(sid)):
+        if "ended" not in new and new["attempts"] >= ledger.attempts_max(message_id, ordinal_in(sid)):
             ledger.fail("attempts and gaps", f"{new['attempts']} attempts of {message_id} and still owed")
 
     def fenced(self, worker: Worker | None, changes: list[Change], claimed: bool) -> None:

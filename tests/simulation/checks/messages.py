@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tagcast.ports import Key, Table
 
 from tests.simulation.baton import Worker
+from tests.simulation.checks.marks import MarkChecks
 from tests.simulation.ledger import Ledger, Receipt, Row
 from tests.simulation.rules import meant
 
@@ -15,10 +18,12 @@ VERDICT_AFTER_MS = 512_000
 class MessageChecks:
     """Invariants 1, 2, 3 and 7 on each committed row of a message."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, marks: MarkChecks) -> None:
         self.ledger = ledger
+        self._marks = marks
 
-    def committed(self, worker: Worker | None, old: Row | None, new: Row) -> None:
+    def committed(self, worker: Worker | None, old: Row | None, new: Row, ended: Mapping[tuple[str, int], int]) -> None:
+        """Check one row; *ended* are the attempts in the due rows that go with it, by message and ordinal."""
         ledger, message_id = self.ledger, new["message_id"]
         now = Receipt.of(new)
         if now.pending != len(now.owed):
@@ -38,7 +43,17 @@ class MessageChecks:
             self._accepted(worker, new, now)
         else:
             self._changed(worker, Receipt.of(old), now, old, new)
+            self._attempts_kept(Receipt.of(old), now, message_id, ended)
         ledger.receipts[message_id] = now
+
+    def _attempts_kept(
+        self, before: Receipt, now: Receipt, message_id: str, ended: Mapping[tuple[str, int], int]
+    ) -> None:
+        """Whoever ends an entry knows of every attempt that its due row told of."""
+        for ordinal in before.owed - now.owed:
+            terminal, made = now.terminal(ordinal), ended.get((message_id, ordinal), 0)
+            if terminal is not None and terminal[1] < made:
+                self.ledger.fail("attempts are kept", f"{message_id} #{ordinal} ended {terminal} after {made} attempts")
 
     def _accepted(self, worker: Worker | None, row: Row, now: Receipt) -> None:
         ledger, message_id = self.ledger, row["message_id"]
@@ -69,6 +84,8 @@ class MessageChecks:
             ledger.fail("immutable", f"{message_id}: body changed")
         if now.matched != before.matched:
             ledger.fail("3 terminal is final", f"{message_id}: matched changed")
+        if old.get("round_at") is not None and new.get("round_at") != old["round_at"]:
+            ledger.fail("3 terminal is final", f"{message_id}: its first round ended again")
         if now.is_open > before.is_open:
             ledger.fail("3 terminal is final", f"{message_id}: its round opened again")
         for ordinal in sorted(before.matched - before.owed):
@@ -86,12 +103,19 @@ class MessageChecks:
         terminal = now.terminal(ordinal)
         assert terminal is not None
         state, attempts = terminal
+        self._marks.ended(worker, message_id, ordinal, terminal)
         told = f"{message_id} #{ordinal} is {state} after {attempts} attempts"
         pushes, failures = ledger.attempts[key], ledger.judge_failures[key]
         if attempts > ledger.attempts_max(message_id, ordinal):
             ledger.fail("attempts and gaps", told)
         if attempts > len(pushes) + failures:
             ledger.fail("attempts and gaps", f"{told}, but {len(pushes)} pushes were made")
+        by_fan_out = worker is not None and worker.kind == "fan_out"
+        counted = min(ledger.counted[key].values(), default=0)
+        if attempts < counted and not by_fan_out:
+            ledger.fail("attempts and gaps", f"{told}, but {counted} were counted")
+        if attempts and ordinal in now.exceptions and now.exceptions[ordinal][2] is None:
+            ledger.fail("attempts and gaps", f"{told}, and nobody knows when the last one was")
         owner = ledger.owner(ordinal)
         match state:
             case "delivered":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tagcast.model import Draft, Ordering
+
 from tests.simulation.baton import Worker
-from tests.simulation.ledger import Ledger
+from tests.simulation.ledger import Ledger, Row
 from tests.simulation.plan import Action
 
 CLAIM_MS = 300_000
@@ -18,6 +20,18 @@ class PublishingChecks:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self._claims: dict[str, tuple[int, str, str]] = {}
+        self._stopped: dict[str, set[str]] = {}
+        """The groups of the queue in which an entry failed, by the name of the worker that sent it."""
+
+    def sending(self, worker: Worker | None, groups: Sequence[str]) -> None:
+        """Nothing goes on behind an entry of its order that was not taken."""
+        behind = self._stopped.get(worker.name, set()).intersection(groups) if worker is not None else ()
+        if behind:
+            self.ledger.fail("order", f"{worker.name} sends behind what the queue did not take of {sorted(behind)}")
+
+    def not_taken(self, worker: Worker | None, groups: Sequence[str]) -> None:
+        if worker is not None:
+            self._stopped.setdefault(worker.name, set()).update(groups)
 
     def watch(self, worker: Worker, action: Action, publish: Callable[[], Any]) -> Any:
         """Publish, and check what the producer is told."""
@@ -31,8 +45,10 @@ class PublishingChecks:
             told = [answer.message_id for answer in answers]
             if stored != told:
                 ledger.fail("1 accepted once", f"stored as {stored}, answered {told}")
-        for place, answer in enumerate(answers):
-            self._told(answer)
+        if len({answer.message_id for answer in answers}) < len(answers):
+            ledger.fail("1 accepted once", f"two drafts are one message: {[each.message_id for each in answers]}")
+        for place, (answer, draft) in enumerate(zip(answers, action.drafts, strict=True)):
+            self._told(answer, draft)
             matched_by = ledger.accepted[answer.message_id]["subscriptions_version"]
             if action.idempotency is None and matched_by < version:
                 ledger.fail("no match missed", f"{answer.message_id} was matched by version {matched_by} < {version}")
@@ -40,16 +56,24 @@ class PublishingChecks:
                 self._idempotent(action, place, answer, began)
         return answers
 
-    def _told(self, answer: Any) -> None:
+    def _told(self, answer: Any, draft: Draft) -> None:
         ledger, message_id = self.ledger, answer.message_id
         row = ledger.accepted.get(message_id)
         if row is None:
             ledger.fail("1 accepted", f"{message_id} was acknowledged and is nowhere")
         ledger.acknowledged[message_id] = answer
+        if row.get("body") not in (None, draft.body) or row.get("tags") != (list(draft.tags) or None):
+            ledger.fail("1 accepted", f"{message_id} is another message than was asked for at its place")
         if (answer.expires_at, answer.accepted_at) != (row["expires_at"], row["accepted_at"]):
             ledger.fail("1 accepted", f"{message_id}: the answer and the row differ")
         if answer.matched != len(ledger.receipts[message_id].matched):
             ledger.fail("1 accepted", f"{message_id}: told matched {answer.matched}")
+        if answer.matched and self._has_order(row) and message_id not in ledger.group_of:
+            ledger.fail("order", f"{message_id} has an order and was acknowledged before the queue took it")
+
+    def _has_order(self, row: Row) -> bool:
+        ordering = self.ledger.stage.plan.ordering
+        return ordering is Ordering.TOPIC or (ordering is Ordering.KEY and row.get("ordering_key") is not None)
 
     def _idempotent(self, action: Action, place: int, answer: Any, began: int) -> None:
         name = f"{action.idempotency}#{place}"

@@ -6,6 +6,7 @@ from tests.simulation.plan import Aim
 from tests.simulation.planted.mutant import Mutant
 
 CHANGING = Aim(operations=("refilter", "resubscribe", "unsubscribe"))
+UNQUEUED = Aim(faults=("send_loss", "error", "crash"), rate=0.05, keyed=0.6)
 TWICE = Aim(faults=("sdk_retry",), rate=0.08)
 
 MUTANTS = (
@@ -32,10 +33,72 @@ MUTANTS = (
     Mutant("a message may be overwritten", "tagcast.publishing:_accept", '{"pk": ABSENT})', "{})", TWICE),
     Mutant(
         "an idempotency key is forgotten",
-        "tagcast.publishing:_is_live",
+        "tagcast.idempotency:is_live",
         'return cast("int", claim["expires_at"]) > now',
         "return False",
         Aim(keyed=0.7),
+    ),
+    Mutant(
+        "a batch shares the claim of its key",
+        "tagcast.idempotency:Idempotency.at",
+        'return Idempotency(f"{self.key}#{place}", self.fingerprint)',
+        "return self",
+        Aim(keyed=0.7),
+    ),
+    Mutant(
+        "a repetition is answered without being queued",
+        "tagcast.publishing:_accept",
+        "_Taken(accepted, None if stored is None else message_row_of(stored), is_new=False)",
+        "_Taken(accepted, None, is_new=False)",
+        UNQUEUED,
+    ),
+    Mutant(
+        "what the queue did not take is acknowledged",
+        "tagcast.publishing:_accept_all",
+        "    if lost:",
+        "    if False:",
+        UNQUEUED,
+    ),
+    Mutant(
+        "a key gives no order",
+        "tagcast.publishing:has_order",
+        "return ordering is Ordering.TOPIC or (ordering is Ordering.KEY and ordering_key is not None)",
+        "return ordering is Ordering.TOPIC",
+        UNQUEUED,
+    ),
+    Mutant(
+        "an entry that the queue refused counts as taken",
+        "tagcast_aws.queue:SqsQueue._send_batch",
+        'return [batch[int(failed["Id"])] for failed in answer.get("Failed", [])]',
+        "return []",
+        UNQUEUED,
+    ),
+    Mutant(
+        "a request that the queue did not answer counts as taken",
+        "tagcast_aws.queue:SqsQueue._send_batch",
+        "            return None",
+        "            return ()",
+        UNQUEUED,
+    ),
+    Mutant(
+        "what stands behind a refused entry is sent all the same",
+        "tagcast_aws.queue:SqsQueue.send",
+        "if entry.group not in broken]",
+        "if True]",
+        UNQUEUED,
+    ),
+    Mutant(
+        "what stands behind a refused entry of its request counts as taken",
+        "tagcast_aws.queue:SqsQueue.send",
+        "broken.add(entry.group)",
+        "pass",
+        UNQUEUED,
+    ),
+    Mutant(
+        "all messages of an order have one deduplication id",
+        "tagcast_aws.queue:_request",
+        '"MessageDeduplicationId": entry.message_id',
+        '"MessageDeduplicationId": entry.group',
     ),
     Mutant(
         "a life is longer than the topic's retention",
@@ -45,15 +108,15 @@ MUTANTS = (
     ),
     Mutant(
         "a cache of subscriptions is never looked at again",
-        "tagcast.directory:snapshot",
+        "tagcast.directory:_snapshot",
         "if known is not None and _same_version(known.topic, topic):",
         "if known is not None:",
     ),
     Mutant(
         "subscriptions are read while they change",
-        "tagcast.directory:snapshot",
-        "        if _same_version(topic, after):",
-        "        if True:",
+        "tagcast.directory:_snapshot",
+        "    if not _same_version(topic, after):",
+        "    if False:",
         CHANGING,
     ),
     Mutant(

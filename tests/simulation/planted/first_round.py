@@ -15,84 +15,103 @@ RACING = Aim(
     restless=True,
 )
 LOSING = Aim(faults=("send_loss", "error"), rate=0.08)
+AWAY = Aim(faults=("queue_outage",))
+LOST = Aim(faults=("send_loss", "stream_loss"), rate=0.08)
 JUDGED = Aim(faults=("judge",), rules=("function drop", "function block"))
+
+RETAINED = (
+    "tagcast.sweep:_parts",
+    "expired, memory.topic = await expire_retained(world, memory.topic, ends)",
+    "expired = 0",
+)
+"""The second who would expire what a sleeping lane owes."""
 
 MUTANTS = (
     Mutant(
         "messages are closed before lanes are written",
-        "tagcast.fan_out:_Batch.serve",
-        "            try:\n                self.append(",
-        "            for message in rest:\n                self.close(message.message_id)\n"
-        "            try:\n                self.append(",
+        "tagcast.fan_out:fan_out",
+        "    faults = await side_by_side(",
+        "    for serving in servings:\n        serving.ended = True\n"
+        "    await side_by_side(_end_round(batch, each, servings, round_at) for each in batch.rows)\n"
+        "    faults = await side_by_side(",
         FAILING,
     ),
     Mutant(
         "a batch is acknowledged before its messages are written",
         "tagcast.fan_out:fan_out",
-        "for message_id in batch.message_ids:",
-        "for message_id in batch.message_ids[1:]:",
+        "for message_id in batch.rows)",
+        "for message_id in list(batch.rows)[1:])",
+    ),
+    Mutant(
+        "a round ends although a backlog could not be written",
+        "tagcast.fan_out:_end_round",
+        "ends = row.map.owed <= served",
+        "ends = True",
+        Aim(faults=("error", "throttle"), rate=0.08, modes=("down", "flapping")),
     ),
     Mutant(
         "a batch that failed is acknowledged",
         "functions.fan_out.app:handle",
-        'failures += [{"itemIdentifier": record_id} for record_id in ids]',
-        "failures += []",
+        'failures.extend({"itemIdentifier": record_id} for record_id in ids)',
+        "failures.extend(())",
         Aim(faults=("error",), rate=0.08),
     ),
     Mutant(
         "a lane is blocked over another's row",
-        "tagcast.fan_out:_Batch.append",
+        "tagcast.appending:appending",
         'lane_row(blocked), {"pk": ABSENT})',
         "lane_row(blocked), {})",
         RACING,
     ),
     Mutant(
         "a batch joins a backlog whatever was appended meanwhile",
-        "tagcast.fan_out:unmoved",
+        "tagcast.appending:unmoved",
         '"generation": lane.generation, "appended": lane.appended}',
         '"generation": lane.generation}',
         RACING,
     ),
     Mutant(
         "a batch joins a lane that was activated meanwhile",
-        "tagcast.fan_out:unmoved",
+        "tagcast.appending:unmoved",
         'return {"state": lane.state.value, "generation": lane.generation, "appended": lane.appended}',
         "return {}",
         RACING,
     ),
     Mutant(
         "a batch joins a sleeping lane whose waking the sweep has put off",
-        "tagcast.fan_out:_append_to",
+        "tagcast.appending:_joined",
         'expect = {**expect, "wake_at": ABSENT if lane.wake_at is None else lane.wake_at}',
         "pass",
         Aim(retention_s=60, operations=("pause", "sweep"), modes=("gone",), restless=True, steered=0.6),
+        RETAINED,
     ),
     Mutant(
         "a lane that is not active is pushed to",
-        "tagcast.fan_out:_Batch.serve",
-        "if lane is None and not progress.failures:",
-        "if not progress.failures:",
+        "tagcast.fan_out:_Serving.serve",
+        "if self.lane is None and not self.progress.failures",
+        "if not self.progress.failures",
         FAILING,
     ),
     Mutant(
         "the first failure is not counted",
-        "tagcast.fan_out:_Batch.append",
+        "tagcast.appending:_dues",
         "attempts=0 if failure is None else failure.attempts",
         "attempts=0",
         Aim(only_these_faults=True, modes=("dead", "down"), strategy=Strategy.BACKOFF_RETRY, operations=("sweep",)),
     ),
     Mutant(
         "messages behind a failed one are pushed",
-        "tagcast.attempts:attempt_in_order",
-        "if progress.failures or world",
-        "if world",
+        "tagcast.attempts:_Course.may_go_on",
+        "not self.progress.failures and ",
+        "",
         FAILING,
+        ("tagcast.attempts:_Course.run", "if self.progress.failures:", "if False:"),
     ),
     Mutant(
         "a slow receiver takes as long as it likes",
-        "tagcast.attempts:attempt_in_order",
-        "if progress.failures or world.clock.monotonic() - started >= share_s:",
-        "if progress.failures:",
+        "tagcast.attempts:_Course.may_go_on",
+        " and self.world.clock.monotonic() < self.until",
+        "",
         Aim(only_these_faults=True, modes=("slow",), strategy=Strategy.BACKOFF_RETRY),
     ),
     Mutant(
@@ -161,8 +180,8 @@ MUTANTS = (
     Mutant(
         "the relay drops what the queue did not take",
         "tagcast.relay:relay",
-        "    failed += [sends[entry] for entry in world.queue.send(tuple(sends))] if sends else []",
-        "    world.queue.send(tuple(sends))",
+        "        list_unsent(world, (entry,), expiries[entry])",
+        "        pass",
         LOSING,
     ),
     Mutant(
@@ -170,6 +189,39 @@ MUTANTS = (
         "functions.relay.app:handle",
         '[{"itemIdentifier": record_id} for record_id in relay(world, arrivals)]',
         '[{"itemIdentifier": record_id} for record_id in relay(world, arrivals)][:0]',
-        LOSING,
+        Aim(faults=("workflow_loss",), modes=("flapping", "down")),
+        (
+            "tagcast.overdue:_look",
+            "restarted = await world.executor.run(lambda: _restart(world, lane, now))",
+            "restarted = 0",
+        ),
+    ),
+    Mutant(
+        "the sweep forgets what the queue still does not take",
+        "tagcast.unsent:_resend",
+        "[entry for entry in entries if entry not in lost]",
+        "entries",
+        AWAY,
+    ),
+    Mutant(
+        "nobody sends what is listed",
+        "tagcast.unsent:_resend",
+        "await world.executor.run(partial(sending.send, entries))",
+        "entries",
+        AWAY,
+    ),
+    Mutant(
+        "nobody searches for rounds that never ended",
+        "tagcast.search:_send_again",
+        "if not entries:",
+        "if True:",
+        LOST,
+    ),
+    Mutant(
+        "the search forgets how far it came",
+        "tagcast.search:search",
+        "        known = replace(known, cursor=found.cursor)\n        if found.cursor is None:\n",
+        "        if True:\n",
+        LOST,
     ),
 )

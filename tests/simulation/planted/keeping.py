@@ -8,6 +8,7 @@ from tests.simulation.planted.mutant import Mutant
 RACING = Aim(faults=("queue_copy", "queue_visibility", "queue_late_copy"))
 EXPIRING = Aim(retention_s=60, modes=("dead", "down"), operations=("sweep", "pause", "resume"))
 COLLECTED = Aim(faults=("ttl", "workflow_loss"), retention_s=60, modes=("dead",), operations=("pause",))
+HEAVY = Aim(modes=("down", "flapping", "dead"), heavy=0.9)
 
 MUTANTS = (
     Mutant(
@@ -56,7 +57,7 @@ MUTANTS = (
     ),
     Mutant(
         "pending counts only what was not delivered",
-        "tagcast.rows:map_attributes",
+        "tagcast.rows:_progress",
         '"pending": state_map.pending',
         '"pending": len(state_map.matched) - len(state_map.finishes)',
     ),
@@ -76,7 +77,7 @@ MUTANTS = (
     ),
     Mutant(
         "the time to live of a message is its life",
-        "tagcast.rows:message_row",
+        "tagcast.rows:_envelope",
         '"ttl": message.expires_at // 1000 + GARBAGE_S',
         '"ttl": message.expires_at // 1000 - 30',
         COLLECTED,
@@ -87,6 +88,55 @@ MUTANTS = (
         '"ttl": due.expires_at // 1000 + GARBAGE_S',
         '"ttl": due.expires_at // 1000 - 30',
         COLLECTED,
+    ),
+    Mutant(
+        "a second close moves the begin of the round",
+        "tagcast.state_map:StateMap.settle",
+        "closing = round_at is not None and self.round_open",
+        "closing = round_at is not None",
+        RACING,
+    ),
+    Mutant(
+        "the compact form forgets attempts",
+        "tagcast.ended_entries:to_bytes",
+        "[entry.attempts for entry in ordered]",
+        "[1 for entry in ordered]",
+        HEAVY,
+    ),
+    Mutant(
+        "the compact form forgets when the last attempt was",
+        "tagcast.ended_entries:to_bytes",
+        "None if entry.last_attempt_at is None else entry.last_attempt_at - accepted_at",
+        "None",
+        HEAVY,
+    ),
+    Mutant(
+        "the compact form is read in the order in which entries ended",
+        "tagcast.ended_entries:to_bytes",
+        "ordered = [entry for _, entry in sorted(entries.items())]",
+        "ordered = list(entries.values())[::-1]",
+        HEAVY,
+    ),
+    Mutant(
+        "the text stays beside the compact form",
+        "tagcast.rows:map_removals",
+        '(*gone, "ended" if "exceptions" in attributes else "exceptions")',
+        "gone",
+        HEAVY,
+    ),
+    Mutant(
+        "what ended makes room for what ends",
+        "tagcast.rows:MessageRow.settled",
+        "after = self.map.settle(",
+        "after = replace(self.map, settled=shortened(self.map.settled, outcome_bytes_max)).settle(",
+        HEAVY,
+    ),
+    Mutant(
+        "what expires as a head forgets its last attempt",
+        "tagcast.lane_rows:Due.as_last_seen",
+        "if entry.last_attempt_at is not None:",
+        "if True:",
+        EXPIRING,
     ),
     Mutant(
         "positions of later batches sort before earlier ones",

@@ -348,6 +348,15 @@ def test_a_throttled_table_asks_to_come_again(api: Client, response: Any) -> Non
     assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
 
 
+def test_a_message_in_order_that_the_queue_does_not_take_is_asked_for_again(api: Client) -> None:
+    api("PUT", S, HOOK)
+    api.fakes.queue.broken = True
+    refused = api("POST", "/topics/orders/messages", {"body": "x"})
+
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
+    assert refused.json["type"] == "urn:tagcast:problem:unavailable"
+
+
 def test_the_unforeseen_answers_nothing_but_an_id(api: Client, capsys: pytest.CaptureFixture[str]) -> None:
     class Broken:
         def get(self, key: object) -> None:

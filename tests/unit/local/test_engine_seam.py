@@ -4,7 +4,7 @@ import inspect
 
 from ministack import app
 from ministack.core import persistence
-from ministack.services import dynamodb, lambda_svc, sqs
+from ministack.services import dynamodb, firehose, lambda_svc, sqs, stepfunctions
 
 
 def test_functions_are_executed_through_the_name_that_we_replace() -> None:
@@ -32,3 +32,31 @@ def test_requests_are_served_on_the_event_loop_so_that_a_copy_made_there_is_cons
 
 def test_stream_records_are_still_not_saved() -> None:
     assert "_stream_records" not in inspect.getsource(dynamodb.get_state)
+
+
+def test_the_workflow_reaches_functions_through_the_name_that_we_guard() -> None:
+    assert list(inspect.signature(stepfunctions._call_lambda).parameters) == ["func_ref", "event"]
+    assert "_call_lambda(func_ref, payload)" in inspect.getsource(stepfunctions._invoke_resource)
+    assert list(inspect.signature(stepfunctions._ExecutionError).parameters) == ["error", "cause"]
+
+
+def test_an_execution_is_a_thread_of_the_function_that_we_count() -> None:
+    assert list(inspect.signature(stepfunctions._run_execution).parameters) == ["exec_arn"]
+    assert "args=(_run_execution, exec_arn)" in inspect.getsource(stepfunctions._start_execution)
+
+
+def test_an_execution_enters_every_state_through_the_name_that_we_bound() -> None:
+    assert list(inspect.signature(stepfunctions._add_event).parameters) == ["execution", "event_type", "details"]
+    source = inspect.getsource(stepfunctions._run_execution)
+    assert source.index("_ExecutionError") > source.index("    try:")
+    assert '_add_event(execution, f"{state_type}StateEntered", {' in source
+
+
+def test_firehose_reaches_its_bucket_through_the_name_that_we_guard() -> None:
+    assert list(inspect.signature(firehose._put_s3_object).parameters) == ["bucket", "key", "body"]
+    assert inspect.getsource(firehose._deliver_to_s3).count("_put_s3_object(bucket, ") == 2
+
+
+def test_requests_are_served_by_the_application_that_we_stand_before() -> None:
+    assert list(inspect.signature(app.app).parameters) == ["scope", "receive", "send"]
+    assert "hypercorn_serve(app, config)" in inspect.getsource(app.main)

@@ -18,6 +18,10 @@ def lambda_handler(event, context):
         case "raise": raise OwnError("no")
         case "exit": os._exit(3)
         case "hang": time.sleep(60)
+        case "answer much": return "x" * 7_000_000
+        case "keep much":
+            kept = b"x" * 300_000_000
+            time.sleep(60)
     return {"pid": os.getpid(), "function": os.environ["AWS_LAMBDA_FUNCTION_NAME"], "event": event}
 """
 
@@ -52,7 +56,15 @@ def test_a_worker_serves_one_event_after_the_other(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("event", "error"),
-    [("raise", "OwnError"), ("exit", "Runtime.ExitError"), ("hang", "Sandbox.Timedout")],
+    [
+        ("raise", "OwnError"),
+        ("exit", "Runtime.ExitError"),
+        ("hang", "Sandbox.Timedout"),
+        ("answer much", "Function.ResponseSizeTooLarge"),
+        ("keep much", "Runtime.OutOfMemory"),
+        ("x" * 6 * 1024 * 1024, "RequestTooLargeException"),
+    ],
+    ids=lambda given: given[:16],
 )
 def test_errors_keep_their_type_and_the_next_event_is_served(tmp_path: Path, event: str, error: str) -> None:
     async def play(call: Call) -> None:

@@ -134,6 +134,8 @@ def of_due(change: Change) -> Iterator[Record]:
     assert due is not None
     if change.after is None and not change.removed_by_ttl:
         return
+    if due.ended is not None and change.after is not None:
+        return
     if change.after is not None and before is not None and before.attempts == due.attempts:
         return
     removed_by = change.remover if change.after is None else None

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from tagcast.archive_record import Change, Record, RecordKind, record
 from tagcast.model import Protocol
-from tagcast.rows import subscription_of, topic_of
+from tagcast.registry_rows import subscription_of, topic_of
 from tagcast.subscriptions import filter_version_of
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tagcast.model import Entry, EntryState, LaneState, Message, Outcome, Push, Strategy, Subscription
 from tagcast.ports import World
+from tagcast.push_slots import Ask, PushSlots, Rank, host_of
 from tagcast.retry import BACKOFF_INTERVAL_S_RANGE, Verdict, after_failure, delay_s
+from tagcast.side_by_side import side_by_side
+
+KNOWN_MAX = 10_000
+"""So many receivers a process remembers the last push of."""
+
+Delivery = tuple[Message, int]
+"""A message and the number of attempts made so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +27,16 @@ class Failure:
     ended_at: int
     outcome: Outcome
     next_attempt_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one subscription may take of an invocation: for how long pushes may start, and in whose slots."""
+
+    slots: PushSlots
+    seconds: float
+    answered: bool = False
+    """Whether the receiver answered well just now, so that its window is open from the beginning."""
 
 
 @dataclass(slots=True)
@@ -85,37 +103,99 @@ def _consequence(push: Push, outcome: Outcome, verdict: Verdict, ended_at: int) 
 
 
 async def attempt_in_order(
-    world: World,
-    subscription: Subscription,
-    deliveries: Sequence[tuple[Message, int]],
-    *,
-    share_s: float,
-    window: int,
+    world: World, subscription: Subscription, deliveries: Sequence[Delivery], share: Share
 ) -> Progress:
-    """Push *deliveries* (message, attempts made so far), starting them in order, at most *window* in flight.
+    """Push *deliveries* in order: one at a time until the receiver answers well, then in its window.
 
-    Nothing new is started after a failure that leaves its delivery owed, nor once *share_s* seconds are over.
+    Nothing new is started after a failure that leaves its delivery owed, nor once the *share* is over, which begins
+    with the first of them. That one waits for a slot at most as long as a share lasts.
     """
-    progress = Progress()
-    started = world.clock.monotonic()
-    waiting = iter(deliveries)
+    until = world.clock.monotonic() + share.seconds
+    course = _Course(world, subscription, share, until, deque(deliveries), share.answered)
+    await course.run()
+    return course.progress
 
-    async def serve() -> None:
-        for message, made in waiting:
-            if message.is_expired(world.clock.now()):
-                progress.settled[message.message_id] = Entry(EntryState.EXPIRED, made)
-                world.journal.settled(message, subscription, EntryState.EXPIRED)
-                continue
-            result = await attempt(world, subscription, message, made + 1)
-            if isinstance(result, Failure):
-                progress.failures[message.message_id] = result
-            else:
-                progress.settled[message.message_id] = result
-            if progress.failures or world.clock.monotonic() - started >= share_s:
-                return
 
-    await asyncio.gather(*(serve() for _ in range(min(window, len(deliveries)))))
-    return progress
+@dataclass(slots=True)
+class _Course:
+    """Deliveries of one subscription in their order, and how far they came."""
+
+    world: World
+    subscription: Subscription
+    share: Share
+    until: float
+    waiting: deque[Delivery]
+    answered: bool = False
+    begun: bool = False
+    progress: Progress = field(default_factory=Progress)
+
+    @property
+    def slots(self) -> PushSlots:
+        return self.share.slots
+
+    @property
+    def host(self) -> str:
+        return host_of(self.subscription.endpoint)
+
+    async def run(self, lead: bool = True, held: Ask | None = None) -> None:
+        """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
+        try:
+            while self.waiting:
+                if lead and self.answered and self.subscription.window > 1:
+                    beside = [self.run(lead=False) for _ in range(min(self.subscription.window, len(self.waiting)) - 1)]
+                    first, held = self.run(lead=False, held=held), None
+                    faults = await side_by_side((first, *beside))
+                    if faults:
+                        raise faults[0]
+                    return
+                message, made = self.waiting.popleft()
+                ask, before, held = self.ask(message), held, None
+                if not await self.slots.take(ask, self.until, instead_of=before):
+                    return
+                held = ask
+                if not self.begun:  # The receiver's share is not what the service made it wait.
+                    self.begun, self.until = True, self.world.clock.monotonic() + self.share.seconds
+                if self.progress.failures:  # Of those beside it, while it waited.
+                    return
+                await self.attempt(message, made)
+                if not self.may_go_on():
+                    return
+        finally:
+            if held is not None:
+                self.slots.give_back(held)
+
+    def ask(self, message: Message) -> Ask:
+        known = self.world.got_through.get(self.subscription.subscription_id)
+        rank = Rank.ANSWERED if self.answered else Rank.of(known)
+        return Ask(self.host, rank, self.slots.bytes.load_of(self.subscription, message))
+
+    def may_go_on(self) -> bool:
+        return not self.progress.failures and self.world.clock.monotonic() < self.until
+
+    async def attempt(self, message: Message, made: int) -> None:
+        """Attempt a delivery, or settle it if its life is over."""
+        if self.is_over(message, made):
+            return
+        result = await attempt(self.world, self.subscription, message, made + 1)
+        well = isinstance(result, Entry) and result.state is EntryState.DELIVERED
+        if isinstance(result, Failure):
+            self.progress.failures[message.message_id] = result
+        else:
+            self.progress.settled[message.message_id] = result
+        if well:
+            self.answered = True
+            self.slots.answered(self.host)
+        known = self.world.got_through
+        if len(known) >= KNOWN_MAX:
+            known.clear()
+        known[self.subscription.subscription_id] = well
+
+    def is_over(self, message: Message, made: int) -> bool:
+        if not message.is_expired(self.world.clock.now()):
+            return False
+        self.progress.settled[message.message_id] = Entry(EntryState.EXPIRED, made)
+        self.world.journal.settled(message, self.subscription, EntryState.EXPIRED)
+        return True
 
 
 def lane_state_after(subscription: Subscription, progress: Progress) -> LaneState:

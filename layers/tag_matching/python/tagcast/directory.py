@@ -7,11 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
-from tagcast.errors import NotFoundError
+from tagcast.contention import until_won
+from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.keys import topic_key
 from tagcast.model import Message, Subscription, Topic
 from tagcast.ports import Row, Table, World
-from tagcast.rows import subscription_of, topic_of
+from tagcast.registry_rows import subscription_of, topic_of
 from tagcast.shadow_rows import shadow_of
 from tagcast.shadowing import ReadyShadow, ready
 from tagcast.topic_index import Matched, SnapshotError, TopicIndex
@@ -70,23 +71,27 @@ def snapshot(world: World, name: str) -> Snapshot:
     """Return the topic with every subscription acknowledged before this call began, or raise NotFoundError.
 
     The version is read strongly consistent each time; subscriptions only when it changed. They are taken as a
-    snapshot when the version before and after reading them is the same.
+    snapshot when the version before and after reading them is the same. Raises UnavailableError while they change
+    faster than they can be read.
     """
+    return until_won(world, f"topic {name}", lambda: _snapshot(world, name))
+
+
+def _snapshot(world: World, name: str) -> Snapshot:
     topic = read_topic(world, name)
-    while True:
-        known = world.snapshots.get(name)
-        if known is not None and _same_version(known.topic, topic):
-            return replace(known, topic=topic)
-        # Shadows sort directly before subscriptions, so that one query reads both.
-        rows = world.store.query(Table.REGISTRY, topic_key(name).pk, sk_from="SHADOW#", sk_to="SUB$")
-        after = read_topic(world, name)
-        if _same_version(topic, after):
-            fresh = _compile(world, after, rows)
-            if len(world.snapshots) >= SNAPSHOTS_MAX:
-                world.snapshots.clear()
-            world.snapshots[name] = fresh
-            return fresh
-        topic = after
+    known = world.snapshots.get(name)
+    if known is not None and _same_version(known.topic, topic):
+        return replace(known, topic=topic)
+    # Shadows sort directly before subscriptions, so that one query reads both.
+    rows = world.store.query(Table.REGISTRY, topic_key(name).pk, sk_from="SHADOW#", sk_to="SUB$")
+    after = read_topic(world, name)
+    if not _same_version(topic, after):
+        raise ConditionLostError
+    fresh = _compile(world, after, rows)
+    if len(world.snapshots) >= SNAPSHOTS_MAX:
+        world.snapshots.clear()
+    world.snapshots[name] = fresh
+    return fresh
 
 
 def _same_version(one: Topic, other: Topic) -> bool:

@@ -7,9 +7,6 @@ mode) and its JSON format (structured mode); Standard Webhooks for the signature
 from __future__ import annotations
 
 import base64
-import binascii
-import hashlib
-import hmac
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -18,11 +15,14 @@ from urllib.parse import quote
 
 from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Message, Push, Subscription
+from tagcast.webhook_signature import signature
 
 CLOUDEVENT_TYPE = "tagcast.message"
 JSON_TYPE = "application/json"
 TEXT_TYPE = "text/plain; charset=utf-8"
 BYTES_TYPE = "application/octet-stream"
+HEADERS_BYTES_MAX = 4096
+HEADER_BYTES_AROUND = len(": \r\n")
 
 _HEADER_TEXT = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 _JSON_TYPE_PATTERN = re.compile(r"[^;\s]+/(?:json|[^;\s]+\+json)\s*(?:;.*)?", re.IGNORECASE)
@@ -31,16 +31,24 @@ _CE_PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in 
 _SQS_TEXT = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 
 
-class SecretError(ValueError):
-    """A webhook secret is not ``whsec_`` and base64 of at least one byte."""
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Content:
+    """What all pushes of one message in one format have in common; it is encoded once and shared."""
+
+    octets: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """The body and all headers of one POST; header names are lower case."""
+    """The body, in parts of which the large one is shared, and all headers of a POST; their names are lower case."""
 
-    body: bytes
+    parts: tuple[bytes, ...]
     headers: Mapping[str, str]
+
+    @property
+    def body(self) -> bytes:
+        """Return the whole body."""
+        return b"".join(self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +59,21 @@ class QueueMessage:
     attributes: Mapping[str, str]
 
 
-def http_request(push: Push, sent_at: int, version: str) -> HttpRequest:
+def content(message: Message, content_format: ContentFormat) -> Content:
+    """Return what every HTTP push of *message* in *content_format* carries, whoever receives it."""
+    if content_format is not ContentFormat.JSON:
+        return Content(message.draft.body)
+    return Content(_json(_shared_fields(message))[1:-1])
+
+
+def http_request(push: Push, sent_at: int, version: str, shared: Content | None = None) -> HttpRequest:
     """Return the request for an HTTP endpoint, signed if the subscription has a secret.
 
-    *sent_at* is the instant of the attempt, *version* is this software's. Raises SecretError.
+    *sent_at* is the instant of the attempt, *version* is this software's, *shared* what :func:`content` returned for
+    the message in this format. The headers take at most 4 KiB: ``x-tagcast-tags`` is left out where they would
+    take more. Raises SecretError.
     """
-    body, headers = _http_content(push)
+    parts, headers = _http_content(push, shared or content(push.message, push.subscription.content_format))
     message, subscription = push.message, push.subscription
     timestamp = sent_at // 1000
     headers |= {
@@ -71,8 +88,10 @@ def http_request(push: Push, sent_at: int, version: str) -> HttpRequest:
     if message.replay_of is not None:
         headers["x-tagcast-replay-of"] = message.replay_of
     if subscription.secret is not None:
-        headers["webhook-signature"] = signature(subscription.secret, message.message_id, timestamp, body)
-    return HttpRequest(body, headers)
+        headers["webhook-signature"] = signature(subscription.secret, message.message_id, timestamp, *parts)
+    if sum(len(name) + len(value) + HEADER_BYTES_AROUND for name, value in headers.items()) > HEADERS_BYTES_MAX:
+        del headers["x-tagcast-tags"]
+    return HttpRequest(parts, headers)
 
 
 def queue_message(push: Push) -> QueueMessage:
@@ -120,19 +139,27 @@ def filter_event(subscription: Subscription, messages: Sequence[Message]) -> byt
 
 def envelope(push: Push) -> dict[str, object]:
     """Return the envelope of the content format ``json``."""
-    message = push.message
+    return {**_fields_before(push), **_shared_fields(push.message), **_fields_after(push)}
+
+
+def _fields_before(push: Push) -> dict[str, object]:
+    return {"topic": push.message.topic, "subscription": push.subscription.name}
+
+
+def _shared_fields(message: Message) -> dict[str, object]:
     return {
-        "topic": message.topic,
-        "subscription": push.subscription.name,
         "message_id": message.message_id,
         **_body_field(message),
         "tags": list(message.tags),
         "routing_key": message.routing_key,
         "properties": dict(message.properties),
         "accepted_at": rfc3339(message.accepted_at),
-        "attempt": push.attempt,
-        **({} if message.replay_of is None else {"replay_of": message.replay_of}),
     }
+
+
+def _fields_after(push: Push) -> dict[str, object]:
+    replay_of = push.message.replay_of
+    return {"attempt": push.attempt, **({} if replay_of is None else {"replay_of": replay_of})}
 
 
 def structured_cloudevent(message: Message) -> str:
@@ -158,17 +185,6 @@ def content_type(message: Message) -> str:
     return TEXT_TYPE if message.draft.is_text else BYTES_TYPE
 
 
-def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
-    """Return the ``webhook-signature`` of Standard Webhooks; *timestamp* is in seconds. Raises SecretError.
-
-    >>> signature("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330,
-    ...           b'{"test": 2432232314}')
-    'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
-    """
-    signed = f"{message_id}.{timestamp}.".encode() + body
-    return "v1," + _base64(hmac.new(_secret_key(secret), signed, hashlib.sha256).digest())
-
-
 def cloudevent_header(value: str) -> str:
     """Return *value* as a ``ce-`` header carries it (CloudEvents HTTP binding §3.1.3.2).
 
@@ -180,17 +196,18 @@ def cloudevent_header(value: str) -> str:
     return quote(value, safe=_CE_PLAIN, errors="replace")
 
 
-def _http_content(push: Push) -> tuple[bytes, dict[str, str]]:
+def _http_content(push: Push, shared: Content) -> tuple[tuple[bytes, ...], dict[str, str]]:
     message = push.message
     match push.subscription.content_format:
         case ContentFormat.JSON:
-            return _json(envelope(push)), {"content-type": JSON_TYPE}
+            before, after = _json(_fields_before(push))[:-1], _json(_fields_after(push))[1:]
+            return (before + b",", shared.octets, b"," + after), {"content-type": JSON_TYPE}
         case ContentFormat.SIMPLIFIED:
-            return message.draft.body, {"content-type": content_type(message)}
+            return (shared.octets,), {"content-type": content_type(message)}
         case ContentFormat.CLOUDEVENTS:
             attributes = _cloudevent_attributes(message)
             headers = {f"ce-{name}": cloudevent_header(value) for name, value in attributes.items()}
-            return message.draft.body, {"content-type": content_type(message), **headers}
+            return (shared.octets,), {"content-type": content_type(message), **headers}
 
 
 def _cloudevent_attributes(message: Message) -> dict[str, str]:
@@ -234,19 +251,6 @@ def _valid_json(body: bytes) -> str | None:
 def _ascii_json(text: str) -> str:
     # Outside of its strings JSON is ASCII anyway.
     return re.sub(r"[^\x00-\x7f]+", lambda found: json.dumps(found.group())[1:-1], text)
-
-
-def _secret_key(secret: str) -> bytes:
-    encoded = secret.removeprefix("whsec_")
-    if encoded == secret:
-        raise SecretError("no whsec_ prefix")
-    try:
-        key = base64.b64decode(encoded.rstrip("=") + "=" * (-len(encoded.rstrip("=")) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        raise SecretError("not base64") from None
-    if not key:
-        raise SecretError("empty")
-    return key
 
 
 def _base64(octets: bytes) -> str:

@@ -110,5 +110,21 @@ class TooLargeError(TagcastError):
         self.detail = detail
 
 
+class UnavailableError(TagcastError):
+    """Something that a request needs does not do its part now; the same request may succeed *retry_after_s* later.
+
+    What was asked for may be done all the same, wholly or in part, as after any fault inside a service.
+    """
+
+    def __init__(self, detail: str, retry_after_s: int = 1) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.retry_after_s = retry_after_s
+
+
 class ConditionLostError(TagcastError):
     """A conditional write that wrote nothing because somebody else was faster."""
+
+
+class ContendedError(ConditionLostError):
+    """A write that wrote nothing because others were writing the same rows all the while, whatever its condition."""

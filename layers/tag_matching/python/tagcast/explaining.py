@@ -39,7 +39,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     """
     row = read_message(world, topic, message_id)
     ordinal = _ordinal(world, topic, subscription, row)
-    version = versions_in_force(world, topic, row.subscriptions_version).get(ordinal)
+    version = versions_in_force(world, topic, row.subscriptions_version, (ordinal,)).get(ordinal)
     answer: dict[str, object] = {"topic": topic, "message_id": message_id, "subscription": subscription}
     absence = _absence(world, row, ordinal, version)
     if version is None or absence is not None:

@@ -1,75 +1,86 @@
 """The first round of a batch of messages: push to active lanes, hand the rest to backlogs (architecture §3a).
 
 Lanes are written before messages, and messages before the batch is acknowledged, so that an accident between
-any two writes leaves something that a repetition of the batch completes.
+any two writes leaves something that a repetition of the batch completes. What is to be written is planned as
+values; the world's executor carries it out beside the pushes, in any order.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
-from tagcast.attempts import Progress, lane_state_after
+from tagcast.appending import Left, appending
+from tagcast.attempts import Progress, Share
 from tagcast.directory import Snapshot, snapshot
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.keys import lane_key, message_key
-from tagcast.lane_rows import Due, Lane, due_row, lane_of, lane_row, position
-from tagcast.model import Entry, EntryState, LaneState, Message, Subscription, subscription_id
-from tagcast.ports import ABSENT, Expectation, Put, Table, Update, Value, World, Write
+from tagcast.lane_rows import Lane, lane_of
+from tagcast.model import Entry, EntryState, LaneState, Subscription, subscription_id
+from tagcast.ports import Table, World
+from tagcast.push_slots import PushSlots
 from tagcast.rows import MessageRow, message_row_of
 from tagcast.settling import write_map
-from tagcast.verdicts import attempt_judged, is_judged_by_function
+from tagcast.side_by_side import side_by_side
+from tagcast.verdicts import attempt_judged
 
 SHARE_S = 2.0
+TRIES_MAX = 8
+"""So often a write is tried whose condition gets lost; then the batch has to come again."""
+PAUSE_S_MAX = 0.5
 
 
-async def fan_out(world: World, topic: str, message_ids: Sequence[str]) -> None:
+async def fan_out(world: World, topic: str, message_ids: Sequence[str], slots: PushSlots) -> None:
     """Bring the first round of these messages of one topic, in queue order, to its end.
 
-    Repeating it, late or concurrently, changes no terminal entry and at most repeats pushes. Raises what the
-    store raises; then nothing was acknowledged and the whole batch has to come again.
+    Repeating it, late or concurrently, changes no terminal entry and at most repeats pushes. Raises the first
+    fault of the store, after all else has ended: then the whole batch has to come again.
     """
-    batch = _Batch(world, topic, tuple(dict.fromkeys(message_ids)), world.clock.now())
-    batch.read_messages()
-    batch.read_lanes()
-    batch.read_subscriptions()
-    await asyncio.gather(*(batch.serve(ordinal) for ordinal in batch.owed_ordinals()))
-    for message_id in batch.message_ids:
-        batch.close(message_id)
-    for lane in batch.blocked:
-        world.workflow.start(topic, lane.subscription_id, lane.generation)
+    ids = tuple(dict.fromkeys(message_ids))
+    round_at = world.clock.now()
+    batch = await _Batch.read(world, topic, ids)
+    owed = sorted(set().union(*(row.map.owed for row in batch.rows.values())))
+    servings = [_Serving(batch, ordinal, slots, batch.rows, batch.lane(ordinal)) for ordinal in owed]
+    faults = await side_by_side(serving.serve() for serving in servings)
+    faults += await side_by_side(_end_round(batch, message_id, servings, round_at) for message_id in batch.rows)
+    if faults:
+        raise faults[0]
 
 
-@dataclass(slots=True)
+async def _read_messages(world: World, topic: str, message_ids: Sequence[str]) -> dict[str, MessageRow]:
+    keys = [message_key(topic, message_id) for message_id in message_ids]
+    found = await world.executor.run(partial(world.store.get_many, keys))
+    rows = {key: message_row_of(row) for key, row in found.items()}
+    return {message_id: rows[key] for message_id, key in zip(message_ids, keys, strict=True) if key in rows}
+
+
+async def _pause(world: World, tries: int) -> None:
+    """Wait after a lost condition, longer each time, and differently from those who lost it at the same time."""
+    await world.clock.pause(world.dice.uniform(0.0, min(PAUSE_S_MAX, 0.02 * 2**tries)))
+
+
+@dataclass(frozen=True, slots=True)
 class _Batch:
+    """What was read for all subscriptions: the messages first, in queue order, then the lanes."""
+
     world: World
     topic: str
-    message_ids: tuple[str, ...]
-    round_at: int
-    rows: dict[str, MessageRow] = field(default_factory=dict)
-    lanes: dict[str, Lane] = field(default_factory=dict)
-    directory: Snapshot | None = None
-    settled: dict[str, dict[int, Entry]] = field(default_factory=dict)
-    blocked: list[Lane] = field(default_factory=list)
+    rows: Mapping[str, MessageRow]
+    lanes: Mapping[str, Lane]
+    directory: Snapshot | None
 
-    def read_messages(self) -> None:
-        keys = {message_key(self.topic, message_id): message_id for message_id in self.message_ids}
-        found = self.world.store.get_many(tuple(keys))
-        self.rows = {keys[key]: message_row_of(row) for key, row in found.items()}
-
-    def read_lanes(self) -> None:
-        rows = self.world.store.query(Table.MESSAGES, lane_key(self.topic, "").pk)
-        self.lanes = {lane.subscription_id: lane for lane in map(lane_of, rows)}
-
-    def read_subscriptions(self) -> None:
+    @classmethod
+    async def read(cls, world: World, topic: str, message_ids: Sequence[str]) -> _Batch:
+        rows = await _read_messages(world, topic, message_ids)
+        found = await world.executor.run(partial(world.store.query, Table.MESSAGES, lane_key(topic, "").pk))
+        lanes = {lane.subscription_id: lane for lane in map(lane_of, found)}
         try:
-            self.directory = snapshot(self.world, self.topic)
+            directory = await world.executor.run(partial(snapshot, world, topic))
         except NotFoundError:
-            self.directory = None
-
-    def owed_ordinals(self) -> list[int]:
-        return sorted(set().union(*(row.map.owed for row in self.rows.values())))
+            directory = None
+        return cls(world, topic, rows, lanes, directory)
 
     def subscription(self, ordinal: int) -> Subscription | None:
         return None if self.directory is None else self.directory.by_ordinal.get(ordinal)
@@ -78,156 +89,124 @@ class _Batch:
         topic_id = "" if self.directory is None else self.directory.topic.topic_id
         return self.lanes.get(subscription_id(topic_id, ordinal))
 
-    def owed(self, ordinal: int) -> list[MessageRow]:
-        """Return, in queue order, the messages that *ordinal* is owed and that this batch has not settled."""
-        rows = (self.rows[message_id] for message_id in self.message_ids if message_id in self.rows)
+
+@dataclass(slots=True)
+class _Serving:
+    """One subscription's part of a batch: what was read for it, and what came of it so far."""
+
+    batch: _Batch
+    ordinal: int
+    slots: PushSlots
+    rows: Mapping[str, MessageRow]
+    lane: Lane | None
+    settled: dict[str, Entry] = field(default_factory=dict)
+    judged: set[str] = field(default_factory=set)
+    progress: Progress = field(default_factory=Progress)
+    until: float = math.inf
+    """When its share of the batch is over, in the clock's monotonic seconds."""
+    ended: bool = False
+    """Everything it was owed is settled here or stands in its backlog."""
+
+    @property
+    def world(self) -> World:
+        return self.batch.world
+
+    def owed(self) -> list[MessageRow]:
+        """Return, in queue order, the messages that the subscription is owed and that were not settled here."""
         return [
             row
-            for row in rows
-            if ordinal in row.map.owed and ordinal not in self.settled.get(row.message.message_id, {})
+            for message_id, row in self.rows.items()
+            if self.ordinal in row.map.owed and message_id not in self.settled
         ]
 
-    def settle(self, ordinal: int, entries: Mapping[str, Entry]) -> None:
-        for message_id, entry in entries.items():
-            self.settled.setdefault(message_id, {})[ordinal] = entry
+    async def serve(self) -> None:
+        """Settle what the subscription is owed of this batch, or append it to its backlog."""
+        subscription = self.batch.subscription(self.ordinal)
+        for tries in range(TRIES_MAX):
+            if subscription is None or (self.lane is not None and self.lane.state is LaneState.REMOVED):
+                self.settled |= {row.message.message_id: Entry(EntryState.CANCELLED) for row in self.owed()}
+                break
+            self.expire()
+            if self.lane is None and not self.progress.failures and self.world.clock.monotonic() < self.until:
+                await self.push(subscription)
+            if await self.append(subscription):
+                break
+            await _pause(self.world, tries)
+            await self.reread(subscription)
+        else:
+            raise ConditionLostError
+        self.ended = True
 
-    async def serve(self, ordinal: int) -> None:
-        """Settle what one subscription is owed of this batch, or append it to the subscription's backlog."""
-        subscription = self.subscription(ordinal)
-        progress = Progress()
-        judged: set[str] = set()
-        while True:
-            owed = self.owed(ordinal)
-            lane = self.lane(ordinal)
-            if subscription is None or (lane is not None and lane.state is LaneState.REMOVED):
-                self.settle(ordinal, {row.message.message_id: Entry(EntryState.CANCELLED) for row in owed})
-                return
-            self.expire(ordinal, owed, progress)
-            owed = self.owed(ordinal)
-            if lane is None and not progress.failures:
-                first = next((place for place, row in enumerate(owed) if not row.map.round_open), len(owed))
-                progress = await self.push(subscription, [row.message for row in owed[:first]], judged)
-                judged |= progress.judged
-                self.settle(ordinal, progress.settled)
-                owed = self.owed(ordinal)
-            rest = [row.message for row in owed if row.map.round_open]
-            if not rest:
-                return
-            try:
-                self.append(subscription, lane, rest, progress, judged)
-            except ConditionLostError:
-                self.reread(subscription)
-                continue
-            return
-
-    def expire(self, ordinal: int, owed: Sequence[MessageRow], progress: Progress) -> None:
-        """Settle what came to the end of its life before or while it was tried."""
+    def expire(self) -> None:
+        """Settle what came to the end of its life before or while it was tried; after its first round a lane does."""
         now = self.world.clock.now()
-        for row in owed:
-            if row.message.is_expired(now):
-                failure = progress.failures.pop(row.message.message_id, None)
+        for row in self.owed():
+            if row.map.round_open and row.message.is_expired(now):
+                failure = self.progress.failures.pop(row.message.message_id, None)
                 entry = Entry(EntryState.EXPIRED)
                 if failure is not None:
                     entry = Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, failure.outcome.detail)
-                self.settle(ordinal, {row.message.message_id: entry})
+                self.settled[row.message.message_id] = entry
 
-    async def push(self, subscription: Subscription, messages: Sequence[Message], judged: Set[str]) -> Progress:
-        deliveries = [(message, 0) for message in messages]
-        unjudged = {message.message_id for message in messages} - judged
-        return await attempt_judged(self.world, subscription, deliveries, unjudged, share_s=SHARE_S)
+    async def push(self, subscription: Subscription) -> None:
+        """Push what stands before anything that is owed elsewhere."""
+        owed = self.owed()
+        first = next((place for place, row in enumerate(owed) if not row.map.round_open), len(owed))
+        deliveries = [(row.message, 0) for row in owed[:first]]
+        unjudged = {message.message_id for message, _ in deliveries} - self.judged
+        self.until = self.world.clock.monotonic() + SHARE_S
+        share = Share(self.slots, SHARE_S)
+        self.progress = await attempt_judged(self.world, subscription, deliveries, unjudged, share)
+        self.judged |= self.progress.judged
+        self.settled |= self.progress.settled
 
-    def append(
-        self,
-        subscription: Subscription,
-        lane: Lane | None,
-        rest: Sequence[Message],
-        progress: Progress,
-        judged: Set[str],
-    ) -> None:
-        """Write the lane and the due rows of *rest* in one transaction, or raise ConditionLostError."""
-        now = self.world.clock.now()
-        by_function = is_judged_by_function(subscription)
-        dues = []
-        for place, message in enumerate(rest):
-            failure = progress.failures.get(message.message_id)
-            dues.append(
-                Due(
-                    subscription_id=subscription.subscription_id,
-                    position=position(0 if lane is None else lane.appended, place),
-                    message_id=message.message_id,
-                    attempts=0 if failure is None else failure.attempts,
-                    expires_at=message.expires_at,
-                    last_attempt_at=None if failure is None else failure.ended_at,
-                    last_outcome=None if failure is None else failure.outcome.detail,
-                    unjudged=by_function and message.message_id not in judged,
-                )
-            )
-        writes: list[Write] = [Put(due.key, due_row(due)) for due in dues]
-        blocked: Lane | None = None
-        if lane is None:
-            head = progress.failures.get(rest[0].message_id)
-            blocked = self.new_lane(subscription, progress, now if head is None else head.next_attempt_at, dues)
-            writes.append(Put(blocked.key, lane_row(blocked), {"pk": ABSENT}))
-        else:
-            writes.append(_append_to(lane, dues))
-        self.world.store.transact(writes)
-        if blocked is not None and blocked.state is not LaneState.SUSPENDED:
-            self.blocked.append(blocked)
+    async def append(self, subscription: Subscription) -> bool:
+        """Append what is left to the backlog; return False if the lane is not as it was read any more."""
+        world = self.world
+        left = Left([row.message for row in self.owed() if row.map.round_open], self.progress, self.judged)
+        if not left.messages:
+            return True
+        now = world.clock.now()
+        plan = appending(subscription, self.lane, left, now, world.dice.unique_id(now))
+        try:
+            await world.executor.run(partial(world.store.transact, plan.writes))
+        except ConditionLostError:
+            return False
+        if (lane := plan.started) is not None:
+            start = partial(world.workflow.start, lane.topic, lane.subscription_id, lane.generation)
+            await world.executor.run(start)
+        return True
 
-    def new_lane(
-        self, subscription: Subscription, progress: Progress, next_attempt_at: int, dues: Sequence[Due]
-    ) -> Lane:
-        state = lane_state_after(subscription, progress)
-        asleep = state is LaneState.SUSPENDED
-        return Lane(
-            topic=self.topic,
-            subscription_id=subscription.subscription_id,
-            state=state,
-            generation=self.world.dice.unique_id(self.world.clock.now()),
-            appended=1,
-            claim=0,
-            next_attempt_at=next_attempt_at,
-            wake_at=min(due.expires_at for due in dues) if asleep else next_attempt_at,
-        )
+    async def reread(self, subscription: Subscription) -> None:
+        """Read again what a lost condition proved stale, for this subscription: messages first, then the lane."""
+        world, batch = self.world, self.batch
+        fresh = await _read_messages(world, batch.topic, tuple(batch.rows))
+        # The content is kept once, however many subscriptions read again.
+        self.rows = {each: replace(row, message=batch.rows[each].message) for each, row in fresh.items()}
+        key = lane_key(batch.topic, subscription.subscription_id)
+        found = await world.executor.run(partial(world.store.get, key))
+        self.lane = None if found is None else lane_of(found)
 
-    def reread(self, subscription: Subscription) -> None:
-        """Read again what a lost condition proved stale: messages first, then the lane."""
-        self.read_messages()
-        row = self.world.store.get(lane_key(self.topic, subscription.subscription_id))
-        if row is None:
-            self.lanes.pop(subscription.subscription_id, None)
-        else:
-            self.lanes[subscription.subscription_id] = lane_of(row)
 
-    def close(self, message_id: str) -> None:
-        """Write the end of a message's first round: its entries, and the body or the list of what is retained."""
-        entries = self.settled.get(message_id, {})
-        row = self.rows.get(message_id)
-        while row is not None:
-            if not row.map.pending or not (row.map.round_open or entries.keys() & row.map.owed):
-                return
-            try:
-                write_map(self.world, row, row.settled(entries, round_at=self.round_at))
-            except ConditionLostError:
-                stored = self.world.store.get(message_key(self.topic, message_id))
-                row = None if stored is None else message_row_of(stored)
-                continue
+async def _end_round(batch: _Batch, message_id: str, servings: Sequence[_Serving], round_at: int) -> None:
+    """Write the entries of one message, and the end of its first round unless a subscription's part of it failed."""
+    world, row = batch.world, batch.rows.get(message_id)
+    assert row is not None
+    entries = {each.ordinal: each.settled[message_id] for each in servings if message_id in each.settled}
+    served = {each.ordinal for each in servings if each.ended}
+    ends = row.map.owed <= served
+    for tries in range(TRIES_MAX):
+        if not row.map.pending or not ((ends and row.map.round_open) or entries.keys() & row.map.owed):
             return
-
-
-def _append_to(lane: Lane, dues: Sequence[Due]) -> Update:
-    changes: dict[str, Value] = {"appended": lane.appended + 1}
-    expect = unmoved(lane)
-    if lane.state in (LaneState.PAUSED, LaneState.SUSPENDED):
-        # The sweep moves the instant at which it looks at a sleeping lane, and nothing else of the row.
-        expect = {**expect, "wake_at": ABSENT if lane.wake_at is None else lane.wake_at}
-        earliest = min(due.expires_at for due in dues)
-        if lane.wake_at is None or earliest < lane.wake_at:
-            woken = lane_row(Lane(lane.topic, lane.subscription_id, lane.state, lane.generation, 0, 0, None, earliest))
-            changes |= {name: woken[name] for name in ("wake_at", "wake_shard")}
-    return Update(lane.key, changes, expect=expect)
-
-
-def unmoved(lane: Lane) -> Expectation:
-    """Return the condition that a lane has the state, generation and length that were read."""
-    return {"state": lane.state.value, "generation": lane.generation, "appended": lane.appended}
+        after = row.settled(entries, round_at=round_at if ends else None)
+        try:
+            await world.executor.run(partial(write_map, world, row, after))
+        except ConditionLostError:
+            await _pause(world, tries)
+            stored = await world.executor.run(partial(world.store.get, message_key(batch.topic, message_id)))
+            if stored is None:
+                return
+            row = message_row_of(stored)
+            continue
+        return
+    raise ConditionLostError

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from tagcast.ports import Key, Table
+
+UNSENT_SHARDS = 4
 
 
 def topic_key(topic: str) -> Key:
@@ -68,6 +72,16 @@ def due_key(subscription_id: str, position: str, message_id: str) -> Key:
 def retained_key(topic: str, message_id: str) -> Key:
     """Return the key that lists a message as owed after its first round."""
     return Key(Table.MESSAGES, f"RETAINED#{topic}", message_id)
+
+
+def unsent_key(topic: str, message_id: str) -> Key:
+    """Return the key that lists a message as not taken by the queue; all of a topic stand in one list, by their ids."""
+    return Key(Table.MESSAGES, f"UNSENT#{crc32(topic.encode()) % UNSENT_SHARDS}", f"{message_id}#{topic}")
+
+
+def sweep_key() -> Key:
+    """Return the key of the row in which the sweep remembers how far it came."""
+    return Key(Table.MESSAGES, "SWEEP", "SWEEP")
 
 
 def claim_key(topic: str, idempotency_key: str) -> Key:

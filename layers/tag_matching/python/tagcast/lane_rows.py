@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 from zlib import crc32
 
+from tagcast.ended_entries import bounded
 from tagcast.keys import due_key, lane_key
-from tagcast.model import LaneState
-from tagcast.ports import Expectation, Key, Row, Value
-from tagcast.rows import GARBAGE_S, WAKE_SHARDS, bounded
+from tagcast.model import ID_SEQUENCE_BITS, Entry, EntryState, LaneState
+from tagcast.ports import Expectation, Key, Row, Update, Value
+from tagcast.rows import GARBAGE_S, WAKE_SHARDS
 
 PLACES = 16
 """A batch has fewer places than this, so that positions of later batches sort behind it."""
@@ -38,6 +39,10 @@ class Lane:
     def key(self) -> Key:
         """Return the key of the lane's row."""
         return lane_key(self.topic, self.subscription_id)
+
+    def same_generation(self) -> Expectation:
+        """Return the condition that nobody blocked, resumed or skipped since this was read; batches may have joined."""
+        return {"state": self.state.value, "generation": self.generation}
 
     def as_read(self) -> Expectation:
         """Return the condition that nobody blocked, appended, claimed or resumed since this was read."""
@@ -68,6 +73,18 @@ def lane_row(lane: Lane) -> Row:
     return row
 
 
+def lane_update(lane: Lane, expect: Expectation, *, claims: bool = False) -> Update:
+    """Return the write that brings a lane's row to *lane*, on condition of *expect*.
+
+    Batches may join the backlog meanwhile: ``appended`` belongs to fan-out and stays as it is. So does the claim,
+    which only those who take the head raise (*claims*).
+    """
+    kept = ("appended",) if claims else ("appended", "claim")
+    changes = {name: value for name, value in lane_row(lane).items() if name not in kept}
+    asleep = ("wake_at", "wake_shard") if lane.wake_at is None else ()
+    return Update(lane.key, changes, asleep, expect)
+
+
 def lane_of(row: Row) -> Lane:
     """Return the lane in a row."""
     return Lane(
@@ -88,6 +105,8 @@ class Due:
     """One owed delivery of a lane that is not active; attempts live here and never in the lane.
 
     *unjudged* says that the subscription's filter function has yet to be asked; no other row has the attribute.
+    *ended* is the end that a push brought and that the message's row does not say yet, because too many write that row:
+    such a delivery is never pushed again, and ends in no other way. The release before does not know it, and pushes.
     """
 
     subscription_id: str
@@ -98,11 +117,47 @@ class Due:
     last_attempt_at: int | None = None
     last_outcome: str | None = None
     unjudged: bool = False
+    ended: EntryState | None = None
 
     @property
     def key(self) -> Key:
         """Return the key of the row."""
         return due_key(self.subscription_id, self.position, self.message_id)
+
+    @property
+    def accepted_at(self) -> int:
+        """Return when the message was accepted, which its id says."""
+        return int(self.message_id) >> ID_SEQUENCE_BITS
+
+    def ending(self, state: EntryState, outcome: str | None = None) -> Entry:
+        """Return the entry with which the delivery ends without another push: in *state*, unless a push ended it.
+
+        >>> Due("t.1", "0", "7", 2, 9, 5, "http 500").ending(EntryState.CANCELLED, "skipped").last_outcome
+        'skipped'
+        >>> Due("t.1", "0", "7", 2, 9, 5, "http 200", ended=EntryState.DELIVERED).ending(EntryState.CANCELLED).state
+        <EntryState.DELIVERED: 'delivered'>
+        """
+        if self.ended is not None:
+            return Entry(self.ended, self.attempts, self.last_attempt_at, self.last_outcome)
+        return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome)
+
+    def marked(self, entry: Entry) -> Due:
+        """Return the row that keeps the end which a push brought."""
+        return replace(
+            self,
+            attempts=entry.attempts,
+            last_attempt_at=entry.last_attempt_at,
+            last_outcome=entry.last_outcome,
+            ended=entry.state,
+        )
+
+    def as_last_seen(self, entry: Entry) -> Entry:
+        """Return *entry*; if it ended without another attempt, with what is known here of the last one."""
+        if entry.last_attempt_at is not None:
+            return entry
+        return replace(
+            entry, last_attempt_at=self.last_attempt_at, last_outcome=entry.last_outcome or self.last_outcome
+        )
 
 
 def position(appended: int, place: int) -> str:
@@ -128,6 +183,8 @@ def due_row(due: Due) -> Row:
         row["last_outcome"] = bounded(due.last_outcome)
     if due.unjudged:
         row["unjudged"] = 1
+    if due.ended is not None:
+        row["ended"] = due.ended.value
     return row
 
 
@@ -143,4 +200,5 @@ def due_of(row: Row) -> Due:
         last_attempt_at=cast("int | None", row.get("last_attempt_at")),
         last_outcome=cast("str | None", row.get("last_outcome")),
         unjudged="unjudged" in row,
+        ended=EntryState(cast("str", row["ended"])) if "ended" in row else None,
     )

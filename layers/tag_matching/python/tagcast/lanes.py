@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from tagcast.contention import until_won
 from tagcast.directory import snapshot
-from tagcast.errors import ConditionLostError, ConflictError, NotFoundError
+from tagcast.errors import ConflictError, NotFoundError
 from tagcast.keys import due_key, lane_key, message_key
-from tagcast.lane_rows import Due, Lane, due_of, lane_of, lane_row
-from tagcast.model import Entry, EntryState, LaneState, Strategy, Subscription
+from tagcast.lane_rows import Due, Lane, due_of, lane_of, lane_row, lane_update
+from tagcast.model import EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
-from tagcast.ports import ABSENT, Delete, Expectation, Put, Table, World
+from tagcast.ports import ABSENT, Delete, Put, Table, Update, World, Write
 from tagcast.rows import message_row_of
 from tagcast.settling import map_writes
 from tagcast.subscriptions import get_subscription
@@ -59,10 +60,10 @@ def _dues(world: World, subscription: Subscription, *, after: str = "", limit: i
 
 
 def _delivery(due: Due, lane: Lane, now: int, *, is_head: bool) -> DueDelivery:
-    scheduled = is_head and lane.state not in ASLEEP
+    scheduled = is_head and lane.state not in ASLEEP and due.ended is None
     return DueDelivery(
         message_id=due.message_id,
-        state=EntryState.EXPIRED if now >= due.expires_at else EntryState.BLOCKED,
+        state=due.ending(EntryState.EXPIRED if now >= due.expires_at else EntryState.BLOCKED).state,
         attempts=due.attempts,
         next_attempt_at=lane.next_attempt_at if scheduled else None,
         expires_at=due.expires_at,
@@ -113,21 +114,27 @@ def _change(
     world: World, topic: str, name: str, change: Callable[[Subscription, Lane | None], Lane | None]
 ) -> LaneView:
     """Write the lane that *change* returns (None: nothing to do) under a new generation, and start its workflow."""
-    while True:
+
+    def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
         lane = _unless_removed(_read(world, subscription), name)
         changed = change(subscription, lane)
-        if changed is None:
-            return lane_view(world, subscription)
-        changed = replace(changed, generation=world.dice.unique_id(world.clock.now()))
-        expect: Expectation = {"pk": ABSENT} if lane is None else lane.as_read()
-        try:
-            world.store.write(Put(changed.key, lane_row(changed), expect))
-        except ConditionLostError:
-            continue
-        if changed.state not in ASLEEP:
-            world.workflow.start(topic, changed.subscription_id, changed.generation)
+        if changed is not None:
+            _move(world, lane, changed)
         return lane_view(world, subscription)
+
+    return until_won(world, f"the lane of {name}", attempt)
+
+
+def _move(world: World, lane: Lane | None, changed: Lane) -> None:
+    """Write *changed* over *lane* under a new generation, whatever joins meanwhile, and start its workflow if awake."""
+    changed = replace(changed, generation=world.dice.unique_id(world.clock.now()))
+    if lane is None:
+        world.store.write(Put(changed.key, lane_row(changed), {"pk": ABSENT}))
+    else:
+        world.store.write(lane_update(changed, lane.same_generation()))
+    if changed.state not in ASLEEP:
+        world.workflow.start(changed.topic, changed.subscription_id, changed.generation)
 
 
 def _unless_removed(lane: Lane | None, name: str) -> Lane | None:
@@ -138,48 +145,41 @@ def _unless_removed(lane: Lane | None, name: str) -> Lane | None:
 
 
 def pause(world: World, topic: str, name: str) -> LaneView:
-    """Stop all attempts of the subscription; what it is owed waits and still expires."""
+    """Stop all attempts of the subscription; what it is owed waits and still expires.
+
+    The next sweep looks for the earliest expiry: reading a long backlog here would be overtaken by whatever joins it.
+    """
 
     def paused(subscription: Subscription, lane: Lane | None) -> Lane | None:
-        if lane is not None and lane.state is LaneState.PAUSED:
+        if lane is None:
+            return Lane(topic, subscription.subscription_id, LaneState.PAUSED, "", 0, 0, None, None)
+        if lane.state is LaneState.PAUSED:
             return None
-        dues = _dues(world, subscription)
-        return Lane(
-            topic=topic,
-            subscription_id=subscription.subscription_id,
-            state=LaneState.PAUSED,
-            generation="",
-            appended=0 if lane is None else lane.appended,
-            claim=0 if lane is None else lane.claim,
-            next_attempt_at=None if lane is None else lane.next_attempt_at,
-            wake_at=min((due.expires_at for due in dues), default=None),
-        )
+        return replace(lane, state=LaneState.PAUSED, wake_at=world.clock.now())
 
     return _change(world, topic, name, paused)
 
 
 def resume(world: World, topic: str, name: str) -> LaneView:
     """End a pause or a suspension and go on as blocked, lost contact or active; an awake lane stays as it is."""
-    while True:
+
+    def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
         lane = _read(world, subscription)
-        if lane is None or lane.state not in ASLEEP:
-            return lane_view(world, subscription)
-        if _dues(world, subscription, limit=1):
-            return _change(world, topic, name, lambda owner, present: _awake(world, owner, present))
-        try:
-            world.store.write(Delete(lane.key, lane.as_read()))
-        except ConditionLostError:
-            continue
+        if lane is not None and lane.state in ASLEEP:
+            head = next(iter(_dues(world, subscription, limit=1)), None)
+            if head is None:
+                world.store.write(Delete(lane.key, lane.as_read()))
+            else:
+                _move(world, lane, _awake(subscription, lane, head, world.clock.now()))
         return lane_view(world, subscription)
 
+    return until_won(world, f"the lane of {name}", attempt)
 
-def _awake(world: World, subscription: Subscription, lane: Lane | None) -> Lane | None:
-    if lane is None or lane.state not in ASLEEP:
-        return None
-    head = next(iter(_dues(world, subscription, limit=1)), None)
-    lost = head is not None and head.attempts and subscription.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
-    due_at = max(world.clock.now(), lane.next_attempt_at or 0)
+
+def _awake(subscription: Subscription, lane: Lane, head: Due, now: int) -> Lane:
+    lost = head.attempts and subscription.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
+    due_at = max(now, lane.next_attempt_at or 0)
     state = LaneState.LOST_CONTACT if lost else LaneState.BLOCKED
     return replace(lane, state=state, next_attempt_at=due_at, wake_at=due_at)
 
@@ -213,35 +213,39 @@ def repush(world: World, topic: str) -> tuple[str, ...]:
 
 
 def skip_head(world: World, topic: str, name: str, reason: str) -> LaneView:
-    """Cancel the head with *reason* and let the next delivery become the head; ConflictError if nothing is owed."""
-    while True:
+    """Cancel the head with *reason* and let the next delivery become the head; ConflictError if nothing is owed.
+
+    A head that got through, which its message's row does not say yet, ends as delivered.
+    """
+
+    def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
         lane = _unless_removed(_read(world, subscription), name)
         head = next(iter(_dues(world, subscription, limit=1)), None)
         if lane is None or head is None:
             raise ConflictError(f"subscription {name} owes nothing that could be skipped")
-        try:
-            _skip(world, subscription, lane, head, reason)
-        except ConditionLostError:
-            continue
+        _skip(world, subscription, lane, head, reason)
         return lane_view(world, subscription)
+
+    return until_won(world, f"the lane of {name}", attempt)
 
 
 def _skip(world: World, subscription: Subscription, lane: Lane, head: Due, reason: str) -> None:
     now = world.clock.now()
-    moved = replace(lane, generation=world.dice.unique_id(now))
-    if lane.state not in ASLEEP:
-        moved = replace(moved, next_attempt_at=now, wake_at=now)
+    moved = replace(lane, generation=world.dice.unique_id(now), next_attempt_at=now, wake_at=now)
+    if lane.state in ASLEEP:  # When to look at it is for those who join it and for the sweep to say.
+        move = Update(lane.key, {"generation": moved.generation}, expect=lane.same_generation())
+    else:
+        move = lane_update(moved, lane.same_generation())
     stored = world.store.get(message_key(subscription.topic, head.message_id))
     before = None if stored is None else message_row_of(stored)
-    writes: tuple[Delete | Put, ...] = (
+    writes: tuple[Write, ...] = (
         Delete(head.key, {"attempts": head.attempts}),
-        Put(lane.key, lane_row(moved), lane.as_read()),
+        move,
     )
-    if before is None or subscription.ordinal not in before.map.owed:
-        world.store.transact(writes)
-    else:
-        entry = Entry(EntryState.CANCELLED, head.attempts, head.last_attempt_at, f"skipped: {reason}")
-        world.store.transact((*writes, *map_writes(before, before.settled({subscription.ordinal: entry}))))
+    if before is not None and subscription.ordinal in before.map.owed:
+        entry = head.ending(EntryState.CANCELLED, f"skipped: {reason}")
+        writes = (*writes, *map_writes(before, before.settled({subscription.ordinal: entry})))
+    world.store.transact(writes)
     if moved.state not in ASLEEP:
         world.workflow.start(subscription.topic, subscription.subscription_id, moved.generation)

@@ -36,7 +36,7 @@ def message_view(world: World, topic: str, message_id: str) -> MessageView:
     """Return the message or its receipt; NotFoundError when there is neither (any more)."""
     owner = read_topic(world, topic)
     row = read_message(world, topic, message_id)
-    versions = versions_in_force(world, topic, row.subscriptions_version)
+    versions = versions_in_force(world, topic, row.subscriptions_version, row.map.matched)
     return _view(Backlogs(world, owner.topic_id), row, names(world, topic), versions)
 
 
@@ -142,6 +142,4 @@ def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, *, expired: bool) 
     state = EntryState.PENDING if due is None and row.map.round_open else EntryState.BLOCKED
     if expired:
         state = EntryState.EXPIRED
-    if due is None:
-        return Entry(state)
-    return Entry(state, due.attempts, due.last_attempt_at, due.last_outcome)
+    return Entry(state) if due is None else due.ending(state)

@@ -137,11 +137,12 @@ class Subscription:
 
     @property
     def window(self) -> int:
-        """Return how many deliveries may be in flight at once (semantics §4)."""
+        """Return how many deliveries may be in flight once the receiver answered well (semantics §4)."""
         return 1 if self.retry.strategy is Strategy.BACKOFF_RETRY else DECAY_WINDOW
 
 
-DECAY_WINDOW = 8
+DECAY_WINDOW = 100
+"""As many as CMQ pushes at the same time."""
 
 
 def subscription_id(topic_id: str, ordinal: int) -> str:

@@ -84,11 +84,21 @@ class Check:
 Write = Put | Update | Delete | Check
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Messages that a part of a search found, as rows without bodies, and where it goes on (None: it is over)."""
+
+    rows: tuple[Row, ...]
+    cursor: str | None = None
+
+
 class Store(Protocol):
     """A table with conditional and transactional writes; the truth of the service.
 
-    Every read is strongly consistent except :meth:`lanes_to_wake`. Rows come back without their keys' table,
-    but with ``pk`` and ``sk``. A lost condition raises ``ConditionLostError`` and writes nothing.
+    Every read is strongly consistent except :meth:`lanes_to_wake` and :meth:`search`. Rows come back without their
+    keys' table, but with ``pk`` and ``sk``. A lost condition raises ``ConditionLostError`` and writes nothing; so does
+    a write that others' transactions on the same rows kept out (``ContendedError``): both are tried again after a new
+    look.
     """
 
     def get(self, key: Key) -> Row | None:
@@ -109,8 +119,18 @@ class Store(Protocol):
     ) -> list[Row]:
         """Return the rows of *pk* with ``sk_from <= sk <= sk_to`` in order of ``sk``; all pages up to *limit*."""
 
-    def lanes_to_wake(self, shard: int, until: int, limit: int) -> list[Row]:
-        """Return lane rows of a shard with ``wake_at <= until``, earliest first; eventually consistent."""
+    def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
+        """Return lane rows of a shard with ``wake_at <= until``, earliest first; eventually consistent.
+
+        *after* is the last row of the page before.
+        """
+
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
+        """Read the next part of all messages; return what is owed of them without anybody at work on it.
+
+        That is: first rounds that are open although their message was accepted before *open_before*, and messages
+        that are owed to somebody although their life was over before *over_before*. Eventually consistent.
+        """
 
     def write(self, write: Write) -> None:
         """Apply one conditional write."""
@@ -132,7 +152,10 @@ class Queue(Protocol):
     """The FIFO queue that gives order."""
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all, deduplicated by message id; return those that were not taken."""
+        """Send all in order, deduplicated by message id for five minutes; return those that were not taken.
+
+        Behind an entry that was not taken no other of its group counts as taken.
+        """
 
 
 class Workflow(Protocol):
@@ -222,6 +245,9 @@ class Journal(Protocol):
     def filter_failed(self, topic: str, subscriptions: Iterable[str]) -> None:
         """Tell of filters that failed while a message was matched."""
 
+    def failed(self, what: str, error: Exception) -> None:
+        """Tell of one piece of work that failed; the pieces beside it went on."""
+
     def count(self, name: str, value: int = 1) -> None:
         """Add to a metric."""
 
@@ -250,3 +276,5 @@ class World:
     journal: Journal
     time_scale: float = 1.0
     snapshots: dict[str, Snapshot] = field(default_factory=dict, repr=False, compare=False)
+    got_through: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
+    """Whether this process's last push to a subscription got through; it ranks them, and nothing else."""

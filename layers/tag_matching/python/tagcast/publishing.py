@@ -5,28 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import cast
 
+from tagcast.contention import until_won
 from tagcast.directory import Snapshot, snapshot
-from tagcast.errors import ConditionLostError, ConflictError, Fault, TooLargeError
+from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError
+from tagcast.idempotency import Accepted, Idempotency, claim_put, is_live, repeated
 from tagcast.keys import claim_key, message_key
 from tagcast.model import Draft, Message, Ordering, Topic
-from tagcast.ports import ABSENT, Expectation, Put, QueueEntry, Row, World
+from tagcast.ports import ABSENT, Put, QueueEntry, World
 from tagcast.rows import FILTER_ERROR_NAMES_MAX, MessageRow, message_row, message_row_of
 from tagcast.shadowing import observe
 from tagcast.state_map import StateMap
 
-IDEMPOTENCY_S = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """The answer to a producer: who the message is, how long it lives, how many subscriptions it matched."""
-
-    message_id: str
-    accepted_at: int
-    expires_at: int
-    matched: int
+QUEUE_RETRY_AFTER_S = 5
+"""A queue that was away for all tries of the SDK is seldom back within a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +30,12 @@ class Original:
 
 
 @dataclass(frozen=True, slots=True)
-class Idempotency:
-    """A producer's key for one request and the digest of what it asked for."""
+class _Taken:
+    """What one draft came to: its answer, its row as stored (None: gone again), and whether this call stored it."""
 
-    key: str
-    fingerprint: str
+    accepted: Accepted
+    row: MessageRow | None
+    is_new: bool
 
 
 def check_draft(topic: Topic, draft: Draft) -> Fault | None:
@@ -57,8 +50,16 @@ def publish(
 ) -> tuple[Accepted, ...]:
     """Accept every draft, in order, or raise before anything is stored.
 
-    Raises NotFoundError, TooLargeError, or ConflictError when the idempotency key was used for another request.
-    A message is accepted once its row is written; a queue that fails now is repaired by the relay.
+    Raises NotFoundError, TooLargeError, or ConflictError when the idempotency key was used for another request;
+    UnavailableError when the queue did not take all that has an order.
+
+    The order of a topic (or of a key) is the order in which the queue took its messages for the first time. So what
+    has an order is acknowledged only after the queue took it: whatever is published after this returned comes later.
+    After an error nothing is promised: what was stored may be delivered, sent by the relay, behind messages that were
+    acknowledged since. A repetition with the same key sends all that had no first round yet before it answers; the
+    queue drops what it took within the last five minutes, and fan-out what had its first round, so that the relay
+    and repetitions, however late, add nothing to an order. What has no order is acknowledged after the put; the
+    relay sends what the queue did not take.
     """
     return _accept_all(world, snapshot(world, topic), [(draft, None) for draft in drafts], idempotency)
 
@@ -88,34 +89,44 @@ def _accept_all(
         fault = check_draft(directory.topic, draft)
         if fault is not None:
             raise TooLargeError(fault.detail)
-    answers, entries, rows = [], [], []
+    taken = []
     for place, (draft, replay_of) in enumerate(offers):
-        claim = None if idempotency is None else Idempotency(f"{idempotency.key}#{place}", idempotency.fingerprint)
-        accepted, row = _accept(world, directory, draft, replay_of, claim)
-        answers.append(accepted)
-        if row is None:
-            continue
-        rows.append(row)
-        if row.map.pending:
-            entries.append(_queue_entry(directory.topic, row.message))
-    if entries:
-        lost = world.queue.send(entries)
-        if lost:
-            world.journal.count("QueueSendsLeftToRelay", len(lost))
+        claim = None if idempotency is None else idempotency.at(place)
+        taken.append(_accept(world, directory, draft, replay_of, claim))
+    lost = _queue(world, directory.topic, [each.row for each in taken if each.row is not None])
+    rows = [each.row for each in taken if each.row is not None and each.is_new]
     if directory.shadows and rows:
         observe(world, directory.shadows, rows)
-    return tuple(answers)
+    if lost:
+        detail = f"the queue did not take {lost} of {len(offers)} messages in their order; try again"
+        raise UnavailableError(detail, QUEUE_RETRY_AFTER_S)
+    return tuple(each.accepted for each in taken)
+
+
+def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
+    """Send those that wait for their first round; return how many with an order the queue did not take."""
+    waiting = [row.message for row in rows if row.map.pending and row.map.round_open]
+    if not waiting:
+        return 0
+    lost = world.queue.send([_queue_entry(topic, message) for message in waiting])
+    if lost:
+        world.journal.count("QueueSendsLeftToRelay", len(lost))
+    ordered = {m.message_id for m in waiting if has_order(topic.ordering, m.ordering_key)}
+    return sum(entry.message_id in ordered for entry in lost)
 
 
 def _accept(
     world: World, directory: Snapshot, draft: Draft, replay_of: str | None, claim: Idempotency | None
-) -> tuple[Accepted, MessageRow | None]:
-    """Return the answer, and the message's row unless an earlier request had it accepted."""
-    while True:
+) -> _Taken:
+    """Store the message, or find what an earlier request with the same claim stored."""
+
+    def attempt() -> _Taken:
         now = world.clock.now()
         earlier = None if claim is None else world.store.get(claim_key(directory.topic.name, claim.key))
-        if claim is not None and earlier is not None and _is_live(earlier, now):
-            return _repeated(earlier, claim), None
+        if claim is not None and earlier is not None and is_live(earlier, now):
+            accepted = repeated(earlier, claim)
+            stored = world.store.get(message_key(directory.topic.name, accepted.message_id))
+            return _Taken(accepted, None if stored is None else message_row_of(stored), is_new=False)
         row = _new_row(world, directory, draft, replay_of, now)
         message = row.message
         accepted = Accepted(message.message_id, message.accepted_at, message.expires_at, row.map.pending)
@@ -124,13 +135,15 @@ def _accept(
             if claim is None:
                 world.store.write(put)
             else:
-                world.store.transact((put, _claim(claim, accepted, message.topic, now, earlier)))
+                world.store.transact((put, claim_put(claim, accepted, message.topic, now, earlier)))
         except ConditionLostError:
             if claim is not None or not _is_stored(world, message):
-                continue
+                raise
         if row.filter_error_count:
             world.journal.filter_failed(message.topic, row.filter_errors)
-        return accepted, row
+        return _Taken(accepted, row, is_new=True)
+
+    return until_won(world, f"topic {directory.topic.name}", attempt)
 
 
 def _is_stored(world: World, message: Message) -> bool:
@@ -174,34 +187,13 @@ def _new_row(world: World, directory: Snapshot, draft: Draft, replay_of: str | N
     )
 
 
-def _is_live(claim: Row, now: int) -> bool:
-    return cast("int", claim["expires_at"]) > now
+def has_order(ordering: Ordering, ordering_key: str | None) -> bool:
+    """Say whether a message stands in an order with others of its topic.
 
-
-def _repeated(row: Row, claim: Idempotency) -> Accepted:
-    if row["fingerprint"] != claim.fingerprint:
-        raise ConflictError("this Idempotency-Key was used for a different request within the last 5 minutes")
-    return Accepted(
-        message_id=cast("str", row["message_id"]),
-        accepted_at=cast("int", row["accepted_at"]),
-        expires_at=cast("int", row["message_expires_at"]),
-        matched=cast("int", row["matched"]),
-    )
-
-
-def _claim(claim: Idempotency, accepted: Accepted, topic: str, now: int, earlier: Row | None) -> Put:
-    expires_at = now + IDEMPOTENCY_S * 1000
-    row: Row = {
-        "fingerprint": claim.fingerprint,
-        "message_id": accepted.message_id,
-        "accepted_at": accepted.accepted_at,
-        "message_expires_at": accepted.expires_at,
-        "matched": accepted.matched,
-        "expires_at": expires_at,
-        "ttl": expires_at // 1000 + 1,
-    }
-    expect: Expectation = {"pk": ABSENT} if earlier is None else {"message_id": earlier["message_id"]}
-    return Put(claim_key(topic, claim.key), row, expect)
+    >>> has_order(Ordering.TOPIC, None), has_order(Ordering.KEY, None), has_order(Ordering.KEY, "k")
+    (True, False, True)
+    """
+    return ordering is Ordering.TOPIC or (ordering is Ordering.KEY and ordering_key is not None)
 
 
 def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:
@@ -216,9 +208,7 @@ def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: s
     """
     if ordering is Ordering.TOPIC:
         return _digest(topic)
-    if ordering is Ordering.KEY and ordering_key is not None:
-        return _digest(f"{topic}\x00{ordering_key}")
-    return message_id
+    return _digest(f"{topic}\x00{ordering_key}") if has_order(ordering, ordering_key) else message_id
 
 
 def _digest(text: str) -> str:

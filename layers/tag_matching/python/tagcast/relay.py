@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tagcast.directory import read_topic
-from tagcast.errors import NotFoundError
 from tagcast.lane_rows import Lane
-from tagcast.model import LaneState, Ordering
+from tagcast.model import LaneState
 from tagcast.ports import QueueEntry, World
-from tagcast.publishing import queue_group
 from tagcast.rows import MessageRow
+from tagcast.unsent import QueueEntries, list_unsent
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +21,26 @@ class Arrival:
 
 
 def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
-    """Repeat what the writers of *arrivals* should have done; return the record ids that could not be served."""
+    """Repeat what the writers of *arrivals* should have done; return the record ids that could not be served.
+
+    What the queue does not take is listed for the sweep, so that a queue that is away for hours loses nothing and
+    holds up no lane. Raises what the store raises when it cannot be listed either: then the batch comes again.
+    """
     failed: list[str] = []
-    sends: dict[QueueEntry, str] = {}
-    orderings: dict[str, Ordering] = {}
+    expiries: dict[QueueEntry, int] = {}
+    entries = QueueEntries(world)
     for arrival in arrivals:
         match arrival.value:
             case MessageRow() as row:
                 if row.map.pending and row.map.round_open:
-                    sends[_queue_entry(world, row, orderings)] = arrival.record_id
+                    message = row.message
+                    entry = entries.of(message.topic, message.message_id, message.ordering_key)
+                    expiries[entry] = message.expires_at
             case Lane() as lane:
                 if not _started(world, lane):
                     failed.append(arrival.record_id)
-    failed += [sends[entry] for entry in world.queue.send(tuple(sends))] if sends else []
+    for entry in world.queue.send(tuple(expiries)) if expiries else ():
+        list_unsent(world, (entry,), expiries[entry])
     return tuple(failed)
 
 
@@ -43,14 +48,3 @@ def _started(world: World, lane: Lane) -> bool:
     if lane.state in (LaneState.PAUSED, LaneState.SUSPENDED):
         return True
     return world.workflow.start(lane.topic, lane.subscription_id, lane.generation)
-
-
-def _queue_entry(world: World, row: MessageRow, orderings: dict[str, Ordering]) -> QueueEntry:
-    message = row.message
-    if message.topic not in orderings:
-        try:
-            orderings[message.topic] = read_topic(world, message.topic).ordering
-        except NotFoundError:
-            orderings[message.topic] = Ordering.NONE
-    group = queue_group(orderings[message.topic], message.topic, message.message_id, message.ordering_key)
-    return QueueEntry(message.topic, message.message_id, group)

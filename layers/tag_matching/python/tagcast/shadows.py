@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tagcast.contention import until_won
 from tagcast.directory import read_topic
 from tagcast.errors import (
-    ConditionLostError,
     ConflictError,
     Fault,
     InvalidFilterError,
@@ -48,7 +48,8 @@ def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object]
     wanted = canonical(filter)
     if is_function(wanted):
         raise InvalidFilterError((Fault("a function cannot be a shadow: it is asked after publishing", "/kind"),))
-    while True:
+
+    def attempt() -> tuple[ShadowReport, bool]:
         owner = read_topic(world, topic)
         subscription = get_subscription(world, topic, name)
         if is_function(subscription.filter):
@@ -60,11 +61,10 @@ def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object]
             raise ConflictError(f"a topic has at most {SHADOWS_MAX} shadows")
         version = owner.subscriptions_version + 1
         shadow = Shadow(topic, name, subscription.ordinal, wanted, version, world.clock.now())
-        try:
-            world.store.transact((_next_version(owner), Put(shadow.key, shadow_row(shadow))))
-        except ConditionLostError:
-            continue
+        world.store.transact((_next_version(owner), Put(shadow.key, shadow_row(shadow))))
         return _report(world, shadow, subscription), True
+
+    return until_won(world, f"topic {topic}", attempt)
 
 
 def _next_version(owner: Topic) -> Update:
@@ -99,14 +99,13 @@ def get_shadow(world: World, topic: str, name: str) -> ShadowReport:
 
 def delete_shadow(world: World, topic: str, name: str) -> None:
     """End the shadow; what was seen of it is never shown again and goes by its time to live."""
-    while True:
+
+    def attempt() -> None:
         owner = read_topic(world, topic)
         shadow = _read_shadow(world, get_subscription(world, topic, name))
-        try:
-            world.store.transact((_next_version(owner), Delete(shadow.key, _as_seen(shadow))))
-        except ConditionLostError:
-            continue
-        return
+        world.store.transact((_next_version(owner), Delete(shadow.key, _as_seen(shadow))))
+
+    until_won(world, f"topic {topic}", attempt)
 
 
 def _as_seen(shadow: Shadow) -> Expectation:
@@ -118,12 +117,12 @@ def promote_shadow(world: World, topic: str, name: str, shadow_version: int | No
 
     PreconditionFailedError when *shadow_version* is not the present shadow's, NotFoundError when there is none.
     """
-    while True:
+
+    def attempt() -> Subscription:
         subscription = get_subscription(world, topic, name)
         shadow = _read_shadow(world, subscription)
         if shadow_version is not None and shadow.shadow_version != shadow_version:
             raise PreconditionFailedError(f"the present shadow has version {shadow.shadow_version}")
-        try:
-            return replace_filter(world, subscription, shadow.filter, Delete(shadow.key, _as_seen(shadow)))
-        except ConditionLostError:
-            continue
+        return replace_filter(world, subscription, shadow.filter, Delete(shadow.key, _as_seen(shadow)))
+
+    return until_won(world, f"topic {topic}", attempt)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import cast
 
+from tagcast.contention import until_won
 from tagcast.directory import read_topic, snapshot
 from tagcast.errors import (
-    ConditionLostError,
     ConflictError,
     Fault,
     InvalidRequestError,
@@ -19,16 +19,19 @@ from tagcast.errors import (
 )
 from tagcast.filters import canonical
 from tagcast.keys import lane_key, name_key, shadow_key, subscription_key, topic_key, version_key
-from tagcast.lane_rows import Lane, lane_of, lane_row
+from tagcast.lane_rows import Lane, lane_of, lane_row, lane_update
 from tagcast.model import ContentFormat, Endpoint, LaneState, RetryPolicy, Subscription, Topic
 from tagcast.paging import Page
 from tagcast.ports import ABSENT, Delete, Expectation, Put, Row, Table, Update, World, Write
+from tagcast.registry_rows import subscription_of, subscription_row
 from tagcast.removals import removal_row
-from tagcast.rows import TOMBSTONE_S, subscription_of, subscription_row
+from tagcast.rows import TOMBSTONE_S
 
 SUBSCRIPTIONS_MAX = 10_000
 VERSIONS_KEPT = 20
 VERSION_LIFE_S = 2 * 86_400
+ALONE_MAX, VERSIONS_AT_ONCE = 16, 90
+"""So many histories are read each for itself; so many versions of one a transaction has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +68,19 @@ def put_subscription(
     refusal = world.guard.refusal(settings.endpoint)
     if refusal is not None:
         raise InvalidRequestError((Fault(refusal, "/endpoint"),))
-    while True:
+
+    def attempt() -> tuple[Subscription, bool]:
         owner = read_topic(world, topic)
         row = world.store.get(subscription_key(topic, name))
         known = None if row is None else subscription_of(row)
         _check_version(known, if_match)
         changed = _changed(world, owner, name, settings, known)
-        try:
-            world.store.transact(_put_writes(world, owner, changed, known))
-        except ConditionLostError:
-            continue
-        _forget_old_versions(world, changed)
+        world.store.transact(_put_writes(world, owner, changed, known))
         return changed, known is None
+
+    changed, is_new = until_won(world, f"topic {topic}", attempt)
+    _forget_old_versions(world, changed)
+    return changed, is_new
 
 
 def replace_filter(world: World, known: Subscription, filter: Mapping[str, object] | None, also: Write) -> Subscription:
@@ -187,32 +191,44 @@ def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None)
 
 def delete_subscription(world: World, topic: str, name: str, if_match: int | None = None) -> None:
     """Remove the subscription; what it is owed is cancelled. Its id and ordinal are never used again."""
-    while True:
+
+    def attempt() -> Lane:
         owner = read_topic(world, topic)
         known = get_subscription(world, topic, name)
         _check_version(known, if_match)
         row = world.store.get(lane_key(topic, known.subscription_id))
-        tombstone = _tombstone(world, known, None if row is None else lane_of(row))
+        lane = None if row is None else lane_of(row)
+        tombstone = _tombstone(world, known, lane)
         counts = {
             "subscriptions_version": owner.subscriptions_version + 1,
             "subscription_count": owner.subscription_count - 1,
         }
-        unread: Expectation = {"pk": ABSENT} if row is None else lane_of(row).as_read()
+        bury = Put(tombstone.key, lane_row(tombstone), {"pk": ABSENT})
         kept = removal_row(known, tombstone, owner.subscriptions_version + 1)
-        try:
-            world.store.transact(
-                (
-                    Update(topic_key(topic), counts, expect=_as_read(owner)),
-                    Delete(subscription_key(topic, name), {"version": known.version, "ordinal": known.ordinal}),
-                    Delete(shadow_key(topic, name)),
-                    Put(name_key(topic, known.ordinal), kept),
-                    Put(tombstone.key, lane_row(tombstone), unread),
-                )
+        world.store.transact(
+            (
+                Update(topic_key(topic), counts, expect=_as_read(owner)),
+                Delete(subscription_key(topic, name), {"version": known.version, "ordinal": known.ordinal}),
+                Delete(shadow_key(topic, name)),
+                Put(name_key(topic, known.ordinal), kept),
+                bury if lane is None else lane_update(tombstone, lane.same_generation()),
+                *_forgotten(world, known, tombstone),
             )
-        except ConditionLostError:
-            continue
-        world.workflow.start(topic, tombstone.subscription_id, tombstone.generation)
-        return
+        )
+        return tombstone
+
+    tombstone = until_won(world, f"topic {topic}", attempt)
+    world.workflow.start(topic, tombstone.subscription_id, tombstone.generation)
+
+
+def _forgotten(world: World, subscription: Subscription, tombstone: Lane) -> list[Update]:
+    """Return the writes after which the history of a removed subscription goes with its name: no receipt needs it."""
+    rows = _version_rows(world, subscription.topic, subscription.ordinal)[-VERSIONS_AT_ONCE:]
+    keys = (version_key(subscription.topic, subscription.ordinal, cast("int", row["version"])) for row in rows)
+    return [
+        Update(key, {"ttl": tombstone.ttl}, (), {"version": row["version"]})
+        for key, row in zip(keys, rows, strict=True)
+    ]
 
 
 def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> Lane:
@@ -248,11 +264,16 @@ def filter_version_of(row: Row) -> FilterVersion:
     )
 
 
-def versions_in_force(world: World, topic: str, subscriptions_version: int) -> dict[int, FilterVersion]:
-    """Return, by ordinal, the filter version that a publish at *subscriptions_version* evaluated."""
-    rows = world.store.query(Table.REGISTRY, topic_key(topic).pk, sk_from="VERSION#", sk_to="VERSION$")
-    return {
-        cast("int", row["ordinal"]): filter_version_of(row)
-        for row in rows
-        if cast("int", row["since"]) <= subscriptions_version
-    }
+def versions_in_force(
+    world: World, topic: str, subscriptions_version: int, ordinals: Collection[int]
+) -> dict[int, FilterVersion]:
+    """Return the filter versions of *ordinals* that a publish at *subscriptions_version* evaluated."""
+    alone = [(each, each) for each in sorted(ordinals)]
+    ranges = alone if len(alone) <= ALONE_MAX else [(min(ordinals), max(ordinals))]
+    found = {}
+    for low, high in ranges:
+        first, last = version_key(topic, low, 0), version_key(topic, high + 1, 0)
+        for row in world.store.query(Table.REGISTRY, first.pk, sk_from=first.sk, sk_to=last.sk):
+            if cast("int", row["since"]) <= subscriptions_version:
+                found[cast("int", row["ordinal"])] = filter_version_of(row)
+    return {ordinal: found[ordinal] for ordinal in ordinals if ordinal in found}

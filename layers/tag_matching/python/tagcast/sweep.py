@@ -1,117 +1,98 @@
-"""The sweep: lanes that nobody woke in time, and messages past their life, are brought to where they belong."""
+"""The sweep: whatever is owed and out of everybody's sight is brought to where it belongs.
+
+Lanes that nobody woke come first, since that is quick; then, beside each other, messages that the queue did not take,
+what is past its life, and the search through the whole table. One row that cannot be read or written stops nothing
+else, and everything ends within the time given: what was not reached comes first in the next sweep.
+"""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import cast
 
-from tagcast.errors import ConditionLostError
-from tagcast.keys import due_key, lane_key, message_key, retained_key
-from tagcast.lane_rows import Due, Lane, due_of, lane_of, lane_row
-from tagcast.lanes import ASLEEP
-from tagcast.model import Entry, EntryState, ordinal_of
-from tagcast.ports import Delete, Put, Table, Update, World
-from tagcast.rows import WAKE_SHARDS, message_row_of
-from tagcast.settling import map_writes
+from tagcast.expiry import expire_retained, expire_sleeping
+from tagcast.isolation import each
+from tagcast.keys import sweep_key
+from tagcast.overdue import Lanes, oldest_head_s, wake_lanes
+from tagcast.ports import Put, Row, World
+from tagcast.search import Pass, search
+from tagcast.unsent import Sending, resend
 
-OVERDUE_GRACE_S = 15
-LANES_MAX, RETAINED_MAX = 500, 100
+LANES_SHARE = 0.4
+"""So much of the time lanes may take that are to be started again."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Swept:
-    """What one sweep did: lanes restarted, entries expired, and the age of the oldest overdue head in seconds."""
+    """What one sweep did.
+
+    *restarted* lanes, *expired* entries, *sent* messages; how late the most overdue lane was, and how long the
+    longest blocked head has been owed, in seconds.
+    """
 
     restarted: int = 0
     expired: int = 0
+    sent: int = 0
     oldest_overdue_s: float = 0.0
+    oldest_head_s: float = 0.0
 
 
-def sweep(world: World) -> Swept:
-    """Restart overdue lanes under a new generation; expire what is past its life on sleeping ones and in the list."""
-    now = world.clock.now()
-    grace = round(OVERDUE_GRACE_S * 1000 / min(world.time_scale, 5.0))
-    restarted = expired = 0
-    oldest = 0.0
-    for shard in range(WAKE_SHARDS):
-        for row in world.store.lanes_to_wake(shard, now, LANES_MAX):
-            lane = _current(world, lane_of(row))
-            if lane is None or lane.wake_at is None or lane.wake_at > now:
-                continue
-            if lane.state in ASLEEP:
-                expired += _expire_backlog(world, lane, now)
-            elif lane.wake_at <= now - grace:
-                oldest = max(oldest, (now - lane.wake_at) / 1000)
-                restarted += _restart(world, lane, now)
-    return Swept(restarted, expired + _expire_retained(world, now), oldest)
+@dataclass(slots=True)
+class _Memory:
+    """What one sweep leaves to the next: the topic behind which it goes on, and the pass of the search."""
+
+    topic: str
+    search: Pass
+
+    @classmethod
+    def of(cls, row: Row | None) -> _Memory:
+        row = row or {}
+        began_at, cursor = cast("int | None", row.get("began_at")), cast("str | None", row.get("cursor"))
+        return cls(cast("str", row.get("topic", "")), Pass(cursor, began_at))
+
+    def row(self) -> Row:
+        row: dict[str, str | int] = {"topic": self.topic}
+        if self.search.began_at is not None:
+            row["began_at"] = self.search.began_at
+        if self.search.cursor is not None:
+            row["cursor"] = self.search.cursor
+        return row
 
 
-def _current(world: World, lane: Lane) -> Lane | None:
-    row = world.store.get(lane_key(lane.topic, lane.subscription_id))
-    return None if row is None else lane_of(row)
+async def sweep(world: World, budget_s: float) -> Swept:
+    """Sweep once, for at most about *budget_s* seconds."""
+    begins = world.clock.monotonic()
+    ends = begins + budget_s
+    lanes = await wake_lanes(world, begins + budget_s * LANES_SHARE)
+    memory = _Memory.of(await world.executor.run(lambda: world.store.get(sweep_key())))
+    swept = Swept(lanes.restarted, oldest_overdue_s=lanes.oldest_overdue_s)
+    await each(world, "a part of the sweep", _parts(world, memory, swept, lanes, ends), lambda part: part)
+    await world.executor.run(lambda: world.store.write(Put(sweep_key(), memory.row())))
+    return swept
 
 
-def _restart(world: World, lane: Lane, now: int) -> int:
-    fresh = replace(lane, generation=world.dice.unique_id(now))
-    try:
-        world.store.write(Update(lane.key, {"generation": fresh.generation}, expect=lane.as_read()))
-    except ConditionLostError:
-        return 0
-    world.workflow.start(fresh.topic, fresh.subscription_id, fresh.generation)
-    return 1
+def _parts(
+    world: World, memory: _Memory, swept: Swept, lanes: Lanes, ends: float
+) -> tuple[Coroutine[None, None, None], ...]:
+    sending = Sending(world)
 
+    async def heads() -> None:
+        swept.oldest_head_s = await oldest_head_s(world, lanes.blocked)
 
-def _expire_backlog(world: World, lane: Lane, now: int) -> int:
-    """Expire the due rows past their life, row by row: expiry is not monotone when retention changes."""
-    pk = due_key(lane.subscription_id, "", "").pk
-    dues = [due_of(row) for row in world.store.query(Table.MESSAGES, pk)]
-    over = [due for due in dues if due.expires_at <= now]
-    for due in over:
-        _expire_due(world, lane.topic, due)
-    wake_at = min((due.expires_at for due in dues if due.expires_at > now), default=None)
-    with suppress(ConditionLostError):  # Somebody moved the lane; the next sweep looks again.
-        world.store.write(Put(lane.key, lane_row(replace(lane, wake_at=wake_at)), lane.as_read()))
-    return len(over)
+    async def unsent() -> None:
+        swept.sent += await resend(world, sending, ends)
 
+    async def sleeping() -> None:
+        swept.expired += await expire_sleeping(world, lanes.asleep, ends)
 
-def _expire_due(world: World, topic: str, due: Due) -> None:
-    while True:
-        stored = world.store.get(message_key(topic, due.message_id))
-        before = None if stored is None else message_row_of(stored)
-        ordinal = ordinal_of(due.subscription_id)
-        if before is None or ordinal not in before.map.owed:
-            world.store.write(Delete(due.key))
-            return
-        entry = Entry(EntryState.EXPIRED, due.attempts, due.last_attempt_at, due.last_outcome)
-        try:
-            world.store.transact((Delete(due.key), *map_writes(before, before.settled({ordinal: entry}))))
-        except ConditionLostError:
-            continue
-        return
+    async def retained() -> None:
+        expired, memory.topic = await expire_retained(world, memory.topic, ends)
+        swept.expired += expired
 
+    async def lost() -> None:
+        sent, expired, memory.search = await search(world, sending, memory.search, ends)
+        swept.sent += sent
+        swept.expired += expired
 
-def _expire_retained(world: World, now: int) -> int:
-    expired = 0
-    for topic_row in world.store.query(Table.REGISTRY, "TOPICS"):
-        topic = cast("str", topic_row["sk"])
-        listed = world.store.query(Table.MESSAGES, retained_key(topic, "").pk, limit=RETAINED_MAX)
-        for row in listed:
-            if cast("int", row["expires_at"]) <= now:
-                expired += _expire_message(world, topic, cast("str", row["sk"]))
-    return expired
-
-
-def _expire_message(world: World, topic: str, message_id: str) -> int:
-    while True:
-        stored = world.store.get(message_key(topic, message_id))
-        before = None if stored is None else message_row_of(stored)
-        if before is None or not before.map.owed:
-            world.store.write(Delete(retained_key(topic, message_id)))
-            return 0
-        after = before.settled({ordinal: Entry(EntryState.EXPIRED) for ordinal in before.map.owed})
-        try:
-            world.store.transact(map_writes(before, after))
-        except ConditionLostError:
-            continue
-        return before.map.pending
+    return heads(), unsent(), sleeping(), retained(), lost()

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
+from tagcast.contention import until_won
 from tagcast.directory import read_topic
-from tagcast.errors import ConditionLostError, ConflictError
+from tagcast.errors import ConflictError
 from tagcast.keys import directory_key, grave_key, retained_key, topic_key
 from tagcast.model import Ordering, Topic
 from tagcast.paging import Page
 from tagcast.ports import ABSENT, Delete, Expectation, Put, Table, Update, World
-from tagcast.rows import topic_of, topic_row
+from tagcast.registry_rows import topic_of, topic_row
+
+GRAVE_S = 4 * 366 * 86_400
+"""Longer than the archive is kept by default (three years)."""
 
 
 def put_topic(
@@ -21,32 +25,28 @@ def put_topic(
 
     Raises ConflictError when the ordering would change while anything is retained.
     """
-    while True:
+
+    def attempt() -> tuple[Topic, bool]:
         row = world.store.get(topic_key(name))
         now = world.clock.now()
-        try:
-            if row is None:
-                return _create(world, name, retention_s, body_bytes_max, ordering, now), True
-            known = topic_of(row)
-            if known.ordering is not ordering and retained_count(world, name, at_most=1):
-                raise ConflictError("the ordering cannot change while messages are retained")
-            changed = replace(
-                known,
-                retention_s=retention_s,
-                body_bytes_max=body_bytes_max,
-                ordering=ordering,
-                updated_at=now,
-            )
-            settings = {
-                "retention_s": retention_s,
-                "body_bytes_max": body_bytes_max,
-                "ordering": ordering.value,
-                "updated_at": now,
-            }
-            world.store.write(Update(topic_key(name), settings, expect={"topic_id": known.topic_id}))
-        except ConditionLostError:
-            continue
+        if row is None:
+            return _create(world, name, retention_s, body_bytes_max, ordering, now), True
+        known = topic_of(row)
+        if known.ordering is not ordering and retained_count(world, name, at_most=1):
+            raise ConflictError("the ordering cannot change while messages are retained")
+        settings = {
+            "retention_s": retention_s,
+            "body_bytes_max": body_bytes_max,
+            "ordering": ordering.value,
+            "updated_at": now,
+        }
+        world.store.write(Update(topic_key(name), settings, expect={"topic_id": known.topic_id}))
+        changed = replace(
+            known, retention_s=retention_s, body_bytes_max=body_bytes_max, ordering=ordering, updated_at=now
+        )
         return changed, False
+
+    return until_won(world, f"topic {name}", attempt)
 
 
 def _create(world: World, name: str, retention_s: int, body_bytes_max: int, ordering: Ordering, now: int) -> Topic:
@@ -90,26 +90,30 @@ def list_topics(world: World, limit: int, cursor: str | None) -> Page[Topic]:
 def delete_topic(world: World, name: str) -> None:
     """Remove the topic; ConflictError while it has subscriptions, NotFoundError if it is not there.
 
-    Its counters stay, so that a later topic of that name never uses an ordinal again.
+    Its counters stay for as long as receipts and the archive may name its ordinals, so that a later topic of that
+    name uses none of them again.
     """
-    while True:
+
+    def attempt() -> None:
         topic = read_topic(world, name)
         if topic.subscription_count:
             raise ConflictError(f"topic {name} still has {topic.subscription_count} subscriptions")
         as_read: Expectation = {"topic_id": topic.topic_id, "subscriptions_version": topic.subscriptions_version}
-        counts = {"subscriptions_version": topic.subscriptions_version, "next_ordinal": topic.next_ordinal}
-        try:
-            world.store.transact(
-                (
-                    Delete(topic_key(name), as_read),
-                    Delete(directory_key(name)),
-                    Put(grave_key(name), counts),
-                )
+        counts = {
+            "subscriptions_version": topic.subscriptions_version,
+            "next_ordinal": topic.next_ordinal,
+            "ttl": world.clock.now() // 1000 + GRAVE_S,
+        }
+        world.store.transact(
+            (
+                Delete(topic_key(name), as_read),
+                Delete(directory_key(name)),
+                Put(grave_key(name), counts),
             )
-        except ConditionLostError:
-            continue
-        world.snapshots.pop(name, None)
-        return
+        )
+
+    until_won(world, f"topic {name}", attempt)
+    world.snapshots.pop(name, None)
 
 
 def retained_count(world: World, topic: str, at_most: int | None = None) -> int:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tagcast.attempts import Failure, Progress, attempt_in_order, failed_unpushed
+from tagcast.attempts import Delivery, Failure, Progress, Share, attempt_in_order, failed_unpushed
 from tagcast.function_filter import FunctionFilter, function_of
 from tagcast.model import Entry, EntryState, Message, Push, Subscription
 from tagcast.ports import World
+from tagcast.push_slots import Ask, Rank
 
 BATCH_MAX = 100
 FILTER_ERROR = "filter_error"
-
-Delivery = tuple[Message, int]
-"""A message and the number of attempts made so far."""
 
 
 def is_judged_by_function(subscription: Subscription) -> bool:
@@ -32,13 +30,13 @@ async def attempt_judged(
     subscription: Subscription,
     deliveries: Sequence[Delivery],
     unjudged: Collection[str],
-    *,
-    share_s: float,
+    share: Share,
 ) -> Progress:
     """Push *deliveries* as ``attempt_in_order`` does, those among *unjudged* only if the filter function says yes.
 
-    It is asked once about all of them. An error under the policy ``block`` is a failed attempt of the first one:
-    what stands before it is pushed, what stands behind it is not started and stays unjudged.
+    It is asked once about all of them, in a slot like a push; without one nothing is started. An error under the
+    policy ``block`` is a failed attempt of the first one: what stands before it is pushed, what stands behind it is
+    not started and stays unjudged.
     """
     function = function_of(subscription)
     progress = Progress()
@@ -52,8 +50,15 @@ async def attempt_judged(
         ready = [each for each in ready[:BATCH_MAX] if each[0].message_id not in progress.settled]
         asked = [each for each in ready if each[0].message_id in unjudged]
         if asked:
-            ready = await _judge(world, subscription, function, ready, asked, progress)
-    pushed = await attempt_in_order(world, subscription, ready, share_s=share_s, window=subscription.window)
+            until = world.clock.monotonic() + share.seconds
+            ask = Ask(function.function, Rank.UNKNOWN)
+            if not await share.slots.take(ask, until):
+                return progress
+            try:
+                ready = await _judge(world, subscription, function, ready, asked, progress)
+            finally:
+                share.slots.give_back(ask)
+    pushed = await attempt_in_order(world, subscription, ready, share)
     progress.settled |= pushed.settled
     progress.failures |= pushed.failures
     return progress

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
 
 CALLS_MAX = 32
@@ -16,15 +16,17 @@ T = TypeVar("T")
 class ThreadExecutor:
     """The port ``Executor``; threads are started when they are first needed and kept for later invocations."""
 
-    def __init__(self, calls_max: int = CALLS_MAX) -> None:
-        self._threads = ThreadPoolExecutor(calls_max, thread_name_prefix="aws")
+    def __init__(self, calls_max: int = CALLS_MAX, threads: Executor | None = None) -> None:
+        self._threads = threads or ThreadPoolExecutor(calls_max, thread_name_prefix="aws")
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what *call* makes, in a thread; a cancelled wait lets it end first."""
-        under_way = asyncio.get_running_loop().run_in_executor(self._threads, call)
+        submitted = self._threads.submit(call)
+        under_way = asyncio.wrap_future(submitted)
         try:
             return await asyncio.shield(under_way)
         except asyncio.CancelledError:
-            if not under_way.cancel():
+            # Only the thread's own future knows whether the call has begun; asyncio's lets itself be cancelled always.
+            if not submitted.cancel():
                 await asyncio.wait((under_way,))
             raise

@@ -65,6 +65,11 @@ class PowertoolsJournal:
                 metric.add_dimension(name="topic", value=topic)
                 metric.add_dimension(name="subscription", value=name)
 
+    def failed(self, what: str, error: Exception) -> None:
+        """Log the fault with its traceback, and count it."""
+        self._logger.error(f"{what} failed", exc_info=error)
+        self.count("Failed")
+
     def count(self, name: str, value: int = 1) -> None:
         """Add to a metric."""
         self._metrics.add_metric(name=name, unit="Count", value=value)

@@ -25,13 +25,13 @@ class LambdaJudge:
     def __init__(self, surroundings: Surroundings) -> None:
         self._surroundings = surroundings
         self._caller: Caller | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
         """Ask the subscription's function; an event too large for Lambda is asked in halves, side by side."""
         function = function_of(subscription)
         assert function is not None
-        event = filter_event(subscription, messages)
+        loop = asyncio.get_running_loop()
+        event = await loop.run_in_executor(self._surroundings.threads, filter_event, subscription, messages)
         if len(event) > EVENT_BYTES_MAX and len(messages) > 1:
             middle = len(messages) // 2
             first, second = await asyncio.gather(
@@ -47,14 +47,10 @@ class LambdaJudge:
             return None
 
     def _calls(self) -> Caller:
-        from tagcast_aws.endpoints.clients import Caller
+        if self._caller is None:
+            from tagcast_aws.endpoints.clients import Caller
 
-        # A caller's slots belong to a loop.
-        loop = asyncio.get_running_loop()
-        if self._caller is None or self._loop is not loop:
-            if self._caller is not None:
-                self._caller.close()
-            self._caller, self._loop = Caller("lambda", self._surroundings), loop
+            self._caller = Caller("lambda", self._surroundings)
         return self._caller
 
 

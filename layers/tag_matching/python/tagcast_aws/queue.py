@@ -18,7 +18,7 @@ BATCH_MAX = 10
 
 
 class SqsQueue:
-    """The port ``Queue``: what it could not send it returns, and the relay sends it again."""
+    """The port ``Queue``: what the queue did not take is returned; nothing is sent past it in its order."""
 
     def __init__(self, client: SQSClient, queue_url: str, logger: Logger) -> None:
         self._client = client
@@ -26,19 +26,35 @@ class SqsQueue:
         self._logger = logger
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order, ten a request; return those that were not taken."""
+        """Send all in order, ten a request; return those that were not taken, in order.
+
+        Behind an entry that failed no later request sends anything of its group. What stands behind it in its own
+        request may have been taken; it counts as not taken all the same, so that a repetition sends it again.
+        Without any answer the rest is not tried: the queue is away, and the caller's time is short.
+        """
         lost: list[QueueEntry] = []
+        broken: set[str] = set()
         for start in range(0, len(entries), BATCH_MAX):
-            lost += self._send_batch(entries[start : start + BATCH_MAX])
+            chunk = entries[start : start + BATCH_MAX]
+            refused = self._send_batch([entry for entry in chunk if entry.group not in broken])
+            if refused is None:
+                return (*lost, *entries[start:])
+            for entry in chunk:
+                if entry in refused or entry.group in broken:
+                    broken.add(entry.group)
+                    lost.append(entry)
         return tuple(lost)
 
-    def _send_batch(self, batch: Sequence[QueueEntry]) -> Sequence[QueueEntry]:
+    def _send_batch(self, batch: Sequence[QueueEntry]) -> Sequence[QueueEntry] | None:
+        """Return the entries that the queue refused, or None if it did not answer."""
+        if not batch:
+            return ()
         requests = [_request(place, entry) for place, entry in enumerate(batch)]
         try:
             answer = self._client.send_message_batch(QueueUrl=self._queue_url, Entries=requests)
         except (ClientError, BotoCoreError) as error:
-            self._logger.warning("queue send failed; the relay repeats it", extra={"error": type(error).__name__})
-            return batch
+            self._logger.warning("queue send failed", extra={"error": type(error).__name__})
+            return None
         return [batch[int(failed["Id"])] for failed in answer.get("Failed", [])]
 
 

@@ -40,7 +40,8 @@ class Ground:
     """What a composition stands on; the defaults are the real things, None is left to the adapters.
 
     *make_client* has the shape of ``boto3.client``, *lookup* resolves a host name, *make_loop* makes the event loop
-    of the pushes, *make_socket* its sockets, *make_thread* the thread that resolves a name at subscribe time.
+    of the pushes, *make_socket* its sockets, *make_thread* the thread that resolves a name at subscribe time,
+    *make_threads* those of blocking calls.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -52,6 +53,7 @@ class Ground:
     make_loop: Callable[[], AbstractEventLoop] | None = None
     make_socket: SocketFactoryType | None = None
     make_thread: Callable[[], Executor] | None = None
+    make_threads: Callable[[], Executor] | None = None
 
 
 class Process:
@@ -104,7 +106,7 @@ def compose(ground: Ground) -> World:
     """Put the adapters together."""
     from botocore.config import Config
     from tagcast_aws.dynamodb import DynamoStore
-    from tagcast_aws.endpoints.adapter import Surroundings
+    from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
     from tagcast_aws.endpoints.guard import Guard
     from tagcast_aws.endpoints.pusher import EndpointPusher
     from tagcast_aws.executor import CALLS_MAX, ThreadExecutor
@@ -123,6 +125,7 @@ def compose(ground: Ground) -> World:
         max_pool_connections=CALLS_MAX,
     )
     clock = ground.clock
+    threads = threads_for_pushes()
     tables = {Table.REGISTRY: settings.registry_table, Table.MESSAGES: settings.messages_table}
     return World(
         store=DynamoStore(make_client("dynamodb", config=config), tables, clock.sleep),
@@ -139,12 +142,13 @@ def compose(ground: Ground) -> World:
             make_client=ground.make_client,
             make_socket=ground.make_socket,
             make_loop=ground.make_loop,
+            threads=threads,
         ),
         index_archive=S3IndexArchive(lambda: make_client("s3", config=config), settings.index_bucket, logger()),
-        judge=LambdaJudge(Surroundings(clock, VERSION, make_client=ground.make_client)),
+        judge=LambdaJudge(Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)),
         guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread),
         clock=clock,
-        executor=ThreadExecutor(),
+        executor=ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads()),
         dice=ground.dice,
         journal=PowertoolsJournal(logger(), metrics()),
         time_scale=settings.time_scale,
@@ -165,5 +169,5 @@ def compose_archive(ground: Ground) -> FirehoseArchive:
 
 
 def run(world: World, work: Coroutine[Any, Any, T]) -> T:
-    """Run *work* on the event loop that the pusher's connections live on."""
+    """Run *work* on the event loop that the pusher's connections live on; nothing that it starts outlives it."""
     return cast("EndpointPusher", world.pusher).run(work)

@@ -44,7 +44,7 @@ class Parser:
 
     def parse(self) -> tuple[Node, ...]:
         """The nodes of the expression, the root last."""
-        while True:
+        while True:  # It ends: each round reads a token more.
             self._read_operand()
             if not self._read_operators():
                 break
@@ -54,7 +54,7 @@ class Parser:
 
     def _read_operand(self) -> None:
         """Prefixes, opening parentheses, and then one property or literal."""
-        while True:
+        while True:  # It ends: each round reads a token more.
             token = self.lexer.token
             if token.kind == "(":
                 self._open += 1
@@ -87,7 +87,7 @@ class Parser:
 
     def _read_operators(self) -> bool:
         """What may follow an operand; ``False`` when the expression is complete."""
-        while True:
+        while True:  # It ends: each round reads a token more.
             token = self.lexer.token
             if self._pending and self._waits_for_low_bound():
                 if token.kind != "AND":
@@ -187,7 +187,7 @@ class Parser:
         if self.lexer.advance().kind != "(":
             raise self.lexer.unexpected("(")
         texts: list[str] = []
-        while True:
+        while True:  # It ends: each round reads an element more.
             self.lexer.advance()
             if len(texts) == ELEMENTS_MAX:
                 raise self.lexer.error(f"at most {ELEMENTS_MAX} elements are allowed", self.lexer.token.start)

@@ -36,7 +36,7 @@ def build_steps(nodes: Sequence[Node], dialect: Dialect) -> list[Step]:
 def run_steps(steps: Sequence[Step], properties: Mapping[str, str], values: Values) -> Truth:
     """The value of the root; ``values`` gets the value of every condition that was reached."""
     at, count = 0, len(steps)
-    while True:
+    while True:  # It ends: each step is behind the one before.
         evaluation, place, decisive, parent = steps[at]
         value = values[place] = evaluation(properties, values)
         while value is decisive:

@@ -91,7 +91,7 @@ class Lexer:
 
     def _skip(self, at: int) -> int:
         """Blanks and comments. In rocketmq a line comment needs a line end, else ``--`` is two signs."""
-        while True:
+        while True:  # It ends: each comment is behind the one before.
             blanks = _BLANKS.match(self.text, at)
             assert blanks is not None
             at = blanks.end()

@@ -9,12 +9,14 @@ from typing import Any, cast
 from botocore.exceptions import ClientError
 from tagcast.errors import (
     ConflictError,
+    ContendedError,
     Fault,
     InvalidFilterError,
     InvalidRequestError,
     NotFoundError,
     PreconditionFailedError,
     TooLargeError,
+    UnavailableError,
 )
 from tagcast_aws.api.strict_json import MalformedError
 
@@ -99,6 +101,12 @@ def problem_of(error: Exception) -> Problem | None:
             return invalid(error.faults)
         case InvalidFilterError():
             return invalid(fault.under("/filter") for fault in error.faults)
+        case UnavailableError():
+            retry_after = ("Retry-After", str(error.retry_after_s))
+            return Problem("unavailable", "Service unavailable", 503, error.detail, headers=(retry_after,))
+        case ContendedError():
+            detail = "others are changing the same rows; try again"
+            return Problem("unavailable", "Service unavailable", 503, detail, headers=(("Retry-After", "1"),))
         case ClientError() if _is_throttled(error):
             detail = "the tables are asked for more than they give at the moment; try again"
             return Problem("throttled", "Too many requests", 429, detail, headers=(("Retry-After", "1"),))

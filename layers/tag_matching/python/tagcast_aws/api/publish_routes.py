@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tagcast.errors import ConflictError
+from tagcast.idempotency import Accepted, Idempotency
 from tagcast.instant import rfc3339
 from tagcast.model import Draft, Topic
 from tagcast.ports import World
-from tagcast.publishing import Accepted, Idempotency, Original, check_draft, publish, replay
+from tagcast.publishing import Original, check_draft, publish, replay
 from tagcast.subscriptions import get_subscription
 from tagcast.topics import get_topic
 from tagcast_aws.api import answers

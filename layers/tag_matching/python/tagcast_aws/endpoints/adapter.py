@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tagcast.model import Outcome, Push
 from tagcast.ports import Clock
+from tagcast.push_slots import SLOTS
 from tagcast_aws.endpoints.addresses import Lookup
 
 if TYPE_CHECKING:
     from aiohttp.connector import SocketFactoryType
 
-SOCKETS_MAX = 800
-"""At most so many attempts per protocol are under way; Lambda allows 1,024 file descriptors."""
+THREADS_MAX = SLOTS + 100
+"""One thread for each push under way, and some that a look-up or a call holds whose push has timed out.
+
+Lambda allows 1,024 threads.
+"""
 
 ClientFactory = Callable[..., Any]
+
+
+def threads_for_pushes() -> ThreadPoolExecutor:
+    """Return threads for whatever pushes have to wait for outside of the event loop; each is started when needed."""
+    return ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="push")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,7 @@ class Surroundings:
     """What adapters need of the world; None for *tls*, *lookup* or *make_client* means the real thing.
 
     *lookup* resolves a host name, *make_client* has the shape of ``boto3.client``, *make_socket* is aiohttp's.
+    *threads* are shared by all protocols, because a push needs one of them at a time.
     """
 
     clock: Clock
@@ -34,6 +45,7 @@ class Surroundings:
     lookup: Lookup | None = None
     make_client: ClientFactory | None = None
     make_socket: SocketFactoryType | None = None
+    threads: ThreadPoolExecutor = field(default_factory=threads_for_pushes)
 
 
 class EndpointAdapter(Protocol):

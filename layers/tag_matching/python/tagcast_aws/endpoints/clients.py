@@ -1,19 +1,19 @@
-"""boto3 clients for pushing: one per service, region and timeout, called in threads of their own."""
+"""boto3 clients for pushing: one per service, region and timeout, called in the threads of the pushes."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
 from tagcast.model import Outcome, Push
+from tagcast.push_slots import SLOTS
 from tagcast_aws.endpoints.adapter import ClientFactory, Surroundings, timed_out
+from tagcast_aws.endpoints.time_limit import time_limit
 
-CALLS_MAX = 128
 CONNECT_S_MAX = 5
 
 T = TypeVar("T")
@@ -27,8 +27,7 @@ class Caller:
         self._make_client = surroundings.make_client
         self._clients: dict[tuple[str | None, int], Any] = {}
         self._lock = threading.Lock()
-        self._slots = asyncio.Semaphore(CALLS_MAX)
-        self._threads = ThreadPoolExecutor(CALLS_MAX, thread_name_prefix=service)
+        self._threads = surroundings.threads
 
     async def attempt(self, push: Push, region: str | None, call: Callable[[Any], Outcome]) -> Outcome:
         """Return what *call* makes of a client of *region*; a fault of AWS or on the way is an outcome."""
@@ -44,13 +43,9 @@ class Caller:
     async def call(self, region: str | None, timeout_s: int, call: Callable[[Any], T]) -> T:
         """Return what *call* makes of a client of *region*, or raise what it raises, or TimeoutError."""
         loop = asyncio.get_running_loop()
-        async with self._slots:
-            under_way = loop.run_in_executor(self._threads, lambda: call(self._client(region, timeout_s)))
-            return await asyncio.wait_for(under_way, timeout_s)
-
-    def close(self) -> None:
-        """Let go of the threads without waiting for calls under way."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        client = await loop.run_in_executor(self._threads, self._client, region, timeout_s)
+        async with time_limit(timeout_s):
+            return await loop.run_in_executor(self._threads, call, client)
 
     def _client(self, region: str | None, timeout_s: int) -> Any:
         # The client's timeout frees the thread when nobody waits for the answer any more.
@@ -63,7 +58,7 @@ class Caller:
                         connect_timeout=min(timeout_s, CONNECT_S_MAX),
                         read_timeout=timeout_s,
                         retries={"total_max_attempts": 1},
-                        max_pool_connections=CALLS_MAX,
+                        max_pool_connections=SLOTS,
                     ),
                 )
             return self._clients[region, timeout_s]

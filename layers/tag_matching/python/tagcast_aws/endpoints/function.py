@@ -27,8 +27,7 @@ class FunctionEndpoint:
         return await self._caller.attempt(push, region, lambda client: _invoke(client, push))
 
     async def close(self) -> None:
-        """Let go of the threads."""
-        self._caller.close()
+        """Do nothing: no connection belongs to the event loop."""
 
 
 def _invoke(client: Any, push: Push) -> Outcome:

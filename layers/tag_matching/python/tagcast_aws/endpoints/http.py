@@ -10,21 +10,28 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import SimpleNamespace
+from weakref import WeakValueDictionary
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
-from tagcast.envelope import HttpRequest, http_request
-from tagcast.model import Outcome, Push
-from tagcast_aws.endpoints.adapter import SOCKETS_MAX, Surroundings, timed_out
+from tagcast.envelope import Content, HttpRequest, content, http_request
+from tagcast.model import ContentFormat, Outcome, Push
+from tagcast.push_slots import SLOTS
+from tagcast_aws.endpoints.adapter import Surroundings, timed_out
 from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC, url_refusal
+from tagcast_aws.endpoints.payload import SLICE_BYTES, body_of
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
+from tagcast_aws.endpoints.time_limit import time_limit
 from yarl import URL
 
 ANSWER_BYTES_MAX = 64 * 1024
 RETRY_AFTER_S_MAX = 86_400.0
 KEPT_S = 60.0
-OPEN_SHARE = 1.2
-"""Idle connections may add a fifth to those in use: 960 of the 1,024 descriptors that Lambda allows."""
+OPEN_SHARE = 1.1
+"""Idle connections may add a tenth to those in use: 880 of the 1,024 descriptors that Lambda allows.
+
+The clients of the table, the queue and the workflow need some, too.
+"""
 RESOLVED_S = 30
 
 
@@ -40,7 +47,10 @@ class KeepingConnector(aiohttp.TCPConnector):
         if sum(map(len, self._conns.values())) + len(self._acquired) > self._open_max:
             excess = self.idle + len(self._acquired) - self._open_max
             self._close_idle(int(excess) + self.limit // 50 if excess > 0 else 0)
-        return await super()._create_connection(req, traces, timeout)
+        protocol = await super()._create_connection(req, traces, timeout)
+        if isinstance(protocol.transport, asyncio.WriteTransport):
+            protocol.transport.set_write_buffer_limits(high=SLICE_BYTES)
+        return protocol
 
     @property
     def _open_max(self) -> float:
@@ -68,18 +78,18 @@ class _Trail:
 
 
 class HttpEndpoint:
-    """Delivers by POST, on the event loop in which it was made. Waiting for a slot is not counted."""
+    """Delivers by POST, on the event loop in which it was made; whoever calls it holds one of the core's slots."""
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._clock = surroundings.clock
         self._version = surroundings.version
         self._allow_private = surroundings.allow_private
-        self._slots = asyncio.Semaphore(SOCKETS_MAX)
-        self._resolver = CheckedResolver(surroundings.allow_private, surroundings.lookup)
+        self._resolver = CheckedResolver(surroundings.allow_private, surroundings.threads, surroundings.lookup)
+        self._contents: WeakValueDictionary[tuple[str, ContentFormat], Content] = WeakValueDictionary()
         tls = surroundings.tls or ssl.create_default_context()
         self._kept = self._session(
             KeepingConnector(
-                limit=SOCKETS_MAX,
+                limit=SLOTS,
                 keepalive_timeout=KEPT_S,
                 ttl_dns_cache=RESOLVED_S,
                 resolver=self._resolver,
@@ -89,7 +99,7 @@ class HttpEndpoint:
         )
         self._fresh = self._session(
             aiohttp.TCPConnector(
-                limit=SOCKETS_MAX,
+                limit=SLOTS,
                 force_close=True,
                 resolver=self._resolver,
                 ssl=tls,
@@ -103,15 +113,18 @@ class HttpEndpoint:
         refusal = url_refusal(endpoint.target, endpoint.protocol, self._allow_private)
         if refusal is not None:
             return Outcome(False, refusal)
-        async with self._slots:
-            request = http_request(push, self._clock.now(), self._version)
-            try:
-                async with asyncio.timeout(push.subscription.timeout_s):
-                    return await self._post(URL(endpoint.target), request)
-            except TimeoutError:
-                return timed_out(push)
-            except (aiohttp.ClientError, OSError, ValueError) as error:
-                return Outcome(False, failure(error))
+        key = push.message.message_id, push.subscription.content_format
+        shared = self._contents.get(key)
+        if shared is None:
+            shared = self._contents[key] = content(push.message, push.subscription.content_format)
+        request = http_request(push, self._clock.now(), self._version, shared)
+        try:
+            async with time_limit(push.subscription.timeout_s):
+                return await self._post(URL(endpoint.target), request)
+        except TimeoutError:
+            return timed_out(push)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return Outcome(False, failure(error))
 
     async def close(self) -> None:
         """Close both pools."""
@@ -138,8 +151,9 @@ class HttpEndpoint:
     async def _send(
         self, session: aiohttp.ClientSession, url: URL, request: HttpRequest, trail: _Trail
     ) -> aiohttp.ClientResponse:
+        body = body_of(request.parts, request.headers["content-type"])
         return await session.post(
-            url, data=request.body, headers=request.headers, allow_redirects=False, trace_request_ctx=trail
+            url, data=body, headers=request.headers, allow_redirects=False, trace_request_ctx=trail
         )
 
     def _session(self, connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:

@@ -6,12 +6,13 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tagcast.envelope import SecretError
 from tagcast.model import Outcome, Protocol, Push
 from tagcast.ports import Clock
-from tagcast_aws.endpoints.adapter import ClientFactory, EndpointAdapter, Surroundings
+from tagcast.webhook_signature import SecretError
+from tagcast_aws.endpoints.adapter import ClientFactory, EndpointAdapter, Surroundings, threads_for_pushes
 from tagcast_aws.endpoints.addresses import Lookup
 
 if TYPE_CHECKING:
@@ -67,8 +68,11 @@ class EndpointPusher:
         make_client: ClientFactory | None = None,
         make_socket: SocketFactoryType | None = None,
         make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+        threads: ThreadPoolExecutor | None = None,
     ) -> None:
-        self._surroundings = Surroundings(clock, version, allow_private, tls, lookup, make_client, make_socket)
+        self._surroundings = Surroundings(
+            clock, version, allow_private, tls, lookup, make_client, make_socket, threads or threads_for_pushes()
+        )
         self._make_loop = make_loop
         self._adapters: dict[AdapterFactory, EndpointAdapter] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -85,11 +89,17 @@ class EndpointPusher:
             return Outcome(False, f"fault: {type(error).__name__}")
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run *coroutine* to its end on the loop of this pusher; calls from several threads take turns."""
+        """Run *coroutine* to its end on the loop of this pusher; calls from several threads take turns.
+
+        Whatever it left on the loop is ended, too: nothing of one invocation runs in the next.
+        """
         with self._running:
             if self._runner is None:
                 self._runner = asyncio.Runner(loop_factory=self._make_loop)
-            return self._runner.run(coroutine)
+            try:
+                return self._runner.run(coroutine)
+            finally:
+                self._runner.run(_end_what_is_left())
 
     async def aclose(self) -> None:
         """Close all connections of the running loop; a later push opens new ones."""
@@ -113,3 +123,10 @@ class EndpointPusher:
         if factory not in self._adapters:
             self._adapters[factory] = factory(self._surroundings)
         return self._adapters[factory]
+
+
+async def _end_what_is_left() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC, Lookup, all_public, look_up
-
-LOOKUPS_MAX = 128
 
 
 class AddressRefusedError(OSError):
@@ -18,16 +16,15 @@ class AddressRefusedError(OSError):
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves names in threads of its own and refuses names with any address that is not public.
+    """Resolves names in threads and refuses names with any address that is not public.
 
     Since the connection is made to the returned addresses, a second answer of the DNS changes nothing.
     """
 
-    def __init__(self, allow_private: bool, lookup: Lookup | None = None) -> None:
+    def __init__(self, allow_private: bool, threads: Executor, lookup: Lookup | None = None) -> None:
         self._allow_private = allow_private
         self._lookup = lookup or look_up
-        # Names whose servers are dead hold a thread for seconds; they must not hold up the others.
-        self._threads = ThreadPoolExecutor(LOOKUPS_MAX, thread_name_prefix="dns")
+        self._threads = threads
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -45,8 +42,7 @@ class CheckedResolver(AbstractResolver):
         return [_result(host, address, port) for address in addresses]
 
     async def close(self) -> None:
-        """Let go of the threads without waiting for lookups under way."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Do nothing: the threads belong to all pushes."""
 
 
 def _result(host: str, address: str, port: int) -> ResolveResult:

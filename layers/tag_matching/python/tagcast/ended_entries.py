@@ -1,0 +1,126 @@
+"""The ended entries of a state map as attributes of their message's row: as readable text, or as few bytes.
+
+The text (``exceptions``) is what every release reads. A row that would become too large with it gets the compact form
+(``ended``) instead; the release before cannot read that one, but it could not have written such a row at all.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from tagcast.model import Entry, EntryState
+
+OUTCOME_BYTES_MAX = 200
+"""So long an outcome may be in a row: as UTF-8 inside JSON, where a control character takes six bytes."""
+OUTCOME_BYTES = (OUTCOME_BYTES_MAX, 40, 0)
+"""How long the outcomes of entries that end now may be: the first that lets them fit into the row."""
+TEXT_ENTRY_BYTES, COMPACT_ENTRY_BYTES = 80, 8
+"""More than an entry without its outcome takes in either form."""
+_STATES = tuple(state.value for state in EntryState if state.is_terminal)
+_ELLIPSIS = "…"
+
+
+def bounded(outcome: str | None, bytes_max: int = OUTCOME_BYTES_MAX) -> str | None:
+    r"""Return an outcome that can be stored (no half of a surrogate pair) and is short enough; at 0 bytes, none.
+
+    >>> bounded("x" * 300)[-3:], bounded("\x00" * 300).count("\x00"), bounded("\ud800"), bounded(None)
+    ('xx…', 32, '?', None)
+    """
+    if outcome is None or bytes_max <= 0:
+        return None
+    if len(outcome) * 2 <= bytes_max and outcome.isascii() and outcome.isprintable():
+        return outcome
+    storable = outcome.encode(errors="replace").decode()
+    if _stored_bytes(storable) <= bytes_max:
+        return storable
+    kept, left = 0, bytes_max - len(_ELLIPSIS.encode())
+    for character in storable:
+        left -= _stored_bytes(character)
+        if left < 0:
+            break
+        kept += 1
+    return storable[:kept] + _ELLIPSIS
+
+
+def _stored_bytes(text: str) -> int:
+    return len(json.dumps(text, ensure_ascii=False).encode()) - 2
+
+
+def shortened(entries: Mapping[int, Entry], outcome_bytes_max: int) -> dict[int, Entry]:
+    """Return the entries with outcomes of at most so many bytes."""
+    return {ordinal: _shortened(entry, outcome_bytes_max) for ordinal, entry in entries.items()}
+
+
+def _shortened(entry: Entry, outcome_bytes_max: int) -> Entry:
+    outcome = bounded(entry.last_outcome, outcome_bytes_max)
+    return entry if outcome == entry.last_outcome else replace(entry, last_outcome=outcome)
+
+
+def text_bytes_at_most(entries: Mapping[int, Entry]) -> int:
+    """Return a number of bytes that :func:`to_text` does not exceed, without making the text."""
+    return sum(TEXT_ENTRY_BYTES + 6 * len(entry.last_outcome or "") for entry in entries.values())
+
+
+def to_text(entries: Mapping[int, Entry]) -> str:
+    """Return the entries as JSON: ordinal → [state, attempts, last_attempt_at, last_outcome].
+
+    >>> to_text({3: Entry(EntryState.DISCARDED, 4, 1_000, "http 500")})
+    '{"3":["discarded",4,1000,"http 500"]}'
+    """
+    rows = {
+        str(ordinal): [entry.state.value, entry.attempts, entry.last_attempt_at, entry.last_outcome]
+        for ordinal, entry in sorted(entries.items())
+    }
+    return json.dumps(rows, separators=(",", ":"), ensure_ascii=False)
+
+
+def of_text(text: str) -> dict[int, Entry]:
+    """Return the entries that :func:`to_text` was given."""
+    return {
+        int(ordinal): Entry(EntryState(state), attempts, last_attempt_at, last_outcome)
+        for ordinal, (state, attempts, last_attempt_at, last_outcome) in json.loads(text).items()
+    }
+
+
+def to_bytes(entries: Mapping[int, Entry], accepted_at: int) -> bytes:
+    """Return the entries, in order of their ordinals, as deflated JSON; the ordinals are left out.
+
+    They are those of the matched that are neither owed nor finished. Columns: states, attempts, milliseconds from
+    *accepted_at* to the last attempt, which outcome, and the outcomes.
+
+    >>> one = {3: Entry(EntryState.DISCARDED, 4, 1_500, "http 500"), 7: Entry(EntryState.EXPIRED)}
+    >>> zlib.decompress(to_bytes(one, 1_000)).decode()
+    '[[1,2],[4,0],[500,null],[0,null],["http 500"]]'
+    >>> of_bytes(to_bytes(one, 1_000), [3, 7], 1_000) == one
+    True
+    """
+    ordered = [entry for _, entry in sorted(entries.items())]
+    places: dict[str, int] = {}
+    for entry in ordered:
+        if entry.last_outcome is not None:
+            places.setdefault(entry.last_outcome, len(places))
+    columns = [
+        [_STATES.index(entry.state.value) for entry in ordered],
+        [entry.attempts for entry in ordered],
+        [None if entry.last_attempt_at is None else entry.last_attempt_at - accepted_at for entry in ordered],
+        [None if entry.last_outcome is None else places[entry.last_outcome] for entry in ordered],
+        list(places),
+    ]
+    return zlib.compress(json.dumps(columns, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def of_bytes(packed: bytes, ordinals: Iterable[int], accepted_at: int) -> dict[int, Entry]:
+    """Return the entries that :func:`to_bytes` was given; *ordinals* are theirs, in any order."""
+    states, attempts, since, places, outcomes = json.loads(zlib.decompress(packed))
+    return {
+        ordinal: Entry(
+            EntryState(_STATES[state]),
+            made,
+            None if after is None else after + accepted_at,
+            None if place is None else outcomes[place],
+        )
+        for ordinal, state, made, after, place in zip(sorted(ordinals), states, attempts, since, places, strict=True)
+    }

@@ -1,0 +1,30 @@
+"""Work side by side that ends together: nothing that one use case starts outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+
+async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Exception]:
+    """Let all *works* run until each has ended; return the faults of those that failed, none of which stops another.
+
+    When it is cancelled, or one ends by something that is no fault (a process that has to stop), all the others
+    are cancelled and awaited first.
+    """
+    faults: list[Exception] = []
+
+    async def watched(work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as fault:  # noqa: BLE001  The caller gets it, when the others have ended.
+            faults.append(fault)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(watched(work))
+    except BaseExceptionGroup as stopped:
+        raise stopped.exceptions[0] from None
+    return faults

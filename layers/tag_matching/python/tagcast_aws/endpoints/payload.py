@@ -1,0 +1,39 @@
+"""The body of a POST in parts, of which the large one is shared by all pushes of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
+
+JOINED_BYTES_MAX = 64 * 1024
+"""Up to this size a body is cheaper to send at once, with the headers."""
+SLICE_BYTES = 16 * 1024
+"""So much of a large body is handed to the transport at a time, which keeps what the receiver does not take yet."""
+
+
+class SharedPayload(Payload):
+    """Writes the parts in slices and waits for the receiver between them, so that no push holds a copy of its own."""
+
+    def __init__(self, parts: Sequence[bytes], content_type: str) -> None:
+        super().__init__(parts, content_type=content_type)
+        self._parts = parts
+        self._size = sum(map(len, parts))
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """Return the whole body as text."""
+        return b"".join(self._parts).decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Write the whole body."""
+        for part in self._parts:
+            view = memoryview(part)
+            for start in range(0, len(view), SLICE_BYTES):
+                await writer.write(view[start : start + SLICE_BYTES])
+                await writer.drain()
+
+
+def body_of(parts: Sequence[bytes], content_type: str) -> bytes | SharedPayload:
+    """Return *parts* as aiohttp sends them best."""
+    return b"".join(parts) if sum(map(len, parts)) <= JOINED_BYTES_MAX else SharedPayload(parts, content_type)

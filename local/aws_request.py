@@ -1,0 +1,117 @@
+"""Reads an HTTP request to an AWS API as the call it is, and writes the refusals that the AWS SDKs understand."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+from xml.sax.saxutils import escape
+
+_SIGNED = re.compile(r"Credential=([^/]+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
+_TARGETS = {
+    "DynamoDB": "dynamodb",
+    "DynamoDBStreams": "dynamodbstreams",
+    "AmazonSQS": "sqs",
+    "AWSStepFunctions": "stepfunctions",
+    "Firehose": "firehose",
+}
+_INVOKE = re.compile(r"/2015-03-31/functions/([^/]+)/invocations")
+_KEYS = re.compile(r"<Key>([^<]*)</Key>")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: boto3's names of the service and the operation, and the parameters that permissions ask for."""
+
+    service: str
+    operation: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An answer that an SDK raises as an error of this code."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+def signer_of(authorization: str) -> tuple[str, str]:
+    """The access key and the service of a signature; empty when there is none.
+
+    >>> signer_of("AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host")
+    ('KEY', 'sqs')
+    """
+    found = _SIGNED.search(authorization)
+    return (found[1], found[3]) if found else ("", "")
+
+
+def call_of(service: str, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Call:
+    """The call that a request makes; *path* is percent-encoded and S3's buckets are its first part.
+
+    >>> call_of("sqs", "POST", "/", "", {"x-amz-target": "AmazonSQS.SendMessage"}, b'{"QueueUrl": "q"}')
+    Call(service='sqs', operation='SendMessage', parameters={'QueueUrl': 'q'})
+    >>> call_of("s3", "GET", "/b/a%20b", "", {}, b"")
+    Call(service='s3', operation='GetObject', parameters={'Bucket': 'b', 'Key': 'a b'})
+    """
+    target = headers.get("x-amz-target", "")
+    if target:
+        prefix, _, operation = target.partition(".")
+        return Call(_TARGETS.get(prefix.partition("_")[0], service), operation, json.loads(body or b"{}"))
+    if service == "lambda":
+        found = _INVOKE.search(path)
+        return Call(service, "Invoke", {"FunctionName": unquote(found[1])}) if found else Call(service, method)
+    if service == "s3":
+        return _of_s3(method, path, dict(parse_qsl(query, keep_blank_values=True)), headers, body)
+    return Call(service, method)
+
+
+def refusal(service: str, code: str, message: str, status: int = 400) -> Refusal:
+    """The answer of *service* for an error.
+
+    >>> refusal("dynamodb", "AccessDeniedException", "no").status
+    400
+    """
+    if service == "s3":
+        text = f"<?xml version='1.0'?><Error><Code>{escape(code)}</Code><Message>{escape(message)}</Message></Error>"
+        return Refusal(status, (("content-type", "application/xml"),), text.encode())
+    headers = [("content-type", "application/x-amz-json-1.0"), ("x-amzn-errortype", code)]
+    if service == "sqs":
+        headers.append(("x-amzn-query-error", f"{code};Sender"))
+    return Refusal(status, tuple(headers), json.dumps({"__type": code, "message": message}).encode())
+
+
+def access_denied(service: str, principal: str, action: str, resource: str) -> Refusal:
+    """What AWS answers to who may not do it."""
+    message = (
+        f"User: {principal} is not authorized to perform: {action} on resource: {resource} "
+        f"because no identity-based policy allows the {action} action"
+    )
+    code = "AccessDenied" if service in ("s3", "sqs") else "AccessDeniedException"
+    return refusal(service, code, message, 403 if service in ("s3", "lambda", "sqs") else 400)
+
+
+def _of_s3(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Call:
+    bucket, _, key = unquote(path.lstrip("/")).partition("/")
+    if not key:
+        operation = {"HEAD": "HeadBucket", "GET": "ListObjectsV2"}.get(method, f"{method.title()}Bucket")
+        if method == "GET" and "location" in query:
+            operation = "GetBucketLocation"
+        elif method == "GET" and "uploads" in query:
+            operation = "ListMultipartUploads"
+        elif method == "POST" and "delete" in query:
+            keys = [{"Key": key} for key in _KEYS.findall(body.decode())]
+            return Call("s3", "DeleteObjects", {"Bucket": bucket, "Delete": {"Objects": keys}})
+        return Call("s3", operation, {"Bucket": bucket})
+    place = {"Bucket": bucket, "Key": key}
+    if method == "PUT" and "x-amz-copy-source" in headers:
+        return Call("s3", "CopyObject", {**place, "CopySource": unquote(headers["x-amz-copy-source"])})
+    upload = {"PUT": "UploadPart", "POST": "CompleteMultipartUpload", "DELETE": "AbortMultipartUpload"}
+    if "uploadId" in query:
+        return Call("s3", upload.get(method, "ListParts"), place)
+    if "uploads" in query:
+        return Call("s3", "CreateMultipartUpload", place)
+    plain = {"GET": "GetObject", "HEAD": "HeadObject", "PUT": "PutObject", "DELETE": "DeleteObject"}
+    return Call("s3", plain.get(method, f"{method.title()}Object"), place)

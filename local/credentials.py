@@ -1,0 +1,31 @@
+"""Keys of the callers of the engine, made anew at every start."""
+
+import base64
+import secrets
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """An access key, by which the engine knows the caller, and its secret."""
+
+    access_key: str
+    secret: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """As the AWS SDKs find them."""
+        return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret}
+
+
+def mint() -> Credentials:
+    """Credentials that nobody can guess.
+
+    >>> len(mint().access_key), mint() == mint()
+    (20, False)
+    """
+    return Credentials(f"ASIA{base64.b32encode(secrets.token_bytes(10)).decode()}", secrets.token_hex(20))
+
+
+OWNER = Credentials("local", "local")
+"""The owner of the account: the stack itself, and people at the terminal (any key that no role has)."""

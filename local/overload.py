@@ -1,0 +1,53 @@
+"""Says when the local stack has more work than its few workers can do, and what waits until it has less."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+WAITING_MAX = 32
+"""Of so many events that wait for a worker of one function, a person should know."""
+PUT_OFF_S = 300.0
+"""The schedule waits no longer, however much there is to do: what is past its life must end some time."""
+SAY_AGAIN_S = 60.0
+
+
+@dataclass
+class Overload:
+    """Watches the number of events that wait.
+
+    The sweep takes a lane that no worker came to for one whose execution has died, and starts another: while workers
+    are what is missing, each sweep would only add executions that wait, too.
+    """
+
+    waiting: Callable[[], int]
+    say: Callable[[str], None]
+    _since: float | None = None
+    _said_at: float | None = None
+
+    def puts_off(self, now_s: float) -> bool:
+        """Whether the schedule should wait for its next turn.
+
+        >>> waiting = [100]
+        >>> overload = Overload(lambda: waiting[0], print)
+        >>> overload.puts_off(0.0), overload.puts_off(10.0), overload.puts_off(301.0), overload.puts_off(302.0)
+        overloaded: 100 events wait for a worker; the sweep waits for less
+        overloaded: 100 events wait for a worker; the sweep waits for less
+        (True, True, False, True)
+        >>> waiting[0] = 0
+        >>> overload.puts_off(303.0)
+        no longer overloaded
+        False
+        """
+        waiting = self.waiting()
+        if waiting <= WAITING_MAX:
+            if self._since is not None:
+                self.say("no longer overloaded")
+            self._since = self._said_at = None
+            return False
+        if self._said_at is None or now_s - self._said_at >= SAY_AGAIN_S:
+            self.say(f"overloaded: {waiting} events wait for a worker; the sweep waits for less")
+            self._said_at = now_s
+        if self._since is None or now_s - self._since > PUT_OFF_S:
+            put_off = self._since is None
+            self._since = now_s
+            return put_off
+        return True

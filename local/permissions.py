@@ -1,0 +1,154 @@
+"""What IAM decides: whether the policies of a role, or of a resource, allow an action on a resource.
+
+Only what the template uses: `Action`, `Resource`, `Principal` and a few operators of `Condition`. Anything else is
+refused when the policy is read, so that nothing is ever allowed for want of understanding.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+NO_CONTEXT: Mapping[str, str] = {}
+_UNDERSTOOD = {"Sid", "Effect", "Action", "Resource", "Principal", "Condition"}
+
+
+class PolicyError(ValueError):
+    """A policy says something that is not understood here."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """One action on one resource: what a call needs to be allowed."""
+
+    action: str
+    resource: str
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What a statement says of one action and one pattern of resources."""
+
+    action: str
+    resource: str
+    allows: bool = True
+    condition: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+
+    def covers(self, need: Need, context: Mapping[str, str] = NO_CONTEXT) -> bool:
+        """Whether it speaks of the action on the resource in this context.
+
+        >>> Grant("s3:Get*", "arn:aws:s3:::b/*").covers(Need("s3:GetObject", "arn:aws:s3:::b/k"))
+        True
+        >>> Grant("sqs:SendMessage", "arn:aws:sqs:r:1:a").covers(Need("sqs:SendMessage", "arn:aws:sqs:r:1:b"))
+        False
+        """
+        return (
+            like(need.action.lower(), self.action.lower())
+            and like(need.resource, self.resource)
+            and all(_holds(operator, keys, context) for operator, keys in self.condition.items())
+        )
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role and all that its policies say."""
+
+    name: str
+    grants: tuple[Grant, ...]
+
+    def grant_for(self, need: Need, context: Mapping[str, str] = NO_CONTEXT) -> Grant | None:
+        """The grant that allows the need, or None: nothing allows it, or something denies it."""
+        return decide(self.grants, need, context)
+
+    def allows(self, need: Need, context: Mapping[str, str] = NO_CONTEXT) -> bool:
+        """Whether the role may do it."""
+        return self.grant_for(need, context) is not None
+
+    def without(self, grant: Grant) -> "Role":
+        """The same role with one grant removed."""
+        return Role(self.name, tuple(each for each in self.grants if each != grant))
+
+
+def decide(grants: Iterable[Grant], need: Need, context: Mapping[str, str] = NO_CONTEXT) -> Grant | None:
+    """The grant that allows the need: a denial goes before every allowance, and no word is a denial.
+
+    >>> both = [Grant("a:B", "*"), Grant("a:B", "secret", allows=False)]
+    >>> decide(both, Need("a:B", "x")), decide(both, Need("a:B", "secret"))
+    (Grant(action='a:B', resource='*', allows=True, condition={}), None)
+    """
+    found: Grant | None = None
+    for grant in grants:
+        if grant.covers(need, context):
+            if not grant.allows:
+                return None
+            found = found or grant
+    return found
+
+
+def grants_of(document: Mapping[str, Any]) -> list[Grant]:
+    """Every grant of a policy document whose references are resolved.
+
+    >>> grants_of({"Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": ["a", "b"]}})[1].resource
+    'b'
+    """
+    found = []
+    for statement in _listed(document["Statement"]):
+        strange = set(statement) - _UNDERSTOOD
+        if strange:
+            raise PolicyError(f"statements with {sorted(strange)} are not understood")
+        condition = statement.get("Condition", {})
+        for operator, keys in condition.items():
+            _holds(operator, keys, NO_CONTEXT)
+        found += [
+            Grant(action, resource, statement["Effect"] == "Allow", condition)
+            for action in _listed(statement["Action"])
+            for resource in _listed(statement["Resource"])
+        ]
+    return found
+
+
+def allows_service(document: Mapping[str, Any], service: str, need: Need, context: Mapping[str, str]) -> bool:
+    """Whether a resource's own policy lets a service, such as `events.amazonaws.com`, do it."""
+    statements = [
+        statement
+        for statement in _listed(document["Statement"])
+        if statement["Principal"] == "*" or service in _listed(statement["Principal"].get("Service", []))
+    ]
+    return decide(grants_of({"Statement": statements}), need, context) is not None
+
+
+def like(text: str, pattern: str) -> bool:
+    """Whether a text matches a pattern of IAM: `*` is any text and `?` any character.
+
+    >>> like("arn:aws:sqs:r:1:q", "arn:aws:sqs:*:q"), like("ab", "a"), like("a.c", "a?c")
+    (True, False, True)
+    """
+    return _expression(pattern).fullmatch(text) is not None
+
+
+@lru_cache(maxsize=4096)
+def _expression(pattern: str) -> re.Pattern[str]:
+    parts = re.split(r"([*?])", pattern)
+    return re.compile("".join({"*": ".*", "?": "."}.get(part, re.escape(part)) for part in parts), re.DOTALL)
+
+
+def _holds(operator: str, keys: Mapping[str, Any], context: Mapping[str, str]) -> bool:
+    known = {name.lower(): value for name, value in context.items()}
+    return all(_agrees(operator, known.get(name.lower()), _listed(wanted)) for name, wanted in keys.items())
+
+
+def _agrees(operator: str, found: str | None, wanted: list[Any]) -> bool:
+    match operator:
+        case "StringEquals":
+            return found in wanted
+        case "Bool":
+            return found is not None and found.lower() in [str(each).lower() for each in wanted]
+        case "StringLike" | "ArnLike" | "ArnEquals":
+            return found is not None and any(like(found, str(each)) for each in wanted)
+        case _:
+            raise PolicyError(f"the condition {operator} is not understood")
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -1,0 +1,29 @@
+"""What the README says of an idle month is what the template costs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from local.template import read_template
+from tests.benchmarks.idle_bill import bill, nightly_jobs
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+TEMPLATE = read_template(ROOT / "template.yaml")
+
+
+def test_every_item_of_the_idle_bill_is_in_the_readme() -> None:
+    table = README.partition("| idle | USD a month |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| .* \| (\d+\.\d\d) \|$", table, re.MULTILINE)
+    assert rows == [f"{usd:.2f}" for usd in bill(TEMPLATE).values()]
+
+
+def test_the_readme_adds_them_up() -> None:
+    assert f"**nothing happens** costs {sum(bill(TEMPLATE).values()):.2f} USD" in README
+    assert f"| alarms: {sum(1 for _ in TEMPLATE.of_type('AWS::CloudWatch::Alarm'))} |" in README
+
+
+def test_the_readme_counts_the_jobs_that_run_every_night() -> None:
+    numbers = {3: "three", 4: "four", 5: "five"}
+    assert f"{numbers[len(nightly_jobs(TEMPLATE))]} of them run every night" in README

@@ -1,0 +1,110 @@
+"""What the roles of the template may do, as IAM would decide it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from local.callers import InvocationRights, callers_of
+from local.needs import Account
+from local.permissions import Need, Role, allows_service
+from local.roles import Resolver, role_of, roles_of
+from local.template import FUNCTION, Template, read_template
+
+ROOT = Path(__file__).resolve().parents[2]
+CHINA = Account("123456789012", "cn-north-1", "aws-cn")
+
+
+@pytest.fixture(scope="module")
+def template() -> Template:
+    return read_template(ROOT / "template.yaml")
+
+
+@pytest.fixture(scope="module")
+def resolver(template: Template) -> Resolver:
+    return Resolver(template, Account("123456789012", "us-east-1"))
+
+
+@pytest.fixture(scope="module")
+def roles(resolver: Resolver) -> dict[str, Role]:
+    return roles_of(resolver)
+
+
+def arn(resolver: Resolver, logical_id: str) -> str:
+    return str(resolver.value({"Fn::GetAtt": [logical_id, "Arn"]}))
+
+
+@pytest.mark.parametrize("function", ["FanOutFunction", "RetryFunction"])
+@pytest.mark.parametrize("queue", ["DeliveryQueue", "RelayFailures", "ArchiveFailures", "JobFailures"])
+def test_who_pushes_can_never_push_to_a_queue_of_the_service(
+    template: Template, resolver: Resolver, roles: dict[str, Role], function: str, queue: str
+) -> None:
+    pusher = roles[role_of(template, function)]
+    assert not pusher.allows(Need("sqs:SendMessage", arn(resolver, queue)))
+    assert pusher.allows(Need("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:subscriber"))
+
+
+def test_every_queue_of_the_service_is_one_of_those(template: Template) -> None:
+    queues = {lid for lid, _ in template.of_type("AWS::SQS::Queue")}
+    assert queues == {"DeliveryQueue", "RelayFailures", "ArchiveFailures", "JobFailures"}
+
+
+def test_the_relay_may_read_how_a_topic_orders_its_messages(resolver: Resolver, roles: dict[str, Role]) -> None:
+    assert roles["RelayFunctionRole"].allows(Need("dynamodb:GetItem", arn(resolver, "RegistryTable")))
+
+
+def test_publish_may_know_that_an_index_is_absent(resolver: Resolver, roles: dict[str, Role]) -> None:
+    assert roles["PublishFunctionRole"].allows(Need("s3:ListBucket", arn(resolver, "IndexBucket")))
+
+
+@pytest.mark.parametrize("prefix", ["Prefix", "ErrorOutputPrefix"])
+def test_firehose_may_write_wherever_its_streams_say(
+    template: Template, resolver: Resolver, roles: dict[str, Role], prefix: str
+) -> None:
+    for logical_id, stream in template.of_type("AWS::KinesisFirehose::DeliveryStream"):
+        destination = stream["ExtendedS3DestinationConfiguration"]
+        key = f"{arn(resolver, 'ArchiveBucket')}/{destination[prefix].partition('!')[0]}x"
+        assert roles[role_of(template, logical_id)].allows(Need("s3:PutObject", key)), logical_id
+
+
+def test_the_rule_of_failed_jobs_may_write_to_its_queue_and_no_other_may(
+    template: Template, resolver: Resolver
+) -> None:
+    policy = resolver.value(template.resources["JobFailuresPolicy"]["Properties"]["PolicyDocument"])
+    need = Need("sqs:SendMessage", arn(resolver, "JobFailures"))
+    for rule, allowed in ((arn(resolver, "JobFailed"), True), ("arn:aws:events:us-east-1:1:rule/x", False)):
+        assert allows_service(policy, "events.amazonaws.com", need, {"aws:SourceArn": rule}) is allowed
+
+
+def test_the_api_and_the_schedule_may_invoke_what_they_are_routed_to(template: Template, resolver: Resolver) -> None:
+    rights = InvocationRights(template, resolver)
+    for route in template.routes():
+        assert rights.allow_route(route.method, route.path, route.function), route
+    for rule, function in template.scheduled():
+        assert rights.allow_rule(rule, function)
+        assert not rights.allow_rule(rule, "RelayFunction")
+    assert not rights.allow_route("POST", "/topics/{topic}/messages", "SweepFunction")
+
+
+def test_each_function_has_credentials_of_its_own_and_its_own_role(template: Template, resolver: Resolver) -> None:
+    callers = callers_of(template, resolver)
+    names = [callers.roles[credentials.access_key].name for credentials in callers.functions.values()]
+    assert sorted(names) == sorted(f"{lid}Role" for lid, _ in template.of_type(FUNCTION))
+    assert callers.roles[callers.jobs.access_key].name == "JobRole"
+
+
+def test_nothing_names_a_partition(template: Template) -> None:
+    for role in roles_of(Resolver(template, CHINA)).values():
+        assert not [grant for grant in role.grants if grant.resource.startswith("arn:aws:")], role.name
+    definition = (ROOT / "functions" / "redelivery.asl.json").read_text()
+    assert "arn:aws:" not in definition
+    assert template.resources["Redelivery"]["Properties"]["DefinitionSubstitutions"]["Partition"] == {
+        "Ref": "AWS::Partition"
+    }
+
+
+@pytest.mark.parametrize("table", ["RegistryTable", "MessagesTable"])
+def test_the_tables_outlive_the_stack_since_they_are_the_truth(template: Template, table: str) -> None:
+    resource = template.resources[table]
+    assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")

@@ -1,0 +1,200 @@
+"""What the template names exists in the code, and what the code needs is named in the template."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tagcast import keys
+from tagcast.ports import Key
+from tagcast_aws.api import manage_routes, publish_routes
+
+from functions.retry.app import RESERVE_S
+from local.event_pattern import matches
+from local.limits import HTTP_API_TIMEOUT_S
+from local.needs import Account
+from local.permissions import Need
+from local.roles import Resolver, role_of, roles_of
+from local.template import FUNCTION, SourceSpec, read_template
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATE = read_template(ROOT / "template.yaml")
+RESOLVER = Resolver(TEMPLATE, Account("123456789012", "us-east-1"))
+FUNCTIONS = dict(TEMPLATE.of_type(FUNCTION))
+SOURCES = TEMPLATE.sources()
+STREAMS = [source for source in SOURCES if source.of_stream]
+ALARMS = dict(TEMPLATE.of_type("AWS::CloudWatch::Alarm"))
+OWN_METRICS = "tagcast"
+# Of https://docs.aws.amazon.com: lambda/latest/dg/monitoring-metrics-types.html, sqs-available-cloudwatch-metrics.html,
+# step-functions/latest/dg/procedure-cw-metrics.html, apigateway/latest/developerguide/http-api-metrics.html.
+METRICS = {
+    "AWS/Lambda": {"Invocations", "Errors", "Throttles", "Duration", "IteratorAge", "ConcurrentExecutions"},
+    "AWS/SQS": {"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage", "NumberOfMessagesSent"},
+    "AWS/States": {"ExecutionsStarted", "ExecutionsFailed", "ExecutionsAborted", "ExecutionsTimedOut"},
+    "AWS/ApiGateway": {"Count", "4xx", "5xx", "Latency", "IntegrationLatency", "DataProcessed"},
+}
+DIMENSIONS = {
+    "AWS/Lambda": ("FunctionName", FUNCTION),
+    "AWS/SQS": ("QueueName", "AWS::SQS::Queue"),
+    "AWS/States": ("StateMachineArn", "AWS::StepFunctions::StateMachine"),
+}
+
+
+def key_prefixes() -> set[str]:
+    """How the partition keys begin that the code makes, such as `MSG#`."""
+    made = [make("t", *["1"] * (make.__code__.co_argcount - 1)) for make in _key_makers()]
+    return {f"{key.pk.partition('#')[0]}#" for key in made if "#" in key.pk}
+
+
+def _key_makers() -> Iterator[Any]:
+    for name, found in vars(keys).items():
+        if name.endswith("_key") and found.__annotations__.get("return") in (Key, "Key"):
+            integers = {"ordinal", "version", "shard", "slot"}
+            names = found.__code__.co_varnames[: found.__code__.co_argcount]
+            if not integers & set(names):
+                yield found
+
+
+def literals(folder: str) -> set[str]:
+    """Every string that the code under a folder writes out."""
+    trees = [ast.parse(path.read_text()) for path in (ROOT / folder).rglob("*.py")]
+    return {
+        node.value
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def test_the_routes_of_the_template_are_the_routes_of_the_code() -> None:
+    declared = {(route.method, route.path, route.function) for route in TEMPLATE.routes()}
+    served = {(route.method, route.path, "PublishFunction") for route in publish_routes.ROUTES} | {
+        (route.method, route.path, "ManageFunction") for route in manage_routes.ROUTES
+    }
+    assert {(method, path, function) for method, path, function in declared if path != "$default"} == served
+    assert [function for _, path, function in declared if path == "$default"] == ["ManageFunction"]
+
+
+def test_public_routes_of_the_code_need_no_signature() -> None:
+    public = {route.path for route in (*publish_routes.ROUTES, *manage_routes.ROUTES) if route.is_public}
+    api = next(properties for _, properties in TEMPLATE.of_type("AWS::ApiGatewayV2::Api"))
+    unsigned = {
+        path
+        for path, methods in api["Body"]["paths"].items()
+        for operation in methods.values()
+        if operation["security"] != [{"AWS_IAM": []}]
+    }
+    assert unsigned == public
+
+
+@pytest.mark.parametrize("source", STREAMS, ids=lambda source: source.logical_id)
+def test_every_filter_of_a_stream_is_about_keys_that_the_code_makes(source: SourceSpec) -> None:
+    assert source.filters
+    for pattern in source.filters:
+        (rule,) = pattern["dynamodb"]["Keys"]["pk"]["S"]
+        assert rule["prefix"] in key_prefixes()
+        record = {"eventName": "INSERT", "dynamodb": {"Keys": {"pk": {"S": f"{rule['prefix']}x"}}}}
+        assert matches(pattern, record)
+
+
+def test_the_relay_is_given_what_its_stream_reads_and_nothing_else() -> None:
+    source = next(each for each in SOURCES if each.function == "RelayFunction")
+    given = {pattern["dynamodb"]["Keys"]["pk"]["S"][0]["prefix"] for pattern in source.filters}
+    read = set(re.findall(r'pk\.startswith\("(\w+#)"\)', _text("layers/tag_matching/python/tagcast_aws/stream.py")))
+    assert given == read
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.logical_id)
+def test_every_source_reports_failures_item_by_item(source: SourceSpec) -> None:
+    assert source.properties["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+
+
+@pytest.mark.parametrize("source", STREAMS, ids=lambda source: source.logical_id)
+def test_what_a_stream_gives_up_is_told_to_a_queue_that_its_function_may_write(source: SourceSpec) -> None:
+    destination = source.properties["DestinationConfig"]["OnFailure"]["Destination"]
+    (logical_id, attribute) = destination["Fn::GetAtt"]
+    assert (TEMPLATE.resources[logical_id]["Type"], attribute) == ("AWS::SQS::Queue", "Arn")
+    role = roles_of(RESOLVER)[role_of(TEMPLATE, source.function)]
+    assert role.allows(Need("sqs:SendMessage", RESOLVER.value(destination)))
+
+
+@pytest.mark.parametrize(
+    "source", [each for each in SOURCES if not each.of_stream], ids=lambda source: source.logical_id
+)
+def test_a_queue_outwaits_its_function_six_times(source: SourceSpec) -> None:
+    queue = TEMPLATE.resources[source.properties["EventSourceArn"]["Fn::GetAtt"][0]]["Properties"]
+    assert queue["VisibilityTimeout"] >= 6 * FUNCTIONS[source.function]["Timeout"]
+
+
+def test_functions_of_the_api_end_before_the_api_gives_up() -> None:
+    for function in {route.function for route in TEMPLATE.routes()}:
+        assert FUNCTIONS[function]["Timeout"] < HTTP_API_TIMEOUT_S
+
+
+def test_the_retry_function_has_time_beside_its_reserve() -> None:
+    assert FUNCTIONS["RetryFunction"]["Timeout"] > 2 * RESERVE_S
+
+
+def test_the_sweep_ends_before_it_begins_again() -> None:
+    rule = next(rule for _, rule in TEMPLATE.of_type("AWS::Events::Rule") if "ScheduleExpression" in rule)
+    minutes = re.fullmatch(r"rate\((\d+) minutes\)", rule["ScheduleExpression"])
+    assert minutes is not None
+    assert FUNCTIONS["SweepFunction"]["Timeout"] < 60 * int(minutes[1])
+
+
+@pytest.mark.parametrize("name", ALARMS)
+def test_every_alarm_watches_a_metric_that_exists(name: str) -> None:
+    alarm = ALARMS[name]
+    _check_metric(alarm["Namespace"], alarm["MetricName"])
+    (dimension,) = alarm["Dimensions"]
+    if alarm["Namespace"] == OWN_METRICS:
+        assert dimension == {"Name": "service", "Value": {"Ref": "AWS::StackName"}}
+        return
+    wanted, kind = DIMENSIONS[alarm["Namespace"]]
+    owner = dimension["Value"].get("Ref") or dimension["Value"]["Fn::GetAtt"][0]
+    assert (dimension["Name"], TEMPLATE.resources[owner]["Type"]) == (wanted, kind)
+    if alarm["MetricName"] == "IteratorAge":
+        assert owner in {source.function for source in STREAMS}
+
+
+def test_the_dashboard_shows_metrics_that_exist() -> None:
+    (dashboard,) = [properties for _, properties in TEMPLATE.of_type("AWS::CloudWatch::Dashboard")]
+    widgets = json.loads(dashboard["DashboardBody"]["Fn::Sub"])["widgets"]
+    shown = [metric for widget in widgets for metric in widget["properties"]["metrics"]]
+    assert shown
+    for namespace, metric, *_ in shown:
+        _check_metric(namespace, metric)
+
+
+def _check_metric(namespace: str, metric: str) -> None:
+    if namespace == OWN_METRICS:
+        variables = FUNCTIONS["SweepFunction"]["Environment"]["Variables"]
+        assert variables["POWERTOOLS_METRICS_NAMESPACE"] == OWN_METRICS
+        assert metric in literals("functions") | literals("layers/tag_matching/python")
+    else:
+        assert metric in METRICS[namespace]
+
+
+def _text(path: str) -> str:
+    return (ROOT / path).read_text()
+
+
+def test_every_function_is_watched_for_errors_and_throttles() -> None:
+    watched = {
+        (alarm["Dimensions"][0]["Value"]["Ref"], alarm["MetricName"])
+        for alarm in ALARMS.values()
+        if alarm["Namespace"] == "AWS/Lambda"
+    }
+    assert {(name, metric) for name in FUNCTIONS for metric in ("Errors", "Throttles")} <= watched
+
+
+def test_functions_and_layer_are_built_for_the_same_python() -> None:
+    layer = next(properties for _, properties in TEMPLATE.of_type("AWS::Lambda::LayerVersion"))
+    runtimes = {properties["Runtime"] for properties in FUNCTIONS.values()}
+    assert runtimes == set(layer["CompatibleRuntimes"]) == {"python3.13"}
+    assert f"BuildMethod: {runtimes.pop()}" in _text("template.yaml")

@@ -1,0 +1,43 @@
+"""Lanes that all owe the same message and wake together: pushes made twice, and how long the table takes; a script.
+
+Time is virtual and the table a model of DynamoDB (tests/fakes/herd.py), so that the figures are the same on every
+machine: milliseconds a call, conflicts of transactions, and the thousand write units a second that one row gives.
+"""
+
+from __future__ import annotations
+
+import time
+
+from tests.fakes.herd import Stampede, stampede
+
+EXTRA_PERCENT_MAX, SETTLED_S_MAX = 1.0, 60.0
+HERDS = ((100, 1), (100, 4), (400, 4), (1_000, 4), (100, 64), (100, 256))
+"""Lanes and KiB of body; the budget of a minute is for bodies up to 4 KiB."""
+
+
+def line(body_kib: int, herd: Stampede, took_s: float) -> str:
+    """Return one row of the table."""
+    tries = herd.counts["tries"] / herd.lanes
+    return (
+        f"| {herd.lanes:,} | {body_kib} KiB | {herd.extra} ({herd.extra_percent:.1f} %) | {herd.seconds:.1f} s "
+        f"| {tries:.1f} | {herd.counts['marks']:,} | {took_s:.0f} s |"
+    )
+
+
+def main() -> None:
+    """Print the table; exit with a fault when a budget is exceeded."""
+    print("| lanes | body | extra pushes | settled after | tries per lane | ends kept in due rows | played in |")
+    print("|---|---|---|---|---|---|---|")
+    over = []
+    for lanes, body_kib in HERDS:
+        began = time.perf_counter()
+        herd = stampede(lanes, body_kib * 1024)
+        print(line(body_kib, herd, time.perf_counter() - began), flush=True)
+        slow = body_kib <= 4 and herd.seconds > SETTLED_S_MAX
+        if slow or herd.extra_percent > EXTRA_PERCENT_MAX or herd.uncounted:
+            over.append(f"{lanes} lanes with {body_kib} KiB")
+    raise SystemExit(f"over budget: {', '.join(over)}" if over else 0)
+
+
+if __name__ == "__main__":
+    main()

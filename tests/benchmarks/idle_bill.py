@@ -1,0 +1,114 @@
+"""What the deployed service costs in a month in which nothing happens: ``python -m tests.benchmarks.idle_bill``.
+
+Computed from template.yaml and the one table of prices (`local.limits`), without any free tier. Storage of what was
+kept earlier, and the few megabytes of logs, are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from tagcast.rows import WAKE_SHARDS
+
+from local.limits import PRICES_USD, QUEUE_POLL_S, QUEUE_POLLERS
+from local.template import Template, read_template
+
+ROOT = Path(__file__).resolve().parents[2]
+DAYS = 30
+MONTH_S = DAYS * 86_400
+SWEEP_S = 1.0
+"""A sweep that finds nothing takes less, cold starts included."""
+JOB_MINUTES = 2
+"""A job over an empty day; Glue bills a minute at least."""
+BUDGET_USD = 12.0
+
+
+def bill(template: Template) -> dict[str, float]:
+    """Every item of the bill in USD a month."""
+    sweeps = MONTH_S / _sweep_every_s(template)
+    sweep = template.resources["SweepFunction"]["Properties"]
+    gigabytes = int(sweep["MemorySize"]) / 1024
+    return {
+        "alarms": _count(template, "AWS::CloudWatch::Alarm") * PRICES_USD["cloudwatch: an alarm and month"],
+        "dashboard": _count(template, "AWS::CloudWatch::Dashboard") * PRICES_USD["cloudwatch: a dashboard and month"],
+        "metrics of sweep": len(_metrics_of_sweep()) * PRICES_USD["cloudwatch: a metric and month"],
+        "pollers of the queue": _queues(template)
+        * QUEUE_POLLERS
+        * (MONTH_S / QUEUE_POLL_S)
+        / 1e6
+        * PRICES_USD["sqs: a million FIFO requests of 64 KiB"],
+        "sweep": sweeps
+        * (
+            PRICES_USD["lambda: a million requests"] / 1e6
+            + SWEEP_S * gigabytes * PRICES_USD["lambda: a GB-second on arm64"]
+            + (WAKE_SHARDS + 2) * PRICES_USD["dynamodb: a million read request units"] / 1e6
+            + PRICES_USD["x-ray: a million traces"] / 1e6
+        ),
+        "nightly jobs": DAYS * _nightly_workers(template) * JOB_MINUTES / 60 * PRICES_USD["glue: a DPU-hour"],
+    }
+
+
+def _count(template: Template, kind: str) -> int:
+    return sum(1 for _ in template.of_type(kind))
+
+
+def _queues(template: Template) -> int:
+    """Lambda's own polling of streams costs nothing."""
+    return sum(1 for source in template.sources() if not source.of_stream)
+
+
+def _sweep_every_s(template: Template) -> int:
+    rules = [rule for _, rule in template.of_type("AWS::Events::Rule") if "ScheduleExpression" in rule]
+    minutes = re.fullmatch(r"rate\((\d+) minutes\)", rules[0]["ScheduleExpression"])
+    assert minutes is not None
+    return 60 * int(minutes[1])
+
+
+def _metrics_of_sweep() -> set[str]:
+    tree = ast.parse((ROOT / "functions" / "sweep" / "app.py").read_text())
+    return {
+        str(keyword.value.value)
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "add_metric"
+        for keyword in call.keywords
+        if keyword.arg == "name" and isinstance(keyword.value, ast.Constant)
+    }
+
+
+def nightly_jobs(template: Template) -> list[str]:
+    """The logical ids of the jobs that run without anybody asking."""
+    return [
+        action["JobName"]["Ref"]
+        for _, trigger in template.of_type("AWS::Glue::Trigger")
+        if trigger["StartOnCreation"]
+        for action in trigger["Actions"]
+    ]
+
+
+def _nightly_workers(template: Template) -> int:
+    defaults = {name: spec.get("Default") for name, spec in template.parameters.items()}
+
+    def value(given: Any) -> Any:
+        return defaults[given["Ref"]] if isinstance(given, dict) else given
+
+    jobs = [template.resources[job]["Properties"] for job in nightly_jobs(template)]
+    assert {value(job["WorkerType"]) for job in jobs} <= {"G.1X"}, "a worker of another type is more than one DPU"
+    return sum(int(value(job["NumberOfWorkers"])) for job in jobs)
+
+
+def main() -> int:
+    """Print the bill; more than the budget is a failure."""
+    items = bill(read_template(ROOT / "template.yaml"))
+    for name, usd in items.items():
+        print(f"{name:<24}{usd:8.2f} USD a month")
+    total = sum(items.values())
+    print(f"{'in all':<24}{total:8.2f} USD a month (budget {BUDGET_USD})")
+    return int(total > BUDGET_USD)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""What `sam local invoke` does, in a process instead of a container: `python -m tests.e2e.invoke_once NAME EVENT ENV`.
+
+The function's handler is called with a real Lambda context; what it answers is printed as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from awslambdaric.lambda_context import LambdaContext
+from samtranslator.yaml_helper import yaml_parse
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main(function: str, event: str, variables: str) -> None:
+    source = yaml_parse((ROOT / "template.yaml").read_text())
+    properties = source["Resources"][function]["Properties"]
+    declared = source["Globals"]["Function"]["Environment"]["Variables"]
+    given: dict[str, str] = json.loads(Path(variables).read_text())["Parameters"]
+    # Like sam, this sets only what the template names.
+    os.environ.update({name: given[name] for name in declared if name in given})
+    os.environ["AWS_LAMBDA_FUNCTION_NAME"] = function
+    os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] = str(properties["MemorySize"])
+    sys.path.insert(0, str(ROOT / properties["CodeUri"]))
+    module, _, name = properties["Handler"].partition(".")
+    handler = getattr(__import__(module), name)
+    arn = f"arn:aws:lambda:us-east-1:123456789012:function:{function}"
+    deadline_ms = int((time.time() + properties["Timeout"]) * 1000)
+    context = LambdaContext("8a6f1c1e-0000-4000-8000-000000000001", None, None, deadline_ms, arn)
+    answer: Any = handler(json.loads(Path(event).read_text()), context)
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

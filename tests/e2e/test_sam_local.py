@@ -1,0 +1,61 @@
+"""The recipe of docs/local-stack.md for `sam local invoke`, command by command, on a fresh stack."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import ROOT, start_stack
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+COMMAND = re.compile(r"^\$INVOKE (\w+) -e (events/\w+\.json)$", re.MULTILINE)
+EXPORT = re.compile(r"^export (.*)$", re.MULTILINE)
+
+
+def recipe() -> str:
+    return (ROOT / "docs" / "local-stack.md").read_text().partition("## One function by itself")[2]
+
+
+def environment() -> dict[str, str]:
+    exported = EXPORT.search(recipe())
+    assert exported is not None
+    return dict(pair.split("=", 1) for pair in exported[1].split())
+
+
+def is_well(answer: Any) -> bool:
+    """Whether a function did what it was asked: a success of the API, or a batch without a failure."""
+    if isinstance(answer, dict) and "statusCode" in answer:
+        return 200 <= int(answer["statusCode"]) < 300
+    return not (isinstance(answer, dict) and answer.get("batchItemFailures"))
+
+
+def test_every_event_is_part_of_the_recipe() -> None:
+    played = {event for _, event in COMMAND.findall(recipe())}
+    assert played == {f"events/{path.name}" for path in (ROOT / "events").glob("*.json")}
+
+
+def test_the_commands_work_one_after_the_other_on_a_fresh_stack(tmp_path: Path) -> None:
+    stack = start_stack(tmp_path / "data")
+    answers = {}
+    for function, event in COMMAND.findall(recipe()):
+        ran = subprocess.run(
+            [sys.executable, "-m", "tests.e2e.invoke_once", function, event, str(stack.folder / "sam.json")],
+            cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, (ROOT, LAYER))), **environment()},
+        )  # fmt: skip
+        assert ran.returncode == 0, f"{function} {event}: {ran.stderr}"
+        answers[event] = json.loads(ran.stdout.splitlines()[-1])
+    assert stack.stop() == 0
+
+    assert {event: answer for event, answer in answers.items() if not is_well(answer)} == {}
+    assert json.loads(answers["events/publish.json"]["body"])["matched"] == 1
+
+
+LAYER = ROOT / "layers" / "tag_matching" / "python"

@@ -1,0 +1,209 @@
+"""A thousand lanes that owe the same message, all receivers healthy again: workers in virtual time over one hot row.
+
+The table behaves as DynamoDB does where it matters here: a call takes milliseconds; a transaction holds its rows until
+it is committed, and who comes between gets a conflict; a condition is judged when the transaction begins; one row gives
+a thousand write units a second, of which a transactional write takes two for each KiB, whether it succeeds or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TypeVar
+
+from tagcast.errors import ConditionLostError, ContendedError
+from tagcast.keys import lane_key
+from tagcast.lane_rows import lane_of
+from tagcast.model import Ordering, Outcome, Push
+from tagcast.ports import Check, Key, Table, World, Write
+from tagcast.redelivery import redeliver
+from tagcast.rows import message_row_of
+from tagcast.topics import put_topic
+from tagcast.workflow_task import Task
+from tagcast_aws.conflicts import CONFLICTS_MAX, PAUSE_S
+
+from tests.fakes.virtual_time import EPOCH, TimedStore, TimedWorld, VirtualTime
+from tests.fakes.world import FAIL, OK
+from tests.item_size import row_size
+
+BUDGET_S, PAUSE_AFTER_FAULT_S = 75.0, 30.0
+READ_S, COMMIT_S, REFUSAL_S = (0.003, 0.008), (0.008, 0.016), 0.004
+UNITS_PER_S = 1_000.0
+
+T = TypeVar("T")
+
+
+class _ConflictError(ContendedError):
+    """What the adapter tries again by itself before it tells the core."""
+
+
+class HotStore(TimedStore):
+    """Rows that are held by a transaction until it is committed, and messages whose row gives only so much."""
+
+    def __init__(self, loop: VirtualTime, chance: Random) -> None:
+        super().__init__(loop, 0.0)
+        self.chance = chance
+        self.held: set[Key] = set()
+        self.tail_s = 0.0
+        """How long the answer to the call just made takes from now on."""
+        self.units, self.units_at = UNITS_PER_S, 0.0
+        self.counts: Counter[str] = Counter()
+
+    def adopt(self, other: TimedStore) -> None:
+        self.rows = other.rows
+        self._partitions = other._partitions
+
+    def write(self, write: Write) -> None:
+        self._commit((write,), alone=True)
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        self._commit(writes, alone=False)
+
+    def _commit(self, writes: Sequence[Write], *, alone: bool) -> None:
+        self.tail_s = REFUSAL_S
+        self._take_units(writes)
+        if any(write.key in self.held for write in writes):
+            self.counts["conflicts"] += 1
+            raise _ConflictError
+        if not all(self._holds(write.key, write.expect) for write in writes):
+            self.counts["conditions lost"] += 1
+            raise ConditionLostError
+        self.counts["marks"] += sum("ended" in getattr(write, "row", ()) for write in writes)
+        self.tail_s = self.chance.uniform(*COMMIT_S)
+        if alone:
+            self._end(writes)
+            return
+        self.held |= {write.key for write in writes}
+        self.loop.call_later(self.tail_s, self._end, writes)
+
+    def _end(self, writes: Sequence[Write]) -> None:
+        self.held -= {write.key for write in writes}
+        super().transact(writes)
+
+    def _take_units(self, writes: Sequence[Write]) -> None:
+        message = next((w for w in writes if w.key.pk.startswith("MSG#") and not isinstance(w, Check)), None)
+        if message is None:
+            return
+        self.counts["tries"] += 1
+        now = self.loop.seconds
+        self.units = min(UNITS_PER_S, self.units + (now - self.units_at) * UNITS_PER_S)
+        self.units_at = now
+        units = 2 * -(-row_size(self.rows[message.key]) // 1024)
+        if self.units < units:
+            self.counts["throttled"] += 1
+            raise ContendedError
+        self.units -= units
+
+
+@dataclass
+class HotExecutor:
+    """Calls of many processes, none of which waits for another's; conflicts are tried again as the adapter does."""
+
+    store: HotStore
+
+    async def run(self, call: Callable[[], T]) -> T:
+        for conflict in range(1, CONFLICTS_MAX + 1):
+            await asyncio.sleep(self.store.chance.uniform(*READ_S))
+            self.store.tail_s = 0.0
+            self.store.beside_the_loop = True
+            try:
+                result = call()
+            except _ConflictError:
+                await asyncio.sleep(REFUSAL_S)
+                if conflict == CONFLICTS_MAX:
+                    raise
+                await asyncio.sleep(self.store.chance.uniform(0.0, PAUSE_S * 4 ** (conflict - 1)))
+                continue
+            except ContendedError:
+                await asyncio.sleep(REFUSAL_S)
+                raise
+            finally:
+                self.store.beside_the_loop = False
+            await asyncio.sleep(self.store.tail_s)
+            return result
+        raise AssertionError
+
+
+@dataclass
+class HerdDice:
+    chance: Random
+
+    def uniform(self, low: float, high: float) -> float:
+        return self.chance.uniform(low, high)
+
+    def unique_id(self, now: int) -> str:
+        return f"{(now << 22) + self.chance.randrange(1 << 22):020d}"
+
+
+class Recovered:
+    """Receivers that take 50 ms and are fine again."""
+
+    def __init__(self) -> None:
+        self.received: Counter[str] = Counter()
+
+    async def push(self, push: Push) -> Outcome:
+        await asyncio.sleep(0.05)
+        self.received[push.subscription.name] += 1
+        return OK
+
+
+@dataclass(frozen=True)
+class Stampede:
+    """What came of a herd: *seconds* from the first worker to the last end in the table."""
+
+    lanes: int
+    seconds: float
+    extra: int
+    uncounted: int
+    counts: Counter[str]
+
+    @property
+    def extra_percent(self) -> float:
+        return 100 * self.extra / self.lanes
+
+
+def stampede(lanes: int, body_bytes: int, *, spread_s: float = 0.5, seed: int = 1) -> Stampede:
+    """Let *lanes* lanes fail at one message, heal their receivers, wake all workers at once and see them settle."""
+    timed = TimedWorld(0.0)
+    put_topic(timed.world, "test1", retention_s=86_400, body_bytes_max=262_144, ordering=Ordering.TOPIC)
+    names = [f"s{number}" for number in range(lanes)]
+    timed.subscribe(*names, answers=(0.0, FAIL))
+    first = timed.first_round("x" * body_bytes)
+    chance = Random(seed)
+    store = HotStore(timed.loop, chance)
+    store.adopt(timed.store)
+    receivers = Recovered()
+    world = replace(timed.world, store=store, executor=HotExecutor(store), dice=HerdDice(chance), pusher=receivers)
+    woken = [lane_of(row) for row in store.query(Table.MESSAGES, lane_key("test1", "").pk)]
+    assert len(woken) == lanes
+    timed.loop.seconds = max(lane.next_attempt_at or 0 for lane in woken) / 1000 - EPOCH / 1000
+    began_s = timed.loop.seconds
+    tasks = [Task("test1", lane.subscription_id, lane.generation) for lane in woken]
+
+    async def everybody() -> None:
+        await asyncio.gather(*(_execution(world, task, chance.uniform(0.0, spread_s)) for task in tasks))
+
+    timed.run(everybody())
+    row = message_row_of(store.rows[next(key for key in store.rows if key.pk.endswith(f"#{first.ids[0]}"))])
+    assert not row.map.owed
+    assert {entry.state.value for entry in row.map.settled.values()} == {"delivered"}
+    extra = sum(receivers.received.values()) - lanes
+    lost = timed.fake.journal.counts["OutcomesLost"]
+    return Stampede(lanes, timed.loop.seconds - began_s, extra, max(0, extra - lost), store.counts)
+
+
+async def _execution(world: World, task: Task, wait_s: float) -> None:
+    """Play the workflow of one lane, as functions/redelivery.asl.json has it."""
+    while True:
+        await asyncio.sleep(wait_s)
+        try:
+            answer = await redeliver(world, task, BUDGET_S)
+        except ContendedError:
+            wait_s = PAUSE_AFTER_FAULT_S
+            continue
+        if answer.wait_until is None:
+            return
+        task, wait_s = answer.task, max(0.0, (answer.wait_until - world.clock.now()) / 1000)

@@ -1,0 +1,244 @@
+"""What the store asks DynamoDB for, and what it makes of answers that come in parts, late, or not at all."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tagcast.errors import ContendedError
+from tagcast.ports import ABSENT, Check, Delete, Key, Put, Table, Update, Write
+from tagcast_aws.conflicts import CONFLICTS_MAX
+from tagcast_aws.dynamodb import DynamoStore, from_attribute, to_attribute
+
+from tests.integration.scripted import ScriptedClient, refusal
+
+NAMES = {Table.REGISTRY: "Registry", Table.MESSAGES: "Messages"}
+ROW = Key(Table.MESSAGES, "MSG#t#1", "MSG")
+OTHER = Key(Table.REGISTRY, "TOPIC#t", "TOPIC")
+ROW_KEY = {"pk": {"S": "MSG#t#1"}, "sk": {"S": "MSG"}}
+OTHER_KEY = {"pk": {"S": "TOPIC#t"}, "sk": {"S": "TOPIC"}}
+
+
+def store(*answers: Mapping[str, Any] | Exception) -> tuple[DynamoStore, ScriptedClient]:
+    client = ScriptedClient(list(answers))
+    return DynamoStore(client, NAMES), client  # type: ignore[arg-type]
+
+
+def test_a_row_is_read_strongly_consistent() -> None:
+    dynamo, client = store({"Item": {**ROW_KEY, "n": {"N": "3"}}}, {})
+
+    assert dynamo.get(ROW) == {"pk": "MSG#t#1", "sk": "MSG", "n": 3}
+    assert dynamo.get(OTHER) is None
+    assert client.asked == [
+        ("get_item", {"TableName": "Messages", "Key": ROW_KEY, "ConsistentRead": True}),
+        ("get_item", {"TableName": "Registry", "Key": OTHER_KEY, "ConsistentRead": True}),
+    ]
+
+
+def test_many_rows_are_read_strongly_consistent_and_what_was_left_is_asked_for_again() -> None:
+    left = {"Registry": {"Keys": [OTHER_KEY], "ConsistentRead": True}}
+    dynamo, client = store(
+        {"Responses": {"Messages": [{**ROW_KEY, "n": {"N": "1"}}]}, "UnprocessedKeys": left},
+        {"Responses": {"Registry": [{**OTHER_KEY, "n": {"N": "2"}}]}, "UnprocessedKeys": {}},
+    )
+
+    found = dynamo.get_many((ROW, OTHER, ROW))
+
+    assert {key: row["n"] for key, row in found.items()} == {ROW: 1, OTHER: 2}
+    assert client.asked == [
+        ("batch_get_item", {"RequestItems": {"Messages": {"Keys": [ROW_KEY], "ConsistentRead": True}, **left}}),
+        ("batch_get_item", {"RequestItems": left}),
+    ]
+
+
+def test_more_than_a_hundred_rows_are_never_asked_for_at_once() -> None:
+    dynamo, client = store({"Responses": {}})
+
+    with pytest.raises(AssertionError):
+        dynamo.get_many([Key(Table.MESSAGES, "p", str(number)) for number in range(101)])
+    assert client.asked == []
+    assert dynamo.get_many([Key(Table.MESSAGES, "p", str(number)) for number in range(100)]) == {}
+
+
+def test_reading_no_rows_asks_for_nothing() -> None:
+    dynamo, client = store()
+
+    assert dynamo.get_many(()) == {}
+    assert client.asked == []
+
+
+def test_a_query_is_strongly_consistent_and_goes_on_where_a_page_ended() -> None:
+    dynamo, client = store(
+        {"Items": [{"sk": {"S": "a"}}], "LastEvaluatedKey": {"sk": {"S": "a"}}}, {"Items": [{"sk": {"S": "b"}}]}
+    )
+    request = {
+        "TableName": "Messages",
+        "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
+        "ExpressionAttributeValues": {":pk": {"S": "p"}, ":low": {"S": "\x00"}, ":high": {"S": "\U0010ffff"}},
+        "ConsistentRead": True,
+        "ScanIndexForward": True,
+    }
+
+    assert dynamo.query(Table.MESSAGES, "p") == [{"sk": "a"}, {"sk": "b"}]
+    assert client.asked == [("query", request), ("query", {**request, "ExclusiveStartKey": {"sk": {"S": "a"}}})]
+
+
+def test_a_query_never_asks_for_more_rows_than_its_limit_leaves() -> None:
+    page = {"Items": [{"sk": {"S": "b"}}, {"sk": {"S": "a"}}], "LastEvaluatedKey": {"sk": {"S": "a"}}}
+    dynamo, client = store(page, {**page, "Items": page["Items"][:1]})
+
+    rows = dynamo.query(Table.REGISTRY, "p", sk_from="a", sk_to="c", limit=3, descending=True)
+
+    assert len(rows) == 3
+    assert [request["Limit"] for request in client.requests] == [3, 1]
+    [first, _] = client.requests
+    assert (first["TableName"], first["ScanIndexForward"]) == ("Registry", False)
+    assert first["ExpressionAttributeValues"] == {":pk": {"S": "p"}, ":low": {"S": "a"}, ":high": {"S": "c"}}
+
+
+def test_lanes_to_wake_are_asked_of_their_index_earliest_first() -> None:
+    dynamo, client = store({"Items": []})
+
+    assert dynamo.lanes_to_wake(3, 1_000, 5) == []
+    assert client.asked == [
+        (
+            "query",
+            {
+                "TableName": "Messages",
+                "IndexName": "wake",
+                "KeyConditionExpression": "wake_shard = :shard AND wake_at <= :until",
+                "ExpressionAttributeValues": {":shard": {"S": "3"}, ":until": {"N": "1000"}},
+                "Limit": 5,
+            },
+        )
+    ]
+
+
+def test_pauses_between_tries_are_drawn_from_windows_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    windows: list[tuple[float, float]] = []
+
+    def longest(low: float, high: float) -> float:
+        windows.append((low, high))
+        return high
+
+    slept: list[float] = []
+    monkeypatch.setattr(random, "uniform", longest)
+    monkeypatch.setattr(time, "sleep", slept.append)
+    dynamo, client = store(*[refusal("TransactionConflictException")] * CONFLICTS_MAX)
+
+    with pytest.raises(ContendedError):
+        dynamo.write(Delete(ROW))
+
+    assert len(client.asked) == CONFLICTS_MAX
+    assert slept == pytest.approx([0.02, 0.08])
+    assert windows == [(0.0, pause) for pause in slept]
+
+
+EVERY_WRITE: list[tuple[Write, str, dict[str, Any]]] = [
+    (
+        Put(ROW, {"n": 1, "b": b"x"}, {"pk": ABSENT}),
+        "put_item",
+        {
+            "TableName": "Messages",
+            "Item": {**ROW_KEY, "n": {"N": "1"}, "b": {"B": b"x"}},
+            "ConditionExpression": "attribute_not_exists(#n0)",
+            "ExpressionAttributeNames": {"#n0": "pk"},
+        },
+    ),
+    (Put(OTHER, {}), "put_item", {"TableName": "Registry", "Item": OTHER_KEY}),
+    (
+        Update(ROW, {"a": 1, "b": "x"}, ("c", "d"), {"a": 0, "e": ABSENT}, {"f": 2}),
+        "update_item",
+        {
+            "TableName": "Messages",
+            "Key": ROW_KEY,
+            "UpdateExpression": "SET #n0 = :v0, #n1 = :v1 REMOVE #n2, #n3 ADD #n4 :v2",
+            "ConditionExpression": "#n0 = :v3 AND attribute_not_exists(#n5)",
+            "ExpressionAttributeNames": {"#n0": "a", "#n1": "b", "#n2": "c", "#n3": "d", "#n4": "f", "#n5": "e"},
+            "ExpressionAttributeValues": {":v0": {"N": "1"}, ":v1": {"S": "x"}, ":v2": {"N": "2"}, ":v3": {"N": "0"}},
+        },
+    ),
+    (
+        Update(ROW, {}, ("c",)),
+        "update_item",
+        {
+            "TableName": "Messages",
+            "Key": ROW_KEY,
+            "UpdateExpression": "REMOVE #n0",
+            "ExpressionAttributeNames": {"#n0": "c"},
+        },
+    ),
+    (
+        Delete(ROW, {"claim": 3}),
+        "delete_item",
+        {
+            "TableName": "Messages",
+            "Key": ROW_KEY,
+            "ConditionExpression": "#n0 = :v0",
+            "ExpressionAttributeNames": {"#n0": "claim"},
+            "ExpressionAttributeValues": {":v0": {"N": "3"}},
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("write", "operation", "request_"), EVERY_WRITE)
+def test_a_write_is_one_request_with_its_condition(write: Write, operation: str, request_: dict[str, Any]) -> None:
+    dynamo, client = store({})
+
+    dynamo.write(write)
+
+    assert client.asked == [(operation, request_)]
+
+
+def test_a_transaction_is_one_request_with_all_its_writes_in_order() -> None:
+    dynamo, client = store({})
+
+    dynamo.transact([*(write for write, _, _ in EVERY_WRITE), Check(OTHER, {"n": 1})])
+
+    [(operation, request)] = client.asked
+    kinds = {"put_item": "Put", "update_item": "Update", "delete_item": "Delete"}
+    checked = {
+        "TableName": "Registry",
+        "Key": OTHER_KEY,
+        "ConditionExpression": "#n0 = :v0",
+        "ExpressionAttributeNames": {"#n0": "n"},
+        "ExpressionAttributeValues": {":v0": {"N": "1"}},
+    }
+    assert operation == "transact_write_items"
+    assert request["TransactItems"] == [
+        *({kinds[name]: item} for _, name, item in EVERY_WRITE),
+        {"ConditionCheck": checked},
+    ]
+
+
+def test_a_check_alone_is_refused() -> None:
+    dynamo, client = store({})
+
+    with pytest.raises(TypeError, match="read"):
+        dynamo.write(Check(ROW, {"n": 1}))
+    assert client.asked == []
+
+
+@pytest.mark.parametrize(
+    ("value", "attribute"),
+    [
+        ("a", {"S": "a"}),
+        (-3, {"N": "-3"}),
+        (b"\x00", {"B": b"\x00"}),
+        ({"k": "v"}, {"M": {"k": {"S": "v"}}}),
+        (["a", "b"], {"L": [{"S": "a"}, {"S": "b"}]}),
+        (None, {"NULL": True}),
+    ],
+)
+def test_each_kind_of_value_has_its_type_in_the_table(value: Any, attribute: dict[str, Any]) -> None:
+    assert to_attribute(value) == attribute
+    assert from_attribute(attribute) == value
+
+
+def test_a_boolean_is_no_value_of_a_row() -> None:
+    with pytest.raises(TypeError, match="booleans"):
+        to_attribute(True)

@@ -1,0 +1,476 @@
+"""What endpoints are told and what is made of their answers, word for word and at each boundary."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import socket
+import ssl
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp.client_reqrep import ConnectionKey
+from botocore.exceptions import BotoCoreError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
+from tagcast.model import ContentFormat, Draft, Endpoint, Message, Outcome, Protocol, Push, RetryPolicy, Strategy
+from tagcast.model import Subscription as Owner
+from tagcast_aws.chance import SystemClock
+from tagcast_aws.endpoints import addresses
+from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
+from tagcast_aws.endpoints.clients import Caller
+from tagcast_aws.endpoints.function import FunctionEndpoint, error_type
+from tagcast_aws.endpoints.guard import Guard
+from tagcast_aws.endpoints.http import HttpEndpoint, failure, outcome, retry_after_s
+from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
+from tagcast_aws.endpoints.sqs import QueueEndpoint, group_id, region_of
+
+from tests.integration.scripted import ScriptedClient, refusal
+
+NOW = 1_700_000_000_000
+KEY = ConnectionKey("a.test", 443, True, True, None, None, None)
+
+
+def push_to(
+    protocol: Protocol, target: str, *, ordering_key: str | None = None, form: ContentFormat = ContentFormat.SIMPLIFIED
+) -> Push:
+    owner = Owner(
+        topic="fruit",
+        name="A",
+        topic_id="07457000000000000001",
+        ordinal=0,
+        endpoint=Endpoint(protocol, target),
+        filter=None,
+        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+        timeout_s=7,
+        content_format=form,
+        secret=None,
+        version=1,
+        created_at=0,
+        updated_at=0,
+    )
+    draft = Draft(b"hi", tags=("apple",), ordering_key=ordering_key)
+    return Push(owner, Message("fruit", "07457000000000000042", draft, NOW, NOW + 1), 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (199, Outcome(False, "http 199")),
+        (200, Outcome(True, "http 200")),
+        (299, Outcome(True, "http 299")),
+        (300, Outcome(False, "redirect 300 refused")),
+        (399, Outcome(False, "redirect 399 refused")),
+        (400, Outcome(False, "http 400")),
+        (409, Outcome(False, "http 409")),
+        (410, Outcome(False, "http 410", gone=True)),
+        (411, Outcome(False, "http 411")),
+    ],
+)
+def test_a_status_means_what_the_semantics_say(status: int, expected: Outcome) -> None:
+    assert outcome(status, None, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("0", 0.0),
+        (" 7 ", 7.0),
+        ("86399", 86_399.0),
+        ("86400", 86_400.0),
+        ("86401", 86_400.0),
+        ("100000", 86_400.0),
+        ("000005", 5.0),
+        ("1000000", 86_400.0),
+        ("9" * 5_000, 86_400.0),
+        ("Tue, 14 Nov 2023 22:13:50 GMT", 30.0),
+        ("Tue, 14 Nov 2023 22:13:50 -0000", 30.0),
+        ("Tue, 14 Nov 2023 23:13:50 +0100", 30.0),
+        ("Tue, 14 Nov 2023 22:13:10 GMT", 0.0),
+        ("Fri, 17 Nov 2023 22:13:10 GMT", 86_400.0),
+        ("soon", None),
+        ("-5", None),
+        ("Tue, 14 Nov 99999 22:13:50 GMT", None),
+        ("", None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date_within_a_day(header: str, seconds: float | None) -> None:
+    assert retry_after_s(header, NOW) == seconds
+    assert outcome(503, header, NOW).retry_after_s == seconds
+
+
+def os_error(number: int) -> OSError:
+    return OSError(number, "secret words")
+
+
+def refused(kind: Any, cause: Exception) -> Exception:
+    error: Exception = kind(KEY, cause)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ssl.SSLError(), "tls: handshake failed"),
+        (refused(aiohttp.ClientConnectorCertificateError, ValueError("x")), "tls: certificate verify failed"),
+        (
+            refused(aiohttp.ClientConnectorSSLError, ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong")),
+            "tls: handshake failed",
+        ),
+        (ssl.SSLError(1, "x"), "tls: handshake failed"),
+        (refused(aiohttp.ClientConnectorDNSError, AddressRefusedError("x")), "address not public"),
+        (refused(aiohttp.ClientConnectorDNSError, OSError("x")), "does not resolve"),
+        (aiohttp.ServerDisconnectedError(), "connection closed before the answer"),
+        (aiohttp.ClientPayloadError("x"), "answer cut off"),
+        (refused(aiohttp.ClientConnectorError, os_error(errno.ECONNREFUSED)), "connection refused"),
+        (ConnectionRefusedError(), "connection refused"),
+        (os_error(errno.ECONNREFUSED), "connection refused"),
+        (ConnectionResetError(), "connection reset"),
+        (refused(aiohttp.ClientConnectorError, os_error(errno.ECONNRESET)), "connection reset"),
+        (refused(aiohttp.ClientConnectorError, os_error(errno.EPIPE)), "connection reset"),
+        (refused(aiohttp.ClientConnectorError, os_error(errno.ENETUNREACH)), "host unreachable"),
+        (refused(aiohttp.ClientConnectorError, os_error(errno.EHOSTUNREACH)), "host unreachable"),
+        (refused(aiohttp.ClientConnectorError, os_error(errno.ETIMEDOUT)), "connection timed out"),
+        (refused(aiohttp.ClientConnectorError, os_error(errno.EACCES)), "connection failed"),
+        (ValueError("secret words"), "request failed: ValueError"),
+    ],
+)
+def test_a_fault_on_the_way_is_told_in_few_words_of_our_own(error: Exception, words: str) -> None:
+    assert failure(error) == words
+
+
+def test_a_tls_fault_is_told_by_its_reason() -> None:
+    error = ssl.SSLError(1, "x")
+    error.reason = "WRONG_VERSION_NUMBER"
+
+    assert failure(error) == "tls: wrong version number"
+    assert failure(refused(aiohttp.ClientConnectorSSLError, error)) == "tls: wrong version number"
+
+
+@pytest.mark.parametrize(
+    ("target", "region"),
+    [
+        ("arn:aws:sqs:eu-west-1:123456789012:q", "eu-west-1"),
+        ("https://sqs.eu-west-1.amazonaws.com/123456789012/q", "eu-west-1"),
+        ("https://vpce-1.sqs.eu-west-2.vpce.amazonaws.com/123456789012/q", "eu-west-2"),
+        ("https://sqs-fips.us-gov-west-1.amazonaws.com/123456789012/q", "us-gov-west-1"),
+        ("https://eu-central-1.queue.amazonaws.com/123456789012/q", "eu-central-1"),
+        ("http://127.0.0.1:4566/123456789012/q", None),
+    ],
+)
+def test_a_queue_is_asked_in_the_region_that_it_names(target: str, region: str | None) -> None:
+    assert region_of(target) == region
+
+
+@pytest.mark.parametrize("key", ["order-7", "!", "~", "x" * 128])
+def test_an_ordering_key_that_sqs_allows_is_its_group(key: str) -> None:
+    assert group_id(key) == key
+
+
+@pytest.mark.parametrize("key", ["x" * 129, "a b", "naïve", "\x7f", "\ud800"])
+def test_any_other_ordering_key_has_the_group_of_its_hash(key: str) -> None:
+    assert group_id(key) == hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+
+
+class Clients:
+    """Makes one scripted client and remembers with what."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.client = ScriptedClient(list(answers))
+        self.made: list[tuple[str, str | None, Any]] = []
+
+    def __call__(self, service: str, *, region_name: str | None, config: Any) -> ScriptedClient:
+        self.made.append((service, region_name, config))
+        return self.client
+
+    def surroundings(self) -> Surroundings:
+        return Surroundings(SystemClock(), "1", make_client=self)
+
+
+def delivered(endpoint: Any, clients: Clients, push: Push) -> Outcome:
+    async def deliver() -> Outcome:
+        adapter = endpoint(clients.surroundings())
+        result: Outcome = await adapter.deliver(push)
+        await adapter.close()
+        return result
+
+    return asyncio.run(deliver())
+
+
+def test_a_queue_by_url_gets_one_message_with_its_attributes_in_its_region_and_time() -> None:
+    clients = Clients({})
+    url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q"
+
+    assert delivered(QueueEndpoint, clients, push_to(Protocol.SQS, url)) == Outcome(True, "sqs accepted")
+
+    [(operation, request)] = clients.client.asked
+    assert operation == "send_message"
+    assert request.keys() == {"QueueUrl", "MessageBody", "MessageAttributes"}
+    assert (request["QueueUrl"], request["MessageBody"]) == (url, "hi")
+    assert {name: value["DataType"] for name, value in request["MessageAttributes"].items()} == dict.fromkeys(
+        request["MessageAttributes"], "String"
+    )
+    assert all(value["StringValue"] for value in request["MessageAttributes"].values())
+    [(service, region, config)] = clients.made
+    assert (service, region) == ("sqs", "eu-west-1")
+    assert (config.connect_timeout, config.read_timeout, config.retries) == (5, 7, {"total_max_attempts": 1})
+
+
+@pytest.mark.parametrize(("key", "group"), [("k1", "k1"), (None, "fruit")])
+def test_a_fifo_queue_by_arn_is_looked_up_once_and_gets_group_and_id(key: str | None, group: str) -> None:
+    url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q.fifo"
+    clients = Clients({"QueueUrl": url}, {}, {})
+    push = push_to(Protocol.SQS, "arn:aws:sqs:eu-west-1:123456789012:q.fifo", ordering_key=key)
+
+    async def twice() -> None:
+        adapter = QueueEndpoint(clients.surroundings())
+        await adapter.deliver(push)
+        await adapter.deliver(push)
+
+    asyncio.run(twice())
+
+    assert clients.client.operations == ["get_queue_url", "send_message", "send_message"]
+    looked_up, sent, _ = clients.client.requests
+    assert looked_up == {"QueueName": "q.fifo", "QueueOwnerAWSAccountId": "123456789012"}
+    assert (sent["QueueUrl"], sent["MessageGroupId"]) == (url, group)
+    assert sent["MessageDeduplicationId"] == "07457000000000000042"
+
+
+class Answer:
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def read(self) -> bytes:
+        return self._content
+
+
+def test_a_function_is_invoked_once_and_waited_for() -> None:
+    clients = Clients({"Payload": Answer(b"{}")})
+    arn = "arn:aws:lambda:eu-west-1:123456789012:function:f"
+
+    assert delivered(FunctionEndpoint, clients, push_to(Protocol.LAMBDA, arn)) == Outcome(True, "function returned")
+
+    [(operation, request)] = clients.client.asked
+    assert operation == "invoke"
+    assert request.keys() == {"FunctionName", "InvocationType", "Payload"}
+    assert (request["FunctionName"], request["InvocationType"]) == (arn, "RequestResponse")
+    assert [(service, region) for service, region, _ in clients.made] == [("lambda", "eu-west-1")]
+
+
+def test_a_function_by_name_is_invoked_in_the_region_of_the_service() -> None:
+    clients = Clients({"Payload": Answer(b'{"errorType": "KeyError"}'), "FunctionError": "Unhandled"})
+
+    failed = delivered(FunctionEndpoint, clients, push_to(Protocol.LAMBDA, "f"))
+
+    assert failed == Outcome(False, "function error: KeyError")
+    assert clients.made[0][1] is None
+
+
+@pytest.mark.parametrize(
+    ("payload", "named"),
+    [
+        (b'{"errorType": "KeyError"}', "KeyError"),
+        (b'{"errorType": "a.B$c_1"}', "a.B$c_1"),
+        (b'{"errorType": "two words"}', "Unhandled"),
+        (b'{"errorType": 5}', "Unhandled"),
+        (b'{"errorType": "' + b"x" * 80 + b'"}', "x" * 80),
+        (b'{"errorType": "' + b"x" * 81 + b'"}', "Unhandled"),
+        (b"[]", "Unhandled"),
+        (b"not json", "Unhandled"),
+        (b"\xff", "Unhandled"),
+        (b"[" * 100_000, "Unhandled"),
+    ],
+)
+def test_a_failed_function_is_told_by_its_type_or_by_what_lambda_says(payload: bytes, named: str) -> None:
+    assert error_type(payload, "Unhandled") == named
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (TimeoutError(), "timeout after 7 s"),
+        (ReadTimeoutError(endpoint_url="https://x.test"), "timeout after 7 s"),
+        (ConnectTimeoutError(endpoint_url="https://x.test"), "timeout after 7 s"),
+        (refusal("AccessDenied"), "sqs: AccessDenied"),
+        (EndpointConnectionError(endpoint_url="https://x.test"), "sqs: EndpointConnectionError"),
+        (BotoCoreError(), "sqs: BotoCoreError"),
+    ],
+)
+def test_a_fault_of_aws_is_a_failure_in_few_words(fault: Exception, expected: str) -> None:
+    clients = Clients(fault)
+    url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q"
+
+    assert delivered(QueueEndpoint, clients, push_to(Protocol.SQS, url)) == Outcome(False, expected)
+
+
+def test_an_error_without_a_code_is_unknown() -> None:
+    fault = refusal("x")
+    del fault.response["Error"]["Code"]
+
+    url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q"
+    assert delivered(QueueEndpoint, Clients(fault), push_to(Protocol.SQS, url)) == Outcome(False, "sqs: unknown")
+
+
+def test_one_client_is_made_for_each_region_and_timeout() -> None:
+    clients = Clients()
+
+    async def calls() -> None:
+        caller = Caller("sqs", clients.surroundings())
+        for region, timeout_s in (("eu-west-1", 3), ("eu-west-1", 3), ("eu-west-1", 4), (None, 3)):
+            await caller.call(region, timeout_s, lambda client: None)
+
+    asyncio.run(calls())
+
+    made = [(region, config.connect_timeout, config.read_timeout) for _, region, config in clients.made]
+    assert made == [("eu-west-1", 3, 3), ("eu-west-1", 4, 4), (None, 3, 3)]
+
+
+def resolved(found: list[str], *, allow_private: bool = False) -> Any:
+    resolver = CheckedResolver(allow_private, threads_for_pushes(), lambda host: found)
+    return asyncio.run(resolver.resolve("a.test", 443))
+
+
+def test_a_resolved_name_is_connected_to_by_the_addresses_that_were_checked() -> None:
+    flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+
+    assert resolved(["93.184.215.14", "2606:2800::1"]) == [
+        {
+            "hostname": "a.test",
+            "host": "93.184.215.14",
+            "port": 443,
+            "family": socket.AF_INET,
+            "proto": 0,
+            "flags": flags,
+        },
+        {
+            "hostname": "a.test",
+            "host": "2606:2800::1",
+            "port": 443,
+            "family": socket.AF_INET6,
+            "proto": 0,
+            "flags": flags,
+        },
+    ]
+
+
+def test_a_scope_id_is_no_part_of_the_family() -> None:
+    assert [each["family"] for each in resolved(["fe80::1%eth0"], allow_private=True)] == [socket.AF_INET6]
+    with pytest.raises(AddressRefusedError, match="not public"):
+        resolved(["fe80::1%eth0"])
+    assert addresses.all_public(["2606:2800::1%eth0"])
+
+
+def test_a_name_without_addresses_or_that_is_none_does_not_resolve() -> None:
+    with pytest.raises(OSError, match="does not resolve"):
+        resolved([])
+
+    def unreadable(host: str) -> list[str]:
+        raise UnicodeError
+
+    with pytest.raises(OSError, match="does not resolve"):
+        asyncio.run(CheckedResolver(False, threads_for_pushes(), unreadable).resolve("x"))
+
+
+def test_the_system_s_resolver_is_asked_for_stream_addresses_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def getaddrinfo(*arguments: Any, **named: Any) -> list[Any]:
+        asked.append((arguments, named))
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("1.2.3.4", 0)),
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("1.2.3.4", 0)),
+            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 0, 0, 0)),
+        ]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+    assert addresses.look_up("a.test") == ["1.2.3.4", "::1"]
+    assert asked == [(("a.test", None), {"type": socket.SOCK_STREAM, "flags": socket.AI_ADDRCONFIG})]
+
+
+@pytest.mark.parametrize(
+    ("url", "refusal_"),
+    [
+        ("http://a.test/" + "x" * (2048 - 14), None),
+        ("http://a.test/" + "x" * (2048 - 13), "URL longer than 2048 characters"),
+        ("http://user@a.test/", "URL has a user name or password"),
+        ("http://:secret@a.test/", "URL has a user name or password"),
+        ("http://@a.test/", "URL has a user name or password"),
+        ("http://a.test/x@y", None),
+        ("http://a.test/?x@y", None),
+        ("http://a.test/#", "URL has a fragment"),
+        ("http://a.test:0/", "invalid port"),
+        ("http://a.test:1/", None),
+        ("https://a.test/", "URL scheme is not http"),
+        ("http://a.test./", None),
+        ("http://a.1/", "invalid host"),
+        ("http://a.0x1./", "invalid host"),
+        ("http://10.0.0.1/", "address not public"),
+        ("http://93.184.215.14/", None),
+        ("http://93.184.215.14./", "invalid host"),
+        ("http://[2606:2800:0:0:0:0:0:1]/", None),
+        ("http://[2606:2800::1]/", None),
+    ],
+)
+def test_a_url_is_refused_for_one_reason(url: str, refusal_: str | None) -> None:
+    assert addresses.url_refusal.__wrapped__(url, Protocol.HTTP, False) == refusal_
+
+
+def test_a_private_address_is_reached_where_that_is_allowed() -> None:
+    assert addresses.url_refusal.__wrapped__("http://10.0.0.1/", Protocol.HTTP, True) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "words"), [("http://10.0.0.1/", "address not public"), ("ftp://a.test/", "URL scheme is not http")]
+)
+def test_a_push_to_a_url_that_may_not_be_reached_is_a_failure(url: str, words: str) -> None:
+    async def attempt() -> Outcome:
+        endpoint = HttpEndpoint(Surroundings(SystemClock(), "1"))
+        result = await endpoint.deliver(push_to(Protocol.HTTP, url))
+        await endpoint.close()
+        return result
+
+    assert asyncio.run(attempt()) == Outcome(False, words)
+
+
+@pytest.mark.parametrize(
+    ("found", "refusal_"),
+    [
+        (["93.184.215.14"], None),
+        (["93.184.215.14", "10.0.0.1"], "address not public"),
+        ([], "does not resolve"),
+        (OSError(), "does not resolve"),
+        (UnicodeError(), "does not resolve"),
+        (TimeoutError(), "does not resolve"),
+    ],
+)
+def test_a_name_is_subscribed_if_all_that_it_resolves_to_is_public(found: Any, refusal_: str | None) -> None:
+    asked: list[str] = []
+
+    def lookup(host: str) -> list[str]:
+        asked.append(host)
+        if isinstance(found, Exception):
+            raise found
+        return list(found)
+
+    guard = Guard(lookup=lookup)
+
+    assert guard.refusal(Endpoint(Protocol.HTTPS, "https://a.test/x")) == refusal_
+    assert asked == ["a.test"]
+    assert Guard(allow_private=True, lookup=lookup).refusal(Endpoint(Protocol.HTTPS, "https://a.test/x")) is None
+    assert guard.refusal(Endpoint(Protocol.HTTPS, "https://93.184.215.14/")) is None
+    assert asked == ["a.test"]
+
+
+@pytest.mark.parametrize(
+    ("target", "refusal_"),
+    [
+        ("https://sqs.eu-west-1.amazonaws.com/123456789012/q", None),
+        ("https://sqs.eu-west-1.amazonaws.com/123456789012/q?a=b", "not a queue URL or ARN"),
+        ("https://sqs.eu-west-1.amazonaws.com/12345678901/q", "not a queue URL or ARN"),
+        ("https://a.test/123456789012/q", "not a queue of AWS"),
+        ("http://sqs.eu-west-1.amazonaws.com/123456789012/q", "URL scheme is not https"),
+    ],
+)
+def test_a_queue_is_one_of_aws_and_reached_by_https(target: str, refusal_: str | None) -> None:
+    assert Guard().refusal(Endpoint(Protocol.SQS, target)) == refusal_

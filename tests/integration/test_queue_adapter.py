@@ -1,0 +1,103 @@
+"""What the queue's adapter does with the answers of SQS: in part, in full, or none at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+from tagcast.ports import QueueEntry
+from tagcast_aws import wiring
+from tagcast_aws.queue import SqsQueue
+
+
+class Sqs:
+    """Answers each request as it is told; keeps what it took, in order."""
+
+    def __init__(self, *answers: Callable[[Collection[str]], Collection[str]]) -> None:
+        self._answers = list(answers)
+        self.requests: list[list[Mapping[str, str]]] = []
+        self.taken: list[str] = []
+
+    def send_message_batch(self, *, QueueUrl: str, Entries: Sequence[Mapping[str, str]]) -> dict[str, Any]:  # noqa: N803
+        assert QueueUrl == "queue"
+        assert 0 < len(Entries) <= 10
+        self.requests.append(list(Entries))
+        ids = [json.loads(entry["MessageBody"])["message_id"] for entry in Entries]
+        refused = self._answers.pop(0)(ids) if self._answers else ()
+        self.taken += [message_id for message_id in ids if message_id not in refused]
+        failed = [
+            {"Id": entry["Id"], "SenderFault": False, "Code": "InternalError"}
+            for entry, message_id in zip(Entries, ids, strict=True)
+            if message_id in refused
+        ]
+        return {"Successful": [], "Failed": failed} if failed else {"Successful": []}
+
+
+def refuse(*ids: str) -> Callable[[Collection[str]], Collection[str]]:
+    return lambda asked: ids
+
+
+def fail(error: Exception) -> Callable[[Collection[str]], Collection[str]]:
+    def failing(asked: Collection[str]) -> Collection[str]:
+        raise error
+
+    return failing
+
+
+def numbered(count: int, group: str = "g") -> list[QueueEntry]:
+    return [QueueEntry("t", f"{group}{number:02d}", group) for number in range(count)]
+
+
+def send(sqs: Sqs, entries: Sequence[QueueEntry]) -> list[str]:
+    queue = SqsQueue(sqs, "queue", wiring.logger())  # type: ignore[arg-type]
+    return [entry.message_id for entry in queue.send(entries)]
+
+
+def test_everything_is_sent_in_order_ten_a_request():
+    sqs = Sqs()
+
+    assert send(sqs, numbered(23)) == []
+    assert sqs.taken == [entry.message_id for entry in numbered(23)]
+    assert [len(request) for request in sqs.requests] == [10, 10, 3]
+
+
+def test_an_entry_is_named_by_its_message_so_that_a_repetition_is_dropped():
+    sqs = Sqs()
+    entry = QueueEntry("orders", "07", "its order")
+
+    send(sqs, [entry])
+
+    [[request]] = sqs.requests
+    assert json.loads(request["MessageBody"]) == {"topic": "orders", "message_id": "07"}
+    assert (request["MessageDeduplicationId"], request["MessageGroupId"]) == ("07", "its order")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ClientError({"Error": {"Code": "Throttled"}}, "SendMessageBatch"), EndpointConnectionError(endpoint_url="u")],
+    ids=["refused", "unreachable"],
+)
+def test_behind_a_failed_request_nothing_of_its_order_is_sent(error):
+    sqs = Sqs(fail(error))
+
+    assert send(sqs, numbered(23)) == [entry.message_id for entry in numbered(23)]
+    assert len(sqs.requests) == 1
+
+
+def test_behind_an_entry_that_failed_nothing_of_its_order_counts_as_taken():
+    sqs = Sqs(refuse("g03"))
+
+    assert send(sqs, numbered(23)) == [entry.message_id for entry in numbered(23)[3:]]
+    assert len(sqs.requests) == 1
+
+
+def test_other_orders_go_on_beside_one_that_failed():
+    entries = [entry for pair in zip(numbered(12, "a"), numbered(12, "b"), strict=True) for entry in pair]
+    sqs = Sqs(refuse("a01"))
+
+    assert send(sqs, entries) == [entry.message_id for entry in numbered(12, "a")[1:]]
+    assert [message_id for message_id in sqs.taken if message_id[0] == "b"] == [f"b{n:02d}" for n in range(12)]
+    assert not [message_id for message_id in sqs.taken if message_id > "a04" and message_id[0] == "a"]

@@ -1,0 +1,47 @@
+"""What is sent to the FIFO queue: each message under its order's group, deduplicated by its own id."""
+
+from __future__ import annotations
+
+import json
+
+from aws_lambda_powertools import Logger
+from tagcast.ports import QueueEntry
+from tagcast_aws.queue import SqsQueue
+
+from tests.integration.scripted import ScriptedClient
+
+SECOND_REQUEST = 10
+
+
+def entry(number: int) -> QueueEntry:
+    return QueueEntry("t", f"m{number}", f"g{number}")
+
+
+def test_ten_messages_go_into_one_request_each_under_its_group_and_its_own_id() -> None:
+    client = ScriptedClient([{}, {}])
+    queue = SqsQueue(client, "https://queue.test/q.fifo", Logger(service="test"))  # type: ignore[arg-type]
+
+    assert queue.send([entry(number) for number in range(11)]) == ()
+
+    assert client.operations == ["send_message_batch"] * 2
+    assert [request["QueueUrl"] for request in client.requests] == ["https://queue.test/q.fifo"] * 2
+    first, second = (request["Entries"] for request in client.requests)
+    assert len(first) == SECOND_REQUEST
+    [last] = second
+    assert json.loads(last.pop("MessageBody")) == {"topic": "t", "message_id": "m10"}
+    assert last == {"Id": "0", "MessageGroupId": "g10", "MessageDeduplicationId": "m10"}
+    assert [each["Id"] for each in first] == [str(place) for place in range(10)]
+
+
+def test_what_a_request_refuses_is_returned_and_nothing_else() -> None:
+    client = ScriptedClient([{"Failed": [{"Id": "1"}]}, {"Failed": []}])
+    queue = SqsQueue(client, "q", Logger(service="test"))  # type: ignore[arg-type]
+
+    assert queue.send([entry(number) for number in range(12)]) == (entry(1),)
+
+
+def test_nothing_is_asked_of_the_queue_for_nothing() -> None:
+    client = ScriptedClient([])
+
+    assert SqsQueue(client, "q", Logger(service="test")).send(()) == ()  # type: ignore[arg-type]
+    assert client.asked == []

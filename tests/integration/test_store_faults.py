@@ -1,0 +1,191 @@
+"""What the table's adapter makes of conflicts, cancellations, throttling and answers in parts, as botocore has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from botocore.stub import Stubber
+from tagcast.errors import ConditionLostError, ContendedError, UnavailableError
+from tagcast.ports import Delete, Key, Put, Table, Update
+from tagcast_aws import conflicts
+from tagcast_aws.conflicts import CONFLICTS_MAX, VAIN_MAX
+from tagcast_aws.dynamodb import DynamoStore
+
+ROW = Key(Table.MESSAGES, "MSG#t#1", "MSG")
+OTHER = Key(Table.MESSAGES, "MSG#t#2", "MSG")
+NAMES = {Table.REGISTRY: "registry", Table.MESSAGES: "messages"}
+WRITES: dict[str, Callable[[DynamoStore], None]] = {
+    "put_item": lambda store: store.write(Put(ROW, {"n": 1})),
+    "update_item": lambda store: store.write(Update(ROW, {"n": 1})),
+    "delete_item": lambda store: store.write(Delete(ROW)),
+    "transact_write_items": lambda store: store.transact((Put(ROW, {"n": 1}), Delete(OTHER))),
+}
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    slept: list[float] = []
+    monkeypatch.setattr(conflicts.time, "sleep", slept.append)
+    return slept
+
+
+class ToldTable:
+    """A client whose answers are told beforehand, each request and answer checked against the service's model."""
+
+    def __init__(self) -> None:
+        client = boto3.client("dynamodb", region_name="us-east-1")
+        self.stub = Stubber(client)
+        self.store = DynamoStore(client, NAMES)
+        self.asked: list[dict[str, Any]] = []
+        client.meta.events.register("provide-client-params.dynamodb", self._note)
+
+    def _note(self, params: dict[str, Any], **_: Any) -> None:
+        self.asked.append(dict(params))
+
+    def fails(self, method: str, code: str, *reasons: str) -> None:
+        modeled = {"CancellationReasons": [{"Code": reason} for reason in reasons]} if reasons else None
+        self.stub.add_client_error(method, code, modeled_fields=modeled)
+
+    def conflicts(self, method: str) -> None:
+        if method == "transact_write_items":
+            self.fails(method, "TransactionCanceledException", "None", "TransactionConflict")
+        else:
+            self.fails(method, "TransactionConflictException")
+
+
+@pytest.fixture
+def table(slept: list[float]) -> Iterator[ToldTable]:
+    table = ToldTable()
+    with table.stub:
+        yield table
+        table.stub.assert_no_pending_responses()
+
+
+@pytest.mark.parametrize("method", WRITES)
+def test_a_conflict_is_tried_again_and_the_last_one_is_no_success(table, slept, method):
+    for _ in range(CONFLICTS_MAX):
+        table.conflicts(method)
+
+    with pytest.raises(ContendedError):
+        WRITES[method](table.store)
+
+    assert len(slept) == CONFLICTS_MAX - 1
+    assert sum(slept) < 0.2
+
+
+@pytest.mark.parametrize("method", WRITES)
+def test_a_write_that_wins_after_conflicts_is_done_once(table, method):
+    for _ in range(CONFLICTS_MAX - 1):
+        table.conflicts(method)
+    table.stub.add_response(method, {})
+
+    WRITES[method](table.store)
+
+    assert len(table.asked) == CONFLICTS_MAX
+    assert len({str(asked) for asked in table.asked}) == 1
+
+
+@pytest.mark.parametrize("method", list(WRITES)[:3])
+def test_a_condition_that_does_not_hold_is_lost_at_once(table, slept, method):
+    table.fails(method, "ConditionalCheckFailedException")
+
+    with pytest.raises(ConditionLostError) as lost:
+        WRITES[method](table.store)
+
+    assert not isinstance(lost.value, ContendedError)
+    assert slept == []
+
+
+def test_a_condition_among_the_reasons_of_a_cancellation_is_lost_whatever_stands_beside_it(table):
+    table.fails("transact_write_items", "TransactionCanceledException", "TransactionConflict", "ConditionalCheckFailed")
+
+    with pytest.raises(ConditionLostError) as lost:
+        WRITES["transact_write_items"](table.store)
+
+    assert not isinstance(lost.value, ContendedError)
+
+
+@pytest.mark.parametrize("reason", ["ThrottlingError", "ProvisionedThroughputExceeded"])
+def test_a_row_that_is_asked_for_too_much_is_left_to_the_pauses_of_its_writers(table, slept, reason):
+    table.fails("transact_write_items", "TransactionCanceledException", "None", reason)
+
+    with pytest.raises(ContendedError):
+        WRITES["transact_write_items"](table.store)
+
+    assert slept == []
+
+
+@pytest.mark.parametrize("reason", ["ValidationError", "ItemCollectionSizeLimitExceeded"])
+def test_a_transaction_that_is_cancelled_for_another_reason_is_neither_done_nor_lost(table, reason):
+    table.fails("transact_write_items", "TransactionCanceledException", "None", reason)
+
+    with pytest.raises(ClientError, match="TransactionCanceled"):
+        WRITES["transact_write_items"](table.store)
+
+
+@pytest.mark.parametrize("method", WRITES)
+def test_any_other_error_is_told_as_it_is(table, method):
+    table.fails(method, "InternalServerError")
+
+    with pytest.raises(ClientError, match="InternalServerError"):
+        WRITES[method](table.store)
+
+
+def item(key: Key) -> dict[str, Any]:
+    return {"pk": {"S": key.pk}, "sk": {"S": key.sk}, "n": {"N": "1"}}
+
+
+def unprocessed(*keys: Key) -> dict[str, Any]:
+    return {
+        "messages": {
+            "Keys": [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in keys],
+            "ConsistentRead": True,
+        }
+    }
+
+
+def test_keys_that_were_not_processed_are_asked_for_again(table, slept):
+    table.stub.add_response(
+        "batch_get_item", {"Responses": {"messages": [item(OTHER)]}, "UnprocessedKeys": unprocessed(ROW)}
+    )
+    table.stub.add_response(
+        "batch_get_item", {"Responses": {"messages": [item(ROW)]}}, {"RequestItems": unprocessed(ROW)}
+    )
+
+    assert table.store.get_many((ROW, OTHER)).keys() == {ROW, OTHER}
+    assert slept == []
+
+
+def test_keys_that_are_never_processed_end_in_an_error_after_pauses(table, slept):
+    for _ in range(VAIN_MAX):
+        table.stub.add_response("batch_get_item", {"Responses": {}, "UnprocessedKeys": unprocessed(ROW, OTHER)})
+
+    with pytest.raises(UnavailableError):
+        table.store.get_many((ROW, OTHER))
+
+    assert len(slept) == VAIN_MAX - 1
+
+
+def test_every_read_but_that_of_the_index_is_consistent(table):
+    page: dict[str, Any] = {"Items": [item(ROW)], "LastEvaluatedKey": {"pk": {"S": ROW.pk}, "sk": {"S": ROW.sk}}}
+    table.stub.add_response("get_item", {})
+    table.stub.add_response("batch_get_item", {"Responses": {}})
+    table.stub.add_response("query", page)
+    table.stub.add_response("query", {"Items": [item(OTHER)]})
+    table.stub.add_response("query", {"Items": []})
+
+    table.store.get(ROW)
+    table.store.get_many((ROW,))
+    rows = table.store.query(Table.MESSAGES, "p")
+    table.store.lanes_to_wake(1, 2, 3)
+
+    get, many, first, second, index = table.asked
+    assert [row["pk"] for row in rows] == [ROW.pk, OTHER.pk]
+    assert second["ExclusiveStartKey"] == page["LastEvaluatedKey"]
+    assert many["RequestItems"]["messages"]["ConsistentRead"]
+    assert all(asked["ConsistentRead"] for asked in (get, first, second))
+    assert "ConsistentRead" not in index

@@ -1,0 +1,421 @@
+"""Bugs that were planted by hand, each with the test that turns red; tests/simulation/planted has those for histories.
+
+Each exchanges one piece of text in one shipped function. A bug whose text is gone is an error: it is planted anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.simulation.planted.mutant import Mutant
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A bug and the tests (a node id, or the beginning of several) of which at least one has to fail for it."""
+
+    bug: Mutant
+    tests: str
+
+
+def _planted(name: str, where: str, old: str, new: str, tests: str) -> Planted:
+    return Planted(Mutant(name, where, old, new), f"tests/{tests}")
+
+
+ENDS, PLANS, OVERTAKEN = "unit/test_ends.py", "unit/test_plans.py", "unit/test_overtaken.py"
+EVENTS, FUNCTIONS, MAPS = "unit/test_function_events.py", "unit/test_function_filters.py", "unit/test_state_map.py"
+REQUESTS, FAULTS = "integration/test_dynamodb_requests.py", "integration/test_store_faults.py"
+QUEUE, QUEUED = "integration/test_queue_requests.py", "integration/test_queue_adapter.py"
+HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflow_start.py"
+STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
+
+FIRST_ROUND = (
+    _planted(
+        "what is owed after a closed round is pushed too",
+        "tagcast.fan_out:_Serving.push",
+        "first = next((place for place, row in enumerate(owed) if not row.map.round_open), len(owed))",
+        "first = len(owed)",
+        f"{ENDS}::test_what_another_worker_delivers",
+    ),
+    _planted(
+        "an expiry in the first round forgets the attempt",
+        "tagcast.fan_out:_Serving.expire",
+        "entry = Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, failure.outcome.detail)",
+        "pass",
+        f"{OVERTAKEN}::test_a_failure_whose_message_expires",
+    ),
+    _planted(
+        "a suspended lane is looked at when its last delivery expires",
+        "tagcast.appending:appending",
+        "wake_at=min(due.expires_at for due in dues) if asleep",
+        "wake_at=max(due.expires_at for due in dues) if asleep",
+        f"{ENDS}::test_a_suspended_backlog_is_looked_at",
+    ),
+    _planted(
+        "the second batch of a backlog begins where the first did",
+        "tagcast.appending:appending",
+        "appended=1,",
+        "appended=0,",
+        f"{EVENTS}::test_the_stream_records_are_the_rows",
+    ),
+    _planted(
+        "what joins a sleeping lane never brings its waking forward",
+        "tagcast.appending:_joined",
+        "if lane.wake_at is None or earliest < lane.wake_at:",
+        "if lane.wake_at is None:",
+        f"{ENDS}::test_a_suspended_backlog_is_looked_at",
+    ),
+    _planted(
+        "only the first record of a failed topic is reported",
+        "functions.fan_out.app:handle",
+        "for record_id in ids)",
+        "for record_id in list(ids)[:1])",
+        f"{EVENTS}::test_fan_out_reports_the_records",
+    ),
+    _planted(
+        "a blocked verdict is not counted",
+        "tagcast.verdicts:_judge",
+        "Push(subscription, message, made + 1), FILTER_ERROR)",
+        "Push(subscription, message, max(1, made)), FILTER_ERROR)",
+        f"{FUNCTIONS}::test_each_error_under_block_is_an_attempt",
+    ),
+    _planted(
+        "an error under drop drops only the first of its batch",
+        "tagcast.verdicts:_judge",
+        "        for message, made in asked:\n            dropped",
+        "        for message, made in asked[:1]:\n            dropped",
+        f"{FUNCTIONS}::test_an_error_under_drop_drops_the_whole_batch",
+    ),
+)
+REDELIVERY = (
+    _planted(
+        "a claim is never renewed",
+        "tagcast.redelivery:_Worker.step",
+        "            self.claim(subscription)\n        return None if await",
+        "            pass\n        return None if await",
+        f"{PLANS}::test_a_long_drain_holds_its_claim",
+    ),
+    _planted(
+        "attempts behind the head are written by whoever made them",
+        "tagcast.redelivery:_Worker.attempt",
+        "Check(self.held.key, self.mine())",
+        "Check(self.held.key, {})",
+        f"{OVERTAKEN}::test_a_worker_that_loses_its_lane_while_a_window_fails",
+    ),
+    _planted(
+        "a yes is not kept when its delivery fails",
+        "tagcast.redelivery:_Worker.attempt",
+        "known[message_id] = replace(known[message_id], unjudged=False)",
+        "pass",
+        f"{FUNCTIONS}::",
+    ),
+    _planted(
+        "after a 410 the generation stays",
+        "tagcast.redelivery:_Worker.rescheduled",
+        "state=LaneState.SUSPENDED, generation=generation, wake_at",
+        "state=LaneState.SUSPENDED, wake_at",
+        f"{PLANS}::test_a_suspension_has_a_generation",
+    ),
+    _planted(
+        "the wait begins with the attempt",
+        "tagcast.attempts:attempt",
+        "    outcome = await world.pusher.push(push)\n"
+        "    took_ms = round((world.clock.monotonic() - started) * 1000)\n"
+        "    ended_at = world.clock.now()\n",
+        "    ended_at = world.clock.now()\n"
+        "    outcome = await world.pusher.push(push)\n"
+        "    took_ms = round((world.clock.monotonic() - started) * 1000)\n",
+        f"{PLANS}::test_the_wait_begins_at_the_end",
+    ),
+    _planted(
+        "Retry-After shortens a wait",
+        "tagcast.retry:after_failure",
+        "wait_s = max(wait_s, retry_after_s)",
+        "wait_s = retry_after_s",
+        f"{PLANS}::test_retry_after_makes_a_wait_longer",
+    ),
+    _planted(
+        "a function that works to its last second",
+        "functions.retry.app:budget_s_of",
+        "left_ms / 1000 - RESERVE_S",
+        "left_ms / 1000 - 1.0",
+        f"{EVENTS}::test_retry_keeps_time",
+    ),
+)
+OPERATORS = (
+    _planted(
+        "resuming forgets the planned wait",
+        "tagcast.lanes:_awake",
+        "due_at = max(now, lane.next_attempt_at or 0)",
+        "due_at = now",
+        f"{PLANS}::test_a_pause_that_ends_early_keeps",
+    ),
+    _planted(
+        "nobody looks at a paused lane",
+        "tagcast.lanes:pause",
+        "wake_at=world.clock.now())",
+        "wake_at=None)",
+        f"{ENDS}::test_what_the_sweep_expires_in_a_sleeping_backlog",
+    ),
+    _planted(
+        "a head is skipped whatever its attempts",
+        "tagcast.lanes:_skip",
+        'Delete(head.key, {"attempts": head.attempts}),',
+        "Delete(head.key),",
+        f"{OVERTAKEN}::test_a_head_that_failed_once_more",
+    ),
+    _planted(
+        "a tombstone is put over a lane that moved",
+        "tagcast.subscriptions:delete_subscription",
+        "bury if lane is None else lane_update(tombstone, lane.same_generation()),",
+        "Put(tombstone.key, lane_row(tombstone)),",
+        f"{OVERTAKEN}::",
+    ),
+    _planted(
+        "the sweep's expiry forgets the attempts",
+        "tagcast.sweep:_expire_due",
+        "entry = Entry(EntryState.EXPIRED, due.attempts, due.last_attempt_at, due.last_outcome)",
+        "entry = Entry(EntryState.EXPIRED)",
+        f"{ENDS}::test_what_the_sweep_expires_in_a_sleeping_backlog",
+    ),
+    _planted(
+        "the sweep never expires what is retained",
+        "tagcast.sweep:_expire_retained",
+        "for row in listed:",
+        "for row in listed[:0]:",
+        f"{ENDS}::test_a_message_that_nobody_drives",
+    ),
+)
+KEEPING = (
+    _planted(
+        "a second close moves the instant of the first round",
+        "tagcast.state_map:StateMap.settle",
+        "closing = round_at is not None and self.round_open",
+        "closing = round_at is not None",
+        f"{MAPS}::test_a_round_is_closed_once",
+    ),
+    _planted(
+        "an offset has more than sixteen bits",
+        "tagcast.state_map:StateMap.settle",
+        "0 <= offset <= FINISH_OFFSET_MS_MAX",
+        "0 <= offset",
+        f"{MAPS}::test_first_attempts_are_compact",
+    ),
+    _planted(
+        "a byte of a packed set has eight bits of its number",
+        "tagcast.ordinals:pack",
+        "while gap > 0x7F:",
+        "while gap > 0xFF:",
+        "unit/test_ordinals.py::",
+    ),
+    _planted(
+        "a process keeps the settings of a topic",
+        "tagcast.directory:_snapshot",
+        "return replace(known, topic=topic)",
+        "return known",
+        f"{DIRECTORY}::test_a_process_that_knows_the_subscriptions",
+    ),
+    _planted(
+        "an archived index has no version",
+        "tagcast.directory:_index",
+        "{topic.topic_id}/{topic.subscriptions_version:012d}.json",
+        "{topic.topic_id}/{0:012d}.json",
+        f"{DIRECTORY}::test_the_archive_names_an_index",
+    ),
+    _planted(
+        "a topic made again is taken for the one before",
+        "tagcast.directory:_same_version",
+        "return (one.topic_id, one.subscriptions_version) == (other.topic_id, other.subscriptions_version)",
+        "return one.subscriptions_version == other.subscriptions_version",
+        f"{DIRECTORY}::test_a_topic_made_again",
+    ),
+    _planted(
+        "an expired claim is honoured",
+        "tagcast.idempotency:is_live",
+        'cast("int", claim["expires_at"]) > now',
+        "True",
+        "unit/test_idempotency.py::test_after_five_minutes",
+    ),
+    _planted(
+        "an expired claim is replaced whoever replaced it meanwhile",
+        "tagcast.idempotency:claim_put",
+        '{"message_id": earlier["message_id"]}',
+        "{}",
+        "unit/test_idempotency.py::test_two_requests_at_once",
+    ),
+    _planted(
+        "what a shadow does not know is a match",
+        "tagcast.shadowing:ReadyShadow.verdict",
+        "self.filter.evaluate(message) is True",
+        "self.filter.evaluate(message) is not False",
+        "unit/test_shadow.py::test_a_shadow_that_does_not_know",
+    ),
+    _planted(
+        "of two tags that many want only the last counts",
+        "tagcast.tag_index:TagIndex.match",
+        "bits |= posting",
+        "bits = posting",
+        "unit/test_topic_index.py::test_two_tags_that_many_want",
+    ),
+)
+ARCHIVED = (
+    _planted(
+        "a new generation is not archived",
+        "tagcast.archive_messages:of_lane",
+        "(before.state, before.generation) != (after.state, after.generation)",
+        "before.state != after.state",
+        f"{ARCHIVE}::test_a_lane_is_told_whenever",
+    ),
+    _planted(
+        "a vanished entry is told without its remover",
+        "tagcast.archive_messages:_vanished",
+        "        removed_by=change.remover,\n",
+        "",
+        f"{ARCHIVE}::test_an_owed_entry_whose_row_went",
+    ),
+    _planted(
+        "the archive's partial answer names the last failure",
+        "functions.archive.app:handle",
+        "failed = min((place",
+        "failed = max((place",
+        f"{ARCHIVE}::test_of_what_was_lost_and_what_could_not_be_read",
+    ),
+    _planted(
+        "the relay looks at the first ten records",
+        "functions.relay.app:handle",
+        'for record in event["Records"] if',
+        'for record in event["Records"][:10] if',
+        f"{EVENTS}::test_relay_serves_every_record",
+    ),
+    _planted(
+        "the relay sees only the first generation of a lane",
+        "tagcast_aws.stream:_is_new_generation",
+        'bool(before != row["generation"])',
+        "before is None",
+        f"{STREAM}::test_a_lane_asks_for_a_repair",
+    ),
+    _planted(
+        "bytes of events stay text",
+        "tagcast_aws.stream:_attribute",
+        'return {"B": base64.b64decode(attribute["B"])}',
+        'return {"B": attribute["B"].encode()}',
+        f"{STREAM}::test_a_message_asks_for_a_repair",
+    ),
+    _planted(
+        "the relay sends without an order",
+        "tagcast.relay:_queue_entry",
+        "read_topic(world, message.topic).ordering",
+        "read_topic(world, message.topic).ordering and Ordering.NONE",
+        f"{EVENTS}::test_relay_repeats_the_send",
+    ),
+)
+TABLE = (
+    _planted(
+        "the last conflict counts as written",
+        "tagcast_aws.conflicts:carried_out",
+        "if conflict == CONFLICTS_MAX or codes.isdisjoint(CONFLICTS):",
+        "if codes.isdisjoint(CONFLICTS):",
+        f"{FAULTS}::test_a_conflict_is_tried_again",
+    ),
+    _planted(
+        "a cancellation for another reason counts as a lost condition",
+        "tagcast_aws.conflicts:carried_out",
+        "if not codes.isdisjoint(LOST):",
+        "if codes.isdisjoint(CONFLICTS):",
+        f"{FAULTS}::",
+    ),
+    _planted(
+        "keys that were not processed are forgotten",
+        "tagcast_aws.dynamodb:DynamoStore.get_many",
+        'left = cast("dict[str, Any]", answer.get("UnprocessedKeys") or {})',
+        "left: dict[str, Any] = {}",
+        f"{REQUESTS}::test_many_rows_are_read",
+    ),
+    _planted(
+        "many rows are read eventually consistent",
+        "tagcast_aws.dynamodb:DynamoStore.get_many",
+        '"ConsistentRead": True',
+        '"ConsistentRead": False',
+        f"{REQUESTS}::test_many_rows_are_read",
+    ),
+    _planted(
+        "queries are eventually consistent",
+        "tagcast_aws.dynamodb:DynamoStore.query",
+        '"ConsistentRead": True',
+        '"ConsistentRead": False',
+        f"{REQUESTS}::test_a_query_is_strongly_consistent",
+    ),
+    _planted(
+        "a row is read eventually consistent",
+        "tagcast_aws.dynamodb:DynamoStore.get",
+        "ConsistentRead=True",
+        "ConsistentRead=False",
+        f"{REQUESTS}::test_a_row_is_read_strongly",
+    ),
+    _planted(
+        "every page asks for the whole limit",
+        "tagcast_aws.dynamodb:DynamoStore._pages",
+        'request["Limit"] = limit - len(rows)',
+        'request["Limit"] = limit',
+        f"{REQUESTS}::test_a_query_never_asks_for_more",
+    ),
+)
+AROUND = (
+    _planted(
+        "entries that the queue refused count as sent",
+        "tagcast_aws.queue:SqsQueue._send_batch",
+        'return [batch[int(failed["Id"])] for failed in answer.get("Failed", [])]',
+        "return []",
+        f"{QUEUE}::test_what_a_request_refuses",
+    ),
+    _planted(
+        "a request that failed counts as sent",
+        "tagcast_aws.queue:SqsQueue._send_batch",
+        "            return None",
+        "            return ()",
+        f"{QUEUED}::",
+    ),
+    _planted(
+        "messages are deduplicated within their group",
+        "tagcast_aws.queue:_request",
+        '"MessageDeduplicationId": entry.message_id',
+        '"MessageDeduplicationId": f"{entry.group}{entry.message_id}"',
+        f"{QUEUE}::test_ten_messages_go_into_one_request",
+    ),
+    _planted(
+        "an execution that is there is a failed start",
+        "tagcast_aws.workflow:StepFunctionsWorkflow.start",
+        '== "ExecutionAlreadyExists":\n                return True',
+        '== "ExecutionAlreadyExists":\n                return False',
+        f"{WORKFLOW}::test_an_execution_that_is_there",
+    ),
+    _planted(
+        "the Retry-After of a 503 is not heard",
+        "tagcast_aws.endpoints.http:HttpEndpoint._post",
+        "in (429, 503)",
+        "in (429,)",
+        f"{HTTP}::test_an_answer_means",
+    ),
+    _planted(
+        "the body of an answer is not waited for",
+        "tagcast_aws.endpoints.http:HttpEndpoint._post",
+        "await _read_answer(response)",
+        "pass",
+        f"{HTTP}::test_broken_answers_are_failures",
+    ),
+    _planted(
+        "a push is sent again after any reset",
+        "tagcast_aws.endpoints.http:HttpEndpoint._post",
+        "if not (trail.reused and _died_silently(error)):",
+        "if not _died_silently(error):",
+        f"{HTTP}::test_a_connection_that_dies_at_its_first_request",
+    ),
+    _planted(
+        "a cancelled wait leaves its call behind",
+        "tagcast_aws.executor:ThreadExecutor.run",
+        "if not submitted.cancel():",
+        "if not under_way.cancel():",
+        "unit/test_executor.py::test_a_cancelled_wait_ends_after",
+    ),
+)
+PLANTED = (*FIRST_ROUND, *REDELIVERY, *OPERATORS, *KEEPING, *ARCHIVED, *TABLE, *AROUND)

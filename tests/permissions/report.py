@@ -1,0 +1,209 @@
+"""Compares what roles did with what their policies allow: `python -m tests.permissions.report` prints the table.
+
+Every permission is taken away in turn, and the recorded uses decide whether that would be noticed; ten of them are
+taken away for real, from a stack to which the story is told again (`--again 10`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from samtranslator.yaml_helper import yaml_parse
+
+from local.needs import Account
+from local.permissions import Grant, Need, Role
+from local.roles import Resolver, roles_of
+from local.template import read_template
+from tests.e2e.conftest import ROOT, RunningStack, start_stack
+from tests.permissions.story import FUNCTIONS, Story
+from tests.permissions.uses import USES, Use, declared, recorded
+
+TEMPLATE = ROOT / "template.yaml"
+TIME_SCALE = "10"
+BY_AWS = "what AWS itself does in the role's name, outside of any code that runs here"
+BY_SPARK = "used by the jobs over the archive, whose end-to-end test needs Spark"
+NOT_USED: dict[tuple[str, str], str] = {
+    ("*", "logs:*"): BY_AWS,
+    ("*", "xray:*"): BY_AWS,
+    ("*", "dynamodb:ListStreams"): "part of AWS's own policy for readers of streams",
+    ("RelayFunctionRole", "sqs:SendMessage relayfailures"): "the source gives up after twenty attempts or an hour",
+    ("ArchiveFunctionRole", "sqs:SendMessage archivefailures"): "the source gives up after a hundred attempts",
+    ("FanOutFunctionRole", "dynamodb:GetItem messagestable"): "reads again what another writer changed meanwhile",
+    ("DeliveryStreamRole", "s3:GetBucketLocation"): BY_AWS,
+    ("DeliveryStreamRole", "s3:ListBucket"): BY_AWS,
+    ("DeliveryStreamRole", "s3:ListBucketMultipartUploads"): BY_AWS,
+    ("DeliveryStreamRole", "s3:AbortMultipartUpload"): BY_AWS,
+    ("DeliveryStreamRole", "s3:PutObject failed"): "where Firehose puts what it cannot deliver",
+    ("JobRole", "cloudwatch:PutMetricData"): BY_AWS,
+    ("JobRole", "execute-api:Invoke"): "the local stack asks for no signatures",
+    ("JobRole", "s3:*"): BY_SPARK,
+}
+"""What no test can use, each with the reason; the part after a space is looked for in the resource."""
+
+
+@dataclass(frozen=True)
+class Removal:
+    """One permission taken away, and a recorded use that would then be refused (None: nobody would notice)."""
+
+    role: str
+    grant: Grant
+    noticed_by: Use | None
+    excused: str | None
+
+    @property
+    def survives(self) -> bool:
+        """Whether nothing notices it and nothing excuses it: the permission is superfluous."""
+        return self.noticed_by is None and self.excused is None
+
+
+def declared_roles() -> dict[str, Role]:
+    """The roles of the template, resources named as in the uses."""
+    resolver = Resolver(read_template(TEMPLATE), Account("123456789012", "us-east-1"))
+    return {
+        name: Role(name, tuple(Grant(g.action, declared(g.resource), g.allows, g.condition) for g in role.grants))
+        for name, role in roles_of(resolver).items()
+    }
+
+
+def missing(uses: Iterable[Use]) -> list[Use]:
+    """What was asked for and refused."""
+    return [use for use in uses if use.grant is None]
+
+
+def removals(roles: dict[str, Role], uses: Sequence[Use]) -> list[Removal]:
+    """Every permission taken away in turn."""
+    found = []
+    for role in roles.values():
+        mine = [use for use in uses if use.role == role.name and use.grant is not None]
+        for grant in dict.fromkeys(grant for grant in role.grants if grant.allows):
+            less = role.without(grant)
+            noticed = next((use for use in mine if not less.allows(Need(use.action, use.resource))), None)
+            found.append(Removal(role.name, grant, noticed, excuse(role.name, grant)))
+    return found
+
+
+def excuse(role: str, grant: Grant) -> str | None:
+    """Why a permission need not be used by any test, or None."""
+    for (whose, what), reason in NOT_USED.items():
+        action, _, part = what.partition(" ")
+        named = action == grant.action or (action.endswith("*") and grant.action.startswith(action[:-1]))
+        if whose in ("*", role) and named and part in grant.resource:
+            return reason
+    return None
+
+
+def tell(folder: Path, uses: Path, template: Path = TEMPLATE) -> tuple[dict[str, bool], RunningStack]:
+    """Tell the story to a stack of its own; answers how its chapters ended and the stack, which has ended, too."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "functions.py").write_text(FUNCTIONS)
+    stack = start_stack(
+        folder / "data", "--time-scale", TIME_SCALE, "--functions", str(folder / "functions.py"),
+        "--template", str(template), "--uses", str(uses),
+    )  # fmt: skip
+    try:
+        return Story(stack).play(), stack
+    finally:
+        stack.stop()
+
+
+def without(removal: Removal) -> dict[str, Any]:
+    """The template without one permission, its files named absolutely."""
+    source = yaml_parse(TEMPLATE.read_text())
+    for resource in source["Resources"].values():
+        for name in ("CodeUri", "ContentUri", "DefinitionUri"):
+            if isinstance(resource.get("Properties", {}).get(name), str):
+                resource["Properties"][name] = str(ROOT / resource["Properties"][name])
+    owner = source["Resources"].get(removal.role.removesuffix("Role"), source["Resources"].get(removal.role))
+    for policy in owner["Properties"]["Policies"]:
+        document = policy.get("PolicyDocument", policy)
+        for statement in list(document["Statement"]):
+            if removal.grant.action in statement["Action"] and _is_about(statement, removal.grant):
+                statement["Action"].remove(removal.grant.action)
+                if not statement["Action"]:
+                    document["Statement"].remove(statement)
+    return dict(source)
+
+
+def _is_about(statement: dict[str, Any], grant: Grant) -> bool:
+    resolver = Resolver(read_template(TEMPLATE), Account("123456789012", "us-east-1"))
+    resources = resolver.value(statement["Resource"])
+    return grant.resource in [declared(each) for each in ([resources] if isinstance(resources, str) else resources)]
+
+
+def rerun(removal: Removal, folder: Path) -> tuple[bool, list[str]]:
+    """Tell the story to a stack that lacks one permission: whether it was refused, and what no longer ended well."""
+    folder.mkdir(parents=True)
+    template = folder / "template.json"
+    template.write_text(json.dumps(without(removal)))
+    chapters, _ = tell(folder, folder / "uses.jsonl", template)
+    refused = [use for use in missing(recorded(folder / "uses.jsonl")) if use.action == removal.grant.action]
+    return bool(refused), [name for name, well in chapters.items() if not well]
+
+
+def main() -> int:
+    """Record what is not recorded yet, print the table, take permissions away for real."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--again", type=int, default=0, metavar="N", help="take N permissions away for real")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    console = Console(width=170)
+    with tempfile.TemporaryDirectory() as folder:
+        if not recorded(USES):
+            console.print(f"the story, told to a stack: {tell(Path(folder) / 'story', USES)[0]}")
+        uses = recorded(USES)
+        found = removals(declared_roles(), uses)
+        _print(console, found, missing(uses))
+        unnoticed = _play_again(console, found, given.again, random.Random(given.seed), Path(folder))
+    return 1 if missing(uses) or unnoticed or any(each.survives for each in found) else 0
+
+
+def _print(console: Console, found: Sequence[Removal], refused: Sequence[Use]) -> None:
+    table = Table("role", "action", "resource", "taken away, this is refused")
+    excused: dict[str, list[str]] = defaultdict(list)
+    for each in found:
+        if each.noticed_by is None and each.excused is not None:
+            excused[each.excused].append(f"{each.role} {each.grant.action}")
+            continue
+        notice = "NOTHING: it is superfluous" if each.noticed_by is None else each.noticed_by.resource
+        table.add_row(each.role, each.grant.action, _short(each.grant.resource), _short(notice))
+    console.print(table)
+    for reason, permissions in excused.items():
+        console.print(f"used by no test ({reason}): {', '.join(permissions)}")
+    for use in refused:
+        console.print(f"MISSING: {use.role} needs {use.action} on {use.resource}")
+    noticed = sum(each.noticed_by is not None for each in found)
+    pardoned = sum(map(len, excused.values()))
+    console.print(f"{len(found)} permissions: {noticed} noticed when taken away, {pardoned} excused, "
+                  f"{len(found) - noticed - pardoned} superfluous; {len(refused)} missing")  # fmt: skip
+
+
+def _short(resource: str) -> str:
+    """An ARN without its beginning."""
+    return ":".join(resource.split(":")[5:]) or resource
+
+
+def _play_again(console: Console, found: Sequence[Removal], count: int, dice: random.Random, folder: Path) -> int:
+    """Take permissions of the template's own policies away for real; answers of how many nobody noticed."""
+    own = [each for each in found if each.noticed_by and each.grant.resource != "*" and each.role != "JobRole"]
+    unnoticed = 0
+    for place, each in enumerate(dice.sample(own, min(count, len(own)))):
+        refused, broken = rerun(each, folder / str(place))
+        unnoticed += not refused
+        outcome = "refused" if refused else "NOT NOTICED"
+        console.print(f"for real: {each.role} without {each.grant.action}: {outcome}; broken: {broken or 'nothing'}")
+    return unnoticed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,280 @@
+"""A short life of the service in which every permission of every function is needed at least once."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from tests.e2e.conftest import RunningStack
+from tests.e2e.killing import call
+
+FUNCTIONS = """
+def cheap(event):
+    return {"verdicts": [True for _ in event["messages"]]}
+
+def refuses(event):
+    raise ValueError("not today")
+"""
+"""Functions of subscribers, for `--functions`."""
+ARCHIVED = 205
+"""With so many subscriptions a topic's index is kept on S3."""
+DEAD = {"protocol": "http", "url": "http://127.0.0.1:9/"}
+PATIENCE_S = 60.0
+
+
+@dataclass
+class Subscriber:
+    """An endpoint that refuses until it is told to accept."""
+
+    accepts: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Subscriber:
+        subscriber = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["content-length"]))
+                self.send_response(204 if subscriber.accepts.is_set() else 500)
+                self.end_headers()
+
+            def log_message(self, format: str, *arguments: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+
+    @property
+    def endpoint(self) -> dict[str, str]:
+        return {"protocol": "http", "url": f"http://127.0.0.1:{self._server.server_address[1]}/"}
+
+
+@dataclass
+class Story:
+    """The story, told to one running stack; each chapter returns whether it ended as promised."""
+
+    stack: RunningStack
+
+    def play(self) -> dict[str, bool]:
+        """All chapters in their order; what a refused permission makes of one is its answer."""
+        chapters = {
+            "manage": self.manage,
+            "push": self.push,
+            "recover": self.recover,
+            "continue": self.continue_as_new,
+            "sweep": self.sweep,
+            "twice": self.twice,
+            "index": self.index,
+        }
+        return {name: self._told(chapter) for name, chapter in chapters.items()}
+
+    @staticmethod
+    def _told(chapter: Callable[[], bool]) -> bool:
+        with suppress(OSError):  # HTTP errors are such.
+            return chapter()
+        return False
+
+    def manage(self) -> bool:
+        """Topics, subscriptions and shadows come and go."""
+        self.put("/topics/kept", {})
+        self.put("/topics/kept", {"retention_seconds": 3600})
+        self.subscribe("kept", "s", DEAD, filter={"kind": "tags", "tags": ["a"]})
+        self.put("/topics/kept/subscriptions/s/shadow", {"filter": {"kind": "tags", "tags": ["b"]}})
+        self.get("/topics/kept/subscriptions/s/shadow")
+        self.call("DELETE", "/topics/kept/subscriptions/s/shadow")
+        self.put("/topics/kept/subscriptions/s/shadow", {"filter": {"kind": "tags", "tags": ["b"]}})
+        self.publish("kept", tags=["b"])
+        shadow = self.get("/topics/kept/subscriptions/s/shadow")
+        promoted = {"shadow_version": shadow["shadow_version"]}
+        self.post("/topics/kept/subscriptions/s/shadow/promote", promoted)
+        self.get("/topics/kept/subscriptions/s/versions")
+        self.get("/topics")
+        self.put("/topics/gone", {})
+        self.subscribe("gone", "s", DEAD)
+        self.publish("gone")
+        self.eventually(lambda: self.lane("gone", "s")["backlog"] == 1)
+        self.call("DELETE", "/topics/gone/subscriptions/s")
+        self.call("DELETE", "/topics/gone")
+        return True
+
+    def push(self) -> bool:
+        """Endpoints of every kind, one of them absent at first; a filter that is a function."""
+        owner = self.owner("sqs")
+        here = owner.create_queue(QueueName="here")["QueueUrl"]
+        self.put("/topics/pushed", {})
+        self.subscribe("pushed", "here", {"protocol": "sqs", "queue_url": here})
+        self.subscribe("pushed", "late", {"protocol": "sqs", "arn": f"{ARN}late"}, retry=ONE_AFTER_ANOTHER)
+        self.subscribe("pushed", "refuses", {"protocol": "lambda", "function": "refuses"})
+        self.subscribe("pushed", "judged", DEAD, filter={"kind": "function", "function": "cheap"})
+        sent = [self.publish("pushed") for _ in range(3)]
+        for _ in range(2):
+            self.call("POST", "/topics/pushed/messages", {"body": "x"}, **{"idempotency-key": "once"})
+        self.post("/topics/pushed/messages/batch", {"messages": [{"body": "x"}, {"body": "y"}]})
+        self.post("/topics/pushed/subscriptions/here/replay", {"messages": [{"body": "x", "replay_of": sent[0]}]})
+        self.eventually(lambda: self.lane("pushed", "late")["state"] == "blocked")
+        owner.create_queue(QueueName="late")
+        self.get("/topics/pushed/messages")
+        self.get(f"/topics/pushed/messages/{sent[0]}")
+        self.get(f"/topics/pushed/messages/{sent[0]}/explain?subscription=late")
+        self.get("/topics/pushed/subscriptions/refuses/backlog")
+        return self.eventually(lambda: self.lane("pushed", "late")["state"] == "active")
+
+    def recover(self) -> bool:
+        """A lane is paused, resumed, skipped, retried and drains in the end."""
+        with Subscriber() as subscriber:
+            self.put("/topics/recovers", {})
+            self.subscribe("recovers", "s", subscriber.endpoint, retry=ONE_AFTER_ANOTHER)
+            self.subscribe("recovers", "many", subscriber.endpoint)
+            for _ in range(4):
+                self.publish("recovers")
+            self.eventually(lambda: self.lane("recovers", "s")["state"] == "blocked")
+            self.eventually(lambda: self.lane("recovers", "many")["backlog"] == 4)
+            lane = "/topics/recovers/subscriptions/s"
+            self.post(f"{lane}/pause", {})
+            self.publish("recovers")
+            self.post(f"{lane}/skip", {"reason": "why not"})
+            self.post(f"{lane}/resume", {})
+            subscriber.accepts.set()
+            self.post(f"{lane}/retry", {})
+            self.post("/topics/recovers/push", {})
+            return self.eventually(lambda: self.lane("recovers", "s")["state"] == "active") and self.eventually(
+                lambda: self.lane("recovers", "many")["state"] == "active"
+            )
+
+    def continue_as_new(self) -> bool:
+        """An execution that has gone through all its rounds hands its lane to the next."""
+        self.put("/topics/old", {})
+        self.subscribe("old", "s", DEAD)
+        self.publish("old")
+        self.eventually(lambda: self.lane("old", "s")["state"] == "lost_contact")
+        states = self.owner("stepfunctions")
+        found = [task for task, _ in self.executions() if task["topic"] == "old"]
+        if not found:
+            return False
+        machine = self.stack.where["outputs"]["StateMachineArn"]
+        task = {**found[0], "rounds": 1_500}
+        states.start_execution(stateMachineArn=machine, name="used-up", input=json.dumps(task))
+        return self.eventually(
+            lambda: any(
+                task["topic"] == "old" and task["generation"] != found[0]["generation"] for task, _ in self.executions()
+            )
+        )
+
+    def sweep(self) -> bool:
+        """A lane whose execution has died is woken; messages past their life end."""
+        self.put("/topics/swept", {"retention_seconds": 60})
+        self.subscribe("swept", "asleep", DEAD)
+        self.subscribe("swept", "dead", DEAD)
+        self.post("/topics/swept/subscriptions/asleep/pause", {})
+        self.put("/topics/woken", {})
+        self.subscribe("woken", "s", DEAD)
+        sent = self.publish("swept")
+        self.publish("woken")
+        self.eventually(lambda: self.lane("woken", "s")["state"] == "lost_contact")
+        before = {execution for task, execution in self.executions() if task["topic"] in ("woken", "swept")}
+        for execution in before:
+            with suppress(ClientError):  # It may have come to its end in this moment.
+                self.owner("stepfunctions").stop_execution(executionArn=execution)
+        woken = self.eventually(
+            lambda: any(task["topic"] == "woken" and each not in before for task, each in self.executions())
+        )
+        return woken and self.eventually(lambda: self.state("swept", sent) == "deleted")
+
+    def twice(self) -> bool:
+        """The queue delivers messages a second time, just when their life ends and nobody has swept them up yet."""
+        self.put("/topics/twice", {"retention_seconds": 60})
+        self.subscribe("twice", "s", DEAD)
+        self.post("/topics/twice/subscriptions/s/pause", {})
+        expiring = []
+        for _ in range(4):
+            answer = self.post("/topics/twice/messages", {"body": "x"})
+            expiring.append((answer["message_id"], datetime.fromisoformat(answer["expires_at"]).timestamp()))
+            time.sleep(0.8)
+        sqs = self.owner("sqs")
+        for message_id, expires_at in expiring:
+            time.sleep(max(0.0, expires_at - time.time()))
+            sqs.send_message(
+                QueueUrl=self.stack.where["outputs"]["QueueUrl"],
+                MessageBody=json.dumps({"topic": "twice", "message_id": message_id}),
+                MessageGroupId="twice",
+                MessageDeduplicationId=f"{message_id}-again",
+            )
+        return self.eventually(lambda: all(self.state("twice", each) == "deleted" for each, _ in expiring))
+
+    def index(self) -> bool:
+        """A topic so large that its index is kept."""
+        self.put("/topics/large", {})
+        for number in range(ARCHIVED):
+            self.subscribe("large", f"s{number}", DEAD, filter={"kind": "tags", "tags": [f"t{number}"]})
+        for _ in range(3):
+            self.publish("large", tags=["none"])
+        bucket = self.stack.where["outputs"]["RefIndexBucket"]
+        return bool(self.owner("s3").list_objects_v2(Bucket=bucket).get("KeyCount"))
+
+    def executions(self) -> list[tuple[dict[str, Any], str]]:
+        """The running executions: what each was given, and its ARN."""
+        states = self.owner("stepfunctions")
+        machine = self.stack.where["outputs"]["StateMachineArn"]
+        running = states.list_executions(stateMachineArn=machine, statusFilter="RUNNING", maxResults=100)["executions"]
+        arns = [each["executionArn"] for each in running]
+        return [(json.loads(states.describe_execution(executionArn=arn)["input"]), arn) for arn in arns]
+
+    def owner(self, service: Any) -> Any:
+        """A client of the owner of the account."""
+        return boto3.client(
+            service,
+            endpoint_url=self.stack.engine_url,
+            region_name="us-east-1",
+            aws_access_key_id="owner",
+            aws_secret_access_key="owner",
+        )
+
+    def lane(self, topic: str, name: str) -> dict[str, Any]:
+        lane: dict[str, Any] = self.get(f"/topics/{topic}/subscriptions/{name}")["lane"]
+        return lane
+
+    def state(self, topic: str, message_id: str) -> str:
+        return str(self.get(f"/topics/{topic}/messages/{message_id}")["state"])
+
+    def publish(self, topic: str, **fields: Any) -> str:
+        return str(self.post(f"/topics/{topic}/messages", {"body": "x", **fields})["message_id"])
+
+    def subscribe(self, topic: str, name: str, endpoint: dict[str, str], **fields: Any) -> None:
+        self.put(f"/topics/{topic}/subscriptions/{name}", {"endpoint": endpoint, **fields})
+
+    def put(self, path: str, body: object) -> None:
+        self.call("PUT", path, body)
+
+    def post(self, path: str, body: object) -> dict[str, Any]:
+        return self.call("POST", path, body)
+
+    def get(self, path: str) -> dict[str, Any]:
+        return self.call("GET", path)
+
+    def call(self, method: str, path: str, body: object = None, **headers: str) -> dict[str, Any]:
+        return call(method, f"{self.stack.url}{path}", body, **headers)
+
+    def eventually(self, found: Callable[[], bool]) -> bool:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            if found():
+                return True
+            time.sleep(0.1)
+        return False
+
+
+ARN = "arn:aws:sqs:us-east-1:123456789012:"
+ONE_AFTER_ANOTHER = {"strategy": "BACKOFF_RETRY", "max_retries": 50, "interval_seconds": 5}

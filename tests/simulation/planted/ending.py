@@ -1,0 +1,64 @@
+"""Bugs at the ends of entries, of plans and of generations: what is forgotten there is noticed later or never."""
+
+from __future__ import annotations
+
+from tagcast.model import Strategy
+
+from tests.simulation.plan import Aim
+from tests.simulation.planted.mutant import Mutant
+
+EXPIRING = Aim(retention_s=60, modes=("dead", "down"), operations=("pause", "sweep"))
+BY_HAND = Aim(modes=("down", "dead", "busy"), operations=("pause", "resume"), restless=True)
+COPIED = Aim(faults=("queue_copy", "queue_late_copy", "queue_visibility"), modes=("flapping",), restless=True)
+
+MUTANTS = (
+    Mutant(
+        "the sweep's expiry forgets the attempts",
+        "tagcast.sweep:_expire_due",
+        "entry = Entry(EntryState.EXPIRED, due.attempts, due.last_attempt_at, due.last_outcome)",
+        "entry = Entry(EntryState.EXPIRED)",
+        EXPIRING,
+    ),
+    Mutant(
+        "an expiry in redelivery forgets the attempts",
+        "tagcast.attempts:_Course.is_over",
+        "Entry(EntryState.EXPIRED, made)",
+        "Entry(EntryState.EXPIRED)",
+        Aim(retention_s=60, modes=("dead", "down"), strategy=Strategy.BACKOFF_RETRY),
+    ),
+    Mutant(
+        "a skipped head loses its attempts",
+        "tagcast.lanes:_skip",
+        'Entry(EntryState.CANCELLED, head.attempts, head.last_attempt_at, f"skipped: {reason}")',
+        "Entry(EntryState.CANCELLED)",
+        Aim(modes=("down", "dead"), operations=("skip_head",), restless=True),
+    ),
+    Mutant(
+        "resuming forgets the planned wait",
+        "tagcast.lanes:_awake",
+        "due_at = max(now, lane.next_attempt_at or 0)",
+        "due_at = now",
+        BY_HAND,
+    ),
+    Mutant(
+        "a second close moves the instant of the first round",
+        "tagcast.state_map:StateMap.settle",
+        "closing = round_at is not None and self.round_open",
+        "closing = round_at is not None",
+        COPIED,
+    ),
+    Mutant(
+        "a restart keeps the generation",
+        "tagcast.sweep:_restart",
+        "fresh = replace(lane, generation=world.dice.unique_id(now))",
+        "fresh = lane",
+        Aim(faults=("workflow_loss",), modes=("flapping", "down")),
+    ),
+    Mutant(
+        "a new generation of the same state is not archived",
+        "tagcast.archive_messages:of_lane",
+        "(before.state, before.generation) != (after.state, after.generation)",
+        "before.state != after.state",
+        Aim(faults=("workflow_loss",), modes=("flapping", "down"), operations=("retry_now", "sweep")),
+    ),
+)

@@ -1,0 +1,79 @@
+"""The HTTP front by itself: odd names, pages of other origins, permissions of the API."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+from collections.abc import Callable
+from urllib.parse import quote
+
+import pytest
+
+from local.front import Front
+from local.lambda_api import Invocation
+from local.routes import DEFAULT, Routes
+from local.template import RouteSpec
+
+ROUTES = [RouteSpec("PUT", "/topics/{topic}", "F"), RouteSpec("ANY", DEFAULT, "F")]
+Call = Callable[..., tuple[int, str | None, bytes]]
+
+
+async def echo(function: str, event: bytes) -> Invocation:
+    answer = {"statusCode": 200, "body": json.dumps(json.loads(event).get("pathParameters"))}
+    return Invocation(json.dumps(answer).encode())
+
+
+def with_front(play: Callable[[Call], None], may_invoke: Callable[[str, str, str], bool] = lambda *_: True) -> None:
+    async def main() -> None:
+        front = Front(Routes(ROUTES), {"F": "f"}, echo, may_invoke)
+        port = await front.listen(0)
+
+        def call(path: str, **headers: str) -> tuple[int, str | None, bytes]:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            named = {name: value.replace("PORT", str(port)) for name, value in headers.items()}
+            connection.request("PUT", path, b"{}", named)
+            answer = connection.getresponse()
+            return answer.status, answer.headers["content-type"], answer.read()
+
+        try:
+            await asyncio.to_thread(play, call)
+        finally:
+            await front.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\r\nb", "\0", "a b"])
+def test_a_name_with_any_character_reaches_the_function_that_judges_it(name: str) -> None:
+    def play(call: Call) -> None:
+        status, _, body = call(f"/topics/{quote(name)}")
+        assert (status, json.loads(body)) == (200, {"topic": name})
+
+    with_front(play)
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://127.0.0.1:PORT", 200),
+        ("http://localhost:PORT", 200),
+        ("https://example.com", 403),
+        ("http://127.0.0.1:1", 403),
+        ("null", 403),
+    ],
+)
+def test_a_page_of_another_origin_is_refused(origin: str, status: int) -> None:
+    def play(call: Call) -> None:
+        answer = call("/topics/t", origin=origin)
+        assert answer[0] == status
+        assert status == 200 or answer[1] == "application/problem+json"
+
+    with_front(play)
+
+
+def test_a_function_that_the_api_may_not_invoke_is_a_fault_of_the_server() -> None:
+    def play(call: Call) -> None:
+        assert call("/topics/t")[:2] == (500, "application/problem+json")
+
+    with_front(play, lambda method, path, function: False)

@@ -1,0 +1,211 @@
+"""The guard before the engine: who is refused, what is let through, and what is written down."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.engine_process import Running, guarded_delivery, guarded_task
+from local.needs import Account
+from local.permission_guard import ROLES_PATH, TOKEN_HEADER, PermissionGuard, Permissions, role_as_json
+from local.permissions import Grant, Need, Role
+
+ACCOUNT = Account("123456789012", "us-east-1")
+TABLE = "arn:aws:dynamodb:us-east-1:123456789012:table/T"
+READER = Role("Reader", (Grant("dynamodb:GetItem", TABLE), Grant("s3:GetObject", "arn:aws:s3:::b/*")))
+LISTER = Role("Lister", (*READER.grants, Grant("s3:ListBucket", "arn:aws:s3:::b")))
+
+
+@dataclass
+class Engine:
+    """An application that remembers what came through and answers one status."""
+
+    status: int = 200
+    bodies: list[bytes] = field(default_factory=list)
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        self.bodies.append((await receive())["body"])
+        await send({"type": "http.response.start", "status": self.status, "headers": []})
+        await send({"type": "http.response.body", "body": b"engine"})
+
+
+@dataclass
+class Gate:
+    """A guard and a way to call through it."""
+
+    guard: PermissionGuard
+    engine: Engine
+    uses: Path
+
+    def call(
+        self, key: str, service: str, target: str = "", body: object = None, path: str = "/", method: str = "POST"
+    ) -> tuple[int, bytes]:
+        credential = f"AWS4-HMAC-SHA256 Credential={key}/20260101/us-east-1/{service}/aws4_request, SignedHeaders=h"
+        headers = [(b"authorization", credential.encode()), (b"x-amz-target", target.encode())]
+        return self.send(headers, json.dumps(body or {}).encode(), path, method)
+
+    def send(self, headers: list[tuple[bytes, bytes]], body: bytes, path: str, method: str) -> tuple[int, bytes]:
+        half = len(body) // 2
+        parts = [{"body": body[:half], "more_body": True}, {"body": body[half:], "more_body": False}]
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", **parts.pop(0)}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"",
+            "headers": headers,
+        }  # fmt: skip
+        asyncio.run(self.guard(scope, receive, send))
+        return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
+
+    def written(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.uses.read_text().splitlines()]
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Gate:
+    engine = Engine()
+    permissions = Permissions(ACCOUNT, tmp_path / "uses.jsonl")
+    permissions.put({"R": role_as_json(READER), "L": role_as_json(LISTER)})
+    return Gate(PermissionGuard(engine, permissions, "token"), engine, tmp_path / "uses.jsonl")
+
+
+def test_what_a_role_may_do_reaches_the_engine_with_its_whole_body(gate: Gate) -> None:
+    assert gate.call("R", "dynamodb", "DynamoDB_20120810.GetItem", {"TableName": "T"})[0] == 200
+    assert gate.engine.bodies == [b'{"TableName": "T"}']
+
+
+@pytest.mark.parametrize(
+    ("target", "body", "action"),
+    [
+        ("DynamoDB_20120810.PutItem", {"TableName": "T"}, "dynamodb:PutItem"),
+        ("DynamoDB_20120810.GetItem", {"TableName": "U"}, "dynamodb:GetItem"),
+        ("DynamoDB_20120810.Query", {"TableName": "T", "IndexName": "wake"}, "dynamodb:Query"),
+        (
+            "DynamoDB_20120810.TransactWriteItems",
+            {"TransactItems": [{"ConditionCheck": {"TableName": "T"}}]},
+            "dynamodb:ConditionCheckItem",
+        ),
+        ("DynamoDB_20120810.BatchGetItem", {"RequestItems": {"T": {}}}, "dynamodb:BatchGetItem"),
+    ],
+)
+def test_what_a_role_may_not_do_is_access_denied(gate: Gate, target: str, body: object, action: str) -> None:
+    status, answer = gate.call("R", "dynamodb", target, body)
+    assert (status, json.loads(answer)["__type"]) == (400, "AccessDeniedException")
+    assert f"is not authorized to perform: {action} on resource: " in json.loads(answer)["message"]
+    assert gate.engine.bodies == []
+
+
+def test_a_batch_of_messages_needs_what_one_message_needs(gate: Gate) -> None:
+    gate.guard._permissions.put({"R": role_as_json(Role("S", (Grant("sqs:SendMessage", "*"),)))})
+    body = {"QueueUrl": "http://127.0.0.1/123456789012/q"}
+    assert gate.call("R", "sqs", "AmazonSQS.SendMessageBatch", body)[0] == 200
+    assert gate.call("R", "sqs", "AmazonSQS.DeleteMessageBatch", body)[0] == 403
+
+
+def test_any_other_key_is_the_owner_of_the_account(gate: Gate) -> None:
+    assert gate.call("anything", "dynamodb", "DynamoDB_20120810.DeleteTable", {"TableName": "T"})[0] == 200
+
+
+def test_an_absent_object_is_403_to_who_may_not_list_the_bucket_and_404_to_who_may(gate: Gate) -> None:
+    gate.engine.status = 404
+    refused = gate.call("R", "s3", path="/b/gone", method="GET")
+    assert (refused[0], b"<Code>AccessDenied</Code>" in refused[1]) == (403, True)
+    assert gate.call("L", "s3", path="/b/gone", method="GET") == (404, b"engine")
+
+
+def test_every_decision_is_written_down_once_even_after_a_restart(gate: Gate) -> None:
+    for _ in range(3):
+        gate.call("R", "dynamodb", "DynamoDB_20120810.GetItem", {"TableName": "T"})
+        gate.call("R", "dynamodb", "DynamoDB_20120810.PutItem", {"TableName": "T"})
+    again = Permissions(ACCOUNT, gate.uses)
+    assert again.allowed(READER, Need("dynamodb:GetItem", TABLE))
+    assert [(line["action"], line["grant"]) for line in gate.written()] == [
+        ("dynamodb:GetItem", TABLE),
+        ("dynamodb:PutItem", None),
+    ]
+
+
+def test_a_caller_that_goes_away_in_the_middle_is_neither_answered_nor_judged(gate: Gate) -> None:
+    credential = b"AWS4-HMAC-SHA256 Credential=R/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=h"
+    messages = [{"type": "http.request", "body": b'{"Tab', "more_body": True}, {"type": "http.disconnect"}]
+    sent: list[object] = []
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0)
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    scope: dict[str, Any] = {
+        "type": "http", "method": "POST", "path": "/", "raw_path": b"/", "query_string": b"",
+        "headers": [(b"authorization", credential), (b"x-amz-target", b"DynamoDB_20120810.GetItem")],
+    }  # fmt: skip
+    asyncio.run(gate.guard(scope, receive, send))
+    assert (sent, gate.engine.bodies, gate.uses.exists()) == ([], [], False)
+
+
+def test_web_pages_may_not_call_the_engine(gate: Gate) -> None:
+    assert gate.send([(b"origin", b"https://example.com")], b"{}", "/", "POST")[0] == 403
+    assert gate.engine.bodies == []
+
+
+def test_roles_are_put_in_force_by_the_stack_alone(gate: Gate) -> None:
+    body = json.dumps({"R": role_as_json(Role("Any", (Grant("*", "*"),)))}).encode()
+    assert gate.send([(TOKEN_HEADER.encode(), b"guess")], body, ROLES_PATH, "POST")[0] == 403
+    assert gate.call("R", "dynamodb", "DynamoDB_20120810.DeleteTable", {"TableName": "T"})[0] == 400
+    assert gate.send([(TOKEN_HEADER.encode(), b"token")], body, ROLES_PATH, "POST")[0] == 204
+    assert gate.call("R", "dynamodb", "DynamoDB_20120810.DeleteTable", {"TableName": "T"})[0] == 200
+
+
+def test_no_more_executions_are_started_than_the_stack_bears(gate: Gate) -> None:
+    running = Running(most=1)
+    gate.guard._full = lambda: running.full
+    started = threading.Event()
+    ended = threading.Event()
+
+    def run(execution: str) -> None:
+        started.set()
+        ended.wait(10)
+
+    thread = threading.Thread(target=running.counted(run), args=("e",))
+    thread.start()
+    started.wait(10)
+    status, answer = gate.call("owner", "states", "AWSStepFunctions.StartExecution", {"name": "e"})
+    assert (status, json.loads(answer)["__type"]) == (400, "ExecutionLimitExceeded")
+    ended.set()
+    thread.join()
+    assert gate.call("owner", "states", "AWSStepFunctions.StartExecution", {"name": "e"})[0] == 200
+
+
+def test_the_workflow_invokes_what_its_role_may_and_nothing_else(tmp_path: Path) -> None:
+    function = "arn:aws:lambda:us-east-1:123456789012:function:retry"
+    permissions = Permissions(ACCOUNT, tmp_path / "uses.jsonl")
+    role = Role("W", (Grant("lambda:InvokeFunction", function),))
+    permissions.put({"states.amazonaws.com": role_as_json(role)})
+    invoke = guarded_task(permissions, lambda name, event: "done", lambda name, cause: RuntimeError(name, cause))
+    assert invoke(function, {}) == "done"
+    with pytest.raises(RuntimeError, match=r"Lambda.AWSLambdaException"):
+        invoke(f"{function}-other", {})
+
+
+def test_firehose_writes_where_its_role_may_and_nowhere_else(tmp_path: Path) -> None:
+    permissions = Permissions(ACCOUNT, tmp_path / "uses.jsonl")
+    role = Role("F", (Grant("s3:PutObject", "arn:aws:s3:::b/raw/*"),))
+    permissions.put({"firehose.amazonaws.com": role_as_json(role)})
+    put: list[str] = []
+    deliver = guarded_delivery(permissions, lambda bucket, key, body: put.append(key))
+    deliver("b", "raw/1", b"")
+    deliver("b", "curated/1", b"")
+    assert put == ["raw/1"]

@@ -1,0 +1,240 @@
+"""Every repetition ends: what others overtake is tried again a bounded number of times, with pauses that grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from tagcast import lanes, publishing, shadows, subscriptions, topics
+from tagcast.contention import TRIES_MAX, until_won, window_s
+from tagcast.errors import ConditionLostError, ContendedError, UnavailableError
+from tagcast.idempotency import Idempotency
+from tagcast.keys import lane_key
+from tagcast.lane_rows import lane_of
+from tagcast.model import Draft, LaneState, Ordering
+from tagcast.ports import Key, Put, Row, Table, Write
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FAIL, FakeClock, FakeWorld
+
+APPLE = {"kind": "tags", "tags": ["apple"]}
+
+
+class CrowdedStore(MemoryStore):
+    """Lets others act right behind each read of some rows, or keeps every write out once it is *closed*."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.behind: dict[str, Callable[[], object]] = {}
+        self.closed: type[ConditionLostError] | None = None
+        self.refused = 0
+
+    def get(self, key: Key) -> Row | None:
+        row = super().get(key)
+        self._others(key.pk)
+        return row
+
+    def query(self, table: Table, pk: str, **bounds: Any) -> list[Row]:
+        rows = super().query(table, pk, **bounds)
+        self._others(pk)
+        return rows
+
+    def _others(self, pk: str) -> None:
+        others, self.behind = self.behind, {}
+        if pk in others:
+            others[pk]()
+        self.behind = others
+
+    def write(self, write: Write) -> None:
+        self.transact((write,))
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        if self.closed is not None:
+            self.refused += 1
+            raise self.closed
+        super().transact(writes)
+
+
+@pytest.fixture
+def store() -> CrowdedStore:
+    return CrowdedStore()
+
+
+@pytest.fixture
+def fake(store: CrowdedStore) -> FakeWorld:
+    fake = FakeWorld(store=store)
+    fake.topic()
+    fake.subscribe("A")
+    return fake
+
+
+def lane(fake: FakeWorld):
+    key = lane_key("test1", subscriptions.get_subscription(fake.world, "test1", "A").subscription_id)
+    row = fake.store.rows.get(key)
+    return None if row is None else lane_of(row)
+
+
+def owing(fake: FakeWorld) -> None:
+    """Let A fail, so that its lane is blocked with one delivery."""
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+
+
+def joined_behind_each_read(fake: FakeWorld, store: CrowdedStore) -> None:
+    """Let a batch join the backlog whenever somebody has read the lane or its backlog."""
+    subscription_id = subscriptions.get_subscription(fake.world, "test1", "A").subscription_id
+    before = lane(fake)
+
+    def join() -> None:
+        [message_id] = fake.publish("joining")
+        fake.queue.entries.clear()
+        present = lane(fake)
+        assert present is not None
+        store.rows[present.key]["appended"] += 1
+        row = {"attempts": 0, "expires_at": fake.clock.instant + 86_400_000, "ttl": 2_000_000_000}
+        store.write(
+            Put(Key(Table.MESSAGES, f"DUE#{subscription_id}", f"{present.appended * 16:020d}#{message_id}"), row)
+        )
+
+    assert before is not None
+    store.behind = {lane_key("test1", "").pk: join, f"DUE#{subscription_id}": join}
+
+
+@pytest.mark.parametrize(
+    ("command", "state"),
+    [
+        (lanes.pause, LaneState.PAUSED),
+        (lanes.retry_now, LaneState.BLOCKED),
+        (lambda *who: lanes.skip_head(*who, "by hand"), LaneState.BLOCKED),
+    ],
+    ids=["pause", "retry_now", "skip_head"],
+)
+def test_batches_that_join_all_the_time_hold_up_no_command(fake, store, command, state):
+    owing(fake)
+    before = lane(fake)
+    joined_behind_each_read(fake, store)
+
+    command(fake.world, "test1", "A")
+
+    assert lane(fake).state is state
+    assert lane(fake).generation != before.generation
+    assert lane(fake).appended > before.appended
+    assert fake.clock.instant == 1_800_000_000_000
+
+
+def test_batches_that_join_all_the_time_hold_up_no_resume_and_no_unsubscribing(fake, store):
+    owing(fake)
+    lanes.pause(fake.world, "test1", "A")
+    joined_behind_each_read(fake, store)
+
+    lanes.resume(fake.world, "test1", "A")
+    assert lane(fake).state is LaneState.BLOCKED
+    tombstone = lane(fake).key
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    assert lane_of(fake.store.rows[tombstone]).state is LaneState.REMOVED
+    assert fake.clock.instant == 1_800_000_000_000
+
+
+def test_a_batch_that_joins_an_empty_sleeping_lane_is_not_lost_with_it(fake, store):
+    lanes.pause(fake.world, "test1", "A")
+    subscription_id = subscriptions.get_subscription(fake.world, "test1", "A").subscription_id
+    joined_behind_each_read(fake, store)
+    store.behind.pop(lane_key("test1", "").pk)
+
+    lanes.resume(fake.world, "test1", "A")
+
+    assert lane(fake).state is LaneState.BLOCKED
+    assert [key for key in store.rows if key.pk == f"DUE#{subscription_id}"]
+
+
+def test_a_paused_lane_is_looked_at_by_the_next_sweep(fake):
+    owing(fake)
+
+    lanes.pause(fake.world, "test1", "A")
+
+    assert lane(fake).wake_at == fake.clock.instant
+
+
+def test_publishing_among_endless_new_subscriptions_asks_to_come_again(fake, store):
+    made = []
+
+    def subscribe() -> None:
+        made.append(fake.subscribe(f"B{len(made)}"))
+
+    store.behind = {"TOPIC#test1": subscribe}
+
+    with pytest.raises(UnavailableError, match="topic test1"):
+        fake.publish("x")
+
+    assert len(made) <= 3 * TRIES_MAX
+    assert fake.clock.instant > 1_800_000_000_000
+
+
+COMMANDS: dict[str, Callable[[FakeWorld], object]] = {
+    "pause": lambda fake: lanes.pause(fake.world, "test1", "A"),
+    "retry_now": lambda fake: lanes.retry_now(fake.world, "test1", "A"),
+    "skip_head": lambda fake: lanes.skip_head(fake.world, "test1", "A", "by hand"),
+    "resume": lambda fake: lanes.resume(fake.world, "test1", "asleep"),
+    "put a new topic": lambda fake: fake.topic("test2"),
+    "put a topic": lambda fake: fake.topic(ordering=Ordering.TOPIC, retention_s=60),
+    "remove a topic": lambda fake: topics.delete_topic(fake.world, "empty"),
+    "subscribe": lambda fake: fake.subscribe("B"),
+    "change a subscription": lambda fake: fake.subscribe("A", "apple"),
+    "unsubscribe": lambda fake: subscriptions.delete_subscription(fake.world, "test1", "A"),
+    "begin a shadow": lambda fake: shadows.put_shadow(fake.world, "test1", "asleep", APPLE),
+    "end a shadow": lambda fake: shadows.delete_shadow(fake.world, "test1", "A"),
+    "promote a shadow": lambda fake: shadows.promote_shadow(fake.world, "test1", "A"),
+    "publish": lambda fake: fake.publish("x"),
+    "publish with a key": lambda fake: publishing.publish(
+        fake.world, "test1", [Draft(b"x")], Idempotency("key", "request")
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", [ConditionLostError, ContendedError])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_that_is_overtaken_again_and_again_gives_up_with_an_error_that_says_so(fake, store, name, fault):
+    owing(fake)
+    fake.topic("empty")
+    fake.subscribe("asleep")
+    lanes.pause(fake.world, "test1", "asleep")
+    shadows.put_shadow(fake.world, "test1", "A", APPLE)
+    store.closed = fault
+    began = fake.clock.instant
+
+    with pytest.raises(UnavailableError, match="try again"):
+        COMMANDS[name](fake)
+
+    assert store.refused == TRIES_MAX
+    assert 1_000 < fake.clock.instant - began < 10_000
+
+
+def test_what_wins_at_the_last_try_is_done(fake):
+    lost = iter([ConditionLostError(), *[ContendedError()] * (TRIES_MAX - 2)])
+
+    def attempt() -> str:
+        for error in lost:
+            raise error
+        return "done"
+
+    assert until_won(fake.world, "it", attempt) == "done"
+
+
+def test_pauses_are_drawn_from_windows_that_grow():
+    slept: list[float] = []
+
+    class Watched(FakeClock):
+        def sleep(self, seconds: float) -> None:
+            slept.append(seconds)
+
+    fake = FakeWorld(clock=Watched())
+
+    def lose() -> None:
+        raise ConditionLostError
+
+    with pytest.raises(UnavailableError):
+        until_won(fake.world, "it", lose)
+
+    assert slept == [window_s(lost) / 2 for lost in range(1, TRIES_MAX)]

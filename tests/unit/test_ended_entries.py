@@ -1,0 +1,76 @@
+"""Ended entries as text and as bytes: both forms tell the same, and their sizes are never underestimated."""
+
+from __future__ import annotations
+
+import pytest
+from tagcast.ended_entries import (
+    COMPACT_ENTRY_BYTES,
+    OUTCOME_BYTES_MAX,
+    bounded,
+    of_bytes,
+    of_text,
+    shortened,
+    text_bytes_at_most,
+    to_bytes,
+    to_text,
+)
+from tagcast.model import Entry, EntryState
+
+ENDED = {
+    3: Entry(EntryState.DISCARDED, 4, 1_500, "http 500"),
+    1: Entry(EntryState.DELIVERED, 2, 1_700, "http 200"),
+    7: Entry(EntryState.EXPIRED),
+    9: Entry(EntryState.CANCELLED, 1, 1_400, "http 500"),
+    12: Entry(EntryState.FILTERED, 0, None, ""),
+}
+
+
+def test_both_forms_give_back_what_they_were_given() -> None:
+    assert of_text(to_text(ENDED)) == ENDED
+    assert of_bytes(to_bytes(ENDED, 1_000), reversed(list(ENDED)), 1_000) == ENDED
+
+
+def test_the_text_is_ordered_and_dense() -> None:
+    assert to_text({3: ENDED[3], 1: ENDED[1]}) == (
+        '{"1":["delivered",2,1700,"http 200"],"3":["discarded",4,1500,"http 500"]}'
+    )
+
+
+@pytest.mark.parametrize("outcome", [None, "", "http 500", "\x00" * 33, "é" * 90, '"' * 99, "x" * 200])
+def test_the_size_of_a_text_is_never_underestimated(outcome: str | None) -> None:
+    worst = {2_000_000_000 + place: Entry(EntryState.DISCARDED, 177, 9**14, outcome) for place in range(50)}
+
+    assert len(to_text(worst).encode()) <= text_bytes_at_most(worst)
+
+
+def test_an_entry_without_its_outcome_takes_few_bytes() -> None:
+    many = {place: Entry(EntryState.DISCARDED, place % 177, 10**6 + place * 7_919) for place in range(10_000)}
+
+    assert len(to_bytes(many, 1_000)) <= COMPACT_ENTRY_BYTES * len(many)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kept"),
+    [
+        (None, None),
+        ("x" * 100, "x" * 100),
+        ("x" * 200, "x" * 200),
+        ("x" * 201, "x" * 197 + "…"),
+        ("é" * 100, "é" * 100),
+        ("é" * 101, "é" * 98 + "…"),
+        ("\x00" * 33, "\x00" * 33),
+        ("\x00" * 34, "\x00" * 32 + "…"),
+        ("\ud800", "?"),
+    ],
+)
+def test_an_outcome_is_kept_as_far_as_two_hundred_bytes_go(outcome: str | None, kept: str | None) -> None:
+    assert bounded(outcome) == kept
+    assert len((bounded(outcome) or "").encode()) <= OUTCOME_BYTES_MAX
+
+
+def test_outcomes_are_shortened_and_nothing_else_of_their_entries() -> None:
+    entry = Entry(EntryState.DISCARDED, 4, 1_500, "x" * 50)
+
+    assert shortened({3: entry}, 40) == {3: Entry(EntryState.DISCARDED, 4, 1_500, "x" * 37 + "…")}
+    assert shortened({3: entry}, 0) == {3: Entry(EntryState.DISCARDED, 4, 1_500)}
+    assert shortened({3: entry}, 100)[3] is entry

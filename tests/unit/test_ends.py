@@ -1,0 +1,251 @@
+"""How deliveries end: at their instant, with everything that is known of their attempts, and once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from threading import Thread
+from typing import Any
+
+import pytest
+from tagcast import lanes, messages, subscriptions, topics
+from tagcast.continuing import continue_as_new
+from tagcast.keys import lane_key
+from tagcast.model import Entry, EntryState, Ordering, Outcome
+from tagcast.ports import Row, Table
+from tagcast.sweep import sweep
+from tagcast.workflow_task import Task
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FAIL, OK, FakeWorld
+
+GONE = Outcome(False, "http 410", gone=True)
+MINUTE_MS = 60_000
+
+
+class ReadingStore(MemoryStore):
+    """Lets something happen once, right before the lanes of a topic are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_lanes: Callable[[], object] = lambda: None
+
+    def query(self, table: Table, pk: str, **bounds: Any) -> list[Row]:
+        if pk.startswith("LANES#"):
+            happening, self.before_lanes = self.before_lanes, lambda: None
+            happening()
+        return super().query(table, pk, **bounds)
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld(store=ReadingStore())
+    fake.topic(retention_s=60)
+    return fake
+
+
+def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
+    return replace(messages.message_view(fake.world, "test1", message_id).subscribers[name], filter_version=None)
+
+
+def failing_after(fake: FakeWorld, seconds: float, outcome: Outcome = FAIL) -> Callable[[Any], Outcome]:
+    def answer(push: Any) -> Outcome:
+        fake.clock.sleep(seconds)
+        return outcome
+
+    return answer
+
+
+def elsewhere(happening: Callable[[], object]) -> Callable[[], object]:
+    """Let it happen in another process, as it were: a thread without this one's event loop."""
+
+    def happen() -> None:
+        thread = Thread(target=happening)
+        thread.start()
+        thread.join()
+
+    return happen
+
+
+def owed(fake: FakeWorld, name: str = "A") -> list[str]:
+    return [due.message_id for due in lanes.backlog(fake.world, "test1", name, 100, None).items]
+
+
+def test_what_expires_while_it_is_tried_for_the_first_time_keeps_that_attempt(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = failing_after(fake, 50)
+    first, second = fake.publish("1", "2")
+    fake.clock.sleep(5)
+
+    fake.deliver()
+
+    ended_at = fake.clock.instant
+    assert ended_at < messages.message_view(fake.world, "test1", first).message.expires_at
+    assert entry(fake, first) == Entry(EntryState.EXPIRED, 1, ended_at, "http 500")
+    fake.clock.sleep(5)
+    sweep(fake.world)
+    assert entry(fake, second).state is EntryState.EXPIRED
+    assert entry(fake, second).attempts == 0
+
+
+def test_what_the_sweep_expires_in_a_sleeping_backlog_keeps_its_attempts(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    failed_at = fake.clock.instant
+    lanes.pause(fake.world, "test1", "A")
+    sweep(fake.world)
+
+    fake.clock.sleep(60)
+    sweep(fake.world)
+
+    assert entry(fake, message_id) == Entry(EntryState.EXPIRED, 1, failed_at, "http 500")
+    assert owed(fake) == []
+
+
+def test_a_due_row_whose_message_is_gone_is_dropped_by_the_sweep(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    lanes.pause(fake.world, "test1", "A")
+    for key in [key for key in fake.store.rows if key.pk.startswith(("MSG#", "RETAINED#"))]:
+        del fake.store.rows[key]
+
+    fake.clock.sleep(60)
+
+    assert sweep(fake.world).expired <= 1
+    assert not [key for key in fake.store.rows if key.pk.startswith("DUE#")]
+
+
+def test_what_is_skipped_keeps_its_attempts(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    failed_at = fake.clock.instant
+    fake.clock.sleep(3)
+
+    lanes.skip_head(fake.world, "test1", "A", "poison")
+
+    assert entry(fake, message_id) == Entry(EntryState.CANCELLED, 1, failed_at, "skipped: poison")
+
+
+def test_a_message_that_nobody_drives_is_expired_by_the_sweep_at_its_instant_and_not_before(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    fake.workflow.tasks.clear()
+    fake.workflow.broken = True
+    fake.clock.sleep(59.999)
+    assert sweep(fake.world).expired == 0
+    assert messages.message_view(fake.world, "test1", message_id).state == "retained"
+
+    fake.clock.sleep(0.001)
+
+    assert sweep(fake.world).expired == 1
+    assert messages.message_view(fake.world, "test1", message_id).state == "deleted"
+
+
+@pytest.mark.parametrize("asleep_first", [False, True])
+def test_a_suspended_backlog_is_looked_at_when_the_first_of_its_deliveries_expires(
+    fake: FakeWorld, asleep_first: bool
+) -> None:
+    topics.put_topic(fake.world, "test1", retention_s=3_600, body_bytes_max=65_536, ordering=Ordering.TOPIC)
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: GONE
+    [long] = fake.publish("long")
+    if asleep_first:
+        fake.deliver()
+    topics.put_topic(fake.world, "test1", retention_s=60, body_bytes_max=65_536, ordering=Ordering.TOPIC)
+    [short] = fake.publish("short")
+    fake.deliver()
+    sweep(fake.world)
+    assert owed(fake) == [long, short]
+
+    fake.clock.sleep(60)
+    sweep(fake.world)
+
+    assert owed(fake) == [long]
+    assert entry(fake, short).state is EntryState.EXPIRED
+
+
+def test_a_long_delivery_that_joins_a_sleeping_backlog_puts_its_waking_off_for_nobody(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: GONE
+    [short] = fake.publish("short")
+    fake.deliver()
+    topics.put_topic(fake.world, "test1", retention_s=3_600, body_bytes_max=65_536, ordering=Ordering.TOPIC)
+    [long] = fake.publish("long")
+    fake.deliver()
+    assert owed(fake) == [short, long]
+
+    fake.clock.sleep(60)
+    sweep(fake.world)
+
+    assert owed(fake) == [long]
+
+
+def test_what_another_worker_delivers_between_two_reads_is_not_pushed_again(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    entries = list(fake.queue.entries)
+    fake.deliver()
+    fake.pusher.behaviours["A"] = lambda push: OK
+    store = fake.store
+    assert isinstance(store, ReadingStore)
+    store.before_lanes = elsewhere(lambda: fake.run_workflows(until=fake.clock.instant + MINUTE_MS // 2))
+
+    fake.fan_out("test1", [each.message_id for each in entries])
+
+    assert fake.pusher.received["A"] == ["1"]
+    assert entry(fake, message_id).attempts == 2
+
+
+def test_a_message_in_the_queue_when_its_subscription_and_its_tombstone_are_gone_is_cancelled(fake: FakeWorld) -> None:
+    made = fake.subscribe("A")
+    [message_id] = fake.publish("1")
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    del fake.store.rows[lane_key("test1", made.subscription_id)]
+
+    fake.deliver()
+
+    [ended] = messages.message_view(fake.world, "test1", message_id).subscribers.values()
+    assert (ended.state, ended.attempts) == (EntryState.CANCELLED, 0)
+    assert fake.pusher.pushes == []
+
+
+def test_a_process_that_has_not_heard_of_a_removal_pushes_nothing_past_the_tombstone(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    [message_id] = fake.publish("1")
+    present = {key: row for key, row in fake.store.rows.items() if key.sk in ("SUB#A", "TOPIC")}
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    fake.store.rows |= present
+    fake.world.snapshots.clear()
+
+    fake.deliver()
+
+    assert entry(fake, message_id).state is EntryState.CANCELLED
+    assert fake.pusher.pushes == []
+
+
+def test_an_execution_whose_lane_is_gone_or_another_s_hands_over_to_nobody(fake: FakeWorld) -> None:
+    made = fake.subscribe("A")
+    continue_as_new(fake.world, Task("test1", made.subscription_id, "0", 1_500))
+    assert fake.workflow.tasks == []
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    tasks = list(fake.workflow.tasks)
+
+    continue_as_new(fake.world, Task("test1", made.subscription_id, "0", 1_500))
+    assert fake.workflow.tasks == tasks
+    continue_as_new(fake.world, replace(tasks[0], rounds=1_500))
+
+    [_, fresh] = fake.workflow.tasks
+    row = fake.store.rows[lane_key("test1", made.subscription_id)]
+    assert fresh == Task("test1", made.subscription_id, str(row["generation"]), 0)
+    assert fresh.generation > tasks[0].generation

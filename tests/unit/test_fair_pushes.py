@@ -1,0 +1,312 @@
+"""Hanging and failing receivers beside healthy ones, in virtual time: nobody's trouble is anybody else's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from samtranslator.yaml_helper import yaml_parse
+from tagcast import lanes
+from tagcast.errors import ConditionLostError
+from tagcast.function_filter import TIMEOUT_MAX_S
+from tagcast.keys import lane_key
+from tagcast.lane_rows import lane_of
+from tagcast.model import Message, Strategy, Subscription
+from tagcast.ports import Table, Update, Write
+from tagcast.subscriptions import get_subscription
+
+from functions.retry import app as retry
+from tests.fakes.virtual_time import TimedWorld
+from tests.fakes.world import FAIL, OK
+
+RESOURCES = yaml_parse((Path(__file__).resolve().parents[2] / "template.yaml").read_text())["Resources"]
+RETRY_TIMEOUT_S = RESOURCES["RetryFunction"]["Properties"]["Timeout"]
+BACKOFF, DECAY = Strategy.BACKOFF_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY
+BATCH = tuple("0123456789")
+HANGING = (1e9, OK)
+WORK_S = 0.0005
+
+
+class SlowJudge:
+    """A filter function that says yes after so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
+        await asyncio.sleep(self.seconds)
+        return (True,) * len(messages)
+
+
+def names(kind: str, count: int) -> list[str]:
+    return [f"{kind}{number}" for number in range(count)]
+
+
+def healthy_alone_s(strategy: Strategy, bodies: tuple[str, ...]) -> float:
+    world = TimedWorld()
+    world.subscribe("healthy", strategy=strategy, answers=(0.05, OK))
+    return world.first_round(*bodies).done_at_s("healthy")
+
+
+@pytest.mark.parametrize("strategy", [BACKOFF, DECAY])
+@pytest.mark.parametrize(("hanging", "timeout_s"), [(99, 5), (230, 30), (700, 1), (700, 30)])
+@pytest.mark.parametrize("bodies", [BATCH[:1], BATCH])
+def test_beside_700_hanging_hosts_a_healthy_receiver_is_done_as_soon_as_alone(
+    strategy: Strategy, hanging: int, timeout_s: int, bodies: tuple[str, ...]
+) -> None:
+    world = TimedWorld()
+    world.subscribe(*names("hanging", hanging), timeout_s=timeout_s, strategy=strategy, answers=HANGING)
+    world.subscribe("healthy", strategy=strategy, answers=(0.05, OK))
+
+    round_ = world.first_round(*bodies)
+
+    assert round_.done_at_s("healthy") <= 1.3 * healthy_alone_s(strategy, bodies)
+    assert round_.backlog_of("healthy") == []
+    assert round_.took_s <= timeout_s + 5
+
+
+def done_after_s(hanging: int, healthy: int, strategy: Strategy, bodies: tuple[str, ...], *, known: bool) -> float:
+    """Return when *healthy* receivers are done whose pushes cost the processor half a millisecond each."""
+    world = TimedWorld()
+    world.receivers.work_s = WORK_S
+    world.subscribe(*names("hanging", hanging), timeout_s=5, strategy=strategy, answers=HANGING)
+    world.subscribe(*names("healthy", healthy), strategy=strategy, answers=(0.05, OK))
+    for name in names("healthy", healthy):
+        subscription = get_subscription(world.world, "test1", name)
+        if known:
+            world.world.got_through[subscription.subscription_id] = True
+    round_ = world.first_round(*bodies)
+    return max(map(round_.done_at_s, names("healthy", healthy)))
+
+
+@pytest.mark.parametrize("healthy", [1, 100])
+@pytest.mark.parametrize("strategy", [BACKOFF, DECAY])
+@pytest.mark.parametrize("bodies", [BATCH[:1], BATCH[:5]])
+def test_the_work_of_starting_700_others_delays_no_receiver_that_answered_the_last_time(
+    healthy: int, strategy: Strategy, bodies: tuple[str, ...]
+) -> None:
+    alone = done_after_s(0, healthy, strategy, bodies, known=True)
+
+    assert done_after_s(700, healthy, strategy, bodies, known=True) <= 1.3 * alone
+    assert done_after_s(700, healthy, strategy, bodies, known=False) <= 1.3 * alone + 700 * WORK_S
+
+
+def test_beside_more_hanging_hosts_a_healthy_receiver_is_handed_to_its_lane_before_they_end() -> None:
+    world = TimedWorld()
+    world.subscribe(*names("hanging", 999), timeout_s=30, strategy=DECAY, answers=HANGING)
+    world.subscribe("healthy", strategy=DECAY, answers=(0.05, OK))
+
+    round_ = world.first_round(*BATCH)
+
+    assert world.receivers.pushes_of("healthy") == []
+    assert [due.attempts for due in round_.backlog_of("healthy")] == [0] * 10
+    [started_at] = [at for subscription_id, at in world.starts if subscription_id.endswith(".999")]
+    assert started_at - round_.began_s <= 3
+    assert round_.took_s <= 35
+    assert world.receivers.most[""] == 800
+
+
+def test_a_receiver_gets_one_attempt_until_it_answers_well_and_then_its_window_opens() -> None:
+    world = TimedWorld()
+    world.subscribe("hanging", timeout_s=5, strategy=DECAY, answers=HANGING)
+    world.subscribe("failing", strategy=DECAY, answers=(0.1, FAIL))
+    world.subscribe("healthy", strategy=DECAY, answers=(0.1, OK))
+
+    round_ = world.first_round(*BATCH)
+
+    assert len(world.receivers.pushes_of("hanging")) == 1
+    assert len(world.receivers.pushes_of("failing")) == 1
+    starts = [started.at_s - round_.began_s for started in world.receivers.pushes_of("healthy")]
+    assert starts[1] == pytest.approx(starts[0] + 0.1)
+    assert starts[1:] == [starts[1]] * 9
+
+
+def test_a_dead_host_holds_an_eighth_of_the_slots_whoever_subscribes_there() -> None:
+    world = TimedWorld()
+    world.subscribe(*names("dead", 900), host="dead", timeout_s=30, answers=HANGING)
+    world.subscribe("healthy", answers=(0.05, OK))
+
+    round_ = world.first_round(*BATCH)
+
+    assert world.receivers.most["http://dead.test/"] == 100
+    assert round_.backlog_of("healthy") == []
+    assert len(world.starts) == 900
+
+
+def test_a_host_that_answers_well_gets_more_than_an_eighth() -> None:
+    world = TimedWorld()
+    world.subscribe(*names("healthy", 900), host="shared", answers=(0.3, OK))
+
+    round_ = world.first_round("0")
+
+    assert round_.row(0).map.pending == 0
+    assert 200 < world.receivers.most["http://shared.test/"] <= 800
+
+
+def test_waiting_for_a_slot_is_counted_and_is_no_receivers_failure() -> None:
+    world = TimedWorld()
+    world.subscribe(*names("slow", 1000), timeout_s=1, answers=(0.9, OK))
+
+    round_ = world.first_round("0")
+
+    assert round_.row(0).map.pending == 0
+    assert world.fake.journal.counts["SlotWaitMs"] == pytest.approx(200 * 900, rel=0.1)
+    assert world.fake.journal.counts["PushesDeferred"] == 0
+
+
+def test_a_receiver_that_had_to_wait_for_a_slot_has_its_whole_share() -> None:
+    world = TimedWorld()
+    world.subscribe(*names("hanging", 800), timeout_s=1, answers=HANGING)
+    world.subscribe("healthy", answers=(0.18, OK))
+
+    round_ = world.first_round(*BATCH)
+
+    assert world.receivers.pushes_of("healthy")[0].at_s - round_.began_s >= 1
+    assert round_.backlog_of("healthy") == []
+
+
+def test_what_found_no_slot_is_counted() -> None:
+    world = TimedWorld()
+    world.subscribe(*names("hanging", 805), timeout_s=5, answers=HANGING)
+
+    world.first_round("0")
+
+    assert world.fake.journal.counts["PushesDeferred"] == 5
+    assert world.fake.journal.counts["SlotWaitMs"] == pytest.approx(5 * 2000, rel=0.01)
+
+
+def test_a_thousand_failing_subscriptions_take_two_seconds_at_5_ms_a_call() -> None:
+    world = TimedWorld(call_s=0.005)
+    world.subscribe(*names("failing", 1000), answers=(0.01, FAIL))
+
+    round_ = world.first_round(*BATCH)
+
+    assert len(world.starts) == 1000
+    assert round_.took_s <= 2
+
+
+@pytest.mark.parametrize("failing", [180, 400])
+def test_healthy_receivers_beside_failing_ones_are_neither_charged_nor_sent_to_lanes(failing: int) -> None:
+    world = TimedWorld(call_s=0.005)
+    world.subscribe(*names("failing", failing), timeout_s=1, answers=(0.0, FAIL))
+    world.subscribe(*names("healthy", 100), timeout_s=1, answers=(0.3, OK))
+
+    round_ = world.first_round(*BATCH[:6])
+
+    assert len(world.starts) == failing
+    assert all(round_.backlog_of(name) == [] for name in names("healthy", 100))
+    assert max(map(round_.done_at_s, names("healthy", 100))) <= 1.3 * 6 * 0.3
+
+
+def test_filter_functions_that_hang_let_the_function_end_in_time() -> None:
+    world = TimedWorld()
+    world.world = world.fake.world = replace(world.world, judge=SlowJudge(TIMEOUT_MAX_S - 0.1))
+    by_function: dict[str, object] = {"kind": "function", "function": "f", "timeout_seconds": 10, "on_error": "block"}
+    world.subscribe(*names("judged", 300), timeout_s=30, answers=HANGING, filter=by_function)
+    world.subscribe("healthy", answers=(0.05, OK))
+
+    round_ = world.first_round(*BATCH)
+
+    assert round_.backlog_of("healthy") == []
+    assert round_.took_s <= 10 + 30 + 5
+
+
+def test_a_write_that_fails_ends_nothing_but_its_own_part_and_the_batch_comes_again() -> None:
+    world = TimedWorld()
+    world.subscribe("refused", answers=(0.01, FAIL))
+    world.subscribe("slow", answers=(0.2, OK))
+
+    def refuse(writes: Sequence[Write]) -> None:
+        if any(write.key.pk.startswith("DUE#") for write in writes):
+            raise ConnectionError
+
+    world.store.before_transact = refuse
+    first = world.first_round("0", "1")
+
+    assert len(first.failures) == 2
+    assert [started.body for started in world.receivers.pushes_of("slow")] == ["0", "1"]
+    assert [len(first.row(place).map.owed) for place in (0, 1)] == [1, 1]
+    assert first.row(0).map.round_open
+
+
+def test_a_message_whose_every_entry_is_settled_is_closed_although_the_batch_failed() -> None:
+    world = TimedWorld()
+    world.subscribe("refused", answers=(0.01, FAIL), filter={"kind": "tags", "tags": ["x"]})
+    world.subscribe("other", answers=(0.01, OK))
+
+    def refuse(writes: Sequence[Write]) -> None:
+        if any(write.key.pk.startswith("DUE#") for write in writes):
+            raise ConnectionError
+
+    world.store.before_transact = refuse
+    ids = [*world.fake.publish("0", tags=("x",)), *world.fake.publish("1", tags=("y",))]
+    round_ = world.round_of(ids)
+
+    assert len(round_.failures) == 2
+    assert [round_.row(place).map.round_open for place in (0, 1)] == [True, False]
+
+
+def test_a_condition_that_is_always_lost_ends_after_a_few_tries_with_pauses() -> None:
+    world = TimedWorld()
+    world.subscribe("unlucky", answers=(0.01, FAIL))
+    tries: list[float] = []
+
+    def race(writes: Sequence[Write]) -> None:
+        if any(write.key.pk.startswith("LANES#") for write in writes):
+            tries.append(world.loop.seconds)
+            raise ConditionLostError
+
+    world.store.before_transact = race
+    round_ = world.first_round("0")
+
+    assert len(round_.failures) == 1
+    assert 3 <= len(tries) <= 10
+    gaps = [later - earlier for earlier, later in pairwise(tries)]
+    assert min(gaps) >= 0.01
+    assert gaps[-1] > 5 * gaps[0]
+
+
+def test_a_message_that_everybody_writes_at_is_given_up_after_a_few_tries() -> None:
+    world = TimedWorld()
+    world.subscribe("healthy", answers=(0.01, OK))
+    tries: list[float] = []
+
+    def race(writes: Sequence[Write]) -> None:
+        if any(isinstance(write, Update) and write.key.pk.startswith("MSG#") for write in writes):
+            tries.append(world.loop.seconds)
+            raise ConditionLostError
+
+    world.store.before_transact = race
+    round_ = world.first_round("0")
+
+    assert len(round_.failures) == 1
+    assert 3 <= len(tries) <= 10
+
+
+def retry_took_s(push_s: float, messages: int) -> tuple[float, int]:
+    """Let ``retry`` work on a lane of *messages*, each push of which takes *push_s*; return the seconds it took."""
+    world = TimedWorld()
+    world.world = world.fake.world = replace(world.world, judge=SlowJudge(TIMEOUT_MAX_S - 0.1))
+    by_function = {"kind": "function", "function": "f", "timeout_seconds": TIMEOUT_MAX_S, "on_error": "block"}
+    world.subscribe("A", timeout_s=30, strategy=DECAY, answers=(push_s, OK), filter=by_function)
+    lanes.pause(world.world, "test1", "A")
+    for start in range(0, messages, 10):
+        world.first_round(*(str(number) for number in range(start, min(start + 10, messages))))
+    lanes.resume(world.world, "test1", "A")
+    lane = lane_of(world.store.query(Table.MESSAGES, lane_key("test1", "").pk)[0])
+    began_s = world.loop.seconds
+    event = {"topic": "test1", "subscription_id": lane.subscription_id, "generation": lane.generation, "rounds": 0}
+    world.run(retry.handle(event, world.world, RETRY_TIMEOUT_S - retry.RESERVE_S))
+    return world.loop.seconds - began_s, len(world.receivers.started)
+
+
+@pytest.mark.parametrize("push_s", [0.5, 7.0, 16.0, 22.0, 29.9, 31.0])
+def test_whatever_a_receiver_takes_retry_ends_before_its_time_is_over(push_s: float) -> None:
+    took_s, pushes = retry_took_s(push_s, 250)
+
+    assert pushes > 0
+    assert took_s <= RETRY_TIMEOUT_S - 2

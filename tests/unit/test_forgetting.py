@@ -1,0 +1,112 @@
+"""Rows of what was removed go when no receipt can name it, and no earlier; until then everything is told."""
+
+from __future__ import annotations
+
+from tagcast import messages, subscriptions, topics
+from tagcast.archive import records_of
+from tagcast.archive_record import Change
+from tagcast.keys import grave_key, name_key, version_key
+from tagcast.ports import Key, Row
+from tagcast.rows import GARBAGE_S
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FakeWorld
+
+LATEST_RECEIPT_S = 86_400 + GARBAGE_S
+
+
+def collect(fake: FakeWorld, now_s: int) -> list[Key]:
+    """Let the time to live take what it may at *now_s*."""
+    gone = [key for key, row in fake.store.rows.items() if row.get("ttl", now_s) < now_s]
+    for key in gone:
+        del fake.store.rows[key]
+    return gone
+
+
+def test_name_and_versions_of_a_removed_subscription_go_after_the_last_receipt_that_can_name_them():
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("A", "apple")
+    fake.subscribe("A", "pear")
+    fake.subscribe("B")
+    [message_id] = fake.publish("1", tags=("pear",))
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    removed_s = fake.clock.now() // 1000
+    rows = [name_key("test1", 0), version_key("test1", 0, 1), version_key("test1", 0, 2)]
+
+    collect(fake, removed_s + LATEST_RECEIPT_S)
+    assert all(key in fake.store.rows for key in rows)
+    told = messages.message_view(fake.world, "test1", message_id).subscribers["A"]
+    assert told.filter_version == 2
+
+    collect(fake, removed_s + LATEST_RECEIPT_S + 5 * 86_400)
+    assert not any(key in fake.store.rows for key in rows)
+    assert version_key("test1", 1, 1) in fake.store.rows
+
+
+def test_a_subscription_with_more_versions_than_a_transaction_holds_can_be_removed():
+    fake = FakeWorld()
+    fake.topic()
+    for number in range(120):
+        fake.subscribe("A", f"tag{number}")
+
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+
+    kept = [row for key, row in fake.store.rows.items() if key.sk.startswith("VERSION#")]
+    assert sum("ttl" in row for row in kept) == subscriptions.VERSIONS_AT_ONCE
+
+
+def test_forgetting_a_version_is_told_to_the_archive_as_the_record_it_had():
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("A", "apple")
+    key = version_key("test1", 0, 1)
+    before = fake.store.get(key)
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    after = fake.store.get(key)
+
+    def told(old: Row | None, new: Row | None) -> list[str]:
+        return [record.line() for record in records_of(Change(old, new, 7), lambda topic: False)]
+
+    assert before is not None
+    assert told(before, after) == told(None, before)
+    assert told(after, None) == []
+
+
+def test_a_topic_of_a_removed_ones_name_uses_no_ordinal_again_while_the_archive_may_name_it():
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("A")
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    topics.delete_topic(fake.world, "test1")
+    removed_s = fake.clock.now() // 1000
+
+    assert grave_key("test1") not in collect(fake, removed_s + 3 * 366 * 86_400)
+    fake.topic()
+    assert fake.subscribe("A").ordinal == 1
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    topics.delete_topic(fake.world, "test1")
+    assert grave_key("test1") in collect(fake, removed_s + topics.GRAVE_S + 1)
+
+
+def test_explaining_one_delivery_reads_the_history_of_its_subscription_alone(monkeypatch):
+    fake = FakeWorld()
+    fake.topic()
+    for number in range(100):
+        fake.subscribe(f"S{number:02d}", "apple")
+    [message_id] = fake.publish("1", tags=("apple",))
+    read = 0
+    query = MemoryStore.query
+
+    def counted(self: MemoryStore, table, pk, **bounds):
+        nonlocal read
+        rows = query(self, table, pk, **bounds)
+        read += sum(row["sk"].startswith("VERSION#") for row in rows)
+        return rows
+
+    monkeypatch.setattr(MemoryStore, "query", counted)
+    row = messages.read_message(fake.world, "test1", message_id)
+    versions = subscriptions.versions_in_force(fake.world, "test1", row.subscriptions_version, (7,))
+    assert (read, set(versions)) == (1, {7})
+    everyone = subscriptions.versions_in_force(fake.world, "test1", row.subscriptions_version, range(100))
+    assert len(everyone) == 100

@@ -1,0 +1,121 @@
+"""Idempotency keys: for five minutes one request, for every message of it, whoever asks at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from tagcast.errors import ConflictError
+from tagcast.idempotency import Accepted, Idempotency
+from tagcast.model import Draft
+from tagcast.ports import Key, Table, Write
+from tagcast.publishing import publish
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FakeWorld
+
+NOW = 1_800_000_000_000
+CLAIM = Key(Table.MESSAGES, "IDEM#test1#key#0", "IDEM")
+
+
+class RacedStore(MemoryStore):
+    """Lets something happen once, right before the next transaction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: Callable[[], object] = lambda: None
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        happening, self.before = self.before, lambda: None
+        happening()
+        super().transact(writes)
+
+
+@pytest.fixture
+def store() -> RacedStore:
+    return RacedStore()
+
+
+@pytest.fixture
+def fake(store: RacedStore) -> FakeWorld:
+    fake = FakeWorld(store=store)
+    fake.topic(retention_s=3_600)
+    fake.subscribe("A")
+    return fake
+
+
+def asked(fake: FakeWorld, *bodies: bytes, fingerprint: str = "f") -> tuple[Accepted, ...]:
+    return publish(fake.world, "test1", [Draft(body) for body in bodies], Idempotency("key", fingerprint))
+
+
+def stored(fake: FakeWorld) -> int:
+    return sum(key.pk.startswith("MSG#") for key in fake.store.rows)
+
+
+def test_a_claim_is_stored_as_it_always_was(fake: FakeWorld) -> None:
+    [accepted] = asked(fake, b"1")
+
+    assert fake.store.rows[CLAIM] == {
+        "pk": CLAIM.pk,
+        "sk": CLAIM.sk,
+        "fingerprint": "f",
+        "message_id": accepted.message_id,
+        "accepted_at": NOW,
+        "message_expires_at": NOW + 3_600_000,
+        "matched": 1,
+        "expires_at": NOW + 300_000,
+        "ttl": NOW // 1000 + 301,
+    }
+
+
+def test_within_five_minutes_the_answer_is_the_first_one_in_full(fake: FakeWorld) -> None:
+    first = asked(fake, b"1", b"2")
+    fake.clock.sleep(299.999)
+
+    assert asked(fake, b"1", b"2") == first
+    assert stored(fake) == 2
+
+
+def test_after_five_minutes_the_key_is_new(fake: FakeWorld) -> None:
+    [first] = asked(fake, b"1")
+    fake.clock.sleep(300)
+
+    [second] = asked(fake, b"1")
+
+    assert second.message_id != first.message_id
+    assert stored(fake) == 2
+    assert asked(fake, b"1") == (second,)
+
+
+def test_a_key_that_was_used_for_another_request_is_refused_until_it_is_over(fake: FakeWorld) -> None:
+    asked(fake, b"1")
+    with pytest.raises(ConflictError):
+        asked(fake, b"2", fingerprint="other")
+    assert stored(fake) == 1
+
+    fake.clock.sleep(300)
+
+    assert len(asked(fake, b"2", fingerprint="other")) == 1
+
+
+@pytest.mark.parametrize("earlier_s", [None, 300])
+def test_two_requests_at_once_make_one_message(fake: FakeWorld, store: RacedStore, earlier_s: int | None) -> None:
+    if earlier_s is not None:
+        asked(fake, b"0")
+        fake.clock.sleep(earlier_s)
+    before = stored(fake)
+    won: list[Accepted] = []
+    store.before = lambda: won.extend(asked(fake, b"1"))
+
+    assert asked(fake, b"1") == tuple(won)
+    assert stored(fake) == before + 1
+
+
+def test_the_time_scale_shortens_a_life_and_not_a_claim(fake: FakeWorld) -> None:
+    fake.world = replace(fake.world, time_scale=60.0)
+
+    [accepted] = asked(fake, b"1")
+
+    assert accepted.expires_at - accepted.accepted_at == 60_000
+    assert fake.store.rows[CLAIM]["expires_at"] == NOW + 300_000

@@ -1,0 +1,315 @@
+"""What operators see of lanes, and what their commands do to them."""
+
+from __future__ import annotations
+
+import pytest
+from tagcast import lanes, messages, subscriptions
+from tagcast.errors import ConflictError, NotFoundError
+from tagcast.keys import lane_key
+from tagcast.lane_rows import Lane, lane_of
+from tagcast.lanes import COUNTED_MAX, DueDelivery, LaneView
+from tagcast.model import EntryState, LaneState, Outcome, Strategy
+from tagcast.workflow_task import Task
+
+from tests.fakes.world import FAIL, FakeWorld
+
+NOW = 1_800_000_000_000
+DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("A")
+    return fake
+
+
+def lane(fake: FakeWorld, name: str = "A") -> Lane | None:
+    subscription = subscriptions.get_subscription(fake.world, "test1", name)
+    row = fake.store.get(lane_key("test1", subscription.subscription_id))
+    return None if row is None else lane_of(row)
+
+
+def view(fake: FakeWorld, name: str = "A") -> LaneView:
+    return lanes.lane_view(fake.world, subscriptions.get_subscription(fake.world, "test1", name))
+
+
+def block(fake: FakeWorld, *bodies: str, name: str = "A") -> list[str]:
+    fake.pusher.behaviours[name] = lambda push: FAIL
+    ids = fake.publish(*bodies)
+    fake.deliver()
+    return ids
+
+
+def test_a_lane_without_a_row_is_active_and_owes_nothing(fake: FakeWorld) -> None:
+    assert view(fake) == LaneView(LaneState.ACTIVE, 0, None, False)
+    assert lanes.backlog(fake.world, "test1", "A", 10, None).items == ()
+
+
+def test_a_blocked_lane_shows_its_head_with_its_attempts_and_its_plan(fake: FakeWorld) -> None:
+    first, _ = block(fake, "1", "2")
+
+    head = DueDelivery(
+        message_id=first,
+        state=EntryState.BLOCKED,
+        attempts=1,
+        next_attempt_at=NOW + 15_000,
+        expires_at=NOW + DAY_MS,
+        last_attempt_at=NOW,
+        last_outcome="http 500",
+        position="00000000000000000000",
+    )
+    assert view(fake) == LaneView(LaneState.BLOCKED, 2, head)
+
+
+def test_a_sleeping_lane_has_no_plan_and_an_expired_head_is_shown_as_that(fake: FakeWorld) -> None:
+    block(fake, "1")
+    lanes.pause(fake.world, "test1", "A")
+    fake.clock.sleep(86_399.999)
+    head = view(fake).head
+    assert head is not None
+    assert (head.state, head.next_attempt_at) == (EntryState.BLOCKED, None)
+
+    fake.clock.sleep(0.001)
+
+    head = view(fake).head
+    assert head is not None
+    assert head.state is EntryState.EXPIRED
+
+
+def test_a_backlog_is_read_page_by_page_and_only_its_head_has_a_plan(fake: FakeWorld) -> None:
+    ids = block(fake, *"12345")
+
+    first = lanes.backlog(fake.world, "test1", "A", 2, None)
+    second = lanes.backlog(fake.world, "test1", "A", 2, first.cursor)
+    third = lanes.backlog(fake.world, "test1", "A", 2, second.cursor)
+
+    pages = (first, second, third)
+    assert [due.message_id for page in pages for due in page.items] == ids
+    assert [len(page.items) for page in pages] == [2, 2, 1]
+    assert third.cursor is None
+    planned = [due.next_attempt_at for page in pages for due in page.items]
+    assert planned == [NOW + 15_000, None, None, None, None]
+    assert lanes.backlog(fake.world, "test1", "A", 5, None).cursor is None
+
+
+def test_lanes_of_many_subscriptions_are_read_at_once_and_long_backlogs_counted_as_far_as_it_pays(
+    fake: FakeWorld,
+) -> None:
+    fake.subscribe("B")
+    block(fake, *map(str, range(9)))
+    key, due = next((key, row) for key, row in fake.store.rows.items() if key.pk.startswith("DUE#"))
+    for number in range(COUNTED_MAX - 9):
+        position = f"{10_000 + number:020d}"
+        fresh = type(key)(key.table, key.pk, f"{position}#{number:020d}")
+        fake.store.rows[fresh] = {**due, "sk": fresh.sk}
+    both = [subscriptions.get_subscription(fake.world, "test1", name) for name in "AB"]
+
+    blocked, active = lanes.lane_views(fake.world, "test1", both)
+
+    assert active == LaneView(LaneState.ACTIVE, 0, None)
+    assert (blocked.state, blocked.backlog, blocked.has_more) == (LaneState.BLOCKED, COUNTED_MAX, False)
+    more = type(key)(key.table, key.pk, f"{'9' * 20}#1")
+    fake.store.rows[more] = {**due, "sk": more.sk}
+    assert lanes.lane_views(fake.world, "test1", both)[0].backlog == COUNTED_MAX
+    assert lanes.lane_views(fake.world, "test1", both)[0].has_more
+    assert (view(fake).backlog, view(fake).has_more) == (COUNTED_MAX + 1, False)
+
+
+def test_pausing_an_active_lane_keeps_everything_that_comes(fake: FakeWorld) -> None:
+    assert lanes.pause(fake.world, "test1", "A").state is LaneState.PAUSED
+
+    paused = lane(fake)
+    assert paused is not None
+    assert (paused.topic, paused.appended, paused.claim) == ("test1", 0, 0)
+    assert (paused.next_attempt_at, paused.wake_at) == (None, None)
+    assert fake.workflow.tasks == []
+    fake.publish("1", "2")
+    fake.deliver()
+    assert fake.pusher.pushes == []
+    assert view(fake).backlog == 2
+    joined = lane(fake)
+    assert joined is not None
+    assert (joined.appended, joined.wake_at) == (1, NOW + DAY_MS)
+
+
+def test_pausing_again_changes_nothing(fake: FakeWorld) -> None:
+    lanes.pause(fake.world, "test1", "A")
+    before = lane(fake)
+
+    assert lanes.pause(fake.world, "test1", "A").state is LaneState.PAUSED
+
+    assert lane(fake) == before
+
+
+def test_resuming_an_empty_lane_makes_it_active_and_starts_nothing(fake: FakeWorld) -> None:
+    lanes.pause(fake.world, "test1", "A")
+
+    assert lanes.resume(fake.world, "test1", "A") == LaneView(LaneState.ACTIVE, 0, None)
+    assert lane(fake) is None
+    assert fake.workflow.tasks == []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "fails_first", "state"),
+    [
+        (Strategy.BACKOFF_RETRY, True, LaneState.BLOCKED),
+        (DECAY, True, LaneState.LOST_CONTACT),
+        (DECAY, False, LaneState.BLOCKED),
+    ],
+)
+def test_resuming_goes_on_as_the_head_says_under_a_new_generation(
+    fake: FakeWorld, strategy: Strategy, fails_first: bool, state: LaneState
+) -> None:
+    made = fake.subscribe("B", strategy=strategy)
+    if not fails_first:
+        lanes.pause(fake.world, "test1", "B")
+    block(fake, "1", name="B")
+    lanes.pause(fake.world, "test1", "B")
+    fake.workflow.tasks.clear()
+
+    assert lanes.resume(fake.world, "test1", "B").state is state
+
+    awake = lane(fake, "B")
+    assert awake is not None
+    assert fake.workflow.tasks == [Task("test1", made.subscription_id, awake.generation)]
+
+
+def test_resuming_an_awake_lane_changes_nothing(fake: FakeWorld) -> None:
+    block(fake, "1")
+    before, tasks = lane(fake), list(fake.workflow.tasks)
+
+    assert lanes.resume(fake.world, "test1", "A").state is LaneState.BLOCKED
+    assert (lane(fake), fake.workflow.tasks) == (before, tasks)
+
+
+def test_retrying_now_plans_the_head_for_now_under_a_new_generation(fake: FakeWorld) -> None:
+    block(fake, "1")
+    old = lane(fake)
+    assert old is not None
+    fake.clock.sleep(3)
+    fake.workflow.tasks.clear()
+
+    lanes.retry_now(fake.world, "test1", "A")
+
+    moved = lane(fake)
+    assert moved is not None
+    assert moved.next_attempt_at == moved.wake_at == NOW + 3_000
+    assert (moved.state, moved.appended, moved.claim) == (old.state, old.appended, old.claim)
+    assert moved.generation > old.generation
+    assert [task.generation for task in fake.workflow.tasks] == [moved.generation]
+
+
+def test_an_active_lane_has_nothing_to_be_retried_and_a_sleeping_one_has_to_be_resumed_first(fake: FakeWorld) -> None:
+    assert lanes.retry_now(fake.world, "test1", "A").state is LaneState.ACTIVE
+    assert lane(fake) is None
+    lanes.pause(fake.world, "test1", "A")
+
+    with pytest.raises(ConflictError, match="resume it first"):
+        lanes.retry_now(fake.world, "test1", "A")
+
+
+def test_a_topic_is_re_pushed_to_those_that_are_blocked_under_backoff(fake: FakeWorld) -> None:
+    fake.subscribe("B")
+    fake.subscribe("C", strategy=DECAY)
+    fake.subscribe("D")
+    for name in "ABC":
+        fake.pusher.behaviours[name] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    lanes.pause(fake.world, "test1", "B")
+    fake.clock.sleep(1)
+
+    assert lanes.repush(fake.world, "test1") == ("A",)
+
+    due = [None if (each := lane(fake, name)) is None else each.next_attempt_at for name in "ACD"]
+    assert due[0] == NOW + 1_000
+    assert due[2] is None
+
+
+def test_skipping_cancels_the_head_with_its_reason_and_plans_the_next_for_now(fake: FakeWorld) -> None:
+    first, second = block(fake, "1", "2")
+    fake.clock.sleep(2)
+    fake.workflow.tasks.clear()
+
+    shown = lanes.skip_head(fake.world, "test1", "A", "poison")
+
+    assert shown.head is not None
+    assert (shown.backlog, shown.head.message_id, shown.head.next_attempt_at) == (1, second, NOW + 2_000)
+    entry = messages.message_view(fake.world, "test1", first).subscribers["A"]
+    assert (entry.state, entry.attempts, entry.last_outcome) == (EntryState.CANCELLED, 1, "skipped: poison")
+    moved = lane(fake)
+    assert moved is not None
+    assert moved.wake_at == NOW + 2_000
+    assert [task.generation for task in fake.workflow.tasks] == [moved.generation]
+
+
+def test_skipping_while_the_lane_sleeps_leaves_it_asleep(fake: FakeWorld) -> None:
+    block(fake, "1", "2")
+    lanes.pause(fake.world, "test1", "A")
+    before = lane(fake)
+    assert before is not None
+    fake.workflow.tasks.clear()
+
+    assert lanes.skip_head(fake.world, "test1", "A", "poison").backlog == 1
+
+    after = lane(fake)
+    assert after is not None
+    assert (after.state, after.wake_at, after.next_attempt_at) == (
+        LaneState.PAUSED,
+        before.wake_at,
+        before.next_attempt_at,
+    )
+    assert after.generation > before.generation
+    assert fake.workflow.tasks == []
+
+
+def test_where_nothing_is_owed_nothing_can_be_skipped(fake: FakeWorld) -> None:
+    with pytest.raises(ConflictError, match="owes nothing"):
+        lanes.skip_head(fake.world, "test1", "A", "poison")
+    lanes.pause(fake.world, "test1", "A")
+    with pytest.raises(ConflictError, match="owes nothing"):
+        lanes.skip_head(fake.world, "test1", "A", "poison")
+
+
+def test_a_phantom_is_skipped_without_an_end_of_its_own(fake: FakeWorld) -> None:
+    [message_id] = block(fake, "1")
+    message = next(key for key in fake.store.rows if key.pk.startswith("MSG#"))
+    del fake.store.rows[message]
+
+    assert lanes.skip_head(fake.world, "test1", "A", "poison").backlog == 0
+    with pytest.raises(NotFoundError):
+        messages.message_view(fake.world, "test1", message_id)
+
+
+@pytest.mark.parametrize("command", [lanes.pause, lanes.retry_now])
+def test_a_removed_lane_obeys_nobody(fake: FakeWorld, command) -> None:
+    block(fake, "1")
+    made = subscriptions.get_subscription(fake.world, "test1", "A")
+    subscription_row = {key: row for key, row in fake.store.rows.items() if key.sk == "SUB#A"}
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    fake.store.rows |= subscription_row  # As a reader sees it who read the subscription before it went.
+
+    with pytest.raises(NotFoundError):
+        command(fake.world, "test1", "A")
+    row = fake.store.rows[lane_key("test1", made.subscription_id)]
+    assert row["state"] == "removed"
+
+
+def test_a_410_of_a_redelivery_suspends_and_a_resume_attempts_it_again(fake: FakeWorld) -> None:
+    [message_id] = block(fake, "1")
+    [task] = fake.workflow.tasks
+    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 410", gone=True)
+    fake.clock.sleep(15)
+    assert fake.redeliver(task).wait_until is None
+    assert view(fake).state is LaneState.SUSPENDED
+    fake.pusher.behaviours.clear()
+    fake.workflow.tasks.clear()
+
+    lanes.resume(fake.world, "test1", "A")
+    fake.run_workflows(until=fake.clock.instant + 1_000)
+
+    assert messages.message_view(fake.world, "test1", message_id).subscribers["A"].attempts == 3
+    assert fake.pusher.received["A"] == ["1"]

@@ -1,0 +1,192 @@
+"""What somebody else wrote between a read and a write is never overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Thread
+
+import pytest
+from tagcast import lanes, messages, subscriptions
+from tagcast.keys import lane_key
+from tagcast.lane_rows import lane_of
+from tagcast.model import EntryState, LaneState, Outcome, Push, Strategy
+from tagcast.ports import Write
+from tagcast.sweep import sweep
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FAIL, OK, FakeWorld
+
+
+class RacedStore(MemoryStore):
+    """Lets something happen once, in another process, as it were, right before a write of a certain kind of row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kind = ""
+        self.before: Callable[[], object] = lambda: None
+
+    def write(self, write: Write) -> None:
+        self.transact((write,))
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        if self.kind and any(write.key.pk.startswith(self.kind) for write in writes):
+            self.kind = ""
+            thread = Thread(target=self.before)
+            thread.start()
+            thread.join()
+        super().transact(writes)
+
+    def once_before(self, kind: str, happening: Callable[[], object]) -> None:
+        self.kind, self.before = kind, happening
+
+
+@pytest.fixture
+def store() -> RacedStore:
+    return RacedStore()
+
+
+@pytest.fixture
+def fake(store: RacedStore) -> FakeWorld:
+    fake = FakeWorld(store=store)
+    fake.topic()
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    return fake
+
+
+def lane(fake: FakeWorld, ordinal: int = 0):
+    [topic_id] = {str(row["topic_id"]) for key, row in fake.store.rows.items() if key.sk == "TOPIC"}
+    row = fake.store.get(lane_key("test1", f"{topic_id}.{ordinal}"))
+    return None if row is None else lane_of(row)
+
+
+def test_a_head_that_failed_once_more_while_it_was_skipped_keeps_that_attempt(
+    fake: FakeWorld, store: RacedStore
+) -> None:
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    [task] = fake.workflow.tasks
+    fake.clock.sleep(15)
+    store.once_before("DUE#", lambda: fake.redeliver(task))
+
+    lanes.skip_head(fake.world, "test1", "A", "poison")
+
+    entry = messages.message_view(fake.world, "test1", message_id).subscribers["A"]
+    assert (entry.state, entry.attempts) == (EntryState.CANCELLED, 2)
+
+
+def test_a_failure_whose_message_expires_before_it_is_written_keeps_its_attempt(
+    fake: FakeWorld, store: RacedStore
+) -> None:
+    fake.topic(retention_s=60)
+    [message_id] = fake.publish("1")
+    fake.clock.sleep(40)
+    failed_at = fake.clock.instant
+
+    def meanwhile() -> None:
+        lanes.pause(fake.world, "test1", "A")
+        fake.clock.sleep(20)
+
+    store.once_before("DUE#", meanwhile)
+    fake.deliver()
+
+    entry = messages.message_view(fake.world, "test1", message_id).subscribers["A"]
+    assert (entry.state, entry.attempts) == (EntryState.EXPIRED, 1)
+    assert (entry.last_attempt_at, entry.last_outcome) == (failed_at, "http 500")
+
+
+def test_a_worker_that_loses_its_lane_while_a_window_fails_writes_none_of_the_failures(fake: FakeWorld) -> None:
+    fake.subscribe("A", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    fake.publish("1", "2", "3", "4")
+    fake.deliver()
+    [task] = fake.workflow.tasks
+    fake.pusher.behaviours["A"] = lambda push: OK if push.message.draft.body == b"1" else FAIL
+
+    def look(push: Push) -> None:
+        if push.message.draft.body == b"4":
+            lanes.pause(fake.world, "test1", "A")
+
+    fake.pusher.before_push = look
+    fake.clock.sleep(1)
+    fake.redeliver(task)
+
+    dues = lanes.backlog(fake.world, "test1", "A", 10, None).items
+    assert [(due.attempts, due.last_outcome) for due in dues] == [(0, None)] * 3
+    assert lane(fake).state is LaneState.PAUSED
+
+
+def test_a_lane_that_was_suspended_while_its_subscription_went_is_removed_all_the_same(
+    fake: FakeWorld, store: RacedStore
+) -> None:
+    fake.publish("1")
+    fake.deliver()
+    [task] = fake.workflow.tasks
+    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 410", gone=True)
+    fake.clock.sleep(15)
+    claims: list[int] = []
+
+    def meanwhile() -> None:
+        fake.redeliver(task)
+        claims.append(lane(fake).claim)
+
+    store.once_before("TOPIC#", meanwhile)
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+
+    assert (lane(fake).state, lane(fake).claim) == (LaneState.REMOVED, claims[0])
+
+
+def test_a_lane_that_was_blocked_while_its_subscription_went_is_removed_and_its_backlog_cancelled(
+    fake: FakeWorld, store: RacedStore
+) -> None:
+    [message_id] = fake.publish("1")
+    store.once_before("TOPIC#", fake.deliver)
+
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+
+    assert lane(fake).state is LaneState.REMOVED
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+    entry = messages.message_view(fake.world, "test1", message_id).subscribers["A"]
+    assert (entry.state, entry.attempts) == (EntryState.CANCELLED, 1)
+
+
+def test_a_sleeping_lane_that_was_resumed_while_the_sweep_looked_at_it_stays_awake(
+    fake: FakeWorld, store: RacedStore
+) -> None:
+    fake.publish("1")
+    fake.deliver()
+    lanes.pause(fake.world, "test1", "A")
+    store.once_before("LANES#", lambda: lanes.resume(fake.world, "test1", "A"))
+
+    sweep(fake.world)
+
+    assert lane(fake).state is LaneState.BLOCKED
+    assert lane(fake).wake_at == lane(fake).next_attempt_at
+
+
+def test_an_overdue_lane_that_was_restarted_while_the_sweep_looked_at_it_is_restarted_once(
+    fake: FakeWorld, store: RacedStore
+) -> None:
+    fake.publish("1")
+    fake.deliver()
+    fake.workflow.tasks.clear()
+    fake.clock.sleep(60)
+    store.once_before("LANES#", lambda: sweep(fake.world))
+
+    assert sweep(fake.world).restarted == 0
+    assert [task.generation for task in fake.workflow.tasks] == [lane(fake).generation]
+
+
+def test_a_filter_that_changed_while_its_subscription_was_replaced_counts_every_version(
+    fake: FakeWorld, store: RacedStore
+) -> None:
+    store.once_before("TOPIC#", lambda: fake.subscribe("A", "pear"))
+
+    changed = fake.subscribe("A", "apple")
+
+    assert changed.version == 3
+    kept = subscriptions.filter_versions(fake.world, "test1", "A")
+    assert [(each.version, each.filter) for each in kept] == [
+        (3, {"kind": "tags", "tags": ["apple"]}),
+        (2, {"kind": "tags", "tags": ["pear"]}),
+        (1, None),
+    ]

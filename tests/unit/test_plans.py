@@ -1,0 +1,174 @@
+"""When deliveries are attempted again: after the failure, not before their plan, and by one worker at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tagcast import lanes, subscriptions
+from tagcast.keys import lane_key
+from tagcast.lane_rows import Lane, lane_of
+from tagcast.model import EntryState, LaneState, Outcome, Push, RetryPolicy, Strategy
+from tagcast.retry import after_failure
+from tagcast.workflow_task import Task
+
+from tests.fakes.world import FAIL, OK, FakeWorld
+
+DECAY = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176)
+NOW = 1_800_000_000_000
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.topic()
+    return fake
+
+
+def lane(fake: FakeWorld, name: str = "A") -> Lane:
+    subscription = subscriptions.get_subscription(fake.world, "test1", name)
+    row = fake.store.get(lane_key("test1", subscription.subscription_id))
+    assert row is not None
+    return lane_of(row)
+
+
+def taking(fake: FakeWorld, seconds: float, outcome: Outcome) -> Callable[[Push], Outcome]:
+    def answer(push: Push) -> Outcome:
+        fake.clock.sleep(seconds)
+        return outcome
+
+    return answer
+
+
+def blocked(fake: FakeWorld, *bodies: str) -> Task:
+    """Let A fail once, so that its lane is blocked; return the task of its execution."""
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish(*bodies)
+    fake.deliver()
+    [task] = fake.workflow.tasks
+    return task
+
+
+def test_the_wait_begins_at_the_end_of_the_attempt(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = taking(fake, 10, FAIL)
+    fake.publish("1")
+
+    fake.deliver()
+
+    [due] = lanes.backlog(fake.world, "test1", "A", 10, None).items
+    assert due.last_attempt_at == NOW + 10_000
+    assert lane(fake).next_attempt_at == NOW + 10_000 + 15_000
+
+
+@pytest.mark.parametrize(
+    ("failures", "asked_s", "wait_s"),
+    [(1, None, 1), (5, None, 16), (5, 1.0, 16), (5, 16.5, 16.5), (1, 30.0, 30), (20, None, 512)],
+)
+def test_retry_after_makes_a_wait_longer_and_never_shorter(failures: int, asked_s: float | None, wait_s: float) -> None:
+    verdict = after_failure(
+        DECAY,
+        failures,
+        ended_at=NOW,
+        expires_at=NOW + 9**9,
+        retry_after_s=asked_s,
+        jitter_s=15.0,
+        time_scale=1.0,
+    )
+
+    assert verdict.next_attempt_at == NOW + wait_s * 1000
+
+
+def test_the_time_scale_divides_our_waits_and_not_what_a_receiver_asks_for() -> None:
+    def wait_ms(asked_s: float | None) -> int:
+        verdict = after_failure(
+            DECAY, 5, ended_at=NOW, expires_at=NOW + 9**9, retry_after_s=asked_s, jitter_s=15.0, time_scale=8.0
+        )
+        assert verdict.next_attempt_at is not None
+        return verdict.next_attempt_at - NOW
+
+    assert (wait_ms(None), wait_ms(3.0)) == (2_000, 3_000)
+
+
+def test_a_retry_that_would_not_come_before_the_expiry_expires_at_once() -> None:
+    def state(expires_at: int) -> EntryState:
+        return after_failure(
+            DECAY, 1, ended_at=NOW, expires_at=expires_at, retry_after_s=None, jitter_s=15.0, time_scale=1.0
+        ).state
+
+    assert state(NOW + 1_000) is EntryState.EXPIRED
+    assert state(NOW + 1_001) is EntryState.BLOCKED
+
+
+def test_a_pause_that_ends_early_keeps_the_planned_wait(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    blocked(fake, "1")
+    planned_at = lane(fake).next_attempt_at
+    fake.clock.sleep(5)
+
+    lanes.pause(fake.world, "test1", "A")
+    assert lane(fake).state is LaneState.PAUSED
+    lanes.resume(fake.world, "test1", "A")
+
+    assert (lane(fake).state, lane(fake).next_attempt_at, lane(fake).wake_at) == (
+        LaneState.BLOCKED,
+        planned_at,
+        planned_at,
+    )
+    assert planned_at == NOW + 15_000
+
+
+def test_a_pause_that_ends_late_goes_on_at_once(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    blocked(fake, "1")
+    lanes.pause(fake.world, "test1", "A")
+    fake.clock.sleep(3_600)
+
+    lanes.resume(fake.world, "test1", "A")
+
+    assert lane(fake).next_attempt_at == lane(fake).wake_at == NOW + 3_600_000
+
+
+def test_a_suspension_has_a_generation_of_its_own_and_is_looked_at_when_its_head_expires(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    task = blocked(fake, "1")
+    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 410", gone=True)
+    fake.clock.sleep(15)
+
+    fake.redeliver(task)
+
+    assert lane(fake).state is LaneState.SUSPENDED
+    assert lane(fake).generation > task.generation
+    assert lane(fake).wake_at == NOW + 86_400_000
+
+
+@pytest.mark.parametrize("took_s", [14, 15])
+def test_a_long_drain_holds_its_claim_through_every_push(fake: FakeWorld, took_s: int) -> None:
+    fake.subscribe("A")
+    task = blocked(fake, *map(str, range(8)))
+    fake.pusher.behaviours["A"] = taking(fake, took_s, OK)
+    timeout_ms = 15_000
+    left: list[int] = []
+
+    def look(push: Push) -> None:
+        left.append((lane(fake).next_attempt_at or 0) - fake.clock.instant - timeout_ms)
+
+    fake.pusher.before_push = look
+    fake.clock.sleep(15)
+    while (answer := fake.redeliver(task)).wait_until is not None:
+        fake.clock.instant = max(fake.clock.instant, answer.wait_until)
+        task = answer.task
+
+    assert len(left) == 8
+    assert min(left) > 0, "a push could outlive the claim that it was made under"
+
+
+def test_a_head_that_waits_is_left_alone_until_its_instant(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    task = blocked(fake, "1")
+    pushed = len(fake.pusher.pushes)
+
+    answer = fake.redeliver(task)
+
+    assert (answer.wait_until, answer.task.rounds) == (NOW + 15_000, 1)
+    assert len(fake.pusher.pushes) == pushed

@@ -1,0 +1,187 @@
+"""Slots of pushes one by one: how many there are, who gets the next one, and who is sent away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from tagcast.model import Endpoint, Protocol
+from tagcast.push_slots import HOSTS_MIN, SLOTS, PushSlots, host_of
+
+from tests.fakes.virtual_time import VirtualClock, VirtualTime
+from tests.fakes.world import QuietJournal
+
+FOREVER = float("inf")
+Scene = Callable[[PushSlots, VirtualTime], Awaitable[None]]
+
+
+def play(scene: Scene, total: int = 16) -> PushSlots:
+    """Play *scene* over so many slots in virtual time, where nothing waits for a free slot that should not."""
+    loop = VirtualTime()
+
+    async def whole() -> PushSlots:
+        async with PushSlots(VirtualClock(loop), total) as slots:
+            await scene(slots, loop)
+        return slots
+
+    return loop.run_until_complete(whole())
+
+
+async def granted(slots: PushSlots, host: str, *, answered: bool = False) -> bool:
+    """Ask, and send whoever does not get a slot at once away."""
+    return await slots.take(host, answered=answered, until=0.0)
+
+
+def test_there_are_so_many_slots_and_each_that_comes_back_is_one() -> None:
+    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+        assert [await granted(slots, f"h{number}") for number in range(17)] == [True] * 16 + [False]
+        slots.give_back("h0", well=False)
+        assert [await granted(slots, f"i{number}") for number in range(2)] == [True, False]
+
+    assert play(scene).refused == 2
+
+
+def test_a_host_holds_at_most_an_eighth_and_one_more_for_each_good_answer() -> None:
+    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+        assert [await granted(slots, "h") for _ in range(3)] == [True, True, False]
+        slots.give_back("h", well=True)
+        assert [await granted(slots, "h") for _ in range(3)] == [True, True, False]
+        slots.give_back("h", well=False)
+        assert [await granted(slots, "h") for _ in range(2)] == [True, False]
+        assert await granted(slots, "other")
+
+    play(scene)
+
+
+@pytest.mark.parametrize(("total", "host_max"), [(SLOTS, SLOTS // HOSTS_MIN), (4, 1), (1, 1)])
+def test_the_share_of_a_host_is_at_least_one(total: int, host_max: int) -> None:
+    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+        taken = [await granted(slots, "h") for _ in range(host_max + 1)]
+        assert taken == [True] * host_max + [False]
+
+    play(scene, total)
+
+
+def test_whoever_answered_well_comes_before_first_attempts_and_each_in_the_order_of_asking() -> None:
+    order: list[str] = []
+
+    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+        for number in range(16):
+            assert await granted(slots, f"h{number}")
+
+        async def asks(name: str, *, answered: bool) -> None:
+            assert await slots.take(name, answered=answered, until=FOREVER)
+            order.append(name)
+            slots.give_back(name, well=True)
+
+        tasks = [
+            asyncio.ensure_future(asks(name, answered=answered))
+            for name, answered in (("a", False), ("b", True), ("c", False), ("d", True))
+        ]
+        await asyncio.sleep(1)
+        assert order == []
+        slots.give_back("h0", well=False)
+        await asyncio.gather(*tasks)
+
+    slots = play(scene)
+    assert order == ["b", "d", "a", "c"]
+    assert (slots.waited_ms, slots.refused) == (4_000, 0)
+
+
+def test_those_who_wait_for_a_host_keep_their_order_and_hold_up_nobody_else() -> None:
+    order: list[str] = []
+
+    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+        assert await granted(slots, "h")
+        assert await granted(slots, "h")
+
+        async def asks(name: str, host: str) -> None:
+            assert await slots.take(host, answered=False, until=FOREVER)
+            order.append(name)
+
+        tasks = [asyncio.ensure_future(asks(name, "h")) for name in "abc"]
+        tasks.append(asyncio.ensure_future(asks("other", "i")))
+        await asyncio.sleep(1)
+        assert order == ["other"]
+        slots.give_back("h", well=True)
+        await asyncio.sleep(1)
+        assert order == ["other", "a", "b"]
+        slots.give_back("h", well=False)
+        await asyncio.gather(*tasks)
+
+    play(scene)
+    assert order == ["other", "a", "b", "c"]
+
+
+@pytest.mark.parametrize("by_host", [False, True])
+def test_whoever_waits_is_sent_away_at_its_instant_and_counted(by_host: bool) -> None:
+    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+        for number in range(2 if by_host else 16):
+            assert await granted(slots, "h" if by_host else f"h{number}")
+        asked = [slots.take("h", answered=False, until=until) for until in (2.0, 3.5)]
+        tasks = [asyncio.ensure_future(each) for each in asked]
+        ended: list[float] = []
+        for task in tasks:
+            task.add_done_callback(lambda _: ended.append(loop.time()))
+        assert await asyncio.gather(*tasks) == [False, False]
+        await asyncio.sleep(0)
+        assert ended == pytest.approx([2.0, 3.5])
+
+    slots = play(scene)
+    assert (slots.waited_ms, slots.refused) == (5_500, 2)
+
+
+def test_a_slot_that_was_granted_to_a_cancelled_wait_comes_back() -> None:
+    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+        for number in range(16):
+            assert await granted(slots, f"h{number}")
+        waits = asyncio.ensure_future(slots.take("a", answered=False, until=FOREVER))
+        await asyncio.sleep(0)
+        slots.give_back("h0", well=False)
+        waits.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+        assert [await granted(slots, f"i{number}") for number in range(2)] == [True, False]
+
+    play(scene)
+
+
+def test_a_cancelled_wait_takes_no_slot_later() -> None:
+    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+        for number in range(16):
+            assert await granted(slots, f"h{number}")
+        waits = asyncio.ensure_future(slots.take("a", answered=False, until=FOREVER))
+        await asyncio.sleep(0)
+        waits.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+        slots.give_back("h0", well=False)
+        assert [await granted(slots, f"i{number}") for number in range(2)] == [True, False]
+
+    play(scene)
+
+
+def test_what_waiting_came_to_is_told_once_there_is_something_to_tell() -> None:
+    async def scene(slots: PushSlots, loop: VirtualTime) -> None:
+        journal = QuietJournal()
+        slots.tell(journal)
+        assert dict(journal.counts) == {}
+        slots.waited_ms, slots.refused = 12, 3
+        slots.tell(journal)
+        assert dict(journal.counts) == {"SlotWaitMs": 12, "PushesDeferred": 3}
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "target", "host"),
+    [
+        (Protocol.HTTP, "http://Example.com/hook?for=1", "http://example.com"),
+        (Protocol.HTTPS, "https://example.com:8443/a", "https://example.com:8443"),
+        (Protocol.SQS, "arn:aws:sqs:eu-west-1:123456789012:Q", "arn:aws:sqs:eu-west-1:123456789012:Q"),
+        (Protocol.LAMBDA, "Decide", "Decide"),
+    ],
+)
+def test_endpoints_that_share_their_fate_are_one_host(protocol: Protocol, target: str, host: str) -> None:
+    assert host_of(Endpoint(protocol, target)) == host

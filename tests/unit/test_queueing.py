@@ -1,0 +1,180 @@
+"""A message that has an order is acknowledged once the queue took it: the order of a topic is the queue's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from tagcast.errors import UnavailableError
+from tagcast.idempotency import Accepted, Idempotency
+from tagcast.keys import message_key
+from tagcast.model import Draft, Ordering
+from tagcast.ports import QueueEntry
+from tagcast.publishing import publish
+from tagcast.relay import Arrival, relay
+from tagcast.rows import message_row_of
+
+from tests.fakes.world import FakeQueue, FakeWorld
+
+
+class Killed(BaseException):
+    """The process of the publisher is no more."""
+
+
+class KillingQueue(FakeQueue):
+    """Kills whoever sends, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kills = 0
+
+    def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
+        if self.kills:
+            self.kills -= 1
+            raise Killed
+        return super().send(entries)
+
+
+@pytest.fixture
+def queue() -> KillingQueue:
+    return KillingQueue()
+
+
+@pytest.fixture
+def fake(queue: KillingQueue) -> FakeWorld:
+    fake = FakeWorld(queue=queue)
+    fake.topic()
+    fake.subscribe("A")
+    return fake
+
+
+def put(fake: FakeWorld, *bodies: str, key: str | None = None, order: str | None = None) -> tuple[Accepted, ...]:
+    drafts = [Draft(body.encode(), ordering_key=order) for body in bodies]
+    return publish(fake.world, "test1", drafts, None if key is None else Idempotency(key, "same request"))
+
+
+def repaired(fake: FakeWorld, message_id: str) -> None:
+    """Let the relay see the message's first record, however late."""
+    row = fake.store.get(message_key("test1", message_id))
+    assert row is not None
+    relay(fake.world, [Arrival("1", message_row_of(row))])
+    fake.deliver()
+
+
+def stored(fake: FakeWorld) -> list[str]:
+    return sorted(row["message_id"] for key, row in fake.store.rows.items() if key.pk.startswith("MSG#"))
+
+
+def test_a_repetition_queues_what_a_killed_publisher_left_before_it_answers(fake, queue):
+    queue.kills = 1
+    with pytest.raises(Killed):
+        put(fake, "1", key="k1")
+
+    [first] = put(fake, "1", key="k1")
+    put(fake, "2", key="k2")
+    fake.deliver()
+    repaired(fake, first.message_id)
+
+    assert fake.pusher.received["A"] == ["1", "2"]
+
+
+def test_what_the_queue_did_not_take_is_not_acknowledged_and_may_be_asked_for_again(fake, queue):
+    queue.broken = True
+    with pytest.raises(UnavailableError) as refused:
+        put(fake, "1", key="k1")
+    queue.broken = False
+
+    [first] = put(fake, "1", key="k1")
+    put(fake, "2")
+    fake.deliver()
+    repaired(fake, first.message_id)
+
+    assert refused.value.retry_after_s > 0
+    assert fake.journal.counts["QueueSendsLeftToRelay"] == 1
+    assert fake.pusher.received["A"] == ["1", "2"]
+
+
+def test_what_was_refused_and_never_asked_for_again_still_comes_by_the_relay(fake, queue):
+    queue.broken = True
+    with pytest.raises(UnavailableError):
+        put(fake, "1")
+    queue.broken = False
+    put(fake, "2")
+    fake.deliver()
+
+    repaired(fake, stored(fake)[0])
+
+    assert fake.pusher.received["A"] == ["2", "1"]
+
+
+def test_a_repetition_of_a_batch_queues_every_place_in_its_order(fake, queue):
+    queue.broken = True
+    with pytest.raises(UnavailableError):
+        put(fake, *"abc", key="k1")
+    queue.broken = False
+
+    answers = put(fake, *"abc", key="k1")
+
+    assert [entry.message_id for entry in queue.entries] == [answer.message_id for answer in answers] == stored(fake)
+
+
+def test_each_message_of_a_batch_has_a_claim_of_its_own(fake, queue):
+    answers = put(fake, *"abc", key="k1")
+
+    assert put(fake, *"abc", key="k1") == answers
+    assert [answer.message_id for answer in answers] == stored(fake)
+
+
+def test_a_repetition_asks_the_queue_for_nothing_that_had_its_first_round(fake, queue):
+    [first] = put(fake, "1", key="k1")
+    fake.deliver()
+    queue.broken = True
+
+    assert put(fake, "1", key="k1") == (first,)
+
+
+@pytest.mark.parametrize(
+    ("ordering", "order"), [(Ordering.NONE, None), (Ordering.NONE, "k"), (Ordering.KEY, None)], ids=str
+)
+def test_a_message_without_an_order_is_acknowledged_after_the_put(queue, ordering, order):
+    fake = FakeWorld(queue=queue)
+    fake.topic(ordering=ordering)
+    fake.subscribe("A")
+    queue.broken = True
+
+    [accepted] = put(fake, "1", order=order)
+
+    queue.broken = False
+    repaired(fake, accepted.message_id)
+    assert fake.pusher.received["A"] == ["1"]
+
+
+def test_a_key_gives_its_message_an_order(queue):
+    fake = FakeWorld(queue=queue)
+    fake.topic(ordering=Ordering.KEY)
+    fake.subscribe("A")
+    queue.broken = True
+
+    with pytest.raises(UnavailableError):
+        put(fake, "1", order="k")
+
+
+def test_nobody_waits_for_a_queue_that_is_not_needed(fake, queue):
+    fake.topic("empty")
+    queue.broken = True
+
+    [accepted] = publish(fake.world, "empty", [Draft(b"1")])
+
+    assert accepted.matched == 0
+
+
+def test_the_relay_of_a_message_that_was_served_changes_nothing_even_after_the_deduplication_window(fake, queue):
+    [first, second] = put(fake, "1", "2")
+    fake.deliver()
+    fake.clock.sleep(301)
+
+    repaired(fake, second.message_id)
+    queue.entries.append(QueueEntry("test1", first.message_id, "late copy"))
+    fake.deliver()
+
+    assert fake.pusher.received["A"] == ["1", "2"]

@@ -1,0 +1,298 @@
+"""Every kind of row, literally as it is stored: another release has to read it, and a renamed attribute loses it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tagcast import keys
+from tagcast.lane_rows import PLACES, Due, Lane, due_of, due_row, lane_of, lane_row, position
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    Entry,
+    EntryState,
+    LaneState,
+    Message,
+    Ordering,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+    Topic,
+)
+from tagcast.ports import Key, Table
+from tagcast.registry_rows import subscription_of, subscription_row, topic_of, topic_row
+from tagcast.rows import (
+    FILTER_ERROR_NAMES_MAX,
+    MessageRow,
+    map_attributes,
+    map_removals,
+    message_row,
+    message_row_of,
+)
+from tagcast.state_map import StateMap
+
+TOPIC = Topic("t", "07457000000000000001", 3_600, 65_536, Ordering.KEY, 1_000, 2_000, 7, 2, 3)
+SUBSCRIPTION = Subscription(
+    topic="t",
+    name="A",
+    topic_id="07457000000000000001",
+    ordinal=2,
+    endpoint=Endpoint(Protocol.HTTPS, "https://a.test/"),
+    filter={"kind": "tags", "all": ["x"]},
+    retry=RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176, 9, 64),
+    timeout_s=15,
+    content_format=ContentFormat.CLOUDEVENTS,
+    secret="whsec_x",
+    version=4,
+    created_at=1_000,
+    updated_at=2_000,
+)
+DRAFT = Draft(b"\x00body", False, ("x", "y"), "a.b", {"price": "5"}, "k", "text/plain")
+MESSAGE = Message("t", "07457000000000000042", DRAFT, 10_000, 70_500, "07457000000000000007")
+FIRST_ROUND = MessageRow(MESSAGE, StateMap.of([0, 2, 3, 4]), 7, 1, ("B", "C"), 12)
+ENDED = {
+    2: Entry(EntryState.DELIVERED, 1, 10_950, "http 200"),
+    3: Entry(EntryState.DISCARDED, 4, 19_000, "http 500"),
+    4: Entry(EntryState.EXPIRED),
+}
+GARBAGE_S = 3 * 86_400
+
+
+def closed_round() -> MessageRow:
+    return FIRST_ROUND.settled(ENDED, round_at=10_900)
+
+
+def stored(key: Key, row: object) -> dict[str, object]:
+    return {"pk": key.pk, "sk": key.sk, **row}  # type: ignore[dict-item]
+
+
+def test_a_topic_is_stored_as_it_always_was_and_read_back() -> None:
+    row = {
+        "topic": "t",
+        "topic_id": "07457000000000000001",
+        "retention_s": 3_600,
+        "body_bytes_max": 65_536,
+        "ordering": "key",
+        "created_at": 1_000,
+        "updated_at": 2_000,
+        "subscriptions_version": 7,
+        "subscription_count": 2,
+        "next_ordinal": 3,
+    }
+
+    assert topic_row(TOPIC) == row
+    assert topic_of(row) == TOPIC
+
+
+def test_a_subscription_is_stored_as_it_always_was_and_read_back() -> None:
+    row = {
+        "topic": "t",
+        "name": "A",
+        "topic_id": "07457000000000000001",
+        "ordinal": 2,
+        "protocol": "https",
+        "target": "https://a.test/",
+        "filter": '{"all": ["x"], "kind": "tags"}',
+        "strategy": "EXPONENTIAL_DECAY_RETRY",
+        "max_retries": 176,
+        "interval_s": 9,
+        "interval_s_max": 64,
+        "timeout_s": 15,
+        "content_format": "cloudevents",
+        "secret": "whsec_x",
+        "version": 4,
+        "created_at": 1_000,
+        "updated_at": 2_000,
+    }
+
+    assert subscription_row(SUBSCRIPTION) == row
+    assert subscription_of(row) == SUBSCRIPTION
+
+
+def test_what_a_subscription_leaves_open_is_not_stored() -> None:
+    retry = RetryPolicy(Strategy.BACKOFF_RETRY, 3)
+    subscription = replace(SUBSCRIPTION, filter=None, secret=None, retry=retry)
+
+    row = subscription_row(subscription)
+
+    assert not {"filter", "secret", "interval_s"} & row.keys()
+    assert subscription_of(row) == subscription
+
+
+def test_an_accepted_message_is_stored_as_it_always_was_and_read_back() -> None:
+    row = {
+        "topic": "t",
+        "message_id": "07457000000000000042",
+        "body": b"\x00body",
+        "is_text": 0,
+        "tags": ["x", "y"],
+        "routing_key": "a.b",
+        "properties": {"price": "5"},
+        "ordering_key": "k",
+        "content_type": "text/plain",
+        "accepted_at": 10_000,
+        "expires_at": 70_500,
+        "replay_of": "07457000000000000007",
+        "subscriptions_version": 7,
+        "filter_errors": ["B", "C"],
+        "filter_error_count": 12,
+        "ttl": 70 + GARBAGE_S,
+        "matched": b"\x01\x1d",
+        "owed": b"\x01\x1d",
+        "pending": 4,
+        "round": "open",
+        "version": 1,
+    }
+
+    assert message_row(FIRST_ROUND) == row
+    assert message_row_of(row) == FIRST_ROUND
+
+
+def test_a_message_with_nothing_but_a_body_stores_nothing_else() -> None:
+    plain = MessageRow(Message("t", "1", Draft(b"x"), 10_000, 70_500), StateMap.of([1]), 7, 1)
+
+    row = message_row(plain)
+
+    absent = {"tags", "routing_key", "properties", "ordering_key", "content_type", "replay_of", "filter_errors"}
+    assert not absent & row.keys()
+    assert not {"filter_error_count", "finished", "finishes", "exceptions", "round_at"} & row.keys()
+    assert message_row_of(row) == plain
+
+
+def test_a_message_that_matches_nobody_is_stored_without_a_body_and_read_back() -> None:
+    nobody = replace(FIRST_ROUND, map=StateMap.of([]), has_body=False)
+
+    row = message_row(nobody)
+
+    assert not {"body", "owed"} & row.keys()
+    assert (row["pending"], row["round"]) == (0, "done")
+    assert message_row_of(row) == replace(nobody, message=replace(MESSAGE, draft=replace(DRAFT, body=b"")))
+
+
+def test_a_closed_round_is_stored_as_it_always_was_and_read_back() -> None:
+    attributes = {
+        "matched": b"\x01\x1d",
+        "owed": b"\x00\x00",
+        "pending": 1,
+        "round": "done",
+        "round_at": 10_900,
+        "finished": b"\x00\x02",
+        "finishes": b"\x00\x32",
+        "exceptions": '{"3":["discarded",4,19000,"http 500"],"4":["expired",0,null,null]}',
+        "version": 2,
+    }
+
+    closed = closed_round()
+    assert map_attributes(closed) == attributes
+    assert message_row_of({**message_row(FIRST_ROUND), **attributes}) == closed
+    assert map_removals(closed, attributes) == ("ended",)
+
+
+def test_with_its_last_entry_a_message_loses_what_it_owed_and_its_body() -> None:
+    over = closed_round().settled({0: Entry(EntryState.CANCELLED)})
+
+    assert map_removals(over, map_attributes(over)) == ("owed", "ended", "body")
+    assert (over.version, over.has_body, over.map.pending) == (3, False, 0)
+    assert not {"owed", "body"} & map_attributes(over).keys()
+
+
+def test_of_many_failing_filters_a_hundred_names_are_stored_and_all_are_counted() -> None:
+    names = tuple(f"S{number}" for number in range(FILTER_ERROR_NAMES_MAX + 1))
+    row = message_row(replace(FIRST_ROUND, filter_errors=names, filter_error_count=len(names)))
+
+    assert row["filter_errors"] == [f"S{number}" for number in range(100)]
+    assert row["filter_error_count"] == 101
+
+
+LANE = Lane("t", "07457000000000000001.2", LaneState.LOST_CONTACT, "g", 3, 5, 1_000, 2_000, 9)
+
+
+def test_a_lane_is_stored_as_it_always_was_and_read_back() -> None:
+    row = {
+        "topic": "t",
+        "state": "lost_contact",
+        "generation": "g",
+        "appended": 3,
+        "claim": 5,
+        "next_attempt_at": 1_000,
+        "wake_at": 2_000,
+        "wake_shard": "3",
+        "ttl": 9,
+    }
+
+    assert lane_row(LANE) == row
+    assert lane_of(stored(LANE.key, row)) == LANE
+    assert LANE.as_read() == {"state": "lost_contact", "generation": "g", "appended": 3, "claim": 5}
+
+
+def test_a_lane_that_nobody_has_to_wake_is_in_no_index() -> None:
+    asleep = replace(LANE, next_attempt_at=None, wake_at=None, ttl=None)
+
+    assert lane_row(asleep).keys() == {"topic", "state", "generation", "appended", "claim"}
+    assert lane_of(stored(asleep.key, lane_row(asleep))) == asleep
+
+
+DUE = Due("07457000000000000001.2", "00000000000000000049", "m", 2, 70_500, 60_000, "http 500", True)
+
+
+def test_an_owed_delivery_is_stored_as_it_always_was_and_read_back() -> None:
+    row = {
+        "attempts": 2,
+        "expires_at": 70_500,
+        "ttl": 70 + GARBAGE_S,
+        "last_attempt_at": 60_000,
+        "last_outcome": "http 500",
+        "unjudged": 1,
+    }
+
+    assert due_row(DUE) == row
+    assert due_of(stored(DUE.key, row)) == DUE
+
+
+def test_a_delivery_that_was_never_tried_stores_only_its_life() -> None:
+    fresh = replace(DUE, attempts=0, last_attempt_at=None, last_outcome=None, unjudged=False)
+
+    assert due_row(fresh) == {"attempts": 0, "expires_at": 70_500, "ttl": 70 + GARBAGE_S}
+    assert due_of(stored(fresh.key, due_row(fresh))) == fresh
+
+
+def test_positions_sort_by_batch_and_place_within_twenty_digits() -> None:
+    assert position(3, 1) == "00000000000000000049"
+    assert position(0, 0) == "0" * 20
+    assert position(0, PLACES - 1) < position(1, 0)
+    for place in (-1, PLACES):
+        with pytest.raises(AssertionError):
+            position(1, place)
+
+
+REGISTRY = {
+    ("TOPIC#t", "TOPIC"): lambda: keys.topic_key("t"),
+    ("TOPICS", "t"): lambda: keys.directory_key("t"),
+    ("TOPIC#t", "GRAVE"): lambda: keys.grave_key("t"),
+    ("TOPIC#t", "SUB#A"): lambda: keys.subscription_key("t", "A"),
+    ("TOPIC#t", "NAME#0000000007"): lambda: keys.name_key("t", 7),
+    ("TOPIC#t", "VERSION#0000000007#0000000012"): lambda: keys.version_key("t", 7, 12),
+    ("TOPIC#t", "SHADOW#A"): lambda: keys.shadow_key("t", "A"),
+}
+MESSAGES = {
+    ("p", "COUNTS#3"): lambda: keys.shadow_count_key("p", 3),
+    ("p", "SAMPLE#lost#07"): lambda: keys.shadow_sample_key("p", "lost", 7),
+    ("MSG#t#m", "MSG"): lambda: keys.message_key("t", "m"),
+    ("LANES#t", "t.2"): lambda: keys.lane_key("t", "t.2"),
+    ("DUE#t.2", "0049#m"): lambda: keys.due_key("t.2", "0049", "m"),
+    ("RETAINED#t", "m"): lambda: keys.retained_key("t", "m"),
+    ("IDEM#t#k#0", "IDEM"): lambda: keys.claim_key("t", "k#0"),
+}
+
+
+@pytest.mark.parametrize("names", REGISTRY)
+def test_rows_of_the_registry_have_the_keys_they_always_had(names: tuple[str, str]) -> None:
+    assert REGISTRY[names]() == Key(Table.REGISTRY, *names)
+
+
+@pytest.mark.parametrize("names", MESSAGES)
+def test_rows_of_messages_have_the_keys_they_always_had(names: tuple[str, str]) -> None:
+    assert MESSAGES[names]() == Key(Table.MESSAGES, *names)

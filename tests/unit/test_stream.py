@@ -1,0 +1,88 @@
+"""Records of the tables' streams: what asks for a repair, and what the archive is told."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from tagcast.archive_record import Change
+from tagcast.lane_rows import Lane, lane_row
+from tagcast.model import Draft, LaneState, Message
+from tagcast.ports import Row
+from tagcast.relay import Arrival
+from tagcast.rows import MessageRow, message_row
+from tagcast.state_map import StateMap
+from tagcast_aws.dynamodb import to_attribute
+from tagcast_aws.stream import arrival_of, change_of
+
+MESSAGE = MessageRow(Message("t", "m", Draft(b"\x00\xff"), 10_000, 70_500), StateMap.of([1]), 7, 1)
+LANE = Lane("t", "t.1", LaneState.BLOCKED, "g1", 1, 0, 1_000, 1_000)
+MESSAGE_ROW: Row = {"pk": "MSG#t#m", "sk": "MSG", **message_row(MESSAGE)}
+LANE_ROW: Row = {"pk": "LANES#t", "sk": "t.1", **lane_row(LANE)}
+
+
+def image(row: Row, *, in_lambda: bool = True) -> dict[str, Any]:
+    typed = {name: to_attribute(value) for name, value in row.items()}
+    if not in_lambda:
+        return typed
+    encode = base64.b64encode
+    return {name: {"B": encode(value["B"]).decode()} if "B" in value else value for name, value in typed.items()}
+
+
+def record(name: str, new: Row | None, old: Row | None = None, **more: Any) -> dict[str, Any]:
+    change: dict[str, Any] = {"SequenceNumber": "111", "ApproximateCreationDateTime": 1_700_000_000.25}
+    change |= {} if new is None else {"NewImage": image(new)}
+    change |= {} if old is None else {"OldImage": image(old)}
+    return {"eventName": name, "dynamodb": change, **more}
+
+
+def test_a_message_asks_for_a_repair_when_it_is_written_and_never_when_it_changes() -> None:
+    assert arrival_of(record("INSERT", MESSAGE_ROW)) == Arrival("111", MESSAGE)
+    assert arrival_of(record("MODIFY", MESSAGE_ROW, MESSAGE_ROW)) is None
+    assert arrival_of(record("REMOVE", None, MESSAGE_ROW)) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "asks"),
+    [(None, True), ({**LANE_ROW, "generation": "g0"}, True), (LANE_ROW, False), ({**LANE_ROW, "claim": 3}, False)],
+)
+def test_a_lane_asks_for_a_repair_under_each_new_generation(before: Row | None, asks: bool) -> None:
+    arrival = arrival_of(record("INSERT" if before is None else "MODIFY", LANE_ROW, before))
+
+    assert arrival == (Arrival("111", LANE) if asks else None)
+
+
+def test_no_other_row_asks_for_a_repair() -> None:
+    due: Row = {"pk": "DUE#t.1", "sk": "0#m", "generation": "g1"}
+
+    assert arrival_of(record("INSERT", due)) is None
+
+
+def test_the_archive_is_told_both_images_and_when_to_the_millisecond() -> None:
+    change = change_of(record("MODIFY", MESSAGE_ROW, LANE_ROW))
+
+    assert change == Change(LANE_ROW, MESSAGE_ROW, 1_700_000_000_250, removed_by_ttl=False)
+
+
+def test_a_row_that_came_or_went_has_one_image() -> None:
+    assert change_of(record("INSERT", LANE_ROW)).before is None
+    assert change_of(record("REMOVE", None, LANE_ROW)).after is None
+
+
+@pytest.mark.parametrize(
+    ("identity", "by_ttl"),
+    [
+        ({"type": "Service", "principalId": "dynamodb.amazonaws.com"}, True),
+        ({"type": "Service", "principalId": "replicator.amazonaws.com"}, False),
+        ({}, False),
+    ],
+)
+def test_the_archive_is_told_what_the_time_to_live_removed(identity: dict[str, str], by_ttl: bool) -> None:
+    assert change_of(record("REMOVE", None, LANE_ROW, userIdentity=identity)).removed_by_ttl is by_ttl
+
+
+def test_bytes_are_read_in_both_forms_in_which_streams_have_them() -> None:
+    raw = {"eventName": "INSERT", "dynamodb": {"SequenceNumber": 111, "NewImage": image(MESSAGE_ROW, in_lambda=False)}}
+
+    assert arrival_of(raw) == Arrival("111", MESSAGE)

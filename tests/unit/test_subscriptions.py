@@ -1,0 +1,287 @@
+"""Subscriptions and the history of their filters, as they are stored, counted, listed and forgotten."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from tagcast import lanes, publishing, shadows, subscriptions
+from tagcast.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    PreconditionFailedError,
+)
+from tagcast.keys import lane_key, name_key, shadow_key, subscription_key, topic_key, version_key
+from tagcast.lane_rows import lane_of
+from tagcast.model import ContentFormat, Draft, Endpoint, LaneState, Protocol, RetryPolicy, Strategy
+from tagcast.ports import Table
+from tagcast.subscriptions import (
+    SUBSCRIPTIONS_MAX,
+    VERSION_LIFE_S,
+    VERSIONS_KEPT,
+    FilterVersion,
+    SubscriptionSettings,
+)
+from tagcast.workflow_task import Task
+
+from tests.fakes.world import FAIL, FakeWorld
+
+NOW = 1_800_000_000_000
+APPLE, PEAR = ({"kind": "tags", "tags": [tag]} for tag in ("apple", "pear"))
+SETTINGS = SubscriptionSettings(
+    endpoint=Endpoint(Protocol.HTTPS, "https://a.test/"),
+    filter=APPLE,
+    retry=RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 9, 7, 64),
+    timeout_s=11,
+    content_format=ContentFormat.SIMPLIFIED,
+    secret="whsec_x",
+)
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.topic()
+    return fake
+
+
+def put(fake: FakeWorld, name: str = "A", settings: SubscriptionSettings = SETTINGS, if_match: int | None = None):
+    return subscriptions.put_subscription(fake.world, "test1", name, settings, if_match)
+
+
+def counters(fake: FakeWorld) -> tuple[object, ...]:
+    row = fake.store.rows[topic_key("test1")]
+    return tuple(row[name] for name in ("subscriptions_version", "subscription_count", "next_ordinal"))
+
+
+def topic_id(fake: FakeWorld) -> str:
+    return str(fake.store.rows[topic_key("test1")]["topic_id"])
+
+
+def test_a_new_subscription_has_what_was_asked_for_and_is_counted(fake: FakeWorld) -> None:
+    made, is_new = put(fake)
+
+    assert is_new
+    assert (made.topic, made.name, made.topic_id, made.ordinal) == ("test1", "A", topic_id(fake), 0)
+    assert (made.endpoint, made.filter, made.retry) == (SETTINGS.endpoint, APPLE, SETTINGS.retry)
+    assert (made.timeout_s, made.content_format, made.secret) == (11, ContentFormat.SIMPLIFIED, "whsec_x")
+    assert (made.version, made.created_at, made.updated_at) == (1, NOW, NOW)
+    assert subscriptions.get_subscription(fake.world, "test1", "A") == made
+    assert counters(fake) == (1, 1, 1)
+
+
+def test_a_replaced_subscription_keeps_its_identity_and_counts_a_version(fake: FakeWorld) -> None:
+    first, _ = put(fake)
+    fake.clock.sleep(1)
+
+    second, is_new = put(fake, settings=replace(SETTINGS, filter=PEAR, timeout_s=12))
+
+    assert not is_new
+    assert (second.ordinal, second.created_at) == (first.ordinal, NOW)
+    assert (second.version, second.updated_at, second.filter, second.timeout_s) == (2, NOW + 1_000, PEAR, 12)
+    assert counters(fake) == (2, 1, 1)
+
+
+def test_each_version_of_a_filter_is_stored_with_the_version_of_the_topic_since_when(fake: FakeWorld) -> None:
+    put(fake)
+    put(fake, "B", replace(SETTINGS, filter=None))
+    put(fake, settings=replace(SETTINGS, filter=PEAR))
+
+    key = version_key("test1", 0, 2)
+    assert fake.store.rows[key] == {
+        "pk": key.pk,
+        "sk": key.sk,
+        "name": "A",
+        "topic_id": topic_id(fake),
+        "ordinal": 0,
+        "version": 2,
+        "changed_at": NOW,
+        "since": 3,
+        "filter": json.dumps(PEAR, sort_keys=True),
+    }
+    assert "filter" not in fake.store.rows[version_key("test1", 1, 1)]
+    assert subscriptions.filter_versions(fake.world, "test1", "A") == (
+        FilterVersion(2, PEAR, NOW, 3),
+        FilterVersion(1, APPLE, NOW, 1),
+    )
+    assert subscriptions.filter_versions(fake.world, "test1", "B") == (FilterVersion(1, None, NOW, 2),)
+
+
+def test_a_publish_evaluated_the_filters_that_were_in_force_at_its_version(fake: FakeWorld) -> None:
+    put(fake)
+    put(fake, "B", replace(SETTINGS, filter=None))
+    put(fake, settings=replace(SETTINGS, filter=PEAR))
+
+    def at(version: int) -> dict[int, int]:
+        found = subscriptions.versions_in_force(fake.world, "test1", version)
+        return {ordinal: each.version for ordinal, each in found.items()}
+
+    assert [at(version) for version in range(4)] == [{}, {0: 1}, {0: 1, 1: 1}, {0: 2, 1: 1}]
+
+
+def test_of_an_old_history_the_last_twenty_versions_stay(fake: FakeWorld) -> None:
+    for number in range(VERSIONS_KEPT + 5):
+        put(fake, settings=replace(SETTINGS, timeout_s=number + 1))
+        fake.clock.sleep(1)
+    assert len(subscriptions.filter_versions(fake.world, "test1", "A")) == VERSIONS_KEPT + 5
+    fake.clock.sleep(VERSION_LIFE_S + 100)
+
+    put(fake)
+
+    kept = [each.version for each in subscriptions.filter_versions(fake.world, "test1", "A")]
+    assert kept == list(range(VERSIONS_KEPT + 6, 6, -1))
+
+
+def test_a_version_stays_as_long_as_messages_may_live_that_it_was_evaluated_for(fake: FakeWorld) -> None:
+    put(fake)
+    fake.clock.sleep(10)
+    for _ in range(VERSIONS_KEPT):
+        put(fake)
+
+    def oldest() -> int:
+        return subscriptions.filter_versions(fake.world, "test1", "A")[-1].version
+
+    fake.clock.sleep(VERSION_LIFE_S)
+    put(fake)
+    assert oldest() == 1, "it was in force until exactly two days ago"
+    fake.clock.sleep(0.001)
+    put(fake)
+    assert oldest() == 4
+
+
+def test_histories_are_those_of_one_ordinal(fake: FakeWorld) -> None:
+    for number in range(11):
+        put(fake, f"S{number}")
+    for _ in range(VERSIONS_KEPT):
+        put(fake, "S1")
+    fake.clock.sleep(VERSION_LIFE_S + 1)
+    put(fake, "S1")
+
+    assert [each.version for each in subscriptions.filter_versions(fake.world, "test1", "S10")] == [1]
+    assert [each.version for each in subscriptions.filter_versions(fake.world, "test1", "S0")] == [1]
+    assert [each.version for each in subscriptions.filter_versions(fake.world, "test1", "S2")] == [1]
+
+
+@pytest.mark.parametrize(("exists", "if_match"), [(False, 1), (True, 2), (True, 0)])
+def test_another_version_than_asked_for_is_neither_replaced_nor_removed(
+    fake: FakeWorld, exists: bool, if_match: int
+) -> None:
+    if exists:
+        put(fake)
+    before = dict(fake.store.rows)
+
+    with pytest.raises(PreconditionFailedError):
+        put(fake, if_match=if_match)
+    with pytest.raises(PreconditionFailedError if exists else NotFoundError):
+        subscriptions.delete_subscription(fake.world, "test1", "A", if_match=if_match)
+
+    assert fake.store.rows == before
+
+
+def test_the_version_that_was_asked_for_is_replaced_and_removed(fake: FakeWorld) -> None:
+    put(fake)
+
+    assert put(fake, if_match=1)[0].version == 2
+    subscriptions.delete_subscription(fake.world, "test1", "A", if_match=2)
+
+    with pytest.raises(NotFoundError):
+        subscriptions.get_subscription(fake.world, "test1", "A")
+
+
+def test_a_full_topic_takes_no_new_subscription_and_still_changes_those_it_has(fake: FakeWorld) -> None:
+    put(fake)
+    fake.store.rows[topic_key("test1")]["subscription_count"] = SUBSCRIPTIONS_MAX
+
+    with pytest.raises(ConflictError):
+        put(fake, "B")
+    assert put(fake)[0].version == 2
+    fake.store.rows[topic_key("test1")]["subscription_count"] = SUBSCRIPTIONS_MAX - 1
+    assert put(fake, "B")[1]
+
+
+def test_an_endpoint_that_may_not_be_reached_is_refused(fake: FakeWorld) -> None:
+    class Closed:
+        def refusal(self, endpoint: Endpoint) -> str | None:
+            return "not public"
+
+    fake.world = replace(fake.world, guard=Closed())
+
+    with pytest.raises(InvalidRequestError) as refused:
+        put(fake)
+    assert [(fault.detail, fault.pointer) for fault in refused.value.faults] == [("not public", "/endpoint")]
+    assert counters(fake) == (0, 0, 0)
+
+
+def test_subscriptions_are_listed_by_name_and_page_by_page(fake: FakeWorld) -> None:
+    for name in "CABD":
+        put(fake, name)
+
+    def page(limit: int, cursor: str | None) -> tuple[list[str], str | None]:
+        found = subscriptions.list_subscriptions(fake.world, "test1", limit, cursor)
+        return [each.name for each in found.items], found.cursor
+
+    assert page(2, None) == (["A", "B"], "B")
+    assert page(2, "B") == (["C", "D"], None)
+    assert page(3, "A") == (["B", "C", "D"], None)
+    assert page(4, None) == (["A", "B", "C", "D"], None)
+    assert page(1, "D") == ([], None)
+
+
+def test_what_is_not_there_is_named(fake: FakeWorld) -> None:
+    with pytest.raises(NotFoundError, match="subscription"):
+        subscriptions.get_subscription(fake.world, "test1", "A")
+    with pytest.raises(NotFoundError, match="topic"):
+        subscriptions.get_subscription(fake.world, "none", "A")
+
+
+def test_a_removed_subscription_leaves_its_name_and_a_tombstone_and_nothing_else(fake: FakeWorld) -> None:
+    made, _ = put(fake)
+    shadows.put_shadow(fake.world, "test1", "A", PEAR)
+    version = counters(fake)[0]
+    fake.clock.sleep(5)
+
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+
+    assert counters(fake) == (int(str(version)) + 1, 0, 1)
+    assert subscription_key("test1", "A") not in fake.store.rows
+    assert shadow_key("test1", "A") not in fake.store.rows
+    tombstone = lane_of(fake.store.rows[lane_key("test1", made.subscription_id)])
+    assert (tombstone.topic, tombstone.state) == ("test1", LaneState.REMOVED)
+    assert (tombstone.appended, tombstone.claim) == (0, 0)
+    assert tombstone.next_attempt_at == tombstone.wake_at == NOW + 5_000
+    assert tombstone.ttl == NOW // 1000 + 5 + 8 * 86_400
+    kept = fake.store.rows[name_key("test1", 0)]
+    assert (kept["name"], kept["ordinal"], kept["ttl"]) == ("A", 0, tombstone.ttl)
+    assert fake.workflow.tasks == [Task("test1", made.subscription_id, tombstone.generation)]
+
+
+def test_the_tombstone_of_a_blocked_lane_goes_on_where_that_lane_was(fake: FakeWorld) -> None:
+    made = fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    publishing.publish(fake.world, "test1", [Draft(b"1")])
+    fake.deliver()
+    [task] = fake.workflow.tasks
+    fake.clock.sleep(15)
+    fake.redeliver(task)
+    lanes.pause(fake.world, "test1", "A")
+    before = lane_of(fake.store.rows[lane_key("test1", made.subscription_id)])
+
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+
+    after = lane_of(fake.store.rows[lane_key("test1", made.subscription_id)])
+    assert (after.state, after.appended, after.claim) == (LaneState.REMOVED, before.appended, before.claim)
+    assert (before.appended, before.claim) == (1, 1)
+    assert after.generation > before.generation
+
+
+def test_a_subscription_made_again_has_a_new_ordinal(fake: FakeWorld) -> None:
+    put(fake)
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+
+    made, is_new = put(fake)
+
+    assert (made.ordinal, made.version, is_new) == (1, 1, True)
+    assert counters(fake) == (3, 1, 2)
+    assert len(fake.store.query(Table.REGISTRY, topic_key("test1").pk, sk_from="NAME#", sk_to="NAME$")) == 1

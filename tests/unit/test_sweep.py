@@ -1,0 +1,430 @@
+"""The sweep reaches everything: in bounded time and memory, whatever one lane, one topic or one row is like."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import Any
+
+import pytest
+from tagcast import expiry, lanes, messages, overdue, search
+from tagcast.keys import message_key
+from tagcast.lane_rows import lane_of
+from tagcast.model import EntryState, Ordering, Outcome, Strategy
+from tagcast.ports import Key, Put, QueueEntry, Row, Table, Write
+from tagcast.relay import Arrival, relay
+from tagcast.rows import message_row_of
+from tagcast.sweep import sweep
+from tagcast.unsent import Sending
+from tagcast_aws.executor import ThreadExecutor
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FAIL, FakeClock, FakeQueue, FakeWorld
+
+GONE = Outcome(False, "http 410", gone=True)
+BUDGET_S = 10.0
+
+
+class SlowStore(MemoryStore):
+    """A table whose calls take time, once *clock* is given; it remembers the longest answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock: FakeClock | None = None
+        self.longest = 0
+        self.refused: set[str] = set()
+
+    def take(self, seconds: float) -> None:
+        if self.clock is not None:
+            self.clock.sleep(seconds)
+
+    def get(self, key: Key) -> Row | None:
+        self.take(0.005)
+        return super().get(key)
+
+    def query(self, table: Table, pk: str, **bounds: Any) -> list[Row]:
+        rows = super().query(table, pk, **bounds)
+        self.take(0.005 + len(rows) / 10_000)
+        self.longest = max(self.longest, len(rows))
+        return rows
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        self.take(0.02)
+        if any(write.key.pk.rpartition("#")[2] in self.refused for write in writes):
+            raise UnavailableError
+        super().transact(writes)
+
+
+class UnavailableError(Exception):
+    """What the adapter raises for a row that DynamoDB does not take."""
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> SlowStore:
+    for bound in ("PAGE", "RETAINED_PAGE"):
+        monkeypatch.setattr(expiry, bound, 20)
+    monkeypatch.setattr(expiry, "TOPICS_AT_ONCE", 2)
+    monkeypatch.setattr(expiry, "LANES_AT_ONCE", 2)
+    return SlowStore()
+
+
+@pytest.fixture
+def fake(store: SlowStore) -> FakeWorld:
+    fake = FakeWorld(store=store)
+    fake.topic(retention_s=300, ordering=Ordering.NONE)
+    return fake
+
+
+def suspend(fake: FakeWorld, name: str, backlog: int, topic: str = "test1") -> None:
+    """Subscribe somebody who wants nothing ever again and owe him *backlog* messages."""
+    fake.subscribe(name, topic=topic)
+    fake.pusher.behaviours[name] = lambda push: GONE
+    fake.publish(*(str(number) for number in range(backlog)), topic=topic)
+    fake.deliver()
+
+
+def lose_lanes(fake: FakeWorld, names: Sequence[str], topic: str = "other") -> None:
+    """Block the lanes of some subscribers, and lose the executions that would wake them."""
+    fake.topic(topic)
+    for name in names:
+        fake.subscribe(name, topic=topic)
+        fake.pusher.behaviours[name] = lambda push: FAIL
+    fake.publish("z", topic=topic)
+    fake.deliver()
+    fake.workflow.tasks.clear()
+
+
+def timed_sweep(fake: FakeWorld, store: SlowStore):
+    store.clock, store.longest, begun = fake.clock, 0, fake.clock.monotonic()
+    swept = fake.sweep(BUDGET_S)
+    took_s, store.clock = fake.clock.monotonic() - begun, None
+    return swept, took_s
+
+
+def due_rows(fake: FakeWorld, name: str = "") -> int:
+    sids = {
+        key.sk for key, row in fake.store.rows.items() if key.pk.startswith("LANES#") and name in ("", _name(fake, key))
+    }
+    return sum(key.pk.removeprefix("DUE#") in sids for key in fake.store.rows)
+
+
+def _name(fake: FakeWorld, lane: Key) -> str:
+    topic, ordinal = lane.pk.removeprefix("LANES#"), int(lane.sk.rpartition(".")[2])
+    names = [
+        row["name"]
+        for key, row in fake.store.rows.items()
+        if key.sk.startswith("SUB#") and row["ordinal"] == ordinal and row["topic"] == topic
+    ]
+    return names[0]
+
+
+def entry(fake: FakeWorld, message_id: str, name: str = "A"):
+    return messages.message_view(fake.world, "test1", message_id).subscribers[name]
+
+
+def test_lost_lanes_of_other_topics_are_restarted_in_the_first_sweep_however_long_a_sleeping_backlog_is(fake, store):
+    suspend(fake, "gone", 2_000)
+    lose_lanes(fake, "abcdefgh")
+    fake.clock.sleep(400)
+
+    swept, took_s = timed_sweep(fake, store)
+
+    assert swept.restarted == len(fake.workflow.tasks) == 8
+    assert took_s <= BUDGET_S + 1.5, "a page of what has begun, and no more"
+    assert 0 < due_rows(fake, "gone") < 2_000, "the backlog is too long for one sweep"
+    assert store.longest <= max(20, overdue.LANES_PAGE)
+    while due_rows(fake, "gone"):
+        before = due_rows(fake, "gone")
+        fake.clock.sleep(300)
+        timed_sweep(fake, store)
+        assert due_rows(fake, "gone") < before
+
+
+def test_sleeping_lanes_take_turns_so_that_a_short_backlog_is_done_with_beside_a_long_one(fake, store, monkeypatch):
+    monkeypatch.setattr(expiry, "LANES_AT_ONCE", 1)
+    fake.topic("long", retention_s=300, ordering=Ordering.NONE)
+    suspend(fake, "endless", 2_000, topic="long")
+    fake.clock.sleep(1)
+    suspend(fake, "short", 30)
+    fake.clock.sleep(400)
+
+    timed_sweep(fake, store)
+
+    assert due_rows(fake, "endless")
+    assert not due_rows(fake, "short")
+
+
+def test_a_sleeping_lane_that_was_not_finished_stands_behind_the_others_of_the_index(fake, store):
+    suspend(fake, "gone", 2_000)
+    fake.clock.sleep(400)
+    timed_sweep(fake, store)
+
+    [row] = [row for key, row in fake.store.rows.items() if key.pk.startswith("LANES#")]
+    assert fake.clock.instant - 2_000 <= lane_of(row).wake_at <= fake.clock.instant
+
+
+def test_topics_follow_one_another_in_a_circle_so_that_each_list_of_retained_messages_is_reached(fake, store):
+    names = [f"t{number}" for number in range(12)]
+    for name in names:
+        fake.topic(name, retention_s=60, ordering=Ordering.NONE)
+        fake.subscribe("A", topic=name)
+        fake.pusher.behaviours["A"] = lambda push: FAIL
+        fake.publish(*map(str, range(25)), topic=name)
+    fake.deliver()
+    fake.clock.sleep(60 + expiry.LEFT_S)
+
+    sweeps = 0
+    while [key for key in fake.store.rows if key.pk.startswith("RETAINED#")]:
+        _, took_s = timed_sweep(fake, store)
+        sweeps += 1
+        assert took_s <= BUDGET_S + 3
+        assert sweeps < 12
+
+    assert sweeps > 1
+
+
+def test_what_expires_in_the_list_of_retained_messages_keeps_its_attempts(fake, store):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    failed_at = fake.clock.now()
+    fake.clock.sleep(300 + expiry.LEFT_S)
+
+    assert fake.sweep().expired == 1
+
+    told = entry(fake, message_id)
+    assert (told.state, told.attempts, told.last_attempt_at, told.last_outcome) == (
+        EntryState.EXPIRED, 1, failed_at, "http 500",
+    )  # fmt: skip
+    assert not [key for key in fake.store.rows if key.pk.startswith(("DUE#", "RETAINED#"))]
+
+
+def test_what_stands_too_far_behind_in_a_backlog_is_left_to_its_lane(fake, store, monkeypatch):
+    monkeypatch.setattr(expiry, "REACH", 1)
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    ids = fake.publish("1", "2")
+    fake.deliver()
+    fake.clock.sleep(300 + expiry.LEFT_S)
+
+    assert fake.sweep().expired == 1
+    assert fake.sweep().expired == 1
+
+    assert [entry(fake, message_id).state for message_id in ids] == [EntryState.EXPIRED] * 2
+    assert not [key for key in fake.store.rows if key.pk.startswith("DUE#")]
+
+
+def test_a_thousand_owed_entries_of_one_message_expire_in_transactions_that_dynamodb_takes(fake, store, monkeypatch):
+    monkeypatch.setattr(expiry, "REACH", 1_000)
+    for number in range(250):
+        fake.subscribe(f"S{number}")
+        fake.pusher.behaviours[f"S{number}"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    fake.clock.sleep(300 + expiry.LEFT_S)
+
+    assert fake.sweep().expired == 250
+
+    row = message_row_of(fake.store.get(message_key("test1", message_id)))
+    assert {(ended.state, ended.attempts) for ended in row.map.settled.values()} == {(EntryState.EXPIRED, 1)}
+    assert not [key for key in fake.store.rows if key.pk.startswith(("DUE#", "RETAINED#"))]
+
+
+def test_a_row_that_cannot_be_written_stops_nothing_else(fake, store):
+    suspend(fake, "gone", 30)
+    lose_lanes(fake, "ab")
+    ids = [key.sk.partition("#")[2] for key in store.rows if key.pk.startswith("DUE#")]
+    poison = sorted(ids)[3]
+    store.refused = {poison}
+    fake.clock.sleep(400)
+
+    swept = fake.sweep()
+
+    assert swept.restarted == 2
+    assert swept.expired == 29
+    assert fake.journal.counts["failed"] >= 1
+    assert [entry(fake, poison, "gone").state] == [EntryState.EXPIRED]
+    assert store.rows[message_key("test1", poison)]["pending"] == 1
+    store.refused = set()
+    fake.clock.sleep(300)
+    assert fake.sweep().expired == 1
+
+
+def spoil(store: MemoryStore, prefix: str, **change: Any) -> None:
+    """Make the first row under *prefix* one that no code of ours has written."""
+    key = min((key for key in store.rows if key.pk.startswith(prefix)), key=lambda key: (key.pk, key.sk))
+    row = {**store.rows[key], **change}
+    store.rows[key] = {name: value for name, value in row.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "change"),
+    [
+        ("LANES#test1", {"state": "drowsy"}),
+        ("DUE#", {"expires_at": None}),
+        ("DUE#", {"attempts": "three"}),
+        ("MSG#test1", {"matched": b""}),
+        ("MSG#test1", {"exceptions": "{"}),
+        ("MSG#test1", {"round": None}),
+        ("RETAINED#test1", {"expires_at": None}),
+        ("UNSENT#", {"group": None}),
+        ("LANES#other", {"generation": None}),
+        ("SWEEP", {"topic": "~"}),
+    ],
+)
+def test_an_unreadable_row_stops_nothing_else(fake, store, prefix, change):
+    fake.topic("unsent", ordering=Ordering.NONE)
+    fake.subscribe("U", topic="unsent")
+    sent = fake.publish_unqueued("1", "2", topic="unsent")
+    fake.queue.broken = True
+    for message_id in sent:
+        relay(fake.world, [Arrival("s", message_row_of(fake.store.get(message_key("unsent", message_id))))])
+    fake.queue.broken = False
+    suspend(fake, "gone", 5)
+    lose_lanes(fake, "ab")
+    store.write(Put(Key(Table.MESSAGES, "SWEEP", "SWEEP"), {"topic": ""}))
+    spoil(store, prefix, **change)
+    fake.clock.sleep(300 + expiry.LEFT_S + search.EVERY_S)
+
+    swept = fake.sweep()
+
+    assert swept.restarted >= (2 if "other" not in prefix else 1)
+    assert swept.sent >= (2 if "UNSENT" not in prefix else 1)
+    left = [row for key, row in store.rows.items() if key.pk.startswith("MSG#test1") and row["pending"]]
+    assert len(left) <= 1 if prefix != "LANES#test1" else len(left) == 5 or not left
+
+
+class SharedStore(MemoryStore):
+    """A table for many threads; it knows how many were in it at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = Lock()
+        self.inside = self.most = 0
+
+    def get(self, key: Key) -> Row | None:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        time.sleep(0.002)
+        self.inside -= 1
+        with self.lock:
+            return super().get(key)
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        with self.lock:
+            super().transact(writes)
+
+
+def test_pieces_of_the_sweep_are_carried_out_beside_each_other_and_bounded() -> None:
+    store = SharedStore()
+    fake = FakeWorld(store=store)
+    fake.topic(retention_s=300, ordering=Ordering.NONE)
+    suspend(fake, "gone", 60)
+    lose_lanes(fake, "abcdefgh")
+    fake.clock.sleep(400)
+    world = replace(fake.world, executor=ThreadExecutor(4))
+
+    store.most = 0
+    swept = asyncio.run(sweep(world, BUDGET_S))
+
+    assert (swept.restarted, swept.expired) == (8, 60)
+    assert 1 < store.most <= 4
+
+
+def test_the_age_of_the_oldest_blocked_head_grows_while_its_receiver_fails_on_schedule(fake):
+    fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
+    fake.subscribe("A", topic="day", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1", topic="day")
+    fake.deliver()
+    fake.run_workflows(until=fake.clock.instant + 12 * 3_600_000)
+
+    swept = fake.sweep()
+
+    assert swept.oldest_head_s == 12 * 3_600
+    assert swept.oldest_overdue_s < 60
+
+
+def test_a_head_that_waits_because_somebody_paused_it_rings_no_alarm_and_a_suspended_one_does(fake):
+    fake.subscribe("A")
+    lanes.pause(fake.world, "test1", "A")
+    fake.publish("1")
+    fake.deliver()
+    fake.clock.sleep(100)
+    assert fake.sweep().oldest_head_s == 0
+
+    suspend(fake, "gone", 1)
+    fake.clock.sleep(50)
+    assert fake.sweep().oldest_head_s == 50
+
+
+def test_more_lanes_than_a_page_of_the_index_holds_are_all_restarted(fake, store, monkeypatch):
+    monkeypatch.setattr(overdue, "LANES_PAGE", 3)
+    lose_lanes(fake, [f"s{number}" for number in range(60)])
+    fake.clock.sleep(60)
+
+    assert fake.sweep().restarted == 60
+    assert len({task.subscription_id for task in fake.workflow.tasks}) == 60
+
+
+def test_what_the_search_finds_while_the_queue_is_away_is_listed_and_sent_by_the_next_sweep(fake):
+    fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
+    fake.subscribe("A", topic="day")
+    fake.publish_unqueued("1", topic="day")
+    fake.queue.broken = True
+    fake.clock.sleep(search.OPEN_S + 1)
+    assert fake.sweep().sent == 0
+    fake.queue.broken = False
+
+    assert fake.sweep().sent == 1
+    fake.deliver()
+    assert fake.pusher.received["A"] == ["1"]
+
+
+def test_an_order_of_which_the_queue_refused_something_gets_nothing_more_in_that_sweep(fake, monkeypatch):
+    fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
+    fake.subscribe("A", topic="day")
+    entries = [QueueEntry("day", str(number), group) for number, group in enumerate("aabba")]
+    taken: list[str] = []
+
+    def refusing(self: FakeQueue, offered: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
+        taken.extend(entry.message_id for entry in offered if entry.message_id != "0")
+        return tuple(entry for entry in offered if entry.message_id == "0")
+
+    monkeypatch.setattr(FakeQueue, "send", refusing)
+    sending = Sending(fake.world)
+
+    assert sending.send(entries[:1]) == {entries[0]}
+    assert sending.send(entries[1:]) == {entries[1], entries[4]}
+    assert taken == ["2", "3"]
+
+
+def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(fake, store, monkeypatch):
+    monkeypatch.setattr("tests.fakes.memory_store.SEARCH_PAGE", 2)
+    fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
+    fake.subscribe("A", topic="day")
+    fake.publish_unqueued(*map(str, range(7)), topic="day")
+    fake.clock.sleep(search.OPEN_S + 1)
+    looked: list[str | None] = []
+    whole = MemoryStore.search
+
+    def slow(self: MemoryStore, **bounds: Any):
+        looked.append(bounds["cursor"])
+        fake.clock.sleep(BUDGET_S / 2 + 1)
+        return whole(self, **bounds)
+
+    monkeypatch.setattr(MemoryStore, "search", slow)
+    assert fake.sweep(BUDGET_S).sent == 4
+    assert fake.sweep(BUDGET_S).sent == 3
+    assert len(looked) == len(set(looked)) == 4
+    fake.sweep(BUDGET_S)
+    assert len(looked) == 4, "the pass is over"
+    fake.deliver()
+    fake.clock.sleep(search.EVERY_S)
+    assert fake.sweep(BUDGET_S).sent == 0
+    assert looked[4] is None
+    assert fake.pusher.received["A"] == list("0123456")
