@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from local.needs import Account
 from local.permissions import Grant, PolicyError, Role, grants_of
@@ -58,6 +58,17 @@ _ARN_OF = {
     "AWS::SQS::Queue": ("sqs", "{}"),
     "AWS::Events::Rule": ("events", "rule/{}"),
 }
+
+
+class Resolves(Protocol):
+    """A template and what resolves its references."""
+
+    @property
+    def template(self) -> Template:
+        """The translated template."""
+
+    def value(self, given: Any) -> Any:
+        """The value of a property, with every reference in it replaced."""
 
 
 @dataclass(frozen=True)
@@ -151,12 +162,12 @@ class Resolver:
         return re.sub(r"\$\{([^}]+)\}", replaced, text)
 
 
-def roles_of(resolver: Resolver) -> dict[str, Role]:
+def roles_of(resolver: Resolves) -> dict[str, Role]:
     """Every role of the template by its logical id, with all that its policies say."""
     return {lid: Role(lid, tuple(_grants(resolver, role))) for lid, role in resolver.template.of_type(ROLE)}
 
 
-def _grants(resolver: Resolver, role: Mapping[str, Any]) -> list[Grant]:
+def _grants(resolver: Resolves, role: Mapping[str, Any]) -> list[Grant]:
     found: list[Grant] = []
     for policy in role.get("Policies", []):
         found += grants_of(resolver.value(policy["PolicyDocument"]))

@@ -33,9 +33,7 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
     world = wiring.world()
     budget_s = max(1.0, context.get_remaining_time_in_millis() / 1000 - RESERVE_S)
     swept = wiring.run(world, handle(world, budget_s))
-    for name, told in (
-        ("OldestBlockedHeadSeconds", swept["oldest_blocked_head_seconds"]),
-        ("OldestOverdueLaneSeconds", swept["oldest_overdue_seconds"]),
-    ):
-        wiring.metrics().add_metric(name=name, unit="Seconds", value=told)
+    metrics = wiring.metrics()
+    metrics.add_metric(name="OldestBlockedHeadSeconds", unit="Seconds", value=swept["oldest_blocked_head_seconds"])
+    metrics.add_metric(name="OldestOverdueLaneSeconds", unit="Seconds", value=swept["oldest_overdue_seconds"])
     return swept

@@ -47,7 +47,7 @@ DIMENSIONS = {
 
 def key_prefixes() -> set[str]:
     """How the partition keys begin that the code makes, such as `MSG#`."""
-    made = [make("t", *["1"] * (make.__code__.co_argcount - 1)) for make in _key_makers()]
+    made = [make(*["1"] * make.__code__.co_argcount) for make in _key_makers()]
     return {f"{key.pk.partition('#')[0]}#" for key in made if "#" in key.pk}
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.aws import limits, reads
+from local import limits
+from tests.aws import reads
 from tests.aws.attributes import Item, invalid
 from tests.aws.calls import Call
 from tests.aws.capacity import tell, throttled

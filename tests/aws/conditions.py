@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tests.aws import limits
+from local import limits
 from tests.aws.attributes import Attribute, comparable, equal, invalid, precedes
 from tests.aws.expressions import Names, Operand, Reader, Values
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tests.aws import batches, key_conditions, limits, reads
+from local import limits
+from tests.aws import batches, key_conditions, reads
 from tests.aws.attributes import invalid, read_units
 from tests.aws.box import ACCOUNT, REGION, Box, Call, Service
 from tests.aws.capacity import tell, throttled

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from tests.aws import limits
+from local import limits
 from tests.aws.faults import ApiError
 from tests.aws.solo_timeline import Timeline
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.aws import limits
+from local import limits
 from tests.aws.box import ACCOUNT, REGION, Box, Call, Service
 from tests.aws.faults import ApiError
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.aws import limits
+from local import limits
 from tests.aws.contract import BoxWorld, Case, World, refusal, seen
 
 CASES: dict[str, Case] = {}

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from local.permissions import Grant, Need
+from local.roles import roles_of
 from tests.aws.account import furnished
 from tests.aws.box import ADMINISTRATOR
-from tests.aws.roles import Roles, Statement
+from tests.aws.roles import Roles
 from tests.aws.small_account import code_of
 from tests.aws.solo_timeline import SoloTimeline
 from tests.aws.stack import Stack, translated
@@ -69,14 +71,18 @@ def test_a_role_that_the_template_does_not_have_is_a_mistake() -> None:
 def test_patterns_of_iam_have_stars_and_question_marks_only(
     actions: Any, resources: Any, asked: tuple[str, str], speaks: bool
 ) -> None:
-    assert Statement(True, actions, resources, {}).speaks_of(*asked, {}) is speaks
+    grants = [Grant(action, resource) for action in actions for resource in resources]
+    assert any(grant.covers(Need(*asked)) for grant in grants) is speaks
 
 
 def test_a_condition_holds_only_for_what_the_request_says() -> None:
-    statement = Statement(True, ("*",), ("*",), {"StringEquals": {"aws:PrincipalTag/team": ["a"]}})
-    assert statement.speaks_of("s3:GetObject", "arn:x", {"aws:PrincipalTag/team": "a"})
-    assert not statement.speaks_of("s3:GetObject", "arn:x", {"aws:PrincipalTag/team": "b"})
-    assert not statement.speaks_of("s3:GetObject", "arn:x", {})
+    grant, need = (
+        Grant("*", "*", True, {"StringEquals": {"aws:PrincipalTag/team": ["a"]}}),
+        Need("s3:GetObject", "arn:x"),
+    )
+    assert grant.covers(need, {"aws:PrincipalTag/team": "a"})
+    assert not grant.covers(need, {"aws:PrincipalTag/team": "b"})
+    assert not grant.covers(need, {})
 
 
 def test_a_refused_call_has_the_code_of_its_service_and_no_effect() -> None:
@@ -84,7 +90,7 @@ def test_a_refused_call_has_the_code_of_its_service_and_no_effect() -> None:
     table, queue = stack().physical("MessagesTable"), stack().ref("DeliveryQueue")
     row = {"pk": {"S": "p"}, "sk": {"S": "s"}}
     dynamodb = box.client("dynamodb", "RelayFunction")
-    assert code_of(lambda: dynamodb.put_item(TableName=table, Item=row)) == "AccessDeniedException"
+    assert code_of(lambda: dynamodb.delete_item(TableName=table, Key=row)) == "AccessDeniedException"
     assert not list(box.services["dynamodb"].tables[table].rows())  # type: ignore[attr-defined]
     message = {"QueueUrl": queue, "MessageBody": "x", "MessageGroupId": "g", "MessageDeduplicationId": "d"}
     assert code_of(lambda: box.client("sqs", "FanOutFunction").send_message(**message)) == "AccessDenied"
@@ -106,10 +112,12 @@ def test_each_write_of_a_transaction_has_to_be_allowed() -> None:
 
 
 def test_an_absent_object_is_forbidden_to_those_who_may_not_list() -> None:
-    box = furnished(stack(), SoloTimeline(), roles())
     bucket = stack().physical("IndexBucket")
+    blind = roles_of(stack())["PublishFunctionRole"].without(Grant("s3:ListBucket", stack().arn("IndexBucket")))
+    box = furnished(stack(), SoloTimeline(), Roles({**roles_of(stack()), "Blind": blind}, {}))
     absent = {"Bucket": bucket, "Key": "indexes/x"}
-    assert code_of(lambda: box.client("s3", "PublishFunction").get_object(**absent)) == "AccessDenied"
+    assert code_of(lambda: box.client("s3", "Blind").get_object(**absent)) == "AccessDenied"
+    assert code_of(lambda: box.client("s3", "PublishFunctionRole").get_object(**absent)) == "NoSuchKey"
     assert code_of(lambda: box.client("s3", ADMINISTRATOR).get_object(**absent)) == "NoSuchKey"
 
 

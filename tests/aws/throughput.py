@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.aws import limits
+from local import limits
 
 
 @dataclass(slots=True)

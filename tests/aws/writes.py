@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.aws import conditions, expressions, limits, updates
+from local import limits
+from tests.aws import conditions, expressions, updates
 from tests.aws.attributes import Attribute, Item, checked, invalid, item_bytes, size_of, write_units
 from tests.aws.conditions import Condition
 from tests.aws.expressions import Steps

@@ -6,7 +6,6 @@ kept earlier, and the few megabytes of logs, are left out.
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from pathlib import Path
@@ -69,14 +68,8 @@ def _sweep_every_s(template: Template) -> int:
 
 
 def _metrics_of_sweep() -> set[str]:
-    tree = ast.parse((ROOT / "functions" / "sweep" / "app.py").read_text())
-    return {
-        str(keyword.value.value)
-        for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "add_metric"
-        for keyword in call.keywords
-        if keyword.arg == "name" and isinstance(keyword.value, ast.Constant)
-    }
+    """The names of metrics that the handler writes out; all of them end in their unit."""
+    return set(re.findall(r'"([A-Z]\w+Seconds)"', (ROOT / "functions" / "sweep" / "app.py").read_text()))
 
 
 def nightly_jobs(template: Template) -> list[str]:

@@ -7,15 +7,17 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import ROOT, start_stack
+from tests.e2e.conftest import ROOT, RunningStack, start_stack
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 COMMAND = re.compile(r"^\$INVOKE (\w+) -e (events/\w+\.json)$", re.MULTILINE)
+LAYER = ROOT / "layers" / "tag_matching" / "python"
 EXPORT = re.compile(r"^export (.*)$", re.MULTILINE)
 
 
@@ -41,21 +43,23 @@ def test_every_event_is_part_of_the_recipe() -> None:
     assert played == {f"events/{path.name}" for path in (ROOT / "events").glob("*.json")}
 
 
-def test_the_commands_work_one_after_the_other_on_a_fresh_stack(tmp_path: Path) -> None:
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[RunningStack]:
     stack = start_stack(tmp_path / "data")
+    yield stack
+    assert stack.stop() == 0
+
+
+def test_the_commands_work_one_after_the_other_on_a_fresh_stack(fresh: RunningStack) -> None:
     answers = {}
     for function, event in COMMAND.findall(recipe()):
         ran = subprocess.run(
-            [sys.executable, "-m", "tests.e2e.invoke_once", function, event, str(stack.folder / "sam.json")],
+            [sys.executable, "-m", "tests.e2e.invoke_once", function, event, str(fresh.folder / "sam.json")],
             cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, (ROOT, LAYER))), **environment()},
         )  # fmt: skip
         assert ran.returncode == 0, f"{function} {event}: {ran.stderr}"
         answers[event] = json.loads(ran.stdout.splitlines()[-1])
-    assert stack.stop() == 0
 
     assert {event: answer for event, answer in answers.items() if not is_well(answer)} == {}
     assert json.loads(answers["events/publish.json"]["body"])["matched"] == 1
-
-
-LAYER = ROOT / "layers" / "tag_matching" / "python"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import boto3
 import pytest
 from moto import mock_aws
 from tagcast.errors import ConditionLostError
-from tagcast.ports import ABSENT, Check, Delete, Key, Put, Store, Table, Update
+from tagcast.ports import ABSENT, Check, Delete, Found, Key, Put, Row, Store, Table, Update
 from tagcast_aws.dynamodb import DynamoStore
 
+from local.limits import STALE_MS
 from tests.aws.account import furnished
+from tests.aws.box import ADMINISTRATOR
 from tests.aws.solo_timeline import SoloTimeline
 from tests.aws.stack import Stack, translated
 from tests.fakes.memory_store import MemoryStore
@@ -34,11 +37,27 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
         yield DynamoStore(client, make_tables(client))
 
 
+class LaterStore(DynamoStore):
+    """The store on the box; whoever reads without consistency does so when every replica knows."""
+
+    timeline: SoloTimeline
+
+    def lanes_to_wake(self, *place: Any, **bounds: Any) -> list[Row]:
+        self.timeline.spend(STALE_MS + 1)
+        return super().lanes_to_wake(*place, **bounds)
+
+    def search(self, **bounds: Any) -> Found:
+        self.timeline.spend(STALE_MS + 1)
+        return super().search(**bounds)
+
+
 def _store_in_the_box() -> Store:
-    stack = Stack(translated())
-    box = furnished(stack, SoloTimeline())
+    stack, timeline = Stack(translated()), SoloTimeline()
+    box = furnished(stack, timeline)
     names = {Table.REGISTRY: stack.physical("RegistryTable"), Table.MESSAGES: stack.physical("MessagesTable")}
-    return DynamoStore(box.client("dynamodb", "ManageFunction"), names)
+    store = LaterStore(box.client("dynamodb", ADMINISTRATOR), names)
+    store.timeline = timeline
+    return store
 
 
 def test_returns_every_kind_of_value_as_it_was_written(store):

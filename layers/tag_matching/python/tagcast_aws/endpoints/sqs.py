@@ -42,7 +42,7 @@ class QueueEndpoint:
             return target
         # Made, not asked for: asking needs a permission that the queues of other accounts would have to grant, too.
         account, name = target.split(":")[4:6]
-        return f"{sqs.meta.endpoint_url}/{account}/{name}"
+        return f"{sqs.meta.endpoint_url.rstrip('/')}/{account}/{name}"
 
 
 def region_of(target: str) -> str | None:
