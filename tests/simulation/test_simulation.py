@@ -85,7 +85,7 @@ def test_a_campaign_goes_on_where_its_file_ends(tmp_path: Path) -> None:
 
 
 def test_the_time_to_live_takes_rows_after_the_settled_history_and_nothing_happens() -> None:
-    history = History(draw_plan(34))
+    history = History(draw_plan(30))
     result = history.run()
 
     assert result.broken is None
@@ -93,7 +93,7 @@ def test_the_time_to_live_takes_rows_after_the_settled_history_and_nothing_happe
     assert not [key for key in history.store.rows if key.pk.startswith(("MSG#", "DUE#", "RETAINED#"))]
 
 
-@pytest.mark.parametrize("seed", [34, 35])
+@pytest.mark.parametrize("seed", [30, 35])
 def test_the_archive_of_a_history_is_exported_under_a_topic_of_its_own(seed: int) -> None:
     records = archive_of(seed)
 

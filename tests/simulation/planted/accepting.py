@@ -128,8 +128,8 @@ MUTANTS = (
     Mutant(
         "a removed subscription raises no version",
         "tagcast.subscriptions:delete_subscription",
-        '"subscriptions_version": owner.subscriptions_version + 1',
-        '"subscriptions_version": owner.subscriptions_version',
+        "**with_change(owner, name),",
+        "",
     ),
     Mutant(
         "an ordinal is used again",
@@ -158,20 +158,20 @@ MUTANTS = (
     ),
     Mutant(
         "a filter that fails lets through",
-        "tagcast.sql92_index:_Found.add",
-        "self.errors.extend(entry.positions)",
-        "self.positions.extend(entry.positions)",
+        "tagcast.sql92_index:Sql92Index.match",
+        "return found, self._failed(view) if self._failing or self._suspected else []",
+        "return found + (self._failed(view) if self._failing or self._suspected else []), []",
     ),
     Mutant(
         "unknown is treated as true",
-        "tagcast.sql92_index:_Found.add",
-        "is True:",
-        "is not False:",
+        "tagcast.sql92.entry:Entry.is_true",
+        "is True",
+        "is not False",
     ),
     Mutant(
         "a star in a routing pattern stands for nothing too",
-        "tagcast.routing_key:RoutingTrie._step",
-        "reached = set(state.nodes & self._repeats)",
-        "reached = set(state.nodes)",
+        "tagcast.routing_trie:RoutingTrie.walk",
+        "        # An owner with several patterns may be found several times.",
+        "        found += [owner for node in reached if node.one_word is not None for owner in node.one_word.owners]",
     ),
 )

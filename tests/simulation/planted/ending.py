@@ -13,13 +13,6 @@ COPIED = Aim(faults=("queue_copy", "queue_late_copy", "queue_visibility"), modes
 
 MUTANTS = (
     Mutant(
-        "the sweep's expiry forgets the attempts",
-        "tagcast.sweep:_expire_due",
-        "entry = due.ending(EntryState.EXPIRED)",
-        "entry = replace(due, attempts=0).ending(EntryState.EXPIRED)",
-        EXPIRING,
-    ),
-    Mutant(
         "an expiry in redelivery forgets the attempts",
         "tagcast.attempts:_Course.is_over",
         "Entry(EntryState.EXPIRED, made)",
@@ -49,7 +42,7 @@ MUTANTS = (
     ),
     Mutant(
         "a restart keeps the generation",
-        "tagcast.sweep:_restart",
+        "tagcast.overdue:_restart",
         "fresh = replace(lane, generation=world.dice.unique_id(now))",
         "fresh = lane",
         Aim(faults=("workflow_loss",), modes=("flapping", "down")),

@@ -183,9 +183,9 @@ MUTANTS = (
     ),
     Mutant(
         "the sweep expires what was delivered",
-        "tagcast.sweep:_expire_due",
-        "entry = due.ending(EntryState.EXPIRED)",
-        "entry = __import__('dataclasses').replace(due, ended=None).ending(EntryState.EXPIRED)",
+        "tagcast.expiry:_expired",
+        "else due.ending(EntryState.EXPIRED)",
+        "else __import__('dataclasses').replace(due, ended=None).ending(EntryState.EXPIRED)",
         Aim(
             faults=("herd",),
             modes=("flapping", "down"),
