@@ -23,6 +23,8 @@ CORE = (
     "side_by_side",
     "verdicts",
     "redelivery",
+    "lane_hold",
+    "outcomes",
     "continuing",
     "lanes",
     "sweep",

@@ -91,15 +91,15 @@ REDELIVERY = (
     _planted(
         "a claim is never renewed",
         "tagcast.redelivery:_Worker.step",
-        "            self.claim(subscription)\n        return None if await",
-        "            pass\n        return None if await",
+        "await self.hold.claim(subscription.timeout_s)",
+        "pass",
         f"{PLANS}::test_a_long_drain_holds_its_claim",
     ),
     _planted(
         "attempts behind the head are written by whoever made them",
-        "tagcast.redelivery:_Worker.attempt",
-        "Check(self.held.key, self.mine())",
-        "Check(self.held.key, {})",
+        "tagcast.redelivery:_Worker.write_outcomes",
+        "progress.failures[due.message_id], self.hold.check())",
+        "progress.failures[due.message_id], replace(self.hold.check(), expect={}))",
         f"{OVERTAKEN}::test_a_worker_that_loses_its_lane_while_a_window_fails",
     ),
     _planted(
@@ -174,8 +174,8 @@ OPERATORS = (
     _planted(
         "the sweep's expiry forgets the attempts",
         "tagcast.sweep:_expire_due",
-        "entry = Entry(EntryState.EXPIRED, due.attempts, due.last_attempt_at, due.last_outcome)",
-        "entry = Entry(EntryState.EXPIRED)",
+        "entry = due.ending(EntryState.EXPIRED)",
+        "entry = replace(due, attempts=0).ending(EntryState.EXPIRED)",
         f"{ENDS}::test_what_the_sweep_expires_in_a_sleeping_backlog",
     ),
     _planted(

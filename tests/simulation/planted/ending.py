@@ -15,8 +15,8 @@ MUTANTS = (
     Mutant(
         "the sweep's expiry forgets the attempts",
         "tagcast.sweep:_expire_due",
-        "entry = Entry(EntryState.EXPIRED, due.attempts, due.last_attempt_at, due.last_outcome)",
-        "entry = Entry(EntryState.EXPIRED)",
+        "entry = due.ending(EntryState.EXPIRED)",
+        "entry = replace(due, attempts=0).ending(EntryState.EXPIRED)",
         EXPIRING,
     ),
     Mutant(
@@ -29,8 +29,8 @@ MUTANTS = (
     Mutant(
         "a skipped head loses its attempts",
         "tagcast.lanes:_skip",
-        'Entry(EntryState.CANCELLED, head.attempts, head.last_attempt_at, f"skipped: {reason}")',
-        "Entry(EntryState.CANCELLED)",
+        "entry = head.ending(",
+        "entry = replace(head, attempts=0).ending(",
         Aim(modes=("down", "dead"), operations=("skip_head",), restless=True),
     ),
     Mutant(
