@@ -115,6 +115,30 @@ def test_a_worker_that_loses_its_lane_while_a_window_fails_writes_none_of_the_fa
     assert lane(fake).state is LaneState.PAUSED
 
 
+def test_a_worker_that_lost_its_claim_while_it_pushed_stops_at_once(fake: FakeWorld) -> None:
+    fake.publish("1", "2")
+    fake.deliver()
+    [task] = fake.workflow.tasks
+    fake.clock.sleep(15)
+    resumed_at: list[int] = []
+
+    def stand_still(push: Push) -> None:
+        fake.pusher.before_push = lambda _: None
+        fake.clock.sleep(46)
+        thread = Thread(target=lambda: fake.redeliver(task))
+        thread.start()
+        thread.join()
+        resumed_at.append(fake.clock.instant)
+
+    fake.pusher.before_push = stand_still
+    fake.redeliver(task)
+
+    assert fake.clock.instant - resumed_at[0] < 5_000, "it went on without the lane"
+    assert len(fake.pusher.pushes) == 3
+    [head, _] = lanes.backlog(fake.world, "test1", "A", 10, None).items
+    assert head.attempts == 2
+
+
 def test_a_lane_that_was_suspended_while_its_subscription_went_is_removed_all_the_same(
     fake: FakeWorld, store: RacedStore
 ) -> None:
