@@ -272,11 +272,11 @@ def test_a_stale_connection_is_replaced_once_if_it_died_silently(dying_words: by
 
     async def attempts() -> list[bool]:
         async with serving(dying) as port:
-            delivered = [(await pusher.push(push_to(f"http://127.0.0.1:{port}/"))).delivered for _ in range(2)]
+            delivered = [(await pusher.push(push_to(f"http://a.test:{port}/"))).delivered for _ in range(2)]
             await pusher.aclose()
             return delivered
 
-    pusher = pusher_with()
+    pusher = pusher_with(lookup=lambda host: ["127.0.0.1"] if host == "a.test" else [])
     assert asyncio.run(attempts()) == [True, connections == 2]
     assert count == connections
 
