@@ -54,7 +54,8 @@ demo: .venv/.installed  ## Play scenario 1 against a stack of its own.
 bench: .venv/.installed .venv/.installed-spark  ## Measure the budgets.
 	@status=0; for name in $(filter-out push,$(basename $(notdir $(wildcard tests/benchmarks/*.py)))); do \
 	  echo; echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || status=1; done; \
-	  $(BIN)/pytest -q -s -m benchmark -o python_files=push.py tests/benchmarks || status=1; exit $$status
+	  $(BIN)/pytest -q -s -m benchmark -o python_files=push.py tests/benchmarks || status=1; \
+	  $(BIN)/pytest -q -m benchmark -o timeout=900 tests/unit/test_topic_index.py || status=1; exit $$status
 
 simulate: .venv/.installed  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
 	$(BIN)/python -m tests.simulation --resume --runs $(RUNS) --jobs $(JOBS)

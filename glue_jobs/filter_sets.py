@@ -32,6 +32,7 @@ class FilterSet:
     tags: frozenset[str]
     properties: tuple[str, ...]
     reads_routing_key: bool
+    reads_all_tags: bool
 
     @classmethod
     def of(cls, filters: Iterable[Mapping[str, object] | None]) -> FilterSet:
@@ -51,7 +52,8 @@ class FilterSet:
                     nodes = each.expression.nodes
                     properties |= {str(node.value) for node in nodes if node.operator == "property"}
         keys = any(isinstance(each, RoutingKeyFilter) for each in compiled)
-        return cls(compiled, frozenset(tags), tuple(sorted(properties)), keys)
+        every = any(isinstance(each, Sql92Filter) and each.reads_tags for each in compiled)
+        return cls(compiled, frozenset(tags), tuple(sorted(properties)), keys, every)
 
     def index(self) -> TopicIndex:
         """Return all filters as the Lambdas have them."""
@@ -66,11 +68,14 @@ class FilterSet:
 def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFrame:
     """Return how many messages there are of each distinct set of what *filters* read: (*keys, *READ, number).
 
-    Tags that no filter names are left out, so that archives with many tags still repeat few sets.
+    Tags that no filter names are left out, so that archives with many tags still repeat few sets; a filter that
+    reads the tags as a property reads them all, in their order.
     """
     none = sql.array().cast("array<string>")
     tags = sql.array_sort(sql.coalesce("tags", none)) if filters.tags else none
-    if 0 < len(filters.tags) <= 1000:
+    if filters.reads_all_tags:
+        tags = sql.coalesce("tags", none)
+    elif 0 < len(filters.tags) <= 1000:
         wanted = sql.array(*(sql.lit(tag) for tag in sorted(filters.tags)))
         tags = sql.array_sort(sql.array_intersect(sql.coalesce("tags", none), wanted))
     key = sql.col("routing_key") if filters.reads_routing_key else sql.lit(None).cast("string")

@@ -42,13 +42,16 @@ class MemoryStore:
     def __init__(self) -> None:
         self.rows: dict[Key, dict[str, Any]] = {}
         self.writes = 0
+        self.rows_read = 0
 
     def get(self, key: Key) -> Row | None:
         row = self.rows.get(key)
+        self.rows_read += 1
         return None if row is None else dict(row)
 
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
         assert len(keys) <= TRANSACTION_MAX
+        self.rows_read += len(keys)
         return {key: dict(self.rows[key]) for key in keys if key in self.rows}
 
     def query(
@@ -70,6 +73,7 @@ class MemoryStore:
             key=lambda pair: pair[0],
             reverse=descending,
         )
+        self.rows_read += len(found[:limit])
         return [row for _, row in found[:limit]]
 
     def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:

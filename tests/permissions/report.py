@@ -40,6 +40,12 @@ NOT_USED: dict[tuple[str, str], str] = {
     ("RelayFunctionRole", "sqs:SendMessage relayfailures"): "the source gives up after twenty attempts or an hour",
     ("ArchiveFunctionRole", "sqs:SendMessage archivefailures"): "the source gives up after a hundred attempts",
     ("FanOutFunctionRole", "dynamodb:GetItem messagestable"): "reads again what another writer changed meanwhile",
+    (
+        "FanOutFunctionRole",
+        "dynamodb:DeleteItem messagestable",
+    ): "an entry comes twice, just when its message's life ends",
+    ("RelayFunctionRole", "dynamodb:PutItem messagestable"): "lists what the queue did not take, and here it takes all",
+    ("SweepFunctionRole", "sqs:SendMessage deliveryqueue"): "sends again what the queue did not take, or has lost",
     ("DeliveryStreamRole", "s3:GetBucketLocation"): BY_AWS,
     ("DeliveryStreamRole", "s3:ListBucket"): BY_AWS,
     ("DeliveryStreamRole", "s3:ListBucketMultipartUploads"): BY_AWS,

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
-from tagcast import directory, publishing, subscriptions, topics
+from tagcast import directory, publishing, shadows, subscriptions, topics
 from tagcast.directory import ARCHIVED_SUBSCRIPTIONS_MIN, SNAPSHOTS_MAX
 from tagcast.errors import NotFoundError
+from tagcast.keys import subscription_key, topic_key
 from tagcast.model import Draft, Ordering
+from tagcast.ports import Delete, Update
+from tagcast.recent_changes import RECENT_MAX
 from tagcast.topic_index import TopicIndex
 
 from tests.fakes.world import FakeWorld
@@ -57,7 +63,79 @@ def test_a_change_of_subscriptions_never_meets_an_older_index(large):
     large.deliver()
 
     assert large.pusher.received["new"] == ["2"]
-    assert len(large.index_archive.contents) == 2
+
+
+def test_a_warm_process_reads_only_the_subscriptions_that_changed(large):
+    matched(large)
+    large.subscribe("new", "tag7")
+    subscriptions.delete_subscription(large.world, "test1", "S7")
+    large.world.store.rows_read = 0
+
+    present = directory.snapshot(large.world, "test1")
+
+    assert "new" in present.by_name
+    assert "S7" not in present.by_name
+    assert large.world.store.rows_read == 4
+    assert len(large.index_archive.loads) == 1
+
+
+def test_a_change_writes_no_more_rows_than_before_it_was_remembered(large):
+    before = large.world.store.writes
+    large.subscribe("new", "tag7")
+    assert large.world.store.writes - before == 3
+
+
+def test_after_more_changes_than_are_remembered_all_subscriptions_are_read(large):
+    matched(large)
+    for number in range(RECENT_MAX + 1):
+        large.subscribe(f"new{number}", "tag7")
+    large.world.store.rows_read = 0
+
+    assert len(directory.snapshot(large.world, "test1").by_name) == ARCHIVED_SUBSCRIPTIONS_MIN + RECENT_MAX + 1
+    assert large.world.store.rows_read > ARCHIVED_SUBSCRIPTIONS_MIN
+
+
+def test_a_change_made_by_a_release_that_remembers_none_is_not_missed(large):
+    matched(large)
+    large.subscribe("new", "tag7")
+    key = topic_key("test1")
+    row = large.world.store.get(key)
+    large.world.store.write(Update(key, {"subscriptions_version": row["subscriptions_version"] + 1}))
+    large.world.store.write(Delete(subscription_key("test1", "S7")))
+
+    assert "S7" not in directory.snapshot(large.world, "test1").by_name
+
+
+def test_whatever_changes_a_warm_process_knows_what_a_cold_one_reads():
+    dice = random.Random(5)
+    fake = FakeWorld()
+    fake.topic()
+    for _ in range(300):
+        present = directory.snapshot(fake.world, "test1")
+        present.index.get()
+        for _ in range(dice.choice([1, 1, 2, 12])):
+            change(fake, dice, dice.choice("ABCDEF"))
+        warm = directory.snapshot(fake.world, "test1")
+        fake.world.snapshots.clear()
+        cold = directory.snapshot(fake.world, "test1")
+        assert (warm.by_name, warm.by_ordinal, warm.shadows) == (cold.by_name, cold.by_ordinal, cold.shadows)
+        fake.world.snapshots["test1"] = warm
+        for tag in ("x", "y", "z"):
+            message = SimpleNamespace(tags=(tag,), routing_key=None, properties={})
+            assert warm.match(message) == cold.match(message)
+
+
+def change(fake: FakeWorld, dice: random.Random, name: str) -> None:
+    with contextlib.suppress(NotFoundError):
+        match dice.choice(["put", "put", "delete", "shadow", "unshadow"]):
+            case "put":
+                fake.subscribe(name, dice.choice("xyz"))
+            case "delete":
+                subscriptions.delete_subscription(fake.world, "test1", name)
+            case "shadow":
+                shadows.put_shadow(fake.world, "test1", name, {"kind": "tags", "tags": [dice.choice("xyz")]})
+            case "unshadow":
+                shadows.delete_shadow(fake.world, "test1", name)
 
 
 def test_small_topics_and_functions_that_do_not_match_never_ask_the_archive(large):

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import pytest
 from tagcast.errors import FilterEvaluationError, FilterSyntaxError, InvalidFilterError
-from tagcast.filters import canonical, compile_filter
+from tagcast.filters import CompiledFilter, canonical, compile_filter
+from tagcast.topic_index import TopicIndex
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ def test_every_kind_evaluates_explains_pickles_and_normalises(value: dict[str, o
         ({"kind": "tags"}, ["/tags"]),
         ({"kind": "tags", "tags": "apple"}, ["/tags"]),
         ({"kind": "tags", "tags": ["a", 1, "", "x" * 65, "a\n"]}, ["/tags/1", "/tags/2", "/tags/3", "/tags/4"]),
-        ({"kind": "tags", "tags": list("abcdef")}, ["/tags"]),
+        ({"kind": "tags", "tags": [f"t{n}" for n in range(101)]}, ["/tags"]),
         ({"kind": "tags", "tags": [], "a/b": 1}, ["/a~1b"]),
-        ({"kind": "tag_expression", "expression": "a||b||c||d||e||f"}, ["/expression"]),
+        ({"kind": "tag_expression", "expression": "||".join(f"t{n}" for n in range(257))}, ["/expression"]),
         ({"kind": "tag_expression", "expression": " || "}, ["/expression"]),
         ({"kind": "tag_expression", "expression": 5}, ["/expression"]),
         ({"kind": "routing_key", "patterns": []}, ["/patterns"]),
@@ -78,8 +79,42 @@ def test_every_fault_is_named_with_its_place(value: dict[str, object], pointers:
     assert [fault.pointer for fault in caught.value.faults] == pointers
 
 
-def test_five_tags_count_after_duplicates() -> None:
-    assert canonical({"kind": "tags", "tags": ["a"] * 9}) == {"kind": "tags", "tags": ["a"]}
+def test_tags_count_after_duplicates_and_as_many_as_promised_are_taken() -> None:
+    assert canonical({"kind": "tags", "tags": ["a"] * 101}) == {"kind": "tags", "tags": ["a"]}
+    hundred = [f"t{n}" for n in range(100)]
+    assert compile_filter({"kind": "tags", "tags": hundred}).evaluate(Message(("t99",))) is True
+    most = " || ".join(f"t{n}" for n in range(256))
+    assert compile_filter({"kind": "tag_expression", "expression": most}).evaluate(Message(("t255",))) is True
+
+
+def rocketmq(expression: str) -> CompiledFilter:
+    return compile_filter({"kind": "sql92", "expression": expression, "dialect": "rocketmq"})
+
+
+@pytest.mark.parametrize(
+    ("expression", "message", "expected"),
+    [
+        ("TAGS = 'TagA'", Message(("TagA",)), True),
+        ("TAGS = 'TagB || TagA'", Message(("TagB", "TagA")), True),
+        ("TAGS CONTAINS 'TagA'", Message(("TagB", "TagA")), True),
+        ("TAGS = 'TagA'", Message(("TagA",), properties={"TAGS": "mine"}), False),
+        ("TAGS IS NULL", Message(()), True),
+        ("KEYS = '7'", Message(("TagA",), properties={"KEYS": "7"}), True),
+    ],
+)
+def test_to_the_rocketmq_dialect_tags_are_a_property(expression: str, message: Message, expected: bool) -> None:
+    compiled = rocketmq(expression)
+    assert compiled.evaluate(message) is expected
+    assert compiled.explain(message).value is expected
+    assert pickle.loads(pickle.dumps(compiled)) == compiled
+    index = TopicIndex.build({1: compiled, 2: compile_filter({"kind": "tags", "tags": ["never"]})})
+    for each in (index, TopicIndex.from_snapshot(index.to_snapshot())):
+        assert (1 in each.match(message).ordinals) is expected
+
+
+def test_to_the_strict_dialect_tags_are_no_property() -> None:
+    compiled = compile_filter({"kind": "sql92", "expression": "TAGS = 'TagA'"})
+    assert compiled.evaluate(Message(("TagA",))) is None
 
 
 def test_a_syntax_error_is_an_invalid_filter() -> None:

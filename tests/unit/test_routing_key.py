@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tagcast import routing_key
-from tagcast.routing_key import RoutingTrie, matches_key, split_words
+from tagcast import routing_trie
+from tagcast.routing_key import matches_key, split_words
+from tagcast.routing_trie import RoutingTrie
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "routing_keys.json").read_text())
 WORDS = st.lists(st.sampled_from(["a", "b", "", "*", "#", "a*"]), max_size=7).map(".".join)
@@ -53,16 +54,25 @@ def test_trie_and_rule_agree_also_after_a_round_trip(patterns: list[str], keys: 
         assert RoutingTrie.from_rows(*rows).match(key) == expected
 
 
-def test_the_automaton_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing_key, "STATES_MAX", 50)
-    monkeypatch.setattr(routing_key, "MEMO_MAX", 20)
+def test_an_owner_of_several_patterns_is_found_once_however_they_overlap() -> None:
+    trie = RoutingTrie([("#.a.#", 1), ("#.a.#.a", 1), ("a.#", 1), ("*.a.#", 2), ("#", 3)])
+    assert trie.match("a.a.a") == (1, 2, 3)
+    assert trie.match("b.a.b.a") == (1, 2, 3)
+    assert trie.match("b") == (3,)
+
+
+@pytest.mark.parametrize(("keys_max", "owners_max"), [(20, 10**6), (10**6, 40)])
+def test_the_memo_stays_bounded_and_right(keys_max: int, owners_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing_trie, "MEMO_KEYS_MAX", keys_max)
+    monkeypatch.setattr(routing_trie, "MEMO_OWNERS_MAX", owners_max)
     dice = random.Random(3)
     patterns = [".".join(dice.choices("abc*#", k=dice.randint(1, 5))) for _ in range(60)]
     trie = RoutingTrie((pattern, n) for n, pattern in enumerate(patterns))
     for _ in range(300):
         key = ".".join(dice.choices("abcd", k=dice.randint(1, 6)))
         assert trie.match(key) == tuple(n for n, p in enumerate(patterns) if matches_key(p, key))
-        assert trie.states <= 50 + len(key) + 1
+        assert trie.remembered[0] <= keys_max
+        assert trie.remembered[1] <= max(owners_max, len(patterns))
 
 
 @pytest.mark.parametrize("unit", ["#.", "#.a.", "a.#.", "*.#."])

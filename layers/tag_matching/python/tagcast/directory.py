@@ -7,11 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
+from tagcast.changed_index import ChangedIndex, with_changes
 from tagcast.contention import until_won
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.keys import topic_key
 from tagcast.model import Message, Subscription, Topic
 from tagcast.ports import Row, Table, World
+from tagcast.recent_changes import changed_rows
 from tagcast.registry_rows import subscription_of, topic_of
 from tagcast.shadow_rows import shadow_of
 from tagcast.shadowing import ReadyShadow, ready
@@ -22,17 +24,25 @@ ARCHIVED_SUBSCRIPTIONS_MIN = 200
 """Below this many subscriptions, compiling is quicker than a request to the archive."""
 
 
+Index = TopicIndex | ChangedIndex
+
+
 class LazyIndex:
     """The index of a topic's filters, compiled or loaded when a message is first matched: most functions never do."""
 
-    def __init__(self, make: Callable[[], TopicIndex]) -> None:
+    def __init__(self, make: Callable[[], Index]) -> None:
         self._make = make
-        self._index: TopicIndex | None = None
+        self._index: Index | None = None
 
-    def get(self) -> TopicIndex:
+    def get(self) -> Index:
         """Return the index; the first call makes it."""
         if self._index is None:
             self._index = self._make()
+        return self._index
+
+    @property
+    def made(self) -> Index | None:
+        """The index if it was made already."""
         return self._index
 
 
@@ -70,9 +80,9 @@ def read_topic(world: World, name: str) -> Topic:
 def snapshot(world: World, name: str) -> Snapshot:
     """Return the topic with every subscription acknowledged before this call began, or raise NotFoundError.
 
-    The version is read strongly consistent each time; subscriptions only when it changed. They are taken as a
-    snapshot when the version before and after reading them is the same. Raises UnavailableError while they change
-    faster than they can be read.
+    The version is read strongly consistent each time; subscriptions only when it changed, and if they are known
+    from a little earlier, only those that changed. They are taken as a snapshot when the version before and after
+    reading them is the same. Raises UnavailableError while they change faster than they can be read.
     """
     return until_won(world, f"topic {name}", lambda: _snapshot(world, name))
 
@@ -82,6 +92,10 @@ def _snapshot(world: World, name: str) -> Snapshot:
     known = world.snapshots.get(name)
     if known is not None and _same_version(known.topic, topic):
         return replace(known, topic=topic)
+    fresh = None if known is None else _refreshed(world, known, topic)
+    if fresh is not None:
+        world.snapshots[name] = fresh
+        return fresh
     # Shadows sort directly before subscriptions, so that one query reads both.
     rows = world.store.query(Table.REGISTRY, topic_key(name).pk, sk_from="SHADOW#", sk_to="SUB$")
     after = read_topic(world, name)
@@ -96,6 +110,33 @@ def _snapshot(world: World, name: str) -> Snapshot:
 
 def _same_version(one: Topic, other: Topic) -> bool:
     return (one.topic_id, one.subscriptions_version) == (other.topic_id, other.subscriptions_version)
+
+
+def _refreshed(world: World, known: Snapshot, topic: Topic) -> Snapshot | None:
+    """Return *known* with the changes up to *topic*, or None if more has to be read."""
+    rows = changed_rows(world, known.topic, topic)
+    if rows is None or not _same_version(topic, read_topic(world, topic.name)):
+        return None
+    changed = {name: None if row is None else subscription_of(row) for name, row in rows[0].items()}
+    by_name = {**known.by_name}
+    by_ordinal = {**known.by_ordinal}
+    filters: dict[int, Mapping[str, object] | None] = {}
+    removed: list[int] = []
+    for name, subscription in changed.items():
+        before = by_name.pop(name, None)
+        if before is not None and (subscription is None or subscription.ordinal != before.ordinal):
+            removed.append(before.ordinal)
+            del by_ordinal[before.ordinal]
+        if subscription is not None:
+            by_name[name] = by_ordinal[subscription.ordinal] = subscription
+            if before is None or (before.ordinal, before.filter) != (subscription.ordinal, subscription.filter):
+                filters[subscription.ordinal] = subscription.filter
+    index = known.index
+    if filters or removed:
+        made = known.index.made
+        after = None if made is None else with_changes(made, filters, removed)
+        index = LazyIndex(lambda: _index(world, topic, by_ordinal) if after is None else after)
+    return Snapshot(topic, by_ordinal, by_name, index, ready(map(shadow_of, rows[1]), by_ordinal))
 
 
 def _compile(world: World, topic: Topic, rows: list[Row]) -> Snapshot:

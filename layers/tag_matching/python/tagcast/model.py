@@ -77,7 +77,10 @@ class LaneState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A named stream of messages. *topic_id* is never used again, not even by a later topic of that name."""
+    """A named stream of messages. *topic_id* is never used again, not even by a later topic of that name.
+
+    *recent* names the subscriptions of the last changes, the one that made *subscriptions_version* last.
+    """
 
     name: str
     topic_id: str
@@ -89,6 +92,7 @@ class Topic:
     subscriptions_version: int = 0
     subscription_count: int = 0
     next_ordinal: int = 0
+    recent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import json
 
 from tagcast.model import ContentFormat, Endpoint, Ordering, Protocol, RetryPolicy, Strategy, Subscription, Topic
 from tagcast.ports import Row
+from tagcast.recent_changes import recent_of
 from tagcast.row_values import dense, number, optional_number, optional_text, text
 
 
@@ -38,6 +39,7 @@ def topic_of(row: Row) -> Topic:
         subscriptions_version=number(row, "subscriptions_version"),
         subscription_count=number(row, "subscription_count"),
         next_ordinal=number(row, "next_ordinal"),
+        recent=recent_of(row),
     )
 
 

@@ -18,6 +18,7 @@ from tagcast.filters import canonical
 from tagcast.keys import shadow_key, topic_key
 from tagcast.model import Subscription, Topic
 from tagcast.ports import Delete, Expectation, Put, Update, World
+from tagcast.recent_changes import with_change
 from tagcast.shadow_rows import Shadow, Verdict, observed, shadow_of, shadow_row
 from tagcast.shadowing import is_function
 from tagcast.subscriptions import get_subscription, replace_filter
@@ -61,16 +62,16 @@ def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object]
             raise ConflictError(f"a topic has at most {SHADOWS_MAX} shadows")
         version = owner.subscriptions_version + 1
         shadow = Shadow(topic, name, subscription.ordinal, wanted, version, world.clock.now())
-        world.store.transact((_next_version(owner), Put(shadow.key, shadow_row(shadow))))
+        world.store.transact((_next_version(owner, name), Put(shadow.key, shadow_row(shadow))))
         return _report(world, shadow, subscription), True
 
     return until_won(world, f"topic {topic}", attempt)
 
 
-def _next_version(owner: Topic) -> Update:
+def _next_version(owner: Topic, name: str) -> Update:
     """Return the write that makes publishers read the subscriptions again; it fails if they changed since."""
     as_read: Expectation = {"topic_id": owner.topic_id, "subscriptions_version": owner.subscriptions_version}
-    return Update(topic_key(owner.name), {"subscriptions_version": owner.subscriptions_version + 1}, expect=as_read)
+    return Update(topic_key(owner.name), with_change(owner, name), expect=as_read)
 
 
 def _shadows(world: World, topic: str) -> dict[str, Shadow]:
@@ -103,7 +104,7 @@ def delete_shadow(world: World, topic: str, name: str) -> None:
     def attempt() -> None:
         owner = read_topic(world, topic)
         shadow = _read_shadow(world, get_subscription(world, topic, name))
-        world.store.transact((_next_version(owner), Delete(shadow.key, _as_seen(shadow))))
+        world.store.transact((_next_version(owner, name), Delete(shadow.key, _as_seen(shadow))))
 
     until_won(world, f"topic {topic}", attempt)
 

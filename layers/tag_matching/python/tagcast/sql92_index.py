@@ -1,214 +1,160 @@
-"""Many SQL92 filters at once: equal expressions once, found by a text or a number that they need to be TRUE."""
+"""Many SQL92 filters at once: equal expressions once, found by a reading that they need to be TRUE, tested together.
+
+In the rocketmq dialect an expression may also fail. Only a property that is there and cannot be read as some
+literal's class makes it fail, so that failures are looked for among the expressions that read the property so.
+"""
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from tagcast.errors import FilterEvaluationError
 from tagcast.sql92 import CompiledExpression, Dialect
-from tagcast.sql92.access import TEXT, access_of, keys_of
-from tagcast.sql92.expression import restore
-from tagcast.sql92.numbers import Number, number_of
-from tagcast.sql92.posting import Candidate, Numbers, Test, can_generate, generate
+from tagcast.sql92.access import Popularity, access_of
+from tagcast.sql92.cell import Cell, Handful, cells_of
+from tagcast.sql92.entry import Entry
+from tagcast.sql92.failing import failing_dimensions
+from tagcast.sql92.readings import TEXT, Dimension, MessageView, Reading, as_row, from_row
 
-INTERPRETED_MAX = 3
-ENTRIES_MAX = 512
-Lookup = dict[str, dict[str, list[int]]]
-"""Property name → text (or number) → entries."""
-
-
-@dataclass(slots=True)
-class _Entry:
-    """One expression, its positions, and the leaf that its keys make TRUE. Restored from ``packed`` when needed."""
-
-    text: str
-    dialect: str
-    positions: list[int]
-    origin: int
-    packed: str = ""
-    expression: CompiledExpression | None = None
-
-    def compiled(self) -> CompiledExpression:
-        if self.expression is None:
-            self.expression = restore(self.text, self.dialect, json.loads(self.packed), ())
-        return self.expression
-
-    def pack(self) -> str:
-        return self.packed or json.dumps(self.compiled().nodes, separators=(",", ":"))
-
-
-class _Posting:
-    """The entries under one key: interpreted at first, one generated function once they are met often."""
-
-    __slots__ = ("_calls", "_entries", "_slow", "_tests")
-
-    def __init__(self, entries: list[_Entry]) -> None:
-        self._entries = entries
-        self._slow = entries
-        self._calls = 0
-        self._tests: list[Test] | None = None
-
-    def run(self, texts: Mapping[str, str], numbers: Numbers, found: "_Found") -> None:
-        self._calls += 1
-        if self._tests is None and self._calls > INTERPRETED_MAX and not found.generated:
-            found.generated = True
-            self._tests = self._generate()
-        for test in self._tests or ():
-            test(texts, numbers, found.positions)
-        for entry in self._slow:
-            found.add(entry, texts)
-
-    def _generate(self) -> list[Test]:
-        slow: list[_Entry] = []
-        fast: list[Candidate] = []
-        for entry in self._entries:
-            nodes = entry.compiled().nodes
-            if entry.dialect == Dialect.STRICT and can_generate(nodes):
-                fast.append(Candidate(nodes, entry.origin, entry.positions))
-            else:
-                slow.append(entry)
-        self._slow = slow
-        return [generate(fast[i : i + ENTRIES_MAX]) for i in range(0, len(fast), ENTRIES_MAX)]
-
-
-class _Found:
-    """Positions that match, and positions whose expression failed; one message pays for one function at most."""
-
-    __slots__ = ("errors", "generated", "positions")
-
-    def __init__(self) -> None:
-        self.generated = False
-        self.positions: list[int] = []
-        self.errors: list[int] = []
-
-    def add(self, entry: _Entry, texts: Mapping[str, str]) -> None:
-        try:
-            if entry.compiled().evaluate(texts) is True:
-                self.positions.extend(entry.positions)
-        except FilterEvaluationError:
-            self.errors.extend(entry.positions)
+_Cells = tuple[Cell | Handful, ...]
+_Postings = dict[Reading, list[int]]
+"""Value → places of entries."""
 
 
 class Sql92Index:
-    """Finds the expressions that are TRUE for a message, and those that fail on it.
+    """Finds the owners of expressions that are TRUE for a message, and of those that fail on it.
 
     >>> from tagcast.sql92 import compile_sql92
     >>> index = Sql92Index.build([(0, compile_sql92("a = 'x' AND n > 1")), (1, compile_sql92("n < 5"))])
-    >>> index.match({"a": "x", "n": "2"})
-    ([1, 0], [])
+    >>> sorted(index.match({"a": "x", "n": "2"})[0])
+    [0, 1]
     """
 
     def __init__(
-        self, entries: list[_Entry], by_text: Lookup, by_number: Lookup, missing: dict[str, list[int]], rest: list[int]
+        self,
+        entries: Sequence[Entry | bytes],
+        postings: Mapping[Dimension, _Postings],
+        scanned: list[int],
+        failing: Mapping[Dimension, list[int]],
+        suspected: list[int],
+        overlapping: bool,
     ) -> None:
-        self._entries = entries
-        self._by_text = by_text
-        self._by_number = by_number
-        self._missing = missing
-        self._rest = rest
-        self._numbers = {name: _merged(texts) for name, texts in by_number.items()}
-        self._postings: dict[tuple[str, str, str | Number | None], _Posting] = {}
-        self._scan = self._posting(rest)
+        self.overlapping = overlapping
+        self._entries = list(entries)
+        self._postings = postings
+        self._scanned = scanned
+        self._failing = failing
+        self._suspected = suspected
+        self._scan: _Cells | None = None
+        self._by_name: dict[str, list[tuple[Dimension, _Postings, dict[Reading, _Cells]]]] = {}
+        for dimension, by_value in postings.items():
+            self._by_name.setdefault(dimension.name, []).append((dimension, by_value, {}))
 
     @classmethod
     def build(cls, expressions: Iterable[tuple[int, CompiledExpression]]) -> "Sql92Index":
-        """Index expressions by their positions."""
+        """Index expressions by their owners."""
         grouped: dict[CompiledExpression, list[int]] = {}
-        for position, expression in expressions:
-            grouped.setdefault(expression, []).append(position)
-        values: dict[tuple[str, str], set[str]] = {}
+        for owner, expression in expressions:
+            grouped.setdefault(expression, []).append(owner)
+        popularity = Popularity()
         for expression in grouped:
-            for key in keys_of(expression.nodes, expression.dialect):
-                values.setdefault((key.sort, key.name), set()).add(key.value)
-        spread = {name: len(texts) for name, texts in values.items()}
-        entries: list[_Entry] = []
-        by_text: Lookup = {}
-        by_number: Lookup = {}
-        missing: dict[str, list[int]] = {}
-        rest: list[int] = []
-        for place, (expression, positions) in enumerate(grouped.items()):
-            access = access_of(expression.nodes, expression.dialect, spread)
-            origin = -1 if access is None else access.origin
-            entries.append(_Entry(expression.text, expression.dialect.value, positions, origin, "", expression))
+            popularity.count(expression.nodes, expression.dialect)
+        entries: list[Entry] = []
+        postings: dict[Dimension, _Postings] = {}
+        scanned: list[int] = []
+        failing: dict[Dimension, list[int]] = {}
+        suspected: list[int] = []
+        overlapping = False
+        for place, (expression, owners) in enumerate(grouped.items()):
+            access = access_of(expression.nodes, expression.dialect, popularity)
+            entries.append(Entry.of(expression, access, owners))
             if access is None:
-                rest.append(place)
-                continue
-            for sort, name, value in access.keys:
-                lookup = by_text if sort == TEXT else by_number
-                lookup.setdefault(name, {}).setdefault(value, []).append(place)
+                scanned.append(place)
+            for dimension, value in access.keys if access is not None else ():
+                postings.setdefault(dimension, {}).setdefault(value, []).append(place)
+            overlapping = overlapping or len({key.dimension for key in access.keys} if access is not None else ()) > 1
             if expression.dialect is Dialect.ROCKETMQ:
-                # A missing property is unknown and not FALSE there, so what follows is evaluated and may fail.
-                for name in {key.name for key in access.keys}:
-                    missing.setdefault(name, []).append(place)
-        return cls(entries, by_text, by_number, missing, rest)
+                dimensions = failing_dimensions(expression.nodes)
+                if dimensions is None:
+                    suspected.append(place)
+                for dimension in dimensions or ():
+                    failing.setdefault(dimension, []).append(place)
+        return cls(entries, postings, scanned, failing, suspected, overlapping)
+
+    def __len__(self) -> int:
+        """How many different expressions there are."""
+        return len(self._entries)
 
     def match(self, texts: Mapping[str, str]) -> tuple[list[int], list[int]]:
-        """Positions that match and positions whose expression failed; a position may come twice."""
-        found = _Found()
-        numbers = _NumberView(texts)
-        self._scan.run(texts, numbers, found)
-        for name, lookup in self._by_text.items():
-            text = texts.get(name)
-            if text is not None and text in lookup:
-                self._cached(TEXT, name, text, lookup[text]).run(texts, numbers, found)
-        for name, by_number in self._numbers.items():
-            number = numbers.get(name)
-            if number is not None and number in by_number:
-                self._cached("n", name, number, by_number[number]).run(texts, numbers, found)
-        for name, places in self._missing.items():
-            if name not in texts:
-                self._cached("m", name, None, places).run(texts, numbers, found)
-        return found.positions, found.errors
+        """Owners of what is TRUE, and owners of what failed; only an ``overlapping`` index finds an owner twice."""
+        view = MessageView(texts)
+        found: list[int] = []
+        if self._scanned:
+            if self._scan is None:
+                self._scan = self._cells(self._scanned)
+            for cell in self._scan:
+                cell.match(view, found)
+        by_name = self._by_name
+        for name in texts if len(texts) < len(by_name) else by_name:
+            for dimension, by_value, ready in by_name.get(name, ()):
+                value = texts.get(name) if dimension[0] == TEXT else view.get(dimension)
+                if value is None or value not in by_value:
+                    continue
+                cells = ready.get(value)
+                if cells is None:
+                    cells = ready[value] = self._cells(by_value[value])
+                for cell in cells:
+                    cell.match(view, found)
+        return found, self._failed(view) if self._failing or self._suspected else []
 
     def as_rows(self) -> list[object]:
-        """Plain lists, dicts and texts, for a snapshot."""
-        entries = [[e.text, e.dialect, e.positions, e.origin, e.pack()] for e in self._entries]
-        return [entries, self._by_text, self._by_number, self._missing, self._rest]
+        """The parts that are read at once, for a snapshot: plain lists, dicts and texts."""
+        postings = [
+            [*dimension, [[as_row(value), places] for value, places in by_value.items()]]
+            for dimension, by_value in self._postings.items()
+        ]
+        failing = [[*dimension, places] for dimension, places in self._failing.items()]
+        return [postings, self._scanned, failing, self._suspected, self.overlapping]
 
     @classmethod
-    def from_rows(
-        cls,
-        entries: list[tuple[str, str, list[int], int, str]],
-        by_text: Lookup,
-        by_number: Lookup,
-        missing: dict[str, list[int]],
-        rest: list[int],
-    ) -> "Sql92Index":
-        """The index that :meth:`as_rows` described; expressions are restored when they are first met."""
-        return cls([_Entry(*row) for row in entries], by_text, by_number, missing, rest)
+    def from_rows(cls, entries: Sequence[bytes], *rows: Any) -> "Sql92Index":
+        """The index that :meth:`as_rows` and :meth:`entry_lines` described; entries are read when they are met."""
+        postings, scanned, failing, *rest = rows
+        return cls(
+            entries,
+            {
+                Dimension(kind, name): {from_row(kind, value): places for value, places in by_value}
+                for kind, name, by_value in postings
+            },
+            scanned,
+            {Dimension(kind, name): places for kind, name, places in failing},
+            *rest,
+        )
 
-    def _cached(self, sort: str, name: str, value: str | Number | None, places: list[int]) -> _Posting:
-        key = (sort, name, value)
-        posting = self._postings.get(key)
-        if posting is None:
-            posting = self._postings[key] = self._posting(places)
-        return posting
+    def entry_lines(self) -> list[bytes]:
+        """Each entry as a line of JSON."""
+        return [
+            entry if isinstance(entry, bytes) else json.dumps(entry.as_row(), separators=(",", ":")).encode()
+            for entry in self._entries
+        ]
 
-    def _posting(self, places: list[int]) -> _Posting:
-        return _Posting([self._entries[place] for place in places])
+    def _read(self, places: Iterable[int]) -> list[Entry]:
+        """The entries at some places; those that nobody met before are read from their lines, all at once."""
+        entries = self._entries
+        lines = {place: entry for place in places if isinstance(entry := entries[place], bytes)}
+        for place, row in zip(lines, json.loads(b"[" + b",".join(lines.values()) + b"]"), strict=True):
+            entries[place] = Entry.from_row(*row)
+        return [entry for place in places if isinstance(entry := entries[place], Entry)]
 
+    def _cells(self, places: list[int]) -> _Cells:
+        return cells_of(self._read(places))
 
-def _merged(texts: dict[str, list[int]]) -> dict[Number | None, list[int]]:
-    """By value: ``5`` and ``5.0`` are one number."""
-    merged: dict[Number | None, list[int]] = {}
-    for text, places in texts.items():
-        merged.setdefault(number_of(text), []).extend(places)
-    return merged
-
-
-class _NumberView:
-    """Numbers of a message's properties, each read when it is first asked for."""
-
-    __slots__ = ("_numbers", "_texts")
-
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self._texts = texts
-        self._numbers: dict[str, Number | None] = {}
-
-    def get(self, name: str, /) -> Number | None:
-        try:
-            return self._numbers[name]
-        except KeyError:
-            text = self._texts.get(name)
-            number = self._numbers[name] = None if text is None else number_of(text)
-            return number
+    def _failed(self, view: MessageView) -> list[int]:
+        suspects = dict.fromkeys(self._suspected)
+        for dimension, places in self._failing.items():
+            if view.fails(dimension):
+                suspects.update(dict.fromkeys(places))
+        failed: list[int] = []
+        for entry in self._read(suspects):
+            if entry.fails(view):
+                failed += entry.owners
+        return failed

@@ -22,7 +22,8 @@ from tagcast.keys import lane_key, name_key, shadow_key, subscription_key, topic
 from tagcast.lane_rows import Lane, lane_of, lane_row, lane_update
 from tagcast.model import ContentFormat, Endpoint, LaneState, RetryPolicy, Subscription, Topic
 from tagcast.paging import Page
-from tagcast.ports import ABSENT, Delete, Expectation, Put, Row, Table, Update, World, Write
+from tagcast.ports import ABSENT, Delete, Expectation, Put, Row, Table, Update, Value, World, Write
+from tagcast.recent_changes import with_change
 from tagcast.registry_rows import subscription_of, subscription_row
 from tagcast.removals import removal_row
 from tagcast.rows import TOMBSTONE_S
@@ -131,7 +132,7 @@ def _changed(
 
 def _put_writes(world: World, owner: Topic, changed: Subscription, known: Subscription | None) -> tuple[Write, ...]:
     since = owner.subscriptions_version + 1
-    counts: dict[str, int] = {"subscriptions_version": since}
+    counts: dict[str, Value] = {**with_change(owner, changed.name)}
     if known is None:
         counts |= {"subscription_count": owner.subscription_count + 1, "next_ordinal": owner.next_ordinal + 1}
     version: dict[str, str | int] = {
@@ -199,8 +200,8 @@ def delete_subscription(world: World, topic: str, name: str, if_match: int | Non
         row = world.store.get(lane_key(topic, known.subscription_id))
         lane = None if row is None else lane_of(row)
         tombstone = _tombstone(world, known, lane)
-        counts = {
-            "subscriptions_version": owner.subscriptions_version + 1,
+        counts: dict[str, Value] = {
+            **with_change(owner, name),
             "subscription_count": owner.subscription_count - 1,
         }
         bury = Put(tombstone.key, lane_row(tombstone), {"pk": ABSENT})

@@ -17,7 +17,8 @@ from tagcast.explanation import Explanation
 from tagcast.tag_expression import parse_tag_expression
 from tagcast.tags import matches
 
-FILTER_TAGS_MAX = 5
+FILTER_TAGS_MAX = 100
+EXPRESSION_TAGS_MAX = 256
 TAG_CHARACTERS_MAX = 64
 EXPRESSION_CHARACTERS_MAX = 16_384
 
@@ -99,8 +100,8 @@ def compile_tag_expression(value: FilterValue) -> TagExpressionFilter:
         raise InvalidFilterError(tuple(faults))
     assert expression is None or isinstance(expression, str)
     parsed = parse_tag_expression(expression)
-    if len(parsed.tags) > FILTER_TAGS_MAX:
-        faults.append(Fault(f"at most {FILTER_TAGS_MAX} tags are allowed", "/expression"))
+    if len(parsed.tags) > EXPRESSION_TAGS_MAX:
+        faults.append(Fault(f"at most {EXPRESSION_TAGS_MAX} tags are allowed", "/expression"))
     faults.extend(Fault(detail, "/expression") for tag in parsed.tags for detail in _tag_faults(tag))
     if faults:
         raise InvalidFilterError(tuple(faults))

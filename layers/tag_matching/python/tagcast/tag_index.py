@@ -1,74 +1,99 @@
 """Many tag filters at once: from each tag to the subscriptions that want it, few as a list and many as bits."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 FEW_MIN = 64
 FEW_SHARE = 64
 Posting = list[int] | int
-"""Positions of subscriptions: a list while they are few, a number whose bits are set when they are many."""
+"""Subscriptions: a list of ordinals while they are few, a number whose bits are places when they are many."""
+_BITS = "x"
 
 
 class TagIndex:
-    """An inverted index over positions 0 … ``count`` - 1; ``always`` are those that receive everything.
+    """An inverted index over the ordinals of a topic; ``always`` are those that receive everything.
 
-    >>> index = TagIndex.build(3, {0: {"apple"}, 1: {"imac", "apple"}}, [2])
+    >>> index = TagIndex.build([4, 5, 9], {4: {"apple"}, 5: {"imac", "apple"}}, [9])
     >>> bits, few = index.match({"imac"})
     >>> bits, sorted(few)
-    (0, [1, 2])
+    (0, [5, 9])
     """
 
-    def __init__(self, postings: Mapping[str, Posting], always: Posting) -> None:
+    def __init__(self, postings: dict[str, Posting | str], always: Posting | str) -> None:
         self._postings = postings
-        self._always = always
+        self._always = _from_row(always)
 
     @classmethod
-    def build(cls, count: int, tags: Mapping[int, Collection[str]], always: Collection[int]) -> "TagIndex":
-        """Index the tags of each position."""
+    def build(cls, ordinals: Sequence[int], tags: Mapping[int, Collection[str]], always: Collection[int]) -> "TagIndex":
+        """Index the tags of each ordinal; bits are places in the sorted ``ordinals``."""
         lists: dict[str, list[int]] = {}
-        for position, wanted in tags.items():
+        for ordinal, wanted in tags.items():
             for tag in wanted:
-                lists.setdefault(tag, []).append(position)
-        most = max(FEW_MIN, count // FEW_SHARE)
-        postings = {tag: _posting(positions, most) for tag, positions in lists.items()}
-        return cls(postings, _posting(list(always), most))
+                if tag in lists:
+                    lists[tag].append(ordinal)
+                else:
+                    lists[tag] = [ordinal]
+        most = max(FEW_MIN, len(ordinals) // FEW_SHARE)
+        dense = [tag for tag, members in lists.items() if len(members) > most]
+        postings: dict[str, Posting | str] = dict(lists)
+        if dense or len(always) > most:
+            places = {ordinal: place for place, ordinal in enumerate(ordinals)}
+            for tag in dense:
+                postings[tag] = _bits(places, lists[tag])
+            if len(always) > most:
+                return cls(postings, _bits(places, always))
+        return cls(postings, list(always))
 
-    def match(self, tags: Collection[str]) -> tuple[int, set[int]]:
-        """Bits of positions and further positions; together they are the result."""
-        bits, few = 0, set[int]()
+    def __len__(self) -> int:
+        """How many postings there are, that of everything included."""
+        return len(self._postings) + bool(self._always)
+
+    def match(self, tags: Collection[str]) -> tuple[int, Collection[int]]:
+        """Bits of places and further ordinals, each once; together they are the result."""
+        bits = 0
+        lists: list[list[int]] = []
         if isinstance(self._always, int):
             bits = self._always
-        else:
-            few.update(self._always)
+        elif self._always:
+            lists.append(self._always)
         for tag in tags:
             posting = self._postings.get(tag)
+            if isinstance(posting, str):
+                posting = self._postings[tag] = _from_row(posting)
             if isinstance(posting, int):
                 bits |= posting
             elif posting is not None:
-                few.update(posting)
-        return bits, few
+                lists.append(posting)
+        if len(lists) < 2:
+            return bits, lists[0] if lists else ()
+        return bits, set().union(*lists)
 
     def as_rows(self) -> list[object]:
-        """Plain lists and texts, for a snapshot."""
+        """Plain texts, for a snapshot: each posting is read when a message has its tag."""
         return [{tag: _row(posting) for tag, posting in self._postings.items()}, _row(self._always)]
 
     @classmethod
-    def from_rows(cls, postings: Mapping[str, list[int] | str], always: list[int] | str) -> "TagIndex":
+    def from_rows(cls, postings: dict[str, Posting | str], always: str) -> "TagIndex":
         """The index that :meth:`as_rows` described."""
-        return cls({tag: _from_row(row) for tag, row in postings.items()}, _from_row(always))
+        return cls(postings, always)
 
 
-def _posting(positions: list[int], most: int) -> Posting:
-    if len(positions) <= most:
-        return positions
-    row = bytearray(max(positions) // 8 + 1)
-    for position in positions:
-        row[position >> 3] |= 1 << (position & 7)
+def _bits(places: Mapping[int, int], ordinals: Iterable[int]) -> int:
+    row = bytearray(len(places) // 8 + 1)
+    for ordinal in ordinals:
+        place = places[ordinal]
+        row[place >> 3] |= 1 << (place & 7)
     return int.from_bytes(row, "little")
 
 
-def _row(posting: Posting) -> list[int] | str:
-    return f"{posting:x}" if isinstance(posting, int) else posting
+def _row(posting: Posting | str) -> str:
+    if isinstance(posting, str):
+        return posting
+    return f"{_BITS}{posting:x}" if isinstance(posting, int) else ",".join(map(str, posting))
 
 
-def _from_row(row: list[int] | str) -> Posting:
-    return int(row, 16) if isinstance(row, str) else row
+def _from_row(row: Posting | str) -> Posting:
+    if not isinstance(row, str):
+        return row
+    if row.startswith(_BITS):
+        return int(row[1:], 16)
+    return list(map(int, row.split(","))) if row else []

@@ -4,22 +4,23 @@ The plain rule, each filter's ``evaluate`` one by one, is what this must agree w
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import compress
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, compress
+from typing import NamedTuple
 
 from tagcast.compiled_filter import CompiledFilter, FilterInput, FilterValue
-from tagcast.errors import TagcastError
+from tagcast.errors import FilterEvaluationError, TagcastError
 from tagcast.filters import compile_filter
-from tagcast.routing_key import RoutingTrie
 from tagcast.routing_key_filter import RoutingKeyFilter
+from tagcast.routing_trie import RoutingTrie
 from tagcast.sql92 import CompiledExpression
-from tagcast.sql92_filter import Sql92Filter
+from tagcast.sql92_filter import Sql92Filter, properties_with_tags
 from tagcast.sql92_index import Sql92Index
 from tagcast.tag_filters import TagExpressionFilter, TagsFilter
 from tagcast.tag_index import TagIndex
 
-SNAPSHOT_FORMAT = "tagcast-topic-index-1"
+SNAPSHOT_FORMAT = "tagcast-topic-index-2"
 _ONES = bytes.maketrans(b"01", b"\x00\x01")
 
 
@@ -27,12 +28,14 @@ class SnapshotError(TagcastError):
     """A snapshot of another format: the index must be built from the subscriptions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(NamedTuple):
     """The ordinals of subscriptions that receive a message, and of those whose filter failed; both sorted."""
 
     ordinals: tuple[int, ...]
     errors: tuple[int, ...]
+
+
+_NOBODY = Matched((), ())
 
 
 class TopicIndex:
@@ -44,11 +47,21 @@ class TopicIndex:
     Matched(ordinals=(9,), errors=())
     """
 
-    def __init__(self, ordinals: list[int], tags: TagIndex, routing: RoutingTrie, expressions: Sql92Index) -> None:
+    def __init__(
+        self,
+        ordinals: list[int],
+        tags: TagIndex,
+        routing: RoutingTrie,
+        expressions: Sql92Index,
+        reading_tags: Sql92Index,
+    ) -> None:
         self._ordinals = ordinals
         self._tags = tags
         self._routing = routing
         self._expressions = expressions
+        self._reading_tags = reading_tags
+        self._only: CompiledFilter | None = None
+        self._received = self._failed = _NOBODY
 
     @classmethod
     def build(cls, filters: Mapping[int, FilterValue | CompiledFilter | None]) -> "TopicIndex":
@@ -58,55 +71,101 @@ class TopicIndex:
         always: list[int] = []
         patterns: list[tuple[str, int]] = []
         expressions: list[tuple[int, CompiledExpression]] = []
-        for position, ordinal in enumerate(ordinals):
+        reading_tags: list[tuple[int, CompiledExpression]] = []
+        compiled: CompiledFilter | None = None
+        for ordinal in ordinals:
             value = filters[ordinal]
             compiled = compile_filter(value) if value is None or isinstance(value, Mapping) else value
             match compiled:
                 case TagsFilter() | TagExpressionFilter() if compiled.tags:
-                    tags[position] = compiled.tags
+                    tags[ordinal] = compiled.tags
                 case RoutingKeyFilter():
-                    patterns.extend((pattern, position) for pattern in compiled.patterns)
+                    patterns.extend((pattern, ordinal) for pattern in compiled.patterns)
                 case Sql92Filter():
-                    expressions.append((position, compiled.expression))
+                    kept = reading_tags if compiled.reads_tags else expressions
+                    kept.append((ordinal, compiled.expression))
                 case _:
-                    always.append(position)
-        tag_index = TagIndex.build(len(ordinals), tags, always)
-        return cls(ordinals, tag_index, RoutingTrie(patterns), Sql92Index.build(expressions))
+                    always.append(ordinal)
+        tag_index = TagIndex.build(ordinals, tags, always)
+        both = Sql92Index.build(expressions), Sql92Index.build(reading_tags)
+        index = cls(ordinals, tag_index, RoutingTrie(patterns), *both)
+        if len(ordinals) == 1:
+            index._only = compiled
+            index._received, index._failed = Matched((ordinals[0],), ()), Matched((), (ordinals[0],))
+        return index
 
     def match(self, message: FilterInput) -> Matched:
         """Who receives the message. An error never delivers and never hides another's match."""
-        bits, few = self._tags.match(message.tags)
-        few.update(self._routing.match(message.routing_key or ""))
-        found, errors = self._expressions.match(message.properties)
-        few.update(found)
-        ordinals = self._ordinals
-        failed = tuple(ordinals[position] for position in sorted(set(errors))) if errors else ()
-        if not bits:
-            return Matched(tuple([ordinals[position] for position in sorted(few)]), failed)
-        marks = bytearray(bin(bits)[:1:-1].encode().translate(_ONES))
-        if few:
-            marks.extend(bytes(max(0, len(ordinals) - len(marks))))
-            for position in few:
-                marks[position] = 1
-        return Matched(tuple(compress(ordinals, marks)), failed)
+        if self._only is not None:
+            try:
+                return self._received if self._only.evaluate(message) is True else _NOBODY
+            except FilterEvaluationError:
+                return self._failed
+        bits, few = self._tags.match(message.tags) if self._tags else (0, ())
+        routed = self._routing.match(message.routing_key or "") if self._routing else ()
+        found, errors = self._expressions.match(message.properties) if self._expressions else ([], [])
+        if self._reading_tags:
+            more, failing = self._reading_tags.match(properties_with_tags(message))
+            found, errors = [*found, *more], [*errors, *failing]
+        failed = tuple(sorted(set(errors))) if errors else ()
+        if bits:
+            return Matched(self._marked(bits, chain(few, routed, found)), failed)
+        if not found:
+            if not few:
+                return Matched(routed, failed)
+            if not routed:
+                return Matched(tuple(sorted(few)), failed)
+        elif not few and not routed and not self._expressions.overlapping and not self._reading_tags.overlapping:
+            return Matched(tuple(sorted(found)), failed)
+        return Matched(tuple(sorted({*few, *routed, *found})), failed)
 
     def to_snapshot(self) -> bytes:
-        """The index as data (JSON): no code, and independent of the Python version."""
-        parts = [self._tags.as_rows(), self._routing.as_rows(), self._expressions.as_rows()]
-        return json.dumps([SNAPSHOT_FORMAT, self._ordinals, *parts], separators=(",", ":")).encode()
+        """The index as data, independent of the Python version: a line of JSON, and one for each expression."""
+        both = self._expressions, self._reading_tags
+        parts = [self._tags.as_rows(), self._routing.as_rows(), *(part.as_rows() for part in both)]
+        head = [SNAPSHOT_FORMAT, _runs(self._ordinals), len(self._expressions), *parts]
+        lines = [line for part in both for line in part.entry_lines()]
+        return b"\n".join([json.dumps(head, separators=(",", ":")).encode(), *lines])
 
     @classmethod
     def from_snapshot(cls, snapshot: bytes) -> "TopicIndex":
         """The index that :meth:`to_snapshot` described. Raises :class:`SnapshotError` for another format."""
+        head, *entries = snapshot.split(b"\n")
         try:
-            name, ordinals, tags, routing, expressions = json.loads(snapshot)
+            name, *parts = json.loads(head)
         except ValueError as error:
             raise SnapshotError("not a snapshot of a topic index") from error
         if name != SNAPSHOT_FORMAT:
             raise SnapshotError(f"a snapshot of format {name!r}")
+        runs, count, tags, routing, expressions, reading_tags = parts
         return cls(
-            ordinals,
+            [ordinal for first, count in runs for ordinal in range(first, first + count)],
             TagIndex.from_rows(*tags),
             RoutingTrie.from_rows(*routing),
-            Sql92Index.from_rows(*expressions),
+            Sql92Index.from_rows(entries[:count], *expressions),
+            Sql92Index.from_rows(entries[count:], *reading_tags),
         )
+
+    def _marked(self, bits: int, others: Iterable[int]) -> tuple[int, ...]:
+        """The ordinals of set bits and the others."""
+        ordinals = self._ordinals
+        marks = bytearray(bin(bits)[:1:-1].encode().translate(_ONES))
+        marks.extend(bytes(len(ordinals) - len(marks)))
+        for ordinal in others:
+            marks[bisect_left(ordinals, ordinal)] = 1
+        return tuple(compress(ordinals, marks))
+
+
+def _runs(ordinals: Sequence[int]) -> list[list[int]]:
+    """Neighbours as their first and their number.
+
+    >>> _runs([3, 4, 5, 9])
+    [[3, 3], [9, 1]]
+    """
+    runs: list[list[int]] = []
+    for ordinal in ordinals:
+        if runs and ordinal == sum(runs[-1]):
+            runs[-1][1] += 1
+        else:
+            runs.append([ordinal, 1])
+    return runs

@@ -1,129 +1,144 @@
-"""Which property texts an expression needs to be TRUE: what an index over many expressions can look up.
+"""Which readings an expression needs to be TRUE: what an index over many expressions can look up.
 
 For every node two questions are answered from the leaves up, without recursion: what must hold for it to be TRUE,
 and what must hold for it to be FALSE (so NOT only swaps the answers).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from math import frexp
 from typing import NamedTuple
 
 from tagcast.sql92.dialect import Dialect
-from tagcast.sql92.strict import constant_number
-from tagcast.sql92.tree import Node
+from tagcast.sql92.readings import JAVA_DOUBLE, JAVA_INT, JAVA_LONG, PRESENCE, Dimension, Reading
+from tagcast.sql92.terms import ANY, MISSING, Term, terms_of
+from tagcast.sql92.tree import OPERANDS, Node
 
-TEXT = "t"
-NUMBER = "n"
+_MAY_FAIL = frozenset({JAVA_INT, JAVA_LONG, JAVA_DOUBLE})
+_SEARCHES = frozenset({"contains", "startswith", "endswith", "like"})
+KEYS_MAX = 1_024
+"""An expression that can be TRUE in more ways than this is found by the presence of a property, or always."""
 
 
 class Key(NamedTuple):
-    """A property that has this text, or (``sort`` = ``n``) a text that is this number."""
+    """A reading with this value."""
 
-    sort: str
-    name: str
-    value: str
+    dimension: Dimension
+    value: Reading
 
 
 class Access(NamedTuple):
-    """At least one of the keys holds whenever the node has the value; ``origin`` is the leaf that says only this."""
+    """At least one of the keys holds whenever the node has the value; ``whole`` if that is all the node says."""
 
     keys: tuple[Key, ...]
-    origin: int
+    place: int
+    whole: bool
 
 
 Needs = tuple[Access | None, Access | None]
 """What TRUE needs and what FALSE needs."""
 
 
-def access_of(nodes: Sequence[Node], dialect: Dialect, spread: Mapping[tuple[str, str], int]) -> Access | None:
-    """The cheapest necessary condition of the root, or ``None``. ``spread`` counts the values of a property."""
+class Popularity:
+    """How often expressions offer each key: the measure of how many messages will have it."""
 
-    def cost(access: Access) -> float:
-        return sum(1 / spread.get((key.sort, key.name), 1) for key in access.keys)
+    def __init__(self) -> None:
+        self._keys: dict[Key, int] = {}
+        self._dimensions: dict[Dimension, int] = {}
 
-    strict = dialect is Dialect.STRICT
+    def count(self, nodes: Sequence[Node], dialect: Dialect) -> None:
+        """Count the keys of one more expression."""
+        for key in _keys_of(nodes, dialect):
+            self._keys[key] = self._keys.get(key, 0) + 1
+            self._dimensions[key.dimension] = self._dimensions.get(key.dimension, 0) + 1
+
+    def cost(self, access: Access) -> tuple[int, Dimension]:
+        """The share of messages that will meet the keys, roughly, so that like expressions take like keys."""
+        share = sum(self._share(key) for key in access.keys)
+        return frexp(share)[1], access.keys[0].dimension
+
+    def _share(self, key: Key) -> float:
+        if key.dimension.kind == PRESENCE:
+            return 1.0
+        return self._keys.get(key, 1) / self._dimensions.get(key.dimension, 1)
+
+
+def access_of(nodes: Sequence[Node], dialect: Dialect, popularity: Popularity) -> Access | None:
+    """The cheapest necessary condition of the root, or ``None``."""
     needs: list[Needs] = []
     for place, node in enumerate(nodes):
         children = [needs[child] for child in node.children]
+        trues, falses = [true for true, _ in children], [false for _, false in children]
         match node.operator:
             case "not":
-                needs.append((children[0][1], children[0][0]) if strict else (None, None))
+                child = node.children[0]
+                needs.append((_lifted(falses[0], child, place), _lifted(trues[0], child, place)))
             case "and":
-                usable = len(children) if strict else _harmless_prefix(nodes, node) + 1
-                every = [true for true, _ in children[:usable]]
-                needs.append((_best(every, cost), _union([false for _, false in children])))
+                needs.append((_best(trues, popularity.cost), _union(falses, place, node.children)))
             case "or":
-                needs.append((_union([true for true, _ in children]), _best([false for _, false in children], cost)))
+                needs.append((_union(trues, place, node.children), _best(falses, popularity.cost)))
+            case operator if operator in OPERANDS:
+                needs.append((None, None))
             case _:
-                needs.append(_leaf_needs(nodes, place, strict))
+                needs.append(_leaf_needs(nodes, place, dialect))
     return needs[-1][0]
 
 
-def keys_of(nodes: Sequence[Node], dialect: Dialect) -> list[Key]:
-    """All keys that leaves of an expression offer, to count the values of each property."""
-    keys: list[Key] = []
-    for place in range(len(nodes)):
-        for access in _leaf_needs(nodes, place, dialect is Dialect.STRICT):
-            keys.extend(access.keys if access is not None else ())
-    return keys
+def _keys_of(nodes: Sequence[Node], dialect: Dialect) -> Iterator[Key]:
+    for place, node in enumerate(nodes):
+        if node.operator in ("equal", "unequal", "in", "not_in", "is_true"):
+            for access in _leaf_needs(nodes, place, dialect):
+                if access is not None and access.whole:
+                    yield from access.keys
 
 
-def is_harmless(nodes: Sequence[Node], place: int) -> bool:
-    """Whether a part of a rocketmq expression never fails, whatever the message."""
-    pending = [place]
-    while pending:
-        node = nodes[pending.pop()]
-        if node.operator in ("equal", "unequal"):
-            if any(nodes[child].operator not in ("property", "text") for child in node.children):
-                return False
-        elif node.operator in ("less", "at_most", "greater", "at_least", "between", "not_between"):
-            return False
-        pending.extend(node.children)
-    return True
+def _leaf_needs(nodes: Sequence[Node], place: int, dialect: Dialect) -> Needs:
+    return _leaf_access(nodes, place, True, dialect), _leaf_access(nodes, place, False, dialect)
 
 
-def _harmless_prefix(nodes: Sequence[Node], node: Node) -> int:
-    """How many operands of an AND, from the left, never fail: what stands behind one that fails is not reached."""
-    count = 0
-    while count < len(node.children) and is_harmless(nodes, node.children[count]):
-        count += 1
-    return count
-
-
-def _leaf_needs(nodes: Sequence[Node], place: int, strict: bool) -> Needs:
-    node = nodes[place]
-    access: Access | None = None
-    if node.operator in ("equal", "unequal"):
-        access = _equality(nodes, place, strict)
-    elif node.operator in ("in", "not_in"):
-        assert isinstance(node.value, (tuple, list))
-        name = str(nodes[node.children[0]].value)
-        access = Access(tuple(Key(TEXT, name, text) for text in dict.fromkeys(node.value)), place)
-    if node.operator in ("unequal", "not_in"):
-        return None, access if strict else None
-    return access, None
-
-
-def _equality(nodes: Sequence[Node], place: int, strict: bool) -> Access | None:
-    left, right = nodes[place].children
-    if nodes[left].operator != "property":
-        left, right = right, left
-    if nodes[left].operator != "property":
+def _leaf_access(nodes: Sequence[Node], place: int, wanted: bool, dialect: Dialect) -> Access | None:
+    terms = terms_of(nodes, place, wanted, dialect)
+    if terms is None:
+        return _search_access(nodes, place, wanted)
+    if not terms or terms[0].test == MISSING:
         return None
-    name = str(nodes[left].value)
-    if nodes[right].operator == "text":
-        return Access((Key(TEXT, name, str(nodes[right].value)),), place)
-    number = constant_number(nodes, right) if strict else None
-    return None if number is None else Access((Key(NUMBER, name, str(number)),), place)
+    return _term_access(terms[0], place)
 
 
-def _best(choices: Sequence[Access | None], cost: Callable[[Access], float]) -> Access | None:
+def _term_access(term: Term, place: int) -> Access:
+    if term.test == ANY and len(term.values) <= KEYS_MAX:
+        return Access(tuple(Key(term.dimension, value) for value in term.values), place, True)
+    presence = Key(Dimension(PRESENCE, term.dimension.name), True)
+    return Access((presence,), place, False)
+
+
+def _search_access(nodes: Sequence[Node], place: int, wanted: bool) -> Access | None:
+    """A search that is TRUE has found a text to search in."""
+    node = nodes[place]
+    if not wanted or node.operator.removeprefix("not_") not in _SEARCHES:
+        return None
+    subject = nodes[node.children[0]]
+    if subject.operator != "property":
+        return None
+    return Access((Key(Dimension(PRESENCE, str(subject.value)), True),), place, False)
+
+
+def _lifted(access: Access | None, child: int, place: int) -> Access | None:
+    """A NOT says nothing more than its operand: what is all of the one is all of the other."""
+    return access._replace(place=place) if access is not None and access.place == child else access
+
+
+def _best(choices: Sequence[Access | None], cost: Callable[[Access], tuple[int, Dimension]]) -> Access | None:
     return min((access for access in choices if access is not None), key=cost, default=None)
 
 
-def _union(parts: Sequence[Access | None]) -> Access | None:
+def _union(parts: Sequence[Access | None], place: int, children: Sequence[int]) -> Access | None:
+    """One of the parts. In rocketmq one that fails hides those behind it, so that more than the keys is asked."""
     keys: dict[Key, None] = {}
-    for part in parts:
+    whole = True
+    for part, child in zip(parts, children, strict=True):
         if part is None:
             return None
         keys.update(dict.fromkeys(part.keys))
-    return Access(tuple(keys), -1)
+        whole = whole and part.whole and part.place == child
+        whole = whole and all(key.dimension.kind not in _MAY_FAIL for key in part.keys)
+    return Access(tuple(keys), place, whole) if len(keys) <= KEYS_MAX else None
