@@ -13,7 +13,6 @@ from tagcast.continuing import continue_as_new
 from tagcast.keys import lane_key
 from tagcast.model import Entry, EntryState, Ordering, Outcome
 from tagcast.ports import Row, Table
-from tagcast.sweep import sweep
 from tagcast.workflow_task import Task
 
 from tests.fakes.memory_store import MemoryStore
@@ -83,7 +82,7 @@ def test_what_expires_while_it_is_tried_for_the_first_time_keeps_that_attempt(fa
     assert ended_at < messages.message_view(fake.world, "test1", first).message.expires_at
     assert entry(fake, first) == Entry(EntryState.EXPIRED, 1, ended_at, "http 500")
     fake.clock.sleep(5)
-    sweep(fake.world)
+    fake.sweep()
     assert entry(fake, second).state is EntryState.EXPIRED
     assert entry(fake, second).attempts == 0
 
@@ -95,10 +94,10 @@ def test_what_the_sweep_expires_in_a_sleeping_backlog_keeps_its_attempts(fake: F
     fake.deliver()
     failed_at = fake.clock.instant
     lanes.pause(fake.world, "test1", "A")
-    sweep(fake.world)
+    fake.sweep()
 
     fake.clock.sleep(60)
-    sweep(fake.world)
+    fake.sweep()
 
     assert entry(fake, message_id) == Entry(EntryState.EXPIRED, 1, failed_at, "http 500")
     assert owed(fake) == []
@@ -115,7 +114,7 @@ def test_a_due_row_whose_message_is_gone_is_dropped_by_the_sweep(fake: FakeWorld
 
     fake.clock.sleep(60)
 
-    assert sweep(fake.world).expired <= 1
+    assert fake.sweep().expired <= 1
     assert not [key for key in fake.store.rows if key.pk.startswith("DUE#")]
 
 
@@ -140,12 +139,12 @@ def test_a_message_that_nobody_drives_is_expired_by_the_sweep_at_its_instant_and
     fake.workflow.tasks.clear()
     fake.workflow.broken = True
     fake.clock.sleep(59.999)
-    assert sweep(fake.world).expired == 0
+    assert fake.sweep().expired == 0
     assert messages.message_view(fake.world, "test1", message_id).state == "retained"
 
     for _ in range(4):
         fake.clock.sleep(300)
-        sweep(fake.world)
+        fake.sweep()
 
     assert messages.message_view(fake.world, "test1", message_id).state == "deleted"
     assert entry(fake, message_id).state is EntryState.EXPIRED
@@ -165,11 +164,11 @@ def test_a_suspended_backlog_is_looked_at_when_the_first_of_its_deliveries_expir
     topics.put_topic(fake.world, "test1", retention_s=60, body_bytes_max=65_536, ordering=Ordering.TOPIC)
     [short] = fake.publish("short")
     fake.deliver()
-    sweep(fake.world)
+    fake.sweep()
     assert owed(fake) == [long, short]
 
     fake.clock.sleep(60)
-    sweep(fake.world)
+    fake.sweep()
 
     assert owed(fake) == [long]
     assert entry(fake, short).state is EntryState.EXPIRED
@@ -186,7 +185,7 @@ def test_a_long_delivery_that_joins_a_sleeping_backlog_puts_its_waking_off_for_n
     assert owed(fake) == [short, long]
 
     fake.clock.sleep(60)
-    sweep(fake.world)
+    fake.sweep()
 
     assert owed(fake) == [long]
 

@@ -11,7 +11,6 @@ from tagcast.keys import lane_key
 from tagcast.lane_rows import lane_of
 from tagcast.model import EntryState, LaneState, Outcome, Push, Strategy
 from tagcast.ports import Write
-from tagcast.sweep import sweep
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -181,7 +180,7 @@ def test_a_sleeping_lane_that_was_resumed_while_the_sweep_looked_at_it_stays_awa
     lanes.pause(fake.world, "test1", "A")
     store.once_before("LANES#", lambda: lanes.resume(fake.world, "test1", "A"))
 
-    sweep(fake.world)
+    fake.sweep()
 
     assert lane(fake).state is LaneState.BLOCKED
     assert lane(fake).wake_at == lane(fake).next_attempt_at
@@ -194,9 +193,9 @@ def test_an_overdue_lane_that_was_restarted_while_the_sweep_looked_at_it_is_rest
     fake.deliver()
     fake.workflow.tasks.clear()
     fake.clock.sleep(60)
-    store.once_before("LANES#", lambda: sweep(fake.world))
+    store.once_before("LANES#", lambda: fake.sweep())
 
-    assert sweep(fake.world).restarted == 0
+    assert fake.sweep().restarted == 0
     assert [task.generation for task in fake.workflow.tasks] == [lane(fake).generation]
 
 

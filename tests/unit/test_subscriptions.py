@@ -115,7 +115,7 @@ def test_a_publish_evaluated_the_filters_that_were_in_force_at_its_version(fake:
     put(fake, settings=replace(SETTINGS, filter=PEAR))
 
     def at(version: int) -> dict[int, int]:
-        found = subscriptions.versions_in_force(fake.world, "test1", version)
+        found = subscriptions.versions_in_force(fake.world, "test1", version, {0, 1})
         return {ordinal: each.version for ordinal, each in found.items()}
 
     assert [at(version) for version in range(4)] == [{}, {0: 1}, {0: 1, 1: 1}, {0: 2, 1: 1}]

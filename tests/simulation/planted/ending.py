@@ -14,9 +14,9 @@ COPIED = Aim(faults=("queue_copy", "queue_late_copy", "queue_visibility"), modes
 MUTANTS = (
     Mutant(
         "the sweep's expiry forgets the attempts",
-        "tagcast.sweep:_expire_due",
-        "entry = due.ending(EntryState.EXPIRED)",
-        "entry = replace(due, attempts=0).ending(EntryState.EXPIRED)",
+        "tagcast.expiry:_expired",
+        "due.ending(EntryState.EXPIRED)",
+        "Entry(EntryState.EXPIRED)",
         EXPIRING,
     ),
     Mutant(
