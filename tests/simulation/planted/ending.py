@@ -49,7 +49,7 @@ MUTANTS = (
     ),
     Mutant(
         "a restart keeps the generation",
-        "tagcast.sweep:_restart",
+        "tagcast.overdue:_restart",
         "fresh = replace(lane, generation=world.dice.unique_id(now))",
         "fresh = lane",
         Aim(faults=("workflow_loss",), modes=("flapping", "down")),
