@@ -21,6 +21,7 @@ class ScriptedClient:
 
     answers: list[Mapping[str, Any] | Exception]
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    meta: Any = None
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(**request: Any) -> Any:

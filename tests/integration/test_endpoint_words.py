@@ -218,19 +218,18 @@ def test_a_queue_by_url_gets_one_message_with_its_attributes_in_its_region_and_t
 
 
 @pytest.mark.parametrize(("key", "group"), [("k1", "k1"), (None, "fruit")])
-def test_the_url_of_a_fifo_queue_is_made_from_its_arn_and_it_gets_group_and_id(key: str | None, group: str) -> None:
-    url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q.fifo"
-    clients = Clients({})
+def test_a_fifo_queue_by_arn_is_asked_at_its_region_s_address_and_gets_group_and_id(
+    key: str | None, group: str
+) -> None:
+    clients = Clients({}, {})
     clients.client.meta = SimpleNamespace(endpoint_url="https://sqs.eu-west-1.amazonaws.com/")
     push = push_to(Protocol.SQS, "arn:aws:sqs:eu-west-1:123456789012:q.fifo", ordering_key=key)
 
-    async def once() -> None:
-        await QueueEndpoint(clients.surroundings()).deliver(push)
-
-    asyncio.run(once())
+    assert delivered(QueueEndpoint, clients, push) == Outcome(True, "sqs accepted")
 
     assert clients.client.operations == ["send_message"]
     [sent] = clients.client.requests
+    url = "https://sqs.eu-west-1.amazonaws.com/123456789012/q.fifo"
     assert (sent["QueueUrl"], sent["MessageGroupId"]) == (url, group)
     assert sent["MessageDeduplicationId"] == "07457000000000000042"
 

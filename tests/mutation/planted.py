@@ -173,16 +173,16 @@ OPERATORS = (
     ),
     _planted(
         "the sweep's expiry forgets the attempts",
-        "tagcast.sweep:_expire_due",
-        "entry = due.ending(EntryState.EXPIRED)",
-        "entry = replace(due, attempts=0).ending(EntryState.EXPIRED)",
+        "tagcast.expiry:_expired",
+        "due.ending(EntryState.EXPIRED)",
+        "Entry(EntryState.EXPIRED)",
         f"{ENDS}::test_what_the_sweep_expires_in_a_sleeping_backlog",
     ),
     _planted(
         "the sweep never expires what is retained",
-        "tagcast.sweep:_expire_retained",
-        "for row in listed:",
-        "for row in listed[:0]:",
+        "tagcast.expiry:_expire_list",
+        "await expire_messages(world, topic, over) if over else 0",
+        "0",
         f"{ENDS}::test_a_message_that_nobody_drives",
     ),
 )
@@ -303,9 +303,9 @@ ARCHIVED = (
     ),
     _planted(
         "the relay sends without an order",
-        "tagcast.relay:_queue_entry",
-        "read_topic(world, message.topic).ordering",
-        "read_topic(world, message.topic).ordering and Ordering.NONE",
+        "tagcast.unsent:QueueEntries.of",
+        "read_topic(self._world, topic).ordering",
+        "read_topic(self._world, topic).ordering and Ordering.NONE",
         f"{EVENTS}::test_relay_repeats_the_send",
     ),
 )

@@ -19,7 +19,7 @@ from _pytest.runner import runtestprotocol
 from hypothesis import settings
 from moto import mock_aws
 
-ROOT_FLAGS = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:timeout", "-o", "timeout_method=none")
+ROOT_FLAGS = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:timeout", "--disable-warnings")
 SUITE = (
     "tests/unit",
     "tests/integration",

@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from tagcast.lane_rows import Lane, lane_of, lane_row
 from tagcast.model import EntryState, Strategy
 from tagcast.ports import QueueEntry, Row, Table
 from tagcast.workflow_task import Task
+from tagcast_aws import wiring
 from tagcast_aws.dynamodb import to_attribute
 
 from functions.fan_out import app as fan_out
@@ -222,6 +224,20 @@ def test_retry_keeps_time_for_an_attempt_and_its_writes_at_the_end_of_an_invocat
     left_ms: int, budget_s: float
 ) -> None:
     assert retry.budget_s_of(left_ms) == budget_s
+
+
+def test_the_entry_point_of_retry_answers_within_what_its_invocation_has_left(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.block()
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "tagcast")
+    monkeypatch.setattr(wiring, "world", lambda: story.fake.world)
+    monkeypatch.setattr(wiring, "run", lambda world, work: asyncio.run(work))
+    context = SimpleNamespace(function_name="retry", get_remaining_time_in_millis=lambda: 120_000)
+
+    answer = retry.lambda_handler(event("retry_task"), context)
+
+    assert (answer["status"], answer["rounds"]) == ("wait", 1)
 
 
 def test_sweep_restarts_an_overdue_lane_and_says_how_late_it_was(story: Story) -> None:

@@ -77,6 +77,15 @@ def test_within_five_minutes_the_answer_is_the_first_one_in_full(fake: FakeWorld
     assert stored(fake) == 2
 
 
+def test_a_repetition_is_answered_even_when_the_message_is_gone(fake: FakeWorld) -> None:
+    first = asked(fake, b"1")
+    for key in [key for key in fake.store.rows if key.pk.startswith("MSG#")]:
+        del fake.store.rows[key]
+
+    assert asked(fake, b"1") == first
+    assert stored(fake) == 0
+
+
 def test_after_five_minutes_the_key_is_new(fake: FakeWorld) -> None:
     [first] = asked(fake, b"1")
     fake.clock.sleep(300)

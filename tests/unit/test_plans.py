@@ -142,6 +142,23 @@ def test_a_suspension_has_a_generation_of_its_own_and_is_looked_at_when_its_head
     assert lane(fake).wake_at == NOW + 86_400_000
 
 
+@pytest.mark.parametrize(
+    ("strategy", "state"),
+    [(Strategy.BACKOFF_RETRY, LaneState.BLOCKED), (Strategy.EXPONENTIAL_DECAY_RETRY, LaneState.LOST_CONTACT)],
+)
+def test_a_head_that_failed_again_is_planned_and_looked_at_when_its_wait_is_over(
+    fake: FakeWorld, strategy: Strategy, state: LaneState
+) -> None:
+    fake.subscribe("A", strategy=strategy)
+    task = blocked(fake, "1")
+    fake.clock.sleep(15)
+
+    answer = fake.redeliver(task)
+
+    assert answer.wait_until == lane(fake).next_attempt_at == lane(fake).wake_at
+    assert lane(fake).state is state
+
+
 @pytest.mark.parametrize("took_s", [14, 15])
 def test_a_long_drain_holds_its_claim_through_every_push(fake: FakeWorld, took_s: int) -> None:
     fake.subscribe("A")

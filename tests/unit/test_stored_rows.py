@@ -235,14 +235,14 @@ def test_a_lane_that_nobody_has_to_wake_is_in_no_index() -> None:
     assert lane_of(stored(asleep.key, lane_row(asleep))) == asleep
 
 
-DUE = Due("07457000000000000001.2", "00000000000000000049", "m", 2, 70_500, 60_000, "http 500", True)
+DUE = Due("07457000000000000001.2", "00000000000000000049", "m", 2, 1_800_000_070_500, 60_000, "http 500", True)
 
 
 def test_an_owed_delivery_is_stored_as_it_always_was_and_read_back() -> None:
     row = {
         "attempts": 2,
-        "expires_at": 70_500,
-        "ttl": 70 + GARBAGE_S,
+        "expires_at": 1_800_000_070_500,
+        "ttl": 1_800_000_070 + GARBAGE_S,
         "last_attempt_at": 60_000,
         "last_outcome": "http 500",
         "unjudged": 1,
@@ -255,7 +255,7 @@ def test_an_owed_delivery_is_stored_as_it_always_was_and_read_back() -> None:
 def test_a_delivery_that_was_never_tried_stores_only_its_life() -> None:
     fresh = replace(DUE, attempts=0, last_attempt_at=None, last_outcome=None, unjudged=False)
 
-    assert due_row(fresh) == {"attempts": 0, "expires_at": 70_500, "ttl": 70 + GARBAGE_S}
+    assert due_row(fresh) == {"attempts": 0, "expires_at": 1_800_000_070_500, "ttl": 1_800_000_070 + GARBAGE_S}
     assert due_of(stored(fresh.key, due_row(fresh))) == fresh
 
 
