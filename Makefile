@@ -15,7 +15,7 @@ SEED ?= 1
 RUN_FLAGS := --port $(PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install spark jobs run test demo bench simulate mutate permissions python313 format lock sam-validate clean
+.PHONY: help install spark jobs run test demo bench simulate simulate-aws format lock sam-validate clean mutate permissions python313
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -59,6 +59,9 @@ bench: .venv/.installed .venv/.installed-spark  ## Measure the budgets.
 
 simulate: .venv/.installed  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
 	$(BIN)/python -m tests.simulation --resume --runs $(RUNS) --jobs $(JOBS)
+
+simulate-aws: .venv/.installed  ## The same on a simulated AWS, adapters and template included: make simulate-aws RUNS=10000
+	$(BIN)/python -m tests.aws.histories --resume --runs $(RUNS) --jobs $(JOBS)
 
 mutate: .venv/.installed  ## Change the code by machine, SAMPLE times, and list what nothing notices; it goes on where it stopped.
 	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --jobs $(JOBS)

@@ -68,6 +68,8 @@ class Box:
         """How often each role asked for each action on each resource."""
         self.requests: Counter[str] = Counter()
         """How many requests each service got, repetitions included."""
+        self.acting: Caller | None = None
+        """Whose request has its effect now."""
         self._serial = 0
 
     def add(self, service: Service) -> None:
@@ -113,6 +115,7 @@ class Box:
                 self.timeline.spend(accident.ms)
             self._refuse(service, kind)
         self._authorize(service, call)
+        self.acting = call.caller
         answer: dict[str, Any] = effect(call)
         if kind is not None:
             self._lose(service, kind)

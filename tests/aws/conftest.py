@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.aws.contract import World, engine_world, moto_world
+from tests.aws.quiet import quiet
 from tests.aws.small_account import SmallAccount
 
 
@@ -26,3 +27,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The engine of the local stack, started once."""
     with engine_world(tmp_path_factory.mktemp("engine")) as world:
         yield world
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    with quiet():
+        yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -74,6 +74,8 @@ class Queue:
     lines: dict[str, deque[QueuedMessage]] = field(default_factory=dict)
     """Messages that are not deleted, by group; those of a standard queue stand alone."""
     taken: dict[tuple[str, str], tuple[int, Sent]] = field(default_factory=dict)
+    told: list[Callable[[QueuedMessage], None]] = field(default_factory=list)
+    """Are told of each message that is taken."""
     _receipts: dict[str, tuple[str, QueuedMessage]] = field(default_factory=dict)
     _serial: int = 0
 
@@ -121,6 +123,8 @@ class Queue:
         )
         line = group if self.fifo and group is not None else sent.message_id
         self.lines.setdefault(line, deque()).append(message)
+        for tell in self.told:
+            tell(message)
         return sent
 
     def receive(self, most: int = 10, visibility_s: int | None = None) -> list[QueuedMessage]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -45,6 +45,8 @@ class Stream:
         self._images = _VIEWS[view]
         self._region = region
         self._sequence = FIRST_SEQUENCE
+        self.told: list[Callable[[], None]] = []
+        """Are told that there is a new record."""
         self.shards: dict[str, Shard] = {}
         self._open: list[Shard] = [self._shard(None) for _ in range(lines)]
 
@@ -75,6 +77,8 @@ class Stream:
         )
         shard.sequences.append(self._sequence)
         shard.instants.append(now)
+        for tell in self.told:
+            tell()
 
     def read(self, shard: str, after: str | None, limit: int, now: int | None = None) -> list[Record]:
         """Records of a shard behind a sequence number (None: from the oldest kept), raw: bytes are bytes."""

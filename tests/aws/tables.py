@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from local import limits
@@ -125,6 +125,8 @@ class Table:
         """The last writes: when, which row, what it was before."""
         self.throughput = Throughput()
         self._of_indexes = {name: Throughput() for name in self.indexes}
+        self.told: Callable[[Item | None, Item | None, bool], None] = lambda before, after, by_ttl: None
+        """Is told of each change: the item before, the item after, whether the time to live made it."""
         self._expiring: list[tuple[int, Key]] = []
 
     def throughput_of(self, index: str) -> Throughput:
@@ -186,6 +188,7 @@ class Table:
             assert item is not None
             keys = {name: item[name] for name in self.schema.names}
             self.stream.append(now, key[0], keys, old, new, **by)
+        self.told(old, new, bool(by))
 
     def remove_expired(self, now: int) -> int:
         """Remove what the time to live ended before *now*; AWS does that within a few days, the timeline says when."""

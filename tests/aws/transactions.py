@@ -78,9 +78,15 @@ class Transactions:
         instant = timeline.now + int(takes)
         until = instant + 1000 * limits.TRANSACTION_TOKEN_S
         self.tokens[token] = Token(items, transaction, until)
-        timeline.at(instant, lambda: transaction.commit(instant))
+
+        def commit() -> None:
+            if not transaction.done:
+                self.service.box.acting = call.caller
+                transaction.commit(timeline.now)
+
+        timeline.at(instant, commit)
         timeline.spend(takes)
-        transaction.commit(timeline.now)
+        commit()
         return intents
 
     def _repeated(self, known: Token, items: Any) -> Sequence[Intent]:

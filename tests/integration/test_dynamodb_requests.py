@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -22,9 +21,11 @@ ROW_KEY = {"pk": {"S": "MSG#t#1"}, "sk": {"S": "MSG"}}
 OTHER_KEY = {"pk": {"S": "TOPIC#t"}, "sk": {"S": "TOPIC"}}
 
 
-def store(*answers: Mapping[str, Any] | Exception) -> tuple[DynamoStore, ScriptedClient]:
+def store(
+    *answers: Mapping[str, Any] | Exception, sleep: Callable[[float], object] = lambda pause_s: None
+) -> tuple[DynamoStore, ScriptedClient]:
     client = ScriptedClient(list(answers))
-    return DynamoStore(client, NAMES), client  # type: ignore[arg-type]
+    return DynamoStore(client, NAMES, sleep), client  # type: ignore[arg-type]
 
 
 def test_a_row_is_read_strongly_consistent() -> None:
@@ -126,8 +127,7 @@ def test_pauses_between_tries_are_drawn_from_windows_that_grow(monkeypatch: pyte
 
     slept: list[float] = []
     monkeypatch.setattr(random, "uniform", longest)
-    monkeypatch.setattr(time, "sleep", slept.append)
-    dynamo, client = store(*[refusal("TransactionConflictException")] * CONFLICTS_MAX)
+    dynamo, client = store(*[refusal("TransactionConflictException")] * CONFLICTS_MAX, sleep=slept.append)
 
     with pytest.raises(ContendedError):
         dynamo.write(Delete(ROW))

@@ -11,7 +11,6 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from tagcast.errors import ConditionLostError, ContendedError, UnavailableError
 from tagcast.ports import Delete, Key, Put, Table, Update
-from tagcast_aws import conflicts
 from tagcast_aws.conflicts import CONFLICTS_MAX, VAIN_MAX
 from tagcast_aws.dynamodb import DynamoStore
 
@@ -27,19 +26,17 @@ WRITES: dict[str, Callable[[DynamoStore], None]] = {
 
 
 @pytest.fixture
-def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    slept: list[float] = []
-    monkeypatch.setattr(conflicts.time, "sleep", slept.append)
-    return slept
+def slept() -> list[float]:
+    return []
 
 
 class ToldTable:
     """A client whose answers are told beforehand, each request and answer checked against the service's model."""
 
-    def __init__(self) -> None:
+    def __init__(self, slept: list[float]) -> None:
         client = boto3.client("dynamodb", region_name="us-east-1")
         self.stub = Stubber(client)
-        self.store = DynamoStore(client, NAMES)
+        self.store = DynamoStore(client, NAMES, slept.append)
         self.asked: list[dict[str, Any]] = []
         client.meta.events.register("provide-client-params.dynamodb", self._note)
 
@@ -59,7 +56,7 @@ class ToldTable:
 
 @pytest.fixture
 def table(slept: list[float]) -> Iterator[ToldTable]:
-    table = ToldTable()
+    table = ToldTable(slept)
     with table.stub:
         yield table
         table.stub.assert_no_pending_responses()

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -85,11 +85,14 @@ def settle_on_one_core() -> None:
         os.sched_setaffinity(0, {cores[place % len(cores)]})
 
 
-def play_many(first: int, runs: int, jobs: int) -> Iterator[Tally]:
+Player = Callable[[Iterable[int]], Tally]
+
+
+def play_many(first: int, runs: int, jobs: int, player: Player = play) -> Iterator[Tally]:
     """Play *runs* seeds from *first* on *jobs* processes; yield the tally of each block as it is done, in order."""
     blocks = [range(start, min(start + BLOCK, first + runs)) for start in range(first, first + runs, BLOCK)]
     with multiprocessing.get_context("spawn").Pool(jobs, settle_on_one_core) as pool:
-        yield from pool.imap(play, blocks)
+        yield from pool.imap(player, blocks)
 
 
 class Progress:
@@ -116,10 +119,10 @@ class Progress:
         print(line.ljust(100), end=end, file=self._out, flush=True)
 
 
-def campaign(first: int, runs: int, jobs: int) -> Tally:
+def campaign(first: int, runs: int, jobs: int, player: Player = play) -> Tally:
     """Play many seeds with progress; return the totals."""
     tally, progress = Tally(), Progress(runs)
-    for part in play_many(first, runs, jobs):
+    for part in play_many(first, runs, jobs, player):
         tally.absorb(part)
         progress.tell(tally)
     return tally

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.simulation.campaign import Progress, Tally, play_many
+from tests.simulation.campaign import Player, Progress, Tally, play, play_many
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".simulation"
@@ -17,7 +17,7 @@ SAVED_S = 10.0
 
 def commit() -> str:
     """Return the commit of the tree, with a mark if the code played here differs from it."""
-    played = ["layers", "functions", "tests/simulation", "tests/fakes"]
+    played = ["layers", "functions", "tests/simulation", "tests/fakes", "tests/aws", "template.yaml"]
     name = subprocess.run(
         ["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -45,14 +45,14 @@ def save(path: Path, tally: Tally) -> None:
     fresh.replace(path)
 
 
-def resume(path: Path, runs: int, jobs: int) -> Tally:
+def resume(path: Path, runs: int, jobs: int, player: Player = play) -> Tally:
     """Play the seeds from where the file ends up to *runs* in all; the file is never far behind."""
     total = load(path)
     spent_s, began = total.seconds, time.perf_counter()
     progress, fresh = Progress(runs - total.runs), Tally()
     saved_at = began
     if total.runs < runs:
-        for part in play_many(total.runs, runs - total.runs, jobs):
+        for part in play_many(total.runs, runs - total.runs, jobs, player):
             total.absorb(part)
             fresh.absorb(part)
             progress.tell(fresh)

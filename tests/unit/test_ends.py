@@ -149,6 +149,8 @@ def test_a_message_that_nobody_drives_is_expired_by_the_sweep_when_its_lane_had_
 
     assert fake.sweep().expired == 1
     assert messages.message_view(fake.world, "test1", message_id).state == "deleted"
+    assert entry(fake, message_id).state is EntryState.EXPIRED
+    assert len(fake.pusher.pushes) == 1
 
 
 @pytest.mark.parametrize("asleep_first", [False, True])

@@ -153,6 +153,9 @@ def test_a_slot_that_was_granted_to_a_cancelled_wait_comes_back() -> None:
         with pytest.raises(asyncio.CancelledError):
             await waits
         assert [await granted(slots, f"i{number}") for number in range(2)] == [True, False]
+        for number in range(1, 6):
+            give_back(slots, f"h{number}", well=False)
+        assert [await granted(slots, "a") for _ in range(3)] == [True, True, False], "it was no good answer"
 
     play(scene)
 

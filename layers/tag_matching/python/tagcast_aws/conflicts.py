@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -20,7 +19,10 @@ CROWDED = frozenset({"ThrottlingError", "ProvisionedThroughputExceeded"})
 """Reasons of a cancelled transaction: a row is asked for more than one partition gives, which is for its writers."""
 
 
-def carried_out(call: Callable[[], object]) -> None:
+Sleep = Callable[[float], object]
+
+
+def carried_out(call: Callable[[], object], sleep: Sleep) -> None:
     """Carry out one write or transaction; a conflict is soon over as a rule, and tried again for a tenth of a second.
 
     Raises ConditionLostError for a condition that does not hold, ContendedError when others hold the rows, and the
@@ -37,20 +39,20 @@ def carried_out(call: Callable[[], object]) -> None:
                 raise
             if conflict == CONFLICTS_MAX or codes.isdisjoint(CONFLICTS):
                 raise ContendedError from error
-            _pause(conflict)
+            _pause(conflict, sleep)
             continue
         return
 
 
-def back_off(in_vain: int, detail: str) -> None:
+def back_off(in_vain: int, detail: str, sleep: Sleep) -> None:
     """Wait after so many reads in vain, longer each time; after too many raise UnavailableError."""
     if in_vain == VAIN_MAX:
         raise UnavailableError(detail)
-    _pause(in_vain)
+    _pause(in_vain, sleep)
 
 
-def _pause(number: int) -> None:
-    time.sleep(random.uniform(0.0, min(PAUSE_S * 4 ** (number - 1), 2.0)))
+def _pause(number: int, sleep: Sleep) -> None:
+    sleep(random.uniform(0.0, min(PAUSE_S * 4 ** (number - 1), 2.0)))
 
 
 def _codes(error: ClientError) -> set[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tagcast.ports import ABSENT, Check, Delete, Expectation, Found, Key, Put, Row, Table, Update, Value, Write
@@ -98,9 +99,12 @@ class _Expression:
 class DynamoStore:
     """The port ``Store`` on two tables. Conflicts of transactions are tried again; conditions are not."""
 
-    def __init__(self, client: DynamoDBClient, names: Mapping[Table, str]) -> None:
+    def __init__(
+        self, client: DynamoDBClient, names: Mapping[Table, str], sleep: Callable[[float], object] = time.sleep
+    ) -> None:
         self._client = client
         self._names = names
+        self._sleep = sleep
 
     def get(self, key: Key) -> Row | None:
         """Return the row, strongly consistent, or None."""
@@ -127,7 +131,7 @@ class DynamoStore:
             # Sixteen megabytes are an answer: what is left of larger rows is asked for at once.
             in_vain = 0 if _number(left) < _number(wanted) else in_vain + 1
             if in_vain:
-                back_off(in_vain, "the table gives no more rows at the moment; try again")
+                back_off(in_vain, "the table gives no more rows at the moment; try again", self._sleep)
             wanted = left
         return found
 
@@ -192,18 +196,18 @@ class DynamoStore:
         ((kind, request),) = self._request(write).items()
         match kind:
             case "Put":
-                carried_out(lambda: self._client.put_item(**request))
+                carried_out(lambda: self._client.put_item(**request), self._sleep)
             case "Update":
-                carried_out(lambda: self._client.update_item(**request))
+                carried_out(lambda: self._client.update_item(**request), self._sleep)
             case "Delete":
-                carried_out(lambda: self._client.delete_item(**request))
+                carried_out(lambda: self._client.delete_item(**request), self._sleep)
             case _:
                 raise TypeError("a check alone is a read")
 
     def transact(self, writes: Sequence[Write]) -> None:
         """Apply all writes or none; raise ConditionLostError if any condition fails."""
         items = cast("Any", [self._request(write) for write in writes])
-        carried_out(lambda: self._client.transact_write_items(TransactItems=items))
+        carried_out(lambda: self._client.transact_write_items(TransactItems=items), self._sleep)
 
     def _request(self, write: Write) -> dict[str, dict[str, Any]]:
         expression = _Expression()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
 
 CALLS_MAX = 32
@@ -16,8 +16,8 @@ T = TypeVar("T")
 class ThreadExecutor:
     """The port ``Executor``; threads are started when they are first needed and kept for later invocations."""
 
-    def __init__(self, calls_max: int = CALLS_MAX) -> None:
-        self._threads = ThreadPoolExecutor(calls_max, thread_name_prefix="aws")
+    def __init__(self, calls_max: int = CALLS_MAX, threads: Executor | None = None) -> None:
+        self._threads = threads or ThreadPoolExecutor(calls_max, thread_name_prefix="aws")
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what *call* makes, in a thread; a cancelled wait lets it end first."""

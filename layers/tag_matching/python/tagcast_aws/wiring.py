@@ -4,21 +4,79 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Coroutine
-from functools import cache
+from asyncio import AbstractEventLoop
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Executor
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aws_lambda_powertools import Logger, Metrics
-from tagcast.ports import Table, World
+from tagcast.ports import Clock, Dice, Table, World
 from tagcast_aws.chance import SystemClock, SystemDice
 from tagcast_aws.journal import PowertoolsJournal
 from tagcast_aws.settings import Settings
 
 if TYPE_CHECKING:
+    import ssl
+
+    from aiohttp.connector import SocketFactoryType
+    from tagcast_aws.endpoints.addresses import Lookup
     from tagcast_aws.endpoints.pusher import EndpointPusher
     from tagcast_aws.firehose import FirehoseArchive
 
 T = TypeVar("T")
+
+
+def _boto3_client(service: str, **how: Any) -> Any:
+    import boto3
+
+    return boto3.client(service, **how)  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a composition stands on; the defaults are the real things, None is left to the adapters.
+
+    *make_client* has the shape of ``boto3.client``, *lookup* resolves a host name, *make_loop* makes the event loop
+    of the pushes, *make_socket* its sockets, *make_thread* the thread that resolves a name at subscribe time,
+    *make_threads* those of blocking calls.
+    """
+
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    make_client: Callable[..., Any] | None = None
+    clock: Clock = field(default_factory=SystemClock)
+    dice: Dice = field(default_factory=SystemDice)
+    lookup: Lookup | None = None
+    tls: ssl.SSLContext | None = None
+    make_loop: Callable[[], AbstractEventLoop] | None = None
+    make_socket: SocketFactoryType | None = None
+    make_thread: Callable[[], Executor] | None = None
+    make_threads: Callable[[], Executor] | None = None
+
+
+class Process:
+    """What one execution environment makes once, and only when it is first used."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+
+    @cached_property
+    def world(self) -> World:
+        """Return the world of this deployment."""
+        return compose(self._ground)
+
+    @cached_property
+    def archive(self) -> FirehoseArchive:
+        """Return the way into the archive of this deployment."""
+        return compose_archive(self._ground)
+
+
+PROCESS: ContextVar[Process] = ContextVar("PROCESS")
+"""The process that the running code belongs to, where a simulation has many in one interpreter."""
+
+_THIS = Process(Ground())
 
 
 @cache
@@ -34,10 +92,18 @@ def metrics() -> Metrics:
     return Metrics()
 
 
-@cache
 def world() -> World:
-    """Return the world of this deployment."""
-    import boto3
+    """Return the world of this process."""
+    return PROCESS.get(_THIS).world
+
+
+def archive() -> FirehoseArchive:
+    """Return this process's way into the archive."""
+    return PROCESS.get(_THIS).archive
+
+
+def compose(ground: Ground) -> World:
+    """Put the adapters together."""
     from botocore.config import Config
     from tagcast_aws.dynamodb import DynamoStore
     from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
@@ -50,46 +116,56 @@ def world() -> World:
     from tagcast_aws.version import VERSION
     from tagcast_aws.workflow import StepFunctionsWorkflow
 
-    settings = Settings.from_environment(os.environ)
+    settings = Settings.from_environment(ground.environ)
+    make_client = ground.make_client or _boto3_client
     config = Config(
         retries={"mode": "standard", "max_attempts": 5},
         connect_timeout=3,
         read_timeout=10,
         max_pool_connections=CALLS_MAX,
     )
-    clock = SystemClock()
+    clock = ground.clock
     threads = threads_for_pushes()
     tables = {Table.REGISTRY: settings.registry_table, Table.MESSAGES: settings.messages_table}
     return World(
-        store=DynamoStore(boto3.client("dynamodb", config=config), tables),
-        queue=SqsQueue(boto3.client("sqs", config=config), settings.queue_url, logger()),
+        store=DynamoStore(make_client("dynamodb", config=config), tables, clock.sleep),
+        queue=SqsQueue(make_client("sqs", config=config), settings.queue_url, logger()),
         workflow=StepFunctionsWorkflow(
-            boto3.client("stepfunctions", config=config), settings.state_machine_arn, logger()
+            make_client("stepfunctions", config=config), settings.state_machine_arn, logger()
         ),
-        pusher=EndpointPusher(clock, VERSION, allow_private=settings.allow_private_endpoints, threads=threads),
-        index_archive=S3IndexArchive(lambda: boto3.client("s3", config=config), settings.index_bucket, logger()),
-        judge=LambdaJudge(Surroundings(clock, VERSION, threads=threads)),
-        guard=Guard(allow_private=settings.allow_private_endpoints),
+        pusher=EndpointPusher(
+            clock,
+            VERSION,
+            allow_private=settings.allow_private_endpoints,
+            tls=ground.tls,
+            lookup=ground.lookup,
+            make_client=ground.make_client,
+            make_socket=ground.make_socket,
+            make_loop=ground.make_loop,
+            threads=threads,
+        ),
+        index_archive=S3IndexArchive(lambda: make_client("s3", config=config), settings.index_bucket, logger()),
+        judge=LambdaJudge(Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)),
+        guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread),
         clock=clock,
-        executor=ThreadExecutor(),
-        dice=SystemDice(),
+        executor=ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads()),
+        dice=ground.dice,
         journal=PowertoolsJournal(logger(), metrics()),
         time_scale=settings.time_scale,
     )
 
 
-@cache
-def archive() -> FirehoseArchive:
-    """Return the way into the archive of this deployment."""
-    import boto3
+def compose_archive(ground: Ground) -> FirehoseArchive:
+    """Put the archive's adapter together."""
     from botocore.config import Config
     from tagcast.archive_record import RecordKind
     from tagcast_aws.firehose import FirehoseArchive
 
-    settings = Settings.from_environment(os.environ)
+    settings = Settings.from_environment(ground.environ)
     config = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeout=3, read_timeout=10)
     streams = {kind: f"{settings.archive_streams}{kind.value}" for kind in RecordKind}
-    return FirehoseArchive(boto3.client("firehose", config=config), streams, settings.archive_bodies, logger())
+    client = (ground.make_client or _boto3_client)("firehose", config=config)
+    return FirehoseArchive(client, streams, settings.archive_bodies, logger(), ground.clock.sleep)
 
 
 def run(world: World, work: Coroutine[Any, Any, T]) -> T:

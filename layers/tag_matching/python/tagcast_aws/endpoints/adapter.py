@@ -6,12 +6,15 @@ import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tagcast.model import Outcome, Push
 from tagcast.ports import Clock
 from tagcast.push_slots import SLOTS
 from tagcast_aws.endpoints.addresses import Lookup
+
+if TYPE_CHECKING:
+    from aiohttp.connector import SocketFactoryType
 
 THREADS_MAX = SLOTS + 100
 """One thread for each push under way, and some that a look-up or a call holds whose push has timed out.
@@ -31,8 +34,8 @@ def threads_for_pushes() -> ThreadPoolExecutor:
 class Surroundings:
     """What adapters need of the world; None for *tls*, *lookup* or *make_client* means the real thing.
 
-    *lookup* resolves a host name, *make_client* has the shape of ``boto3.client``. *threads* are shared by all
-    protocols, because a push needs one of them at a time.
+    *lookup* resolves a host name, *make_client* has the shape of ``boto3.client``, *make_socket* is aiohttp's.
+    *threads* are shared by all protocols, because a push needs one of them at a time.
     """
 
     clock: Clock
@@ -41,6 +44,7 @@ class Surroundings:
     tls: ssl.SSLContext | None = None
     lookup: Lookup | None = None
     make_client: ClientFactory | None = None
+    make_socket: SocketFactoryType | None = None
     threads: ThreadPoolExecutor = field(default_factory=threads_for_pushes)
 
 

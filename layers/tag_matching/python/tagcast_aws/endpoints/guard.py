@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LookupTimeoutError
+from functools import partial
 
 from tagcast.model import Endpoint, Protocol
 from tagcast_aws.endpoints.addresses import (
@@ -30,11 +32,20 @@ _FUNCTION = re.compile(
 
 
 class Guard:
-    """Implements the core's EndpointGuard. With *allow_private* any address will do, unresolved."""
+    """Implements the core's EndpointGuard. With *allow_private* any address will do, unresolved.
 
-    def __init__(self, allow_private: bool = False, lookup: Lookup | None = None) -> None:
+    A lookup is waited for in a thread of *make_thread*, since names whose servers are dead take long.
+    """
+
+    def __init__(
+        self,
+        allow_private: bool = False,
+        lookup: Lookup | None = None,
+        make_thread: Callable[[], Executor] | None = None,
+    ) -> None:
         self._allow_private = allow_private
         self._lookup = lookup or look_up
+        self._make_thread = make_thread or partial(ThreadPoolExecutor, 1, thread_name_prefix="dns")
 
     def refusal(self, endpoint: Endpoint) -> str | None:
         """Return why *endpoint* may not be subscribed, or None."""
@@ -51,7 +62,7 @@ class Guard:
     def _name_refusal(self, host: str) -> str | None:
         if self._allow_private or literal(host) is not None:
             return None
-        thread = ThreadPoolExecutor(1, thread_name_prefix="dns")
+        thread = self._make_thread()
         try:
             addresses = thread.submit(self._lookup, host).result(LOOKUP_S_MAX)
         except (OSError, UnicodeError, LookupTimeoutError):

@@ -94,10 +94,17 @@ class HttpEndpoint:
                 ttl_dns_cache=RESOLVED_S,
                 resolver=self._resolver,
                 ssl=tls,
+                socket_factory=surroundings.make_socket,
             )
         )
         self._fresh = self._session(
-            aiohttp.TCPConnector(limit=SLOTS, force_close=True, resolver=self._resolver, ssl=tls)
+            aiohttp.TCPConnector(
+                limit=SLOTS,
+                force_close=True,
+                resolver=self._resolver,
+                ssl=tls,
+                socket_factory=surroundings.make_socket,
+            )
         )
 
     async def deliver(self, push: Push) -> Outcome:

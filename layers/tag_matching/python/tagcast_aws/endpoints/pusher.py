@@ -7,13 +7,16 @@ import ssl
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tagcast.model import Outcome, Protocol, Push
 from tagcast.ports import Clock
 from tagcast.webhook_signature import SecretError
 from tagcast_aws.endpoints.adapter import ClientFactory, EndpointAdapter, Surroundings, threads_for_pushes
 from tagcast_aws.endpoints.addresses import Lookup
+
+if TYPE_CHECKING:
+    from aiohttp.connector import SocketFactoryType
 
 T = TypeVar("T")
 AdapterFactory = Callable[[Surroundings], EndpointAdapter]
@@ -50,7 +53,8 @@ class EndpointPusher:
     """Implements the core's Pusher over all protocols, and keeps the event loop that its connections live on.
 
     Make one per process: :meth:`run` always uses the same loop, so connections outlive an invocation. The
-    other arguments are for places where the real thing will not do: see :class:`~.adapter.Surroundings`.
+    other arguments are for places where the real thing will not do: see :class:`~.adapter.Surroundings`; *make_loop*
+    makes the event loop.
     """
 
     def __init__(
@@ -62,11 +66,14 @@ class EndpointPusher:
         tls: ssl.SSLContext | None = None,
         lookup: Lookup | None = None,
         make_client: ClientFactory | None = None,
+        make_socket: SocketFactoryType | None = None,
+        make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
         threads: ThreadPoolExecutor | None = None,
     ) -> None:
         self._surroundings = Surroundings(
-            clock, version, allow_private, tls, lookup, make_client, threads or threads_for_pushes()
+            clock, version, allow_private, tls, lookup, make_client, make_socket, threads or threads_for_pushes()
         )
+        self._make_loop = make_loop
         self._adapters: dict[AdapterFactory, EndpointAdapter] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._runner: asyncio.Runner | None = None
@@ -88,7 +95,7 @@ class EndpointPusher:
         """
         with self._running:
             if self._runner is None:
-                self._runner = asyncio.Runner()
+                self._runner = asyncio.Runner(loop_factory=self._make_loop)
             try:
                 return self._runner.run(coroutine)
             finally:

@@ -1,0 +1,87 @@
+"""The template on the box: tables, queues, functions, sources, workflow and schedules, as they are deployed."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+
+from tests.aws.box import Box
+from tests.aws.dynamodb import DynamoDB
+from tests.aws.events import Schedules
+from tests.aws.faults import Accidents
+from tests.aws.firehose import Firehose
+from tests.aws.http_api import HttpApi
+from tests.aws.lambdas import Functions
+from tests.aws.network import Network
+from tests.aws.queue_source import QueueSource
+from tests.aws.roles import Roles
+from tests.aws.s3 import S3
+from tests.aws.sources import StreamSource
+from tests.aws.sqs import SQS
+from tests.aws.stack import Stack, translated
+from tests.aws.states import StateMachine
+from tests.aws.tables import Table
+from tests.aws.timeline import Timeline
+
+
+@cache
+def _stack() -> Stack:
+    return Stack(translated())
+
+
+@cache
+def _roles() -> Roles:
+    return Roles.of(_stack())
+
+
+class Deployment:
+    """One account with one deployment of the template, about to serve its first request."""
+
+    def __init__(self, timeline: Timeline, accidents: Accidents | None, seed: int | str, shards: int = 2) -> None:
+        self.timeline, self.stack = timeline, _stack()
+        self.box = Box(timeline, _roles(), accidents, seed)  # type: ignore[arg-type]
+        self.network = Network(timeline, Random(f"network {seed}"))
+        self.dynamodb = DynamoDB(self.box)
+        self.tables: dict[str, Table] = {
+            logical_id: self.dynamodb.create(self.stack.physical(logical_id), properties, shards)
+            for logical_id, properties in self.stack.of_type("AWS::DynamoDB::Table")
+        }
+        self.sqs = SQS(self.box)
+        self.queues = {
+            logical_id: self.sqs.create(self.stack.physical(logical_id), properties)
+            for logical_id, properties in self.stack.of_type("AWS::SQS::Queue")
+        }
+        self.s3 = S3(self.box)
+        for logical_id, _ in self.stack.of_type("AWS::S3::Bucket"):
+            self.s3.create(self.stack.physical(logical_id))
+        self.firehose = Firehose(self.box)
+        for logical_id, _ in self.stack.of_type("AWS::KinesisFirehose::DeliveryStream"):
+            self.firehose.create(self.stack.physical(logical_id))
+        self.functions = Functions(self.box, timeline, self.stack, self.network, seed)
+        self.machine = StateMachine(self.box, timeline, self.stack, self.functions, seed)
+        for service in (self.dynamodb, self.sqs, self.s3, self.firehose, self.functions, self.machine):
+            self.box.add(service)
+        self.schedules = Schedules(timeline, self.stack, self.functions, seed)
+        self.api = HttpApi(timeline, self.stack, self.functions)
+        self.stream_sources: list[StreamSource] = []
+        self.queue_sources: list[QueueSource] = []
+        self._connect()
+
+    def _connect(self) -> None:
+        streams = {table.stream.arn: table.stream for table in self.tables.values() if table.stream is not None}
+        arns = {self.stack.arn(logical_id): queue for logical_id, queue in self.queues.items()}
+        for spec in self.stack.template.sources():
+            arn = self.stack.value(spec.properties["EventSourceArn"])
+            around = (self.box, self.timeline, self.stack, self.functions, spec)
+            if spec.of_stream:
+                self.stream_sources.append(StreamSource(*around, streams[arn]))
+            else:
+                self.queue_sources.append(QueueSource(*around, arns[arn]))
+
+    def begin(self) -> None:
+        """Let streams and queues tell their sources, and let the schedules run."""
+        for source in self.stream_sources:
+            source.stream.told.append(source.told)
+        for source in self.queue_sources:
+            source.queue.told.append(lambda message, source=source: source.told())
+        self.schedules.begin()

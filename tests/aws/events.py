@@ -1,0 +1,67 @@
+"""EventBridge: the schedules of the template, delivered at least once and tried again after an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from tests.aws.lambdas import Ended, Function, Functions
+from tests.aws.stack import Stack
+from tests.aws.timeline import Timeline
+
+UNITS_MS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
+TRIES_AGAIN_MS = (60_000, 120_000)
+"""An asynchronous invocation is tried twice more (lambda/latest/dg/invocation-async-error-handling.html)."""
+_RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
+
+
+class Schedules:
+    """Every rule that has a rate and calls a function."""
+
+    def __init__(self, timeline: Timeline, stack: Stack, functions: Functions, seed: int | str = 0) -> None:
+        self._timeline, self._functions = timeline, functions
+        self._chance = Random(f"schedules {seed}")
+        self.skips: Callable[[], bool] = lambda: False
+        """Says whether one event of a schedule never comes."""
+        by_arn = {function.arn: function for function in functions.by_id.values()}
+        self._rates = [
+            (self._rate_ms(properties["ScheduleExpression"]), by_arn[target["Arn"]])
+            for _, properties in stack.of_type("AWS::Events::Rule")
+            if "ScheduleExpression" in properties
+            for target in properties["Targets"]
+        ]
+
+    def begin(self) -> None:
+        """Let the schedules run, each from a chance instant within its first period."""
+        for period_ms, function in self._rates:
+            self._timeline.after(self._chance.uniform(0, period_ms), lambda p=period_ms, f=function: self._tick(p, f))
+
+    def fire(self, kind: str, then: Callable[[Ended], None] = lambda ended: None) -> None:
+        """Send the event of the schedule of one function now."""
+        for _, function in self._rates:
+            if function.kind == kind:
+                self._functions.start(function, self._event(), then, label="schedule")
+
+    def _tick(self, period_ms: int, function: Function) -> None:
+        if not self.skips():
+            self._send(function, 0)
+        self._timeline.after(period_ms, lambda: self._tick(period_ms, function))
+
+    def _send(self, function: Function, failures: int) -> None:
+        def then(ended: Ended) -> None:
+            if ended.error is not None and failures < len(TRIES_AGAIN_MS):
+                self._timeline.after(TRIES_AGAIN_MS[failures], lambda: self._send(function, failures + 1))
+
+        self._functions.start(function, self._event(), then, label="schedule")
+
+    def _event(self) -> dict[str, Any]:
+        return {"version": "0", "detail-type": "Scheduled Event", "source": "aws.events", "detail": {}}
+
+    @staticmethod
+    def _rate_ms(expression: str) -> int:
+        found = _RATE.fullmatch(expression)
+        if found is None:
+            raise NotImplementedError(expression)
+        return int(found[1]) * UNITS_MS[found[2]]

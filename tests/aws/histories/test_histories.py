@@ -1,0 +1,120 @@
+"""Hostile histories of the deployed service, some at each run; `make simulate-aws` plays any number."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.aws.histories.campaign import play, shrunk
+from tests.aws.histories.history import History
+from tests.aws.histories.known_faults import is_known
+from tests.aws.histories.plan import draw_plan
+from tests.simulation.campaign import campaign
+from tests.simulation.ledger import TERMINAL
+from tests.simulation.plan import Aim
+from tests.simulation.planted.mutant import Mutant, planted
+
+ROOT = Path(__file__).resolve().parents[3]
+SEEDS = 60
+
+
+@pytest.mark.timeout(300)
+def test_every_promise_holds_on_the_box() -> None:
+    tally = campaign(1_000, SEEDS, 2, play)
+
+    news = {seed: told for seed, told in tally.broken.items() if not is_known(told)}
+    assert not news, "\n".join(tally.lines())
+    assert set(tally.entries) == TERMINAL | {"unmatched"}
+    assert len(tally.accidents) >= 18
+
+
+def digest_in_another_process(seed: int, hash_seed: str) -> str:
+    told = subprocess.run(
+        [sys.executable, "-m", "tests.aws.histories", "--seed", str(seed)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT / "layers/tag_matching/python")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return told.stdout
+
+
+def test_a_seed_is_one_history_in_every_process() -> None:
+    first = History(draw_plan(15), tell=True).run()
+    again = History(draw_plan(15), tell=True).run()
+    elsewhere = {digest_in_another_process(15, hash_seed) for hash_seed in ("1", "2")}
+
+    assert first.trace == again.trace
+    assert len(first.trace) > 100
+    assert len(elsewhere) == 1
+    assert f"digest {first.digest}\n" in elsewhere.pop()
+
+
+PLANTED = (
+    Mutant(
+        "a failed send counts as sent",
+        "tagcast_aws.queue:SqsQueue._send_batch",
+        'return [batch[int(failed["Id"])] for failed in answer.get("Failed", [])]',
+        "return []",
+        Aim(faults=("spoiled",), only_these_faults=True, rate=0.3),
+    ),
+    Mutant(
+        "keys that stay unprocessed are dropped",
+        "tagcast_aws.dynamodb:DynamoStore.get_many",
+        'left = cast("dict[str, Any]", answer.get("UnprocessedKeys") or {})',
+        "left = {}",
+        Aim(faults=("spoiled",), rate=0.05),
+    ),
+    Mutant(
+        "a batch with one idempotency key shares one claim",
+        "tagcast.idempotency:Idempotency.at",
+        'f"{self.key}#{place}"',
+        "self.key",
+        Aim(keyed=0.8),
+    ),
+    Mutant(
+        "a resumed lane forgets what was planned",
+        "tagcast.lanes:_awake",
+        "max(now, lane.next_attempt_at or 0)",
+        "now",
+        Aim(operations=("pause", "resume")),
+    ),
+    Mutant(
+        "records that the archive refused count as taken",
+        "tagcast_aws.firehose:FirehoseArchive._refused",
+        'return [parcel for parcel, response in pairs if response.get("ErrorCode")]',
+        "return ()",
+        Aim(faults=("spoiled",), rate=0.05),
+    ),
+)
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
+def test_a_planted_bug_is_caught_on_the_box(mutant: Mutant) -> None:
+    for seed in range(40):
+        plan = draw_plan(seed, mutant.aim)
+        with planted(mutant):
+            broken = History(plan).run().broken
+        if broken is not None and not is_known(str(broken)):
+            assert History(plan).run().broken is None
+            return
+    raise AssertionError(f"{mutant.name}: 40 histories held")
+
+
+def test_a_failing_history_shrinks_to_what_its_failure_needs() -> None:
+    mutant = PLANTED[2]
+    with planted(mutant):
+        seed = next(seed for seed in range(40) if History(draw_plan(seed, mutant.aim)).run().broken is not None)
+        plan = draw_plan(seed, mutant.aim)
+        small = shrunk(plan)
+        broken = History(small).run().broken
+
+    assert broken is not None
+    assert len(small.actions) < len(plan.actions)
+    assert History(small).run().broken is None

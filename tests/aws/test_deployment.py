@@ -1,0 +1,79 @@
+"""The template as it is deployed: a message goes from the API to its receivers, and through the workflow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.aws.deployment import Deployment
+from tests.aws.http_api import Answer
+from tests.aws.network import Connection, Request
+from tests.aws.timeline import EPOCH, Timeline
+
+
+class Receiver:
+    """A listener that answers with the statuses of a list, then with 200."""
+
+    def __init__(self, deployment: Deployment, statuses: list[int]) -> None:
+        self.deployment, self.statuses = deployment, statuses
+        self.got: list[tuple[int, str, str]] = []
+
+    def reached(self) -> str:
+        return "open"
+
+    def asked(self, request: Request, connection: Connection) -> None:
+        timeline = self.deployment.timeline
+        self.got.append((timeline.now - EPOCH, request.headers["webhook-id"], request.headers["x-tagcast-attempt"]))
+        status = self.statuses.pop(0) if self.statuses else 200
+        answer = f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n".encode()
+        timeline.after(20, lambda: connection.send(answer))
+
+    def left(self, connection: Connection) -> None:
+        pass
+
+
+class Story:
+    """A deployment and what its API answered."""
+
+    def __init__(self) -> None:
+        self.timeline = Timeline()
+        self.deployment = Deployment(self.timeline, None, 1)
+        self.deployment.begin()
+        self.answers: list[Answer] = []
+
+    def ask(self, method: str, *path: str, body: Any = None) -> Answer:
+        self.deployment.api.ask(method, path, self.answers.append, body=body)
+        self.play(5_000)
+        return self.answers[-1]
+
+    def play(self, ms: int) -> None:
+        self.timeline.play_until(self.timeline.now + ms)
+
+    def subscribe(self, name: str, statuses: list[int]) -> Receiver:
+        receiver = Receiver(self.deployment, statuses)
+        self.deployment.network.listen(f"{name}.example", receiver)
+        body = {
+            "endpoint": {"protocol": "http", "url": f"http://{name}.example/"},
+            "retry": {"strategy": "BACKOFF_RETRY", "interval_seconds": 10},
+        }
+        assert self.ask("PUT", "topics", "t", "subscriptions", name, body=body).status == 201
+        return receiver
+
+
+def test_a_message_goes_from_the_api_to_its_receivers() -> None:
+    story = Story()
+    assert story.ask("PUT", "topics", "t", body={}).status == 201
+    healthy, failing = story.subscribe("a", []), story.subscribe("b", [500, 500])
+    accepted = story.ask("POST", "topics", "t", "messages", body={"body": "hello"})
+    story.play(60_000)
+
+    assert accepted.status == 201
+    message_id = accepted.value["message_id"]
+    assert [(got, attempt) for _, got, attempt in healthy.got] == [(message_id, "1")]
+    assert [attempt for _, _, attempt in failing.got] == ["1", "2", "3"]
+    waits = [later[0] - earlier[0] for earlier, later in zip(failing.got, failing.got[1:], strict=False)]
+    assert all(10_000 < wait < 11_500 for wait in waits)
+    receipt = story.ask("GET", "topics", "t", "messages", message_id).value
+    assert {name: entry["state"] for name, entry in receipt["subscribers"].items()} == {
+        "a": "delivered",
+        "b": "delivered",
+    }

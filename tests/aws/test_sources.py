@@ -1,0 +1,201 @@
+"""Event source mappings and the workflow: batches, answers in part, halves, attempts, ages, names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.aws.deployment import Deployment
+from tests.aws.environments import Context
+from tests.aws.timeline import EPOCH, Timeline
+
+ADMINISTRATOR = "administrator"
+
+
+class Stage:
+    """A deployment in which one function has a handler of the test's."""
+
+    def __init__(self, logical_id: str, handler: Callable[[Stage, Any], Any]) -> None:
+        self.timeline = Timeline()
+        self.deployment = Deployment(self.timeline, None, 1, shards=1)
+        self.told: list[tuple[int, Any]] = []
+        for function in self.deployment.functions.by_id.values():
+            function.handler = lambda event, context: {"batchItemFailures": []}
+        function = self.deployment.functions.by_id[logical_id]
+        function.handler = lambda event, context: handler(self, event)
+        self.deployment.begin()
+        self.dynamodb = self.deployment.box.client("dynamodb", ADMINISTRATOR)
+        self.sqs = self.deployment.box.client("sqs", ADMINISTRATOR)
+        self.states = self.deployment.box.client("stepfunctions", ADMINISTRATOR)
+
+    def tell(self, what: Any) -> None:
+        self.told.append((self.timeline.now - EPOCH, what))
+
+    def play(self, ms: int) -> list[Any]:
+        self.timeline.play_until(EPOCH + ms)
+        return [what for _, what in self.told]
+
+    def put(self, *names: str) -> None:
+        for name in names:
+            self.dynamodb.put_item(
+                TableName=self.deployment.stack.physical("MessagesTable"), Item={"pk": {"S": name}, "sk": {"S": "x"}}
+            )
+
+    def send(self, group: str, *bodies: str) -> None:
+        for body in bodies:
+            self.sqs.send_message(
+                QueueUrl=self.deployment.stack.ref("DeliveryQueue"),
+                MessageBody=json.dumps({"message_id": body}),
+                MessageGroupId=group,
+                MessageDeduplicationId=body,
+            )
+
+
+def names_in(event: Any) -> list[str]:
+    return [record["dynamodb"]["Keys"]["pk"]["S"] for record in event["Records"]]
+
+
+def bodies_in(event: Any) -> list[str]:
+    return [json.loads(record["body"])["message_id"] for record in event["Records"]]
+
+
+def test_only_what_a_filter_lets_through_comes_to_the_relay_in_order() -> None:
+    stage = Stage("RelayFunction", lambda stage, event: stage.tell(names_in(event)))
+    stage.put("MSG#1", "IDEM#1", "LANES#1", "RETAINED#1", "MSG#2")
+
+    assert list(chain.from_iterable(stage.play(10_000))) == ["MSG#1", "LANES#1", "MSG#2"]
+
+
+def test_an_answer_in_part_repeats_from_the_first_record_that_it_names() -> None:
+    def handler(stage: Stage, event: Any) -> Any:
+        stage.tell(names_in(event))
+        if len(stage.told) > 1:
+            return {"batchItemFailures": []}
+        numbers = [record["dynamodb"]["SequenceNumber"] for record in event["Records"]]
+        return {"batchItemFailures": [{"itemIdentifier": numbers[2]}, {"itemIdentifier": numbers[1]}]}
+
+    stage = Stage("RelayFunction", handler)
+    stage.put("MSG#1", "MSG#2", "MSG#3")
+
+    assert stage.play(20_000) == [["MSG#1", "MSG#2", "MSG#3"], ["MSG#2", "MSG#3"]]
+
+
+def test_an_error_halves_the_batch_and_a_poisoned_record_goes_to_the_failures_alone() -> None:
+    def handler(stage: Stage, event: Any) -> Any:
+        if "MSG#3" in names_in(event):
+            raise ValueError("poison")
+        stage.tell(names_in(event))
+        return {"batchItemFailures": []}
+
+    stage = Stage("RelayFunction", handler)
+    stage.put("MSG#1", "MSG#2", "MSG#3", "MSG#4")
+    served = list(chain.from_iterable(stage.play(7_200_000)))
+    notes = [json.loads(message.body) for message in stage.deployment.queues["RelayFailures"].messages()]
+
+    assert served == ["MSG#1", "MSG#2", "MSG#4"]
+    assert [(note["requestContext"]["condition"], note["DDBStreamBatchInfo"]["batchSize"]) for note in notes] == [
+        ("RetryAttemptsExhausted", 1)
+    ]
+
+
+def test_a_group_of_the_queue_is_served_by_one_batch_at_a_time() -> None:
+    def handler(stage: Stage, event: Any) -> Any:
+        stage.tell(("begins", bodies_in(event)))
+        stage.timeline.spend(1_000)
+        stage.tell(("ends", bodies_in(event)))
+        return {"batchItemFailures": []}
+
+    stage = Stage("FanOutFunction", handler)
+    stage.send("a", *(f"a{number}" for number in range(25)))
+    told = stage.play(60_000)
+
+    assert [word for word, _ in told] == ["begins", "ends"] * (len(told) // 2)
+    assert [body for word, bodies in told if word == "ends" for body in bodies] == [f"a{n}" for n in range(25)]
+    assert max(len(bodies) for _, bodies in told) <= 10
+
+
+def test_messages_that_failed_come_again_after_their_visibility_and_hold_back_their_group_only() -> None:
+    def handler(stage: Stage, event: Any) -> Any:
+        stage.tell(bodies_in(event))
+        failed = [record for record in event["Records"] if json.loads(record["body"])["message_id"] == "a1"]
+        first = len([1 for _, bodies in stage.told if "a1" in bodies]) == 1
+        return {"batchItemFailures": [{"itemIdentifier": each["messageId"]} for each in failed] if first else []}
+
+    stage = Stage("FanOutFunction", handler)
+    stage.send("a", "a1")
+    stage.play(2_000)
+    stage.send("a", "a2")
+    stage.send("b", "b1")
+    stage.play(1_000_000)
+
+    order = [body for _, bodies in stage.told for body in bodies]
+    assert order.index("b1") < order.index("a2")
+    assert order.count("a1") == 2
+    assert order.index("a2") > order.index("a1") + 1
+    again = [at for at, bodies in stage.told if "a1" in bodies][1]
+    assert 360_000 <= again < 370_000
+
+
+def test_an_execution_waits_as_its_task_says_and_ends() -> None:
+    answers = [{"status": "wait", "wait_until": "2027-01-15T08:01:00.000Z"}, {"status": "end"}]
+
+    def handler(stage: Stage, event: Any) -> Any:
+        stage.tell(event["n"])
+        return {**event, **answers.pop(0)}
+
+    stage = Stage("RetryFunction", handler)
+    stage.states.start_execution(stateMachineArn=stage.deployment.machine.arn, name="one", input='{"n": 7}')
+    stage.play(120_000)
+
+    assert [what for _, what in stage.told] == [7, 7]
+    assert 60_000 < stage.told[1][0] < 61_500
+    assert stage.deployment.machine.executions["one"].status == "SUCCEEDED"
+
+
+def test_a_failed_task_is_tried_again_after_the_pause_with_what_it_carried() -> None:
+    def handler(stage: Stage, event: Any) -> Any:
+        stage.tell(sorted(event))
+        if len(stage.told) == 1:
+            raise ValueError("no")
+        return {"status": "end"}
+
+    stage = Stage("RetryFunction", handler)
+    stage.states.start_execution(stateMachineArn=stage.deployment.machine.arn, name="one", input='{"n": 7}')
+    stage.play(120_000)
+
+    (first, before), (second, after) = stage.told
+    assert (before, after) == (["n"], ["fault", "n"])
+    assert 30_000 < second - first < 31_500
+
+
+def test_the_name_of_an_execution_is_good_for_one_input_in_ninety_days() -> None:
+    stage = Stage("RetryFunction", lambda stage, event: {"status": "end"})
+    arn = stage.deployment.machine.arn
+    first = stage.states.start_execution(stateMachineArn=arn, name="one", input='{"n": 7}')
+    again = stage.states.start_execution(stateMachineArn=arn, name="one", input='{"n": 7}')
+    stage.play(10_000)
+
+    assert first["executionArn"] == again["executionArn"]
+    with pytest.raises(ClientError, match="ExecutionAlreadyExists"):
+        stage.states.start_execution(stateMachineArn=arn, name="one", input='{"n": 7}')
+
+
+def test_starts_above_the_rate_of_the_account_are_throttled() -> None:
+    stage = Stage("RetryFunction", lambda stage, event: {"status": "end"})
+    arn = stage.deployment.machine.arn
+    for number in range(1_300):
+        stage.states.start_execution(stateMachineArn=arn, name=f"e{number}", input="{}")
+
+    with pytest.raises(ClientError, match="Throttling"):
+        stage.states.start_execution(stateMachineArn=arn, name="one more", input="{}")
+
+
+def test_a_handler_is_told_how_much_time_remains() -> None:
+    context = Context("name", "arn", 512, "id", lambda: 1_234)
+
+    assert (context.get_remaining_time_in_millis(), context.function_name) == (1_234, "name")
