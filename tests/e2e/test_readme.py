@@ -17,6 +17,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHANGING = (
     (re.compile(r"\d{20}"), "ID"),
     (re.compile(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(\.\d+)?( UTC)?( \((in )?[^)]*\))?"), "TIME"),
+    (re.compile(r"\d{4}-\d\d-\d\d"), "DAY"),
     (re.compile(r"#\d+"), "#N"),
     (re.compile(r"[│├└─]"), " "),
 )
