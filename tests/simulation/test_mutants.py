@@ -10,7 +10,7 @@ from tests.simulation.planted import MUTANTS
 from tests.simulation.planted.mutant import Mutant, PlantingError, planted
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_every_planted_bug_is_caught() -> None:
     caught = catch_all(2, STARTS[:1])
 

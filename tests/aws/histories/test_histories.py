@@ -19,7 +19,7 @@ from tests.simulation.plan import Aim
 from tests.simulation.planted.mutant import Mutant, planted
 
 ROOT = Path(__file__).resolve().parents[3]
-SEEDS = 60
+SEEDS = 40
 
 
 @pytest.mark.timeout(300)
