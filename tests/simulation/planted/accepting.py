@@ -122,8 +122,8 @@ MUTANTS = (
     Mutant(
         "a changed subscription raises no version",
         "tagcast.subscriptions:_put_writes",
-        "since = owner.subscriptions_version + 1",
-        "since = owner.subscriptions_version",
+        "{**with_change(owner, changed.name)}",
+        "{}",
     ),
     Mutant(
         "a removed subscription raises no version",
@@ -164,14 +164,14 @@ MUTANTS = (
     ),
     Mutant(
         "unknown is treated as true",
-        "tagcast.sql92.entry:Entry.is_true",
-        "is True",
-        "is not False",
+        "tagcast.sql92.terms:Term.holds",
+        "return self.test == MISSING",
+        "return True",
     ),
     Mutant(
-        "a star in a routing pattern stands for nothing too",
+        "a star in a routing pattern stands for several words too",
         "tagcast.routing_trie:RoutingTrie.walk",
-        "        # An owner with several patterns may be found several times.",
-        "        found += [owner for node in reached if node.one_word is not None for owner in node.one_word.owners]",
+        "            reached = following",
+        "            reached = [*following, self._root]",
     ),
 )
