@@ -48,7 +48,7 @@ def test_the_commands_succeed_and_print_what_is_shown(stack: RunningStack, tmp_p
 
     commands = [moved(line.removeprefix("$ ")) for line in lines() if line.startswith("$ ")]
     # Other tests run beside this one: the service gets more time here than a person's machine needs.
-    commands = ["sleep 6" if command == "sleep 1" else command for command in commands]
+    commands = ["sleep 2" if command == "sleep 1" else command for command in commands]
     shown = [moved(line) for line in lines() if line and not line.startswith("$ ")]
     script = "\n".join(("set -eo pipefail", "trap 'kill $(jobs -p)' EXIT", *commands, "exit 0"))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
