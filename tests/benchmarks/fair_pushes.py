@@ -17,9 +17,19 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from tagcast.model import ContentFormat, Endpoint, EntryState, Outcome, Protocol, Push, RetryPolicy, Strategy
+from tagcast.model import (
+    ContentFormat,
+    Endpoint,
+    EntryState,
+    Outcome,
+    Protocol,
+    Push,
+    RetryPolicy,
+    Strategy,
+    SubscriptionSettings,
+)
 from tagcast.ports import Key, Row, Table, Write
-from tagcast.registry.subscriptions import SubscriptionSettings, put_subscription
+from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row_of
 from tagcast_aws.chance import SystemClock

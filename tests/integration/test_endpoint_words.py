@@ -14,7 +14,18 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 from botocore.exceptions import BotoCoreError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
-from tagcast.model import ContentFormat, Draft, Endpoint, Message, Outcome, Protocol, Push, RetryPolicy, Strategy
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    Message,
+    Outcome,
+    Protocol,
+    Push,
+    RetryPolicy,
+    Strategy,
+    SubscriptionSettings,
+)
 from tagcast.model import Subscription as Owner
 from tagcast_aws.chance import SystemClock
 from tagcast_aws.endpoints import addresses
@@ -40,12 +51,14 @@ def push_to(
         name="A",
         topic_id="07457000000000000001",
         ordinal=0,
-        endpoint=Endpoint(protocol, target),
-        filter=None,
-        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-        timeout_s=7,
-        content_format=form,
-        secret=None,
+        settings=SubscriptionSettings(
+            endpoint=Endpoint(protocol, target),
+            filter=None,
+            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+            timeout_s=7,
+            content_format=form,
+            secret=None,
+        ),
         version=1,
         created_at=0,
         updated_at=0,

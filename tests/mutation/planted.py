@@ -91,7 +91,7 @@ REDELIVERY = (
     _planted(
         "a claim is never renewed",
         "tagcast.delivery.redelivery:_Worker.step",
-        "await self.hold.claim(subscription.timeout_s)",
+        "await self.hold.claim(subscription.settings.timeout_s)",
         "pass",
         f"{PLANS}::test_a_long_drain_holds_its_claim",
     ),

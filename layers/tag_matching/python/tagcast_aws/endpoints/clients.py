@@ -32,7 +32,7 @@ class Caller:
     async def attempt(self, push: Push, region: str | None, call: Callable[[Any], Outcome]) -> Outcome:
         """Return what *call* makes of a client of *region*; a fault of AWS or on the way is an outcome."""
         try:
-            return await self.call(region, push.subscription.timeout_s, call)
+            return await self.call(region, push.subscription.settings.timeout_s, call)
         except (TimeoutError, ReadTimeoutError, ConnectTimeoutError):
             return timed_out(push)
         except ClientError as error:

@@ -22,7 +22,7 @@ class FunctionEndpoint:
 
     async def deliver(self, push: Push) -> Outcome:
         """Invoke the function once."""
-        target = push.subscription.endpoint.target
+        target = push.subscription.settings.endpoint.target
         region = target.split(":")[3] if target.startswith("arn:") else None
         return await self._caller.attempt(push, region, lambda client: _invoke(client, push))
 
@@ -32,7 +32,7 @@ class FunctionEndpoint:
 
 def _invoke(client: Any, push: Push) -> Outcome:
     answer = client.invoke(
-        FunctionName=push.subscription.endpoint.target,
+        FunctionName=push.subscription.settings.endpoint.target,
         InvocationType="RequestResponse",
         Payload=function_event(push),
     )

@@ -109,17 +109,17 @@ class HttpEndpoint:
 
     async def deliver(self, push: Push) -> Outcome:
         """Make one attempt; the timeout covers connecting, TLS and reading the answer."""
-        endpoint = push.subscription.endpoint
+        endpoint = push.subscription.settings.endpoint
         refusal = url_refusal(endpoint.target, endpoint.protocol, self._allow_private)
         if refusal is not None:
             return Outcome(False, refusal)
-        key = push.message.message_id, push.subscription.content_format
+        key = push.message.message_id, push.subscription.settings.content_format
         shared = self._contents.get(key)
         if shared is None:
-            shared = self._contents[key] = content(push.message, push.subscription.content_format)
+            shared = self._contents[key] = content(push.message, push.subscription.settings.content_format)
         request = http_request(push, self._clock.now(), self._version, shared)
         try:
-            async with time_limit(push.subscription.timeout_s):
+            async with time_limit(push.subscription.settings.timeout_s):
                 return await self._post(URL(endpoint.target), request)
         except TimeoutError:
             return timed_out(push)
