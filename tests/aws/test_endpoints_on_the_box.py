@@ -20,9 +20,9 @@ from tagcast.model import (
     Subscription,
     SubscriptionSettings,
 )
-from tagcast_aws.chance import SystemClock
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.sqs import QueueEndpoint
+from tagcast_aws.runtime.clock import SystemClock
 
 from tests.aws.account import furnished
 from tests.aws.box import Box

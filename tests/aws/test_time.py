@@ -22,7 +22,7 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast_aws.endpoints.pusher import EndpointPusher
-from tagcast_aws.executor import ThreadExecutor
+from tagcast_aws.runtime.executor import ThreadExecutor
 
 from tests.aws.loop import StrandExecutor, VirtualLoop
 from tests.aws.network import Connection, Network, Request

@@ -27,7 +27,6 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.model import Subscription as Owner
-from tagcast_aws.chance import SystemClock
 from tagcast_aws.endpoints import addresses
 from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
 from tagcast_aws.endpoints.clients import Caller
@@ -36,6 +35,7 @@ from tagcast_aws.endpoints.guard import Guard
 from tagcast_aws.endpoints.http import HttpEndpoint, failure, outcome, retry_after_s
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
 from tagcast_aws.endpoints.sqs import QueueEndpoint, group_id, region_of
+from tagcast_aws.runtime.clock import SystemClock
 
 from tests.integration.scripted import ScriptedClient, refusal
 

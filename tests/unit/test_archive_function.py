@@ -32,8 +32,8 @@ from tagcast.rows.message import MessageRow, message_row
 from tagcast.rows.registry import settings_attributes
 from tagcast.state_map import StateMap
 from tagcast_aws import wiring
-from tagcast_aws.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, FirehoseArchive, parcels_of
-from tagcast_aws.stream import change_of
+from tagcast_aws.dispatch.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, FirehoseArchive, parcels_of
+from tagcast_aws.store.stream import change_of
 
 from functions.archive import app
 from local.event_pattern import matches

@@ -14,6 +14,7 @@ from tagcast.operating.messages import MessageView
 from tagcast.registry.shadows import ShadowReport
 from tagcast.registry.subscriptions import FilterVersion
 from tagcast.rows.shadow import Verdict
+
 from tagcast_aws.api import answers
 
 

@@ -11,6 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
 from tagcast.model import Outcome, Push
 from tagcast.pushing.push_slots import SLOTS
+
 from tagcast_aws.endpoints.adapter import ClientFactory, Surroundings, timed_out
 from tagcast_aws.endpoints.time_limit import time_limit
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tagcast.model import Outcome, Push
 from tagcast.pushing.envelope import function_event
+
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.clients import Caller
 

@@ -17,12 +17,13 @@ from aiohttp.client_proto import ResponseHandler
 from tagcast.model import ContentFormat, Outcome, Push
 from tagcast.pushing.envelope import Content, HttpRequest, content, http_request
 from tagcast.pushing.push_slots import SLOTS
+from yarl import URL
+
 from tagcast_aws.endpoints.adapter import Surroundings, timed_out
 from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC, url_refusal
 from tagcast_aws.endpoints.payload import SLICE_BYTES, body_of
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
 from tagcast_aws.endpoints.time_limit import time_limit
-from yarl import URL
 
 ANSWER_BYTES_MAX = 64 * 1024
 RETRY_AFTER_S_MAX = 86_400.0
