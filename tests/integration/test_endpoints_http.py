@@ -9,7 +9,7 @@ import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Thread
@@ -38,21 +38,11 @@ from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.http import ANSWER_BYTES_MAX, KeepingConnector, retry_after_s
 from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher
 
+from tests.fakes.stopped_clock import StoppedClock
+
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 NOW = 1_700_000_000_000
-
-
-@dataclass
-class StoppedClock:
-    def now(self) -> int:
-        return NOW
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
 
 
 def push_to(url: str, timeout_s: int = 5, secret: str | None = None) -> Push:
@@ -77,7 +67,7 @@ def push_to(url: str, timeout_s: int = 5, secret: str | None = None) -> Push:
 
 
 def pusher_with(**settings: object) -> EndpointPusher:
-    return EndpointPusher(StoppedClock(), "1", **{"allow_private": True, **settings})  # type: ignore[arg-type]
+    return EndpointPusher(StoppedClock(NOW), "1", **{"allow_private": True, **settings})  # type: ignore[arg-type]
 
 
 @asynccontextmanager
@@ -504,4 +494,4 @@ def test_a_large_body_arrives_whole() -> None:
 
 def test_every_protocol_is_registered() -> None:
     assert set(ADAPTERS) == set(Protocol)
-    assert Surroundings(StoppedClock(), "1").allow_private is False
+    assert Surroundings(StoppedClock(NOW), "1").allow_private is False
