@@ -1,4 +1,4 @@
-"""Makes the synchronous client from the asynchronous one: `python clients/python/make_sync.py` writes the file anew."""
+"""Makes the synchronous client from the asynchronous one: `python clients/python/make_sync.py` writes it anew."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent / "tagcast_client"
-SOURCE, TARGET = HERE / "async_client.py", HERE / "client.py"
+FILES = {"async_client.py": "client.py", "async_connection.py": "connection.py"}
 WORDS = {
     "The asynchronous client; `client` is made from this file by `make_sync.py`.": (
         "The synchronous client, made from `async_client` by `make_sync.py`: change that file, not this one."
     ),
+    "The asynchronous connection; `connection` is made from this file by `make_sync.py`.": (
+        "The synchronous connection, made from `async_connection` by `make_sync.py`: change that file, not this one."
+    ),
+    "async_connection": "connection",
+    "AsyncConnection": "Connection",
     "AsyncIterator": "Iterator",
     "AsyncBaseTransport": "BaseTransport",
     "AsyncClient": "Client",
@@ -46,9 +51,15 @@ def synchronous(source: str) -> str:
 
 def formatted(source: str) -> str:
     """Return *source* in the house style."""
-    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(TARGET), "-"]
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", "client.py", "-"]
     return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
 
 
+def made_from(source: Path) -> str:
+    """Return the synchronous form of a file."""
+    return formatted(synchronous(source.read_text()))
+
+
 if __name__ == "__main__":
-    TARGET.write_text(formatted(synchronous(SOURCE.read_text())))
+    for source, target in FILES.items():
+        (HERE / target).write_text(made_from(HERE / source))

@@ -28,7 +28,7 @@ from tagcast_client import (
     UnexpectedAnswerError,
     UnreachableError,
 )
-from tagcast_client.operations import BATCH_BYTES_MAX
+from tagcast_client.publishing import BATCH_BYTES_MAX
 
 from tests.clients.in_memory_api import InMemoryApi, lost, refused, status
 
@@ -293,12 +293,12 @@ def test_the_asynchronous_client_does_the_same(api: InMemoryApi) -> None:
 
 def test_both_clients_are_one_source() -> None:
     folder = Path(__file__).parents[2] / "clients/python"
-    make = "import make_sync as m; print(m.formatted(m.synchronous(m.SOURCE.read_text())), end='')"
-    made = subprocess.run(
-        [sys.executable, "-c", make],
-        cwd=folder, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    assert (folder / "tagcast_client/client.py").read_text() == made
+    make = "import make_sync as m; print(m.made_from(m.HERE / '{}'), end='')"
+    for source, target in (("async_client.py", "client.py"), ("async_connection.py", "connection.py")):
+        made = subprocess.run(
+            [sys.executable, "-c", make.format(source)], cwd=folder, capture_output=True, text=True, check=True
+        ).stdout
+        assert (folder / "tagcast_client" / target).read_text() == made
 
     def methods(kind: type) -> set[str]:
         return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}

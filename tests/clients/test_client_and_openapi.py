@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from tagcast_client import models, operations
+from tagcast_client import models, operations, publishing
+from tagcast_client.operation import Operation
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
 SCHEMAS = DOCUMENT["components"]["schemas"]
@@ -28,9 +29,9 @@ OPERATIONS = [
     operations.delete_subscription("t", "s", 1),
     operations.list_subscriptions("t", 1, "c"),
     operations.list_versions("t", "s"),
-    operations.publish("t", MESSAGE, "k"),
-    operations.publish_batch("t", [], "k"),
-    operations.replay("t", "s", [], "k"),
+    publishing.publish("t", MESSAGE, "k"),
+    publishing.publish_batch("t", [], "k"),
+    publishing.replay("t", "s", [], "k"),
     operations.get_message("t", "1"),
     operations.list_messages("t", True, 1, "c"),
     operations.explain("t", "1", "s"),
@@ -74,7 +75,7 @@ def template(path: str) -> str:
     return "/" + "/".join(WORDS.get(word, word) for word in path.strip("/").split("/"))
 
 
-def described(operation: operations.Operation[Any]) -> dict[str, Any]:
+def described(operation: Operation[Any]) -> dict[str, Any]:
     found: dict[str, Any] = DOCUMENT["paths"][template(operation.path)][operation.method.lower()]
     return found
 
@@ -90,7 +91,7 @@ def test_every_operation_of_the_document_has_its_like() -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: f"{each.method} {each.path}")
-def test_an_operation_sends_only_parameters_that_the_document_knows(operation: operations.Operation[Any]) -> None:
+def test_an_operation_sends_only_parameters_that_the_document_knows(operation: Operation[Any]) -> None:
     parameters = {each["name"]: each["in"] for each in described(operation).get("parameters", [])}
     assert {name for name, where in parameters.items() if where == "query"} == set(operation.query)
     assert {name for name, where in parameters.items() if where == "header"} == set(operation.headers)

@@ -2,68 +2,24 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import TracebackType
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-import httpx
-
-from tagcast_client import models, operations
-from tagcast_client.errors import BatchInterruptedError, TagcastError, UnreachableError, refusal
-from tagcast_client.operations import Answer, Operation, Page, Result
-from tagcast_client.retrying import Retries, Tries
-from tagcast_client.signing import SigV4, is_aws
-
-T = TypeVar("T")
-
-TIMEOUT = httpx.Timeout(35.0, connect=5.0)
+from tagcast_client import models, operations, publishing
+from tagcast_client.connection import Connection
+from tagcast_client.errors import BatchInterruptedError, TagcastError
+from tagcast_client.operation import Answer, Operation, raw
+from tagcast_client.publishing import Result
 
 
-class Client:
+class Client(Connection):
     """The API at *url*: signed with the default AWS credentials towards AWS, plain elsewhere, unless *auth* says how.
 
     Requests whose answer is lost, and answers 429 and 5xx, are repeated as *retries* says where a repetition changes
     nothing; every publish has an idempotency key for that. What the API refuses raises a `ProblemError`, when nobody
     answers an `UnreachableError`. Use it as a context manager, or call `close`.
     """
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        auth: httpx.Auth | None = None,
-        retries: Retries | None = None,
-        timeout: httpx.Timeout | float = TIMEOUT,
-        transport: httpx.BaseTransport | None = None,
-        user_agent: str = "tagcast-client",
-        sleep: Callable[[float], object] = time.sleep,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.url = url.rstrip("/")
-        self._retries = retries or Retries()
-        self._sleep = sleep
-        self._clock = clock
-        self._http = httpx.Client(
-            auth=auth or (SigV4() if is_aws(url) else None),
-            timeout=timeout,
-            transport=transport,
-            headers={"accept": "application/json", "user-agent": user_agent},
-            follow_redirects=False,
-        )
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
 
     # Publishing
 
@@ -81,7 +37,7 @@ class Client:
     ) -> models.Accepted:
         """Publish one message; it is accepted once, however often the request has to be repeated."""
         message = models.NewMessage(body, tuple(tags), routing_key, properties or {}, ordering_key, content_type)
-        return self.send(operations.publish(topic, message, idempotency_key or _new_key()))
+        return self.send(publishing.publish(topic, message, idempotency_key or _new_key()))
 
     def publish_batch(
         self, topic: str, messages: Iterable[models.NewMessage], *, idempotency_key: str | None = None
@@ -91,12 +47,9 @@ class Client:
         Each has its own result: `Accepted`, or `Refused` with its problem. Raises BatchInterruptedError when a part
         fails after another was accepted.
         """
+        parts = publishing.parts([message.as_json() for message in messages])
         key = idempotency_key or _new_key()
-        results: tuple[Result, ...] = ()
-        for place, part in operations.parts([message.as_json() for message in messages]):
-            operation = operations.publish_batch(topic, part, operations.key_of_part(key, place))
-            results += self._part(operation, results)
-        return results
+        return self._all_parts(lambda part, its: publishing.publish_batch(topic, part, its), parts, key)
 
     def replay(
         self,
@@ -107,12 +60,9 @@ class Client:
         idempotency_key: str | None = None,
     ) -> tuple[Result, ...]:
         """Publish messages of the archive again, for one subscription; otherwise as `publish_batch`."""
+        parts = publishing.parts([message.as_json() for message in messages])
         key = idempotency_key or _new_key()
-        results: tuple[Result, ...] = ()
-        for place, part in operations.parts([message.as_json() for message in messages]):
-            operation = operations.replay(topic, subscription, part, operations.key_of_part(key, place))
-            results += self._part(operation, results)
-        return results
+        return self._all_parts(lambda part, its: publishing.replay(topic, subscription, part, its), parts, key)
 
     def push(self, topic: str) -> tuple[str, ...]:
         """Try at once whatever the topic's subscriptions are owed; return the names of those lanes."""
@@ -146,7 +96,7 @@ class Client:
 
     def list_topics(self, *, page_size: int | None = None) -> Iterator[models.Topic]:
         """Yield all topics, by name."""
-        return self._all(lambda cursor: operations.list_topics(page_size, cursor))
+        return self.all_pages(lambda cursor: operations.list_topics(page_size, cursor))
 
     # Subscriptions
 
@@ -168,7 +118,7 @@ class Client:
         With *if_version* only if it still has that version; else PreconditionFailedError.
         """
         settings = {
-            "endpoint": _endpoint(endpoint),
+            "endpoint": endpoint,
             "filter": filter,
             "retry": retry,
             "timeout_seconds": timeout_seconds,
@@ -187,7 +137,7 @@ class Client:
 
     def list_subscriptions(self, topic: str, *, page_size: int | None = None) -> Iterator[models.Subscription]:
         """Yield the topic's subscriptions, by name."""
-        return self._all(lambda cursor: operations.list_subscriptions(topic, page_size, cursor))
+        return self.all_pages(lambda cursor: operations.list_subscriptions(topic, page_size, cursor))
 
     def list_versions(self, topic: str, subscription: str) -> tuple[models.Version, ...]:
         """Return the history of the subscription's filter, newest first."""
@@ -213,7 +163,7 @@ class Client:
 
     def list_backlog(self, topic: str, subscription: str, *, page_size: int | None = None) -> Iterator[models.Delivery]:
         """Yield what a subscription is owed, in order."""
-        return self._all(lambda cursor: operations.backlog(topic, subscription, page_size, cursor))
+        return self.all_pages(lambda cursor: operations.backlog(topic, subscription, page_size, cursor))
 
     # Messages
 
@@ -225,7 +175,7 @@ class Client:
         self, topic: str, *, bodies: bool = False, page_size: int | None = None
     ) -> Iterator[models.Message]:
         """Yield the messages that are still owed to somebody, oldest first."""
-        return self._all(lambda cursor: operations.list_messages(topic, bodies, page_size, cursor))
+        return self.all_pages(lambda cursor: operations.list_messages(topic, bodies, page_size, cursor))
 
     def explain(self, topic: str, message_id: str, subscription: str) -> Mapping[str, Any]:
         """Return why a subscription did or did not get a message."""
@@ -270,63 +220,24 @@ class Client:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send any request and return the answer as it came. Raises as all methods do."""
-        return self.send(operations.raw(method, path, body, query, headers))
+        return self.send(raw(method, path, body, query, headers))
 
-    def send(self, operation: Operation[T]) -> T:
-        """Carry out an operation, repeating it as far as it may be."""
-        tries = Tries(self._retries, self._clock())
-        while True:
-            outcome = self._try(operation)
-            wait_s = tries.wait_s(operation, outcome, self._clock())
-            if wait_s is None:
-                break
-            self._sleep(wait_s)
-        if isinstance(outcome, UnreachableError):
-            raise outcome
-        if outcome.status == 404 and operation.gone_is_done and tries.made > 1:
-            return operation.read(Answer(204, ""))
-        if outcome.status >= 300:
-            raise refusal(outcome.status, outcome.text)
-        return operation.read(outcome)
-
-    def _try(self, operation: Operation[T]) -> Answer | UnreachableError:
-        headers = dict(operation.headers)
-        content = operation.content
-        if content is not None:
-            headers["content-type"] = "application/json"
-        try:
-            got = self._http.request(
-                operation.method, self.url + operation.path, params=operation.query, headers=headers, content=content
-            )
-        except httpx.TransportError as fault:
-            refused = isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout)
-            return UnreachableError(self.url, str(fault) or type(fault).__name__, refused=refused)
-        return Answer(got.status_code, got.text, {name.lower(): value for name, value in got.headers.items()})
-
-    def _part(self, operation: Operation[tuple[Result, ...]], before: tuple[Result, ...]) -> tuple[Result, ...]:
-        try:
-            return self.send(operation)
-        except TagcastError as fault:
-            if before:
-                raise BatchInterruptedError(before, len(before)) from fault
-            raise
-
-    def _all(self, page_at: Callable[[str | None], Operation[Page[T]]]) -> Iterator[T]:
-        cursor: str | None = None
-        while True:
-            page = self.send(page_at(cursor))
-            for item in page.items:
-                yield item
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+    def _all_parts(
+        self,
+        operation_of: Callable[[Sequence[Mapping[str, Any]], str], Operation[tuple[Result, ...]]],
+        parts: Iterable[tuple[int, Sequence[Mapping[str, Any]]]],
+        key: str,
+    ) -> tuple[Result, ...]:
+        results: tuple[Result, ...] = ()
+        for place, part in parts:
+            try:
+                results += self.send(operation_of(part, publishing.key_of_part(key, place)))
+            except TagcastError as fault:
+                if results:
+                    raise BatchInterruptedError(results, len(results)) from fault
+                raise
+        return results
 
 
 def _new_key() -> str:
     return str(uuid.uuid4())
-
-
-def _endpoint(endpoint: str | Mapping[str, str]) -> Mapping[str, str]:
-    if not isinstance(endpoint, str):
-        return endpoint
-    return {"protocol": endpoint.partition(":")[0].lower(), "url": endpoint}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tagcast_client.errors import UnreachableError
-from tagcast_client.operations import Answer, Operation
+from tagcast_client.operation import Answer, Operation
 
 TRANSIENT = frozenset({429, 500, 502, 503, 504})
 
