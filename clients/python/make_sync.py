@@ -51,7 +51,7 @@ def synchronous(source: str) -> str:
 
 def formatted(source: str) -> str:
     """Return *source* in the house style."""
-    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", "client.py", "-"]
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(HERE / "client.py"), "-"]
     return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
 
 
