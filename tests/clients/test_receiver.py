@@ -25,6 +25,7 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
     Subscription,
+    SubscriptionSettings,
 )
 from tagcast.pushing.envelope import http_request
 from tagcast_client import Deduplicator, MemoryStore, Receiver, UnreadableError, VerificationError, read
@@ -236,18 +237,12 @@ def test_the_recipe_for_a_function_url_works(
 
 
 def subscription_with(content_format: ContentFormat, secret: str | None) -> Subscription:
-    return Subscription(
-        topic="orders",
-        name="billing",
-        topic_id="1",
-        ordinal=1,
+    settings = SubscriptionSettings(
         endpoint=Endpoint(Protocol.HTTPS, "https://example.com/"),
         filter=None,
         retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
         timeout_s=15,
         content_format=content_format,
         secret=secret,
-        version=1,
-        created_at=0,
-        updated_at=0,
     )
+    return Subscription("orders", "billing", "1", 1, settings, version=1, created_at=0, updated_at=0)
