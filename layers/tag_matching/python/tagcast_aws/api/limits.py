@@ -1,4 +1,4 @@
-"""The limits of the native HTTP API (http-api.md); topic settings have theirs in the core's model."""
+"""The limits of the native HTTP API; topic settings have theirs in the core's model."""
 
 from __future__ import annotations
 
