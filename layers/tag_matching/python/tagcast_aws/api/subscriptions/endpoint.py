@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import StringConstraints
 from tagcast.errors import Fault
 from tagcast.model import Endpoint, Protocol
+from tagcast.resource_names import FUNCTION, QUEUE_ARN
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import Body
@@ -28,14 +29,14 @@ class SqsEndpoint(Body):
 
     protocol: Literal["sqs"]
     queue_url: Url | None = None
-    arn: Annotated[str, StringConstraints(pattern=limits.QUEUE_ARN)] | None = None
+    arn: Annotated[str, StringConstraints(pattern=f"^{QUEUE_ARN}$")] | None = None
 
 
 class LambdaEndpoint(Body):
     """A function, by its name or its ARN."""
 
     protocol: Literal["lambda"]
-    function: Annotated[str, StringConstraints(pattern=limits.FUNCTION)]
+    function: Annotated[str, StringConstraints(pattern=f"^{FUNCTION}$")]
 
 
 def target(endpoint: HttpEndpoint | SqsEndpoint | LambdaEndpoint) -> str:
