@@ -15,15 +15,15 @@ import pytest
 from jsonschema import Draft202012Validator
 from tagcast.model import ContentFormat
 from tagcast.pushing.envelope import http_request
-from tagcast_aws.api.http.openapi import openapi
 from tagcast_aws.api.http.operations import OPERATIONS, TAGS, examples
+from tagcast_aws.api.routes import description
 from tagcast_client import Client
 
 from tests.clients.in_memory_api import InMemoryApi
 from tests.clients.test_receiver import BODIES, push_of
 from tests.unit.api.example_story import played
 
-DOCUMENT = openapi()
+DOCUMENT = description()
 HOOK: dict[str, Any] = {"endpoint": {"protocol": "https", "url": "https://example.com/hook"}}
 DESCRIBED = {
     operation["operationId"]: operation
