@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as sql
-from tagcast.archive_record import RecordKind
+from tagcast.archive.record import RecordKind
 from tagcast.instant import rfc3339
 
 from glue_jobs import arguments, audit_attempts, audit_entries, audit_matching, audit_order, history, merkle

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tagcast.topic_index import TopicIndex
+from tagcast.filters.index.topic_index import TopicIndex
 
 from glue_jobs.audit_entries import Terms
 from glue_jobs.history import FilterInForce

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark import StorageLevel
 from pyspark.sql import Window
 from pyspark.sql import functions as sql
-from tagcast.archive_record import RecordKind
-from tagcast.compiled_filter import CompiledFilter
+from tagcast.archive.record import RecordKind
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
-from tagcast.filters import compile_filter
-from tagcast.shadowing import is_function
+from tagcast.filters.compiled import CompiledFilter
+from tagcast.filters.kinds import compile_filter
+from tagcast.registry.shadowing import is_function
 
 from glue_jobs import arguments, filter_sets
 from glue_jobs.backtest_page import backtest_page

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as sql
-from tagcast.archive_record import RecordKind
+from tagcast.archive.record import RecordKind
 
 from glue_jobs import arguments, raw
 from glue_jobs.schemas import SCHEMAS

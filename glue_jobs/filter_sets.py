@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
-from tagcast.compiled_filter import CompiledFilter
-from tagcast.filters import RoutingKeyFilter, Sql92Filter, TagExpressionFilter, TagsFilter, compile_filter
-from tagcast.topic_index import TopicIndex
+from tagcast.filters.compiled import CompiledFilter
+from tagcast.filters.index.topic_index import TopicIndex
+from tagcast.filters.kinds import RoutingKeyFilter, Sql92Filter, TagExpressionFilter, TagsFilter, compile_filter
 
 from glue_jobs.messages_read import Seen
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as sql
 from tagcast.model import LaneState, RetryPolicy, Strategy
-from tagcast.retry import BACKOFF_INTERVAL_S_RANGE, delay_s
-from tagcast.shadowing import is_function
+from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, delay_s
+from tagcast.registry.shadowing import is_function
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
-from tagcast.archive_record import RecordKind
+from tagcast.archive.record import RecordKind
 
 from glue_jobs.schemas import SCHEMAS
 from glue_jobs.storage import day_of

@@ -13,7 +13,7 @@ from glue_jobs.storage import day_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from tagcast.archive_record import RecordKind
+    from tagcast.archive.record import RecordKind
 
 CORRUPT = "_corrupt_record"
 INSTANT_MAX = 4_102_444_800_000

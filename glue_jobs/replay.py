@@ -15,10 +15,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
-from tagcast.archive_record import RecordKind
-from tagcast.compiled_filter import CompiledFilter
+from tagcast.archive.record import RecordKind
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
-from tagcast.filters import compile_filter
+from tagcast.filters.compiled import CompiledFilter
+from tagcast.filters.kinds import compile_filter
 
 from glue_jobs import arguments
 from glue_jobs.messages_read import Seen

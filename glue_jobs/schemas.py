@@ -15,7 +15,7 @@ from pyspark.sql.types import (
     StructField,
     StructType,
 )
-from tagcast.archive_record import RecordKind
+from tagcast.archive.record import RecordKind
 
 _TEXT, _INT, _LONG = StringType(), IntegerType(), LongType()
 _INTS, _TEXTS, _PAIRS = ArrayType(_INT, False), ArrayType(_TEXT, False), MapType(_TEXT, _TEXT, False)

@@ -17,7 +17,7 @@ from glue_jobs.session import suit
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-    from tagcast.archive_record import RecordKind
+    from tagcast.archive.record import RecordKind
 
 _DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})$")
 

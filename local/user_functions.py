@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
-from tagcast.function_filter import TIMEOUT_MAX_S
+from tagcast.filters.function_filter import TIMEOUT_MAX_S
 
 from local.deployment import STACK, empty_archive
 from local.engine import ACCOUNT, Engine

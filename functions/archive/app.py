@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tagcast.archive import records_of
-from tagcast.archive_record import RecordKind
+from tagcast.archive.record import RecordKind
+from tagcast.archive.records import records_of
 from tagcast_aws import wiring
 from tagcast_aws.stream import change_of
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tagcast.fan_out import fan_out
+from tagcast.concurrency.side_by_side import side_by_side
+from tagcast.delivery.fan_out import fan_out
 from tagcast.ports import World
-from tagcast.push_slots import PushSlots
-from tagcast.side_by_side import side_by_side
+from tagcast.pushing.push_slots import PushSlots
 from tagcast_aws import wiring
 
 if TYPE_CHECKING:

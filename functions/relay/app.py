@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tagcast.ports import World
-from tagcast.relay import relay
+from tagcast.repairing.relay import relay
 from tagcast_aws import wiring
 from tagcast_aws.stream import arrival_of
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tagcast.delivery.redelivery import redeliver
+from tagcast.delivery.workflow_task import Task
 from tagcast.instant import rfc3339
 from tagcast.ports import World
-from tagcast.redelivery import redeliver
-from tagcast.workflow_task import Task
 from tagcast_aws import wiring
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tagcast.ports import World
-from tagcast.sweep import sweep
+from tagcast.repairing.sweep import sweep
 from tagcast_aws import wiring
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
-from tagcast.archive_record import RecordKind
+from tagcast.archive.record import RecordKind
 
 from glue_jobs import package, schemas
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tagcast import keys
 from tagcast.ports import Key
+from tagcast.rows import keys
 from tagcast_aws.api import manage_routes, publish_routes
 
 from functions.retry.app import RESERVE_S

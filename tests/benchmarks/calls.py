@@ -18,12 +18,12 @@ from typing import Any
 
 import boto3
 from moto import mock_aws
-from tagcast.keys import message_key
+from tagcast.delivery.publishing import publish
 from tagcast.model import Draft
 from tagcast.ports import World
-from tagcast.publishing import publish
-from tagcast.relay import Arrival, relay
-from tagcast.rows import message_row_of
+from tagcast.repairing.relay import Arrival, relay
+from tagcast.rows.keys import message_key
+from tagcast.rows.message import message_row_of
 from tagcast_aws import wiring
 from tagcast_aws.dynamodb import DynamoStore
 from tagcast_aws.queue import SqsQueue

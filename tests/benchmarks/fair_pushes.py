@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from tagcast.keys import message_key
 from tagcast.model import ContentFormat, Endpoint, EntryState, Outcome, Protocol, Push, RetryPolicy, Strategy
 from tagcast.ports import Key, Row, Table, Write
-from tagcast.rows import message_row_of
-from tagcast.subscriptions import SubscriptionSettings, put_subscription
+from tagcast.registry.subscriptions import SubscriptionSettings, put_subscription
+from tagcast.rows.keys import message_key
+from tagcast.rows.message import message_row_of
 from tagcast_aws.chance import SystemClock
 from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.executor import ThreadExecutor

@@ -17,9 +17,9 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
-from tagcast import topics
 from tagcast.model import ContentFormat, Endpoint, Ordering, Protocol, RetryPolicy, Strategy
-from tagcast.subscriptions import SubscriptionSettings, put_subscription
+from tagcast.registry import topics
+from tagcast.registry.subscriptions import SubscriptionSettings, put_subscription
 from tagcast_aws.chance import SystemClock
 from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.executor import ThreadExecutor

@@ -30,7 +30,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 def write(archive: Path, rows: int) -> None:
     """Write curated tables: *rows* ends of deliveries, of which 2 % had waited, and what belongs to them."""
-    from tagcast.archive_record import RecordKind
+    from tagcast.archive.record import RecordKind
 
     from glue_jobs import schemas
 
@@ -152,7 +152,7 @@ def measured(run: Callable[[], object]) -> tuple[float, float]:
 
 def in_spark(archive: str, cores: int, sizes: list[int], job: str | None) -> dict[str, tuple[float, float]]:
     """Run the jobs in a session of their own with *cores*."""
-    from tagcast.archive_record import RecordKind
+    from tagcast.archive.record import RecordKind
 
     from glue_jobs import audit, backtest, delivery_report, measures
     from glue_jobs.arguments import moment, parse, parser, window

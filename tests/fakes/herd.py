@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
 
+from tagcast.delivery.redelivery import redeliver
+from tagcast.delivery.workflow_task import Task
 from tagcast.errors import ConditionLostError, ContendedError
-from tagcast.keys import lane_key
-from tagcast.lane_rows import lane_of
 from tagcast.model import Ordering, Outcome, Push
 from tagcast.ports import Check, Key, Table, World, Write
-from tagcast.redelivery import redeliver
-from tagcast.rows import message_row_of
-from tagcast.topics import put_topic
-from tagcast.workflow_task import Task
+from tagcast.registry.topics import put_topic
+from tagcast.rows.keys import lane_key
+from tagcast.rows.lane import lane_of
+from tagcast.rows.message import message_row_of
 from tagcast_aws.conflicts import CONFLICTS_MAX, PAUSE_S
 
 from tests.fakes.virtual_time import EPOCH, TimedStore, TimedWorld, VirtualTime

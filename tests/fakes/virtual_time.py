@@ -13,12 +13,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tagcast.keys import due_key, message_key
-from tagcast.lane_rows import Due, due_of
 from tagcast.model import ContentFormat, Endpoint, Outcome, Protocol, Push, RetryPolicy, Strategy
 from tagcast.ports import Key, Row, Table, Write
-from tagcast.rows import MessageRow, message_row_of
-from tagcast.subscriptions import SubscriptionSettings, get_subscription, put_subscription
+from tagcast.registry.subscriptions import SubscriptionSettings, get_subscription, put_subscription
+from tagcast.rows.keys import due_key, message_key
+from tagcast.rows.lane import Due, due_of
+from tagcast.rows.message import MessageRow, message_row_of
 
 from functions.fan_out.app import handle
 from tests.fakes.memory_store import MemoryStore

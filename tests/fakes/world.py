@@ -9,9 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tagcast import publishing, subscriptions, topics
+from tagcast.delivery import publishing
+from tagcast.delivery.fan_out import fan_out
+from tagcast.delivery.redelivery import redeliver
+from tagcast.delivery.workflow_task import Answer, Task
 from tagcast.errors import UnavailableError
-from tagcast.fan_out import fan_out
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -27,10 +29,9 @@ from tagcast.model import (
     Subscription,
 )
 from tagcast.ports import QueueEntry, World
-from tagcast.push_slots import PushSlots
-from tagcast.redelivery import redeliver
-from tagcast.sweep import Swept, sweep
-from tagcast.workflow_task import Answer, Task
+from tagcast.pushing.push_slots import PushSlots
+from tagcast.registry import subscriptions, topics
+from tagcast.repairing.sweep import Swept, sweep
 
 from tests.fakes.memory_store import MemoryStore
 

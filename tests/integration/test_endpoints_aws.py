@@ -16,7 +16,6 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
-from tagcast.envelope import envelope
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -29,6 +28,7 @@ from tagcast.model import (
     Strategy,
     Subscription,
 )
+from tagcast.pushing.envelope import envelope
 from tagcast_aws.endpoints.pusher import EndpointPusher
 
 REGION = "eu-west-1"

@@ -20,7 +20,6 @@ from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from tagcast.envelope import http_request
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -33,6 +32,7 @@ from tagcast.model import (
     Strategy,
     Subscription,
 )
+from tagcast.pushing.envelope import http_request
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.http import ANSWER_BYTES_MAX, KeepingConnector, retry_after_s
 from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher

@@ -23,10 +23,10 @@ from moto.core.exceptions import JsonRESTError
 from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.timestamp import Timestamp
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import WaitFunction
-from tagcast import lanes
 from tagcast.instant import parse, rfc3339
 from tagcast.model import Outcome, Push, Strategy
-from tagcast.subscriptions import get_subscription
+from tagcast.operating import lanes
+from tagcast.registry.subscriptions import get_subscription
 from tagcast_aws import wiring
 from tagcast_aws.dynamodb import DynamoStore
 from tagcast_aws.workflow import StepFunctionsWorkflow

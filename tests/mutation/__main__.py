@@ -1,7 +1,7 @@
 """Change the shipped code by machine, one change at a time, and see what notices.
 
 python -m tests.mutation --sample 400 --seed 1 --jobs 2     a seeded sample; it goes on where it stopped
-python -m tests.mutation --only tagcast.lanes               every mutant of modules (or functions: module:name)
+python -m tests.mutation --only tagcast.operating.lanes     every mutant of modules (or functions: module:name)
 python -m tests.mutation --planted                          the bugs that were planted by hand, each with its test
 """
 

@@ -95,7 +95,7 @@ def _trace_tests(tests: Iterable[str]) -> Work:
 
 def _trace_simulation(items: Mapping[str, pytest.Item], tell: Tell) -> None:
     reached = _instrumented()
-    broken = play("tagcast.redelivery", "", TRACED_S, lambda: None)
+    broken = play("tagcast.delivery.redelivery", "", TRACED_S, lambda: None)
     tell({"test": SIMULATION, "passed": broken is None, "seconds": 1e9, "lines": _taken(reached)})
 
 

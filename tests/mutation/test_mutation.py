@@ -88,7 +88,7 @@ def test_every_judgement_is_of_a_mutant_that_there_is_and_says_why(every: list[M
 
 @pytest.fixture
 def mutant() -> Mutant:
-    return next(iter(mutants_of("tagcast.keys")))
+    return next(iter(mutants_of("tagcast.rows.keys")))
 
 
 def test_a_survivor_is_tried_again_when_anything_changed_and_a_kill_is_kept(tmp_path: Path, mutant: Mutant) -> None:
@@ -110,7 +110,7 @@ def test_the_table_counts_by_module(mutant: Mutant) -> None:
 
     *_, line, total = table([(mutant, result), (mutant, result), (mutant, survivor)], MODULES)
 
-    assert line == "| `tagcast.keys` | 3 | 2 | 0 | 0 | 0 | 1 | 66.7 % |"
+    assert line == "| `tagcast.rows.keys` | 3 | 2 | 0 | 0 | 0 | 1 | 66.7 % |"
     assert total.startswith("| all | 3 | 2 |")
 
 
@@ -121,17 +121,17 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def shipped_text() -> Iterator[str]:
-    before = path_of("tagcast.keys").read_text()
+    before = path_of("tagcast.rows.keys").read_text()
     yield before
-    assert path_of("tagcast.keys").read_text() == before
+    assert path_of("tagcast.rows.keys").read_text() == before
 
 
 @pytest.mark.timeout(300)
 def test_mutants_of_the_keys_are_killed_by_the_tests_that_reach_them(shipped_text: str) -> None:
-    told = run("--only", "tagcast.keys:lane_key", "--suite", "tests/unit/test_stored_rows.py", "--simulated", "0")
+    told = run("--only", "tagcast.rows.keys:lane_key", "--suite", "tests/unit/test_stored_rows.py", "--simulated", "0")
 
     assert told.returncode == 0, told.stdout + told.stderr
-    line = next(line for line in told.stdout.splitlines() if line.startswith("| `tagcast.keys`"))
+    line = next(line for line in told.stdout.splitlines() if line.startswith("| `tagcast.rows.keys`"))
     assert line.endswith("| 0 | 0 | 0 | 0 | 100.0 % |")
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tagcast import lanes, messages, topics
 from tagcast.model import Entry, EntryState, Strategy, Subscription
+from tagcast.operating import lanes, messages
+from tagcast.registry import topics
+from tagcast.registry.subscriptions import get_subscription
 from tagcast.state_map import StateMap
-from tagcast.subscriptions import get_subscription
 
 from tests.fakes.world import FAIL, OK, FakeWorld
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tagcast.archive_record import Record
+from tagcast.archive.record import Record
 
 from tests.simulation.history import History
 from tests.simulation.plan import draw_plan

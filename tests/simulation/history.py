@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tagcast.archive_record import Record
+from tagcast.archive.record import Record
+from tagcast.memory import Memory
 from tagcast.ports import Key, World
 from tagcast_aws import wiring
 
@@ -60,11 +61,11 @@ class History(Scheduler):
         self.endpoints = Endpoints(self)
         self._operators = Operators(self)
         self._world = world_of(self, self.store)
-        self._snapshots: list[dict[str, Any]] = [{} for _ in range(PROCESSES)]
+        self._memories = [Memory() for _ in range(PROCESSES)]
 
     def world(self) -> World:
         """Return the world of one of the processes."""
-        return replace(self._world, snapshots=self._snapshots[self.turns.randrange(PROCESSES)])
+        return replace(self._world, memory=self._memories[self.turns.randrange(PROCESSES)])
 
     def row(self, key: Key) -> Mapping[str, Any] | None:
         return self.store.rows.get(key)

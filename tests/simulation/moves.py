@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from tagcast import lanes, subscriptions, topics
-from tagcast.directory import Snapshot
+from tagcast.delivery.publishing import publish
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -20,8 +19,10 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
 )
+from tagcast.operating import lanes
 from tagcast.ports import Key, World
-from tagcast.publishing import publish
+from tagcast.registry import subscriptions, topics
+from tagcast.registry.directory import Snapshot, Snapshots
 
 from functions.fan_out import app as fan_out_app
 from functions.retry import app as retry_app
@@ -110,7 +111,7 @@ def beginning(bounds: Bounds) -> State:
     return State(
         rows=dict(fake.store.rows),
         now=fake.clock.instant,
-        snapshots=dict(fake.world.snapshots),
+        snapshots=dict(fake.world.memory.of(Snapshots)),
         crashes=bounds.crashes,
         copies=bounds.copies,
         failures=bounds.failures,

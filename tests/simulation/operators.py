@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tagcast import lanes, publishing, subscriptions, topics
-from tagcast.idempotency import Idempotency
+from tagcast.delivery import publishing
+from tagcast.delivery.idempotency import Idempotency
+from tagcast.operating import lanes
 from tagcast.ports import Table
+from tagcast.registry import subscriptions, topics
 
 from functions.sweep import app as sweep_app
 from tests.simulation.baton import Worker

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from tagcast.model import ContentFormat, Draft, Endpoint, Ordering, Protocol, RetryPolicy, Strategy
-from tagcast.rows import ROW_BYTES_MAX, TEXT_ROW_BYTES_MAX
-from tagcast.subscriptions import SubscriptionSettings
+from tagcast.registry.subscriptions import SubscriptionSettings
+from tagcast.rows.message import ROW_BYTES_MAX, TEXT_ROW_BYTES_MAX
 
 from tests.simulation.rules import FUNCTION_RULES, RULES, Rule
 

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
-from tagcast.directory import Snapshot
 from tagcast.errors import TagcastError
+from tagcast.memory import Memory
 from tagcast.model import Outcome, Push
 from tagcast.ports import Key, Row, Store, Table, World, Write
+from tagcast.registry.directory import Snapshot, Snapshots
 
 from tests.fakes.world import FakeWorld, QuietJournal
 
@@ -99,6 +100,8 @@ class _Run:
         self.pushes: tuple[PushName, ...] = ()
 
     def stand(self) -> Standing:
+        memory = Memory()
+        memory.of(Snapshots).update(self.effects.snapshots)
         world = replace(
             _TEMPLATE,
             store=cast("Store", _Store(self)),
@@ -107,7 +110,7 @@ class _Run:
             clock=_Clock(self),
             dice=_Dice(self),
             journal=QuietJournal(),
-            snapshots=dict(self.effects.snapshots),
+            memory=memory,
         )
         try:
             result = self.actor.body(world)

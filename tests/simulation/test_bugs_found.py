@@ -8,18 +8,19 @@ from dataclasses import replace
 from threading import Thread
 
 import pytest
-from tagcast import lanes, subscriptions
-from tagcast.attempts import Share
+from tagcast.delivery.publishing import publish
+from tagcast.delivery.settling import write_map
 from tagcast.errors import ConditionLostError, NotFoundError
-from tagcast.keys import lane_key, message_key, topic_key
-from tagcast.lane_rows import lane_of
 from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
+from tagcast.operating import lanes
 from tagcast.ports import Key, Put, Row, Write
-from tagcast.publishing import publish
-from tagcast.push_slots import PushSlots
-from tagcast.rows import message_row_of
-from tagcast.settling import write_map
-from tagcast.verdicts import attempt_judged
+from tagcast.pushing.attempts import Share
+from tagcast.pushing.push_slots import PushSlots
+from tagcast.pushing.verdicts import attempt_judged
+from tagcast.registry import subscriptions
+from tagcast.rows.keys import lane_key, message_key, topic_key
+from tagcast.rows.lane import lane_of
+from tagcast.rows.message import message_row_of
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld

@@ -9,7 +9,7 @@ from tests.simulation.planted.mutant import Mutant, planted
 SECONDS = 10.0
 UNORDERED = Mutant(
     "messages are closed before lanes are written",
-    "tagcast.fan_out:fan_out",
+    "tagcast.delivery.fan_out:fan_out",
     "    faults = await side_by_side(",
     "    for serving in servings:\n        serving.ended = True\n"
     "    await side_by_side(_end_round(batch, each, servings, round_at) for each in batch.rows)\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tagcast.retry import delay_s
+from tagcast.pushing.retry import delay_s
 
 from tests.simulation.mutants import STARTS, catch_all, table
 from tests.simulation.planted import MUTANTS
@@ -20,7 +20,7 @@ def test_every_planted_bug_is_caught() -> None:
 
 
 def test_a_bug_without_its_text_in_the_shipped_code_cannot_be_planted() -> None:
-    missing = Mutant("gone", "tagcast.retry:delay_s", "no such text", "")
+    missing = Mutant("gone", "tagcast.pushing.retry:delay_s", "no such text", "")
 
     with pytest.raises(PlantingError, match="0 times"), planted(missing):
         pass
@@ -28,7 +28,7 @@ def test_a_bug_without_its_text_in_the_shipped_code_cannot_be_planted() -> None:
 
 def test_the_shipped_function_is_back_after_planting() -> None:
     shipped = delay_s.__code__
-    with planted(next(mutant for mutant in MUTANTS if mutant.where == "tagcast.retry:delay_s")):
+    with planted(next(mutant for mutant in MUTANTS if mutant.where == "tagcast.pushing.retry:delay_s")):
         assert delay_s.__code__ is not shipped
 
     assert delay_s.__code__ is shipped

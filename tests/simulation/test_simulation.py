@@ -55,7 +55,9 @@ def test_a_seed_is_one_history_in_every_process() -> None:
     assert f"digest {first.digest}\n" in elsewhere.pop()
 
 
-FORGETFUL = Mutant("the relay sends nothing again", "tagcast.relay:relay", "if row.map.pending and ", "if False and ")
+FORGETFUL = Mutant(
+    "the relay sends nothing again", "tagcast.repairing.relay:relay", "if row.map.pending and ", "if False and "
+)
 
 
 def test_a_failing_history_shrinks_to_what_its_failure_needs() -> None:

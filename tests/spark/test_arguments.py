@@ -84,7 +84,7 @@ def test_the_zip_holds_the_core_and_the_jobs_and_is_the_same_each_time(tmp_path:
     one, other = package.write_zip(tmp_path / "1.zip"), package.write_zip(tmp_path / "2.zip")
     assert one.read_bytes() == other.read_bytes()
     names = zipfile.ZipFile(one).namelist()
-    assert {"tagcast/topic_index.py", "tagcast/sql92/tree.py", "glue_jobs/audit.py"} <= set(names)
+    assert {"tagcast/filters/index/topic_index.py", "tagcast/filters/sql92/tree.py", "glue_jobs/audit.py"} <= set(names)
     assert not [name for name in names if name.startswith(("tagcast_aws", "local", "functions"))]
 
 

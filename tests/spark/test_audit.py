@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tagcast.archive_record import RecordKind
+from tagcast.archive.record import RecordKind
 
 from glue_jobs import audit, compact, merkle
 from glue_jobs.schemas import SCHEMAS

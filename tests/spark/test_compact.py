@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import SparkSession
-from tagcast.archive_record import RecordKind
+from tagcast.archive.record import RecordKind
 
 from glue_jobs import compact, raw
 from tests.spark.conftest import Bucket

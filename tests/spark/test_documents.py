@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tagcast.archive_record import RecordKind
+from tagcast.archive.record import RecordKind
 
 from glue_jobs import audit
 from glue_jobs.schemas import SCHEMAS

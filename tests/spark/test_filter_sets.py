@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from tagcast.errors import FilterEvaluationError
-from tagcast.filters import compile_filter
+from tagcast.filters.kinds import compile_filter
 
 from glue_jobs import filter_sets
 from glue_jobs.filter_sets import FilterSet

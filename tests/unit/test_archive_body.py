@@ -4,11 +4,11 @@ import base64
 import json
 
 import pytest
-from tagcast.archive import records_of
-from tagcast.archive_messages import archived_body
-from tagcast.archive_record import Change
+from tagcast.archive.messages import archived_body
+from tagcast.archive.record import Change
+from tagcast.archive.records import records_of
 from tagcast.model import Draft, Message
-from tagcast.rows import MessageRow, message_row
+from tagcast.rows.message import MessageRow, message_row
 from tagcast.state_map import StateMap
 
 FIREHOSE_RECORD_BYTES_MAX = 1_000 * 1_024

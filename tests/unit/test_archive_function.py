@@ -11,15 +11,16 @@ from typing import Any, cast
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
-from tagcast import lanes, subscriptions
-from tagcast.archive import records_of
-from tagcast.archive_record import Change, RecordKind
-from tagcast.lane_rows import Lane, lane_row
+from tagcast.archive.record import Change, RecordKind
+from tagcast.archive.records import records_of
 from tagcast.model import ContentFormat, Draft, Endpoint, LaneState, Message, Protocol, RetryPolicy, Strategy
+from tagcast.operating import lanes
 from tagcast.ports import Key, Row
-from tagcast.rows import MessageRow, message_row
+from tagcast.registry import subscriptions
+from tagcast.registry.subscriptions import SubscriptionSettings
+from tagcast.rows.lane import Lane, lane_row
+from tagcast.rows.message import MessageRow, message_row
 from tagcast.state_map import StateMap
-from tagcast.subscriptions import SubscriptionSettings
 from tagcast_aws import wiring
 from tagcast_aws.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, FirehoseArchive, parcels_of
 from tagcast_aws.stream import change_of

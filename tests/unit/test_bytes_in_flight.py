@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tagcast.bytes_in_flight import BYTES_MAX, COPIES, BytesInFlight, Load
 from tagcast.model import ContentFormat, Draft, Endpoint, Protocol
+from tagcast.pushing.bytes_in_flight import BYTES_MAX, COPIES, BytesInFlight, Load
 
 from tests.fakes.virtual_time import TimedWorld
 from tests.fakes.world import OK

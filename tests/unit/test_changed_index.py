@@ -2,8 +2,8 @@
 
 import random
 
-from tagcast.changed_index import CHANGES_MAX, with_changes
-from tagcast.topic_index import TopicIndex
+from tagcast.filters.index.changed_index import CHANGES_MAX, with_changes
+from tagcast.filters.index.topic_index import TopicIndex
 
 from tests.unit.test_topic_index import one_by_one, some_filter, some_message
 

@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from tagcast import lanes, publishing, shadows, subscriptions, topics
-from tagcast.contention import TRIES_MAX, until_won, window_s
+from tagcast.concurrency.contention import TRIES_MAX, until_won, window_s
+from tagcast.delivery import publishing
+from tagcast.delivery.idempotency import Idempotency
 from tagcast.errors import ConditionLostError, ContendedError, UnavailableError
-from tagcast.idempotency import Idempotency
-from tagcast.keys import lane_key
-from tagcast.lane_rows import lane_of
 from tagcast.model import Draft, LaneState, Ordering
+from tagcast.operating import lanes
 from tagcast.ports import Key, Put, Row, Table, Write
+from tagcast.registry import shadows, subscriptions, topics
+from tagcast.rows.keys import lane_key
+from tagcast.rows.lane import lane_of
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, FakeClock, FakeWorld

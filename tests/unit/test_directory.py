@@ -8,14 +8,15 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from tagcast import directory, publishing, shadows, subscriptions, topics
-from tagcast.directory import ARCHIVED_SUBSCRIPTIONS_MIN, SNAPSHOTS_MAX
+from tagcast.delivery import publishing
 from tagcast.errors import NotFoundError
-from tagcast.keys import subscription_key, topic_key
+from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.model import Draft, Ordering
 from tagcast.ports import Delete, Update
-from tagcast.recent_changes import RECENT_MAX
-from tagcast.topic_index import TopicIndex
+from tagcast.registry import directory, shadows, subscriptions, topics
+from tagcast.registry.directory import ARCHIVED_SUBSCRIPTIONS_MIN, SNAPSHOTS_MAX, Snapshots
+from tagcast.rows.keys import subscription_key, topic_key
+from tagcast.rows.recent_changes import RECENT_MAX
 
 from tests.fakes.world import FakeWorld
 
@@ -26,7 +27,7 @@ def large() -> FakeWorld:
     fake.topic()
     for number in range(ARCHIVED_SUBSCRIPTIONS_MIN):
         fake.subscribe(f"S{number}", f"tag{number}")
-    fake.world.snapshots.clear()
+    fake.world.memory.of(Snapshots).clear()
     return fake
 
 
@@ -38,7 +39,7 @@ def matched(fake: FakeWorld) -> int:
 def test_a_large_topic_is_compiled_once_and_loaded_by_later_cold_starts(large, monkeypatch):
     matched(large)
     [name] = large.index_archive.contents
-    large.world.snapshots.clear()
+    large.world.memory.of(Snapshots).clear()
     monkeypatch.setattr(TopicIndex, "build", classmethod(lambda cls, filters: pytest.fail("compiled again")))
 
     assert matched(large) == 2
@@ -49,7 +50,7 @@ def test_a_large_topic_is_compiled_once_and_loaded_by_later_cold_starts(large, m
 def test_a_snapshot_that_cannot_be_read_is_built_anew(large, content):
     matched(large)
     large.index_archive.contents = dict.fromkeys(large.index_archive.contents, content)
-    large.world.snapshots.clear()
+    large.world.memory.of(Snapshots).clear()
 
     assert matched(large) == 2
     assert set(large.index_archive.contents.values()) != {content}
@@ -116,10 +117,10 @@ def test_whatever_changes_a_warm_process_knows_what_a_cold_one_reads():
         for _ in range(dice.choice([1, 1, 2, 12])):
             change(fake, dice, dice.choice("ABCDEF"))
         warm = directory.snapshot(fake.world, "test1")
-        fake.world.snapshots.clear()
+        fake.world.memory.of(Snapshots).clear()
         cold = directory.snapshot(fake.world, "test1")
         assert (warm.by_name, warm.by_ordinal, warm.shadows) == (cold.by_name, cold.by_ordinal, cold.shadows)
-        fake.world.snapshots["test1"] = warm
+        fake.world.memory.of(Snapshots)["test1"] = warm
         for tag in ("x", "y", "z"):
             message = SimpleNamespace(tags=(tag,), routing_key=None, properties={})
             assert warm.match(message) == cold.match(message)
@@ -191,7 +192,7 @@ def test_a_topic_made_again_is_not_taken_for_the_one_before():
     fake.subscribe("B")
     again = directory.snapshot(fake.world, "test1")
     old = replace(again.topic, topic_id="07457000000000000000")
-    fake.world.snapshots["test1"] = replace(again, topic=old, by_name={})
+    fake.world.memory.of(Snapshots)["test1"] = replace(again, topic=old, by_name={})
 
     assert directory.snapshot(fake.world, "test1").by_name.keys() == {"B"}
 
@@ -212,7 +213,7 @@ def test_a_process_keeps_a_bounded_number_of_topics():
     for number in range(SNAPSHOTS_MAX + 1):
         fake.topic(f"t{number}")
         directory.snapshot(fake.world, f"t{number}")
-        assert len(fake.world.snapshots) == (number + 1 if number < SNAPSHOTS_MAX else 1)
+        assert len(fake.world.memory.of(Snapshots)) == (number + 1 if number < SNAPSHOTS_MAX else 1)
 
 
 def test_a_topic_that_is_not_there_has_no_snapshot_and_a_subscription_that_is_not_there_no_part_of_it():

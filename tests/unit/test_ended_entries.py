@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tagcast.ended_entries import (
+from tagcast.model import Entry, EntryState
+from tagcast.rows.ended_entries import (
     COMPACT_ENTRY_BYTES,
     OUTCOME_BYTES_MAX,
     bounded,
@@ -14,7 +15,6 @@ from tagcast.ended_entries import (
     to_bytes,
     to_text,
 )
-from tagcast.model import Entry, EntryState
 
 ENDED = {
     3: Entry(EntryState.DISCARDED, 4, 1_500, "http 500"),

@@ -8,13 +8,15 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tagcast import lanes, messages, subscriptions, topics
-from tagcast.continuing import continue_as_new
-from tagcast.expiry import LEFT_S
-from tagcast.keys import lane_key
+from tagcast.delivery.continuing import continue_as_new
+from tagcast.delivery.workflow_task import Task
 from tagcast.model import Entry, EntryState, Ordering, Outcome
+from tagcast.operating import lanes, messages
 from tagcast.ports import Row, Table
-from tagcast.workflow_task import Task
+from tagcast.registry import subscriptions, topics
+from tagcast.registry.directory import Snapshots
+from tagcast.repairing.expiry import LEFT_S
+from tagcast.rows.keys import lane_key
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -228,7 +230,7 @@ def test_a_process_that_has_not_heard_of_a_removal_pushes_nothing_past_the_tombs
     present = {key: row for key, row in fake.store.rows.items() if key.sk in ("SUB#A", "TOPIC")}
     subscriptions.delete_subscription(fake.world, "test1", "A")
     fake.store.rows |= present
-    fake.world.snapshots.clear()
+    fake.world.memory.of(Snapshots).clear()
 
     fake.deliver()
 

@@ -13,16 +13,6 @@ from cloudevents.core.formats.json import JSONFormat
 from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
-from tagcast.envelope import (
-    cloudevent_header,
-    content,
-    content_type,
-    envelope,
-    function_event,
-    http_request,
-    queue_message,
-    structured_cloudevent,
-)
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -34,7 +24,17 @@ from tagcast.model import (
     Strategy,
     Subscription,
 )
-from tagcast.webhook_signature import SecretError, signature
+from tagcast.pushing.envelope import (
+    cloudevent_header,
+    content,
+    content_type,
+    envelope,
+    function_event,
+    http_request,
+    queue_message,
+    structured_cloudevent,
+)
+from tagcast.pushing.webhook_signature import SecretError, signature
 
 SECRET = "whsec_" + base64.b64encode(b"a key of thirty-two bytes or so.").decode()
 SUBSCRIPTION = Subscription(

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from tagcast import subscriptions
-from tagcast.explaining import explain
-from tagcast.keys import name_key
+from tagcast.operating.explaining import explain
 from tagcast.ports import Put
-from tagcast.removals import removal
+from tagcast.registry import subscriptions
+from tagcast.rows.keys import name_key
+from tagcast.rows.removal import removal
 
 from tests.fakes.world import FakeWorld
 

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
-from tagcast import lanes
 from tagcast.errors import ConditionLostError
-from tagcast.function_filter import TIMEOUT_MAX_S
-from tagcast.keys import lane_key
-from tagcast.lane_rows import lane_of
+from tagcast.filters.function_filter import TIMEOUT_MAX_S
 from tagcast.model import Message, Strategy, Subscription
+from tagcast.operating import lanes
 from tagcast.ports import Table, Update, Write
-from tagcast.subscriptions import get_subscription
+from tagcast.pushing.attempts import GotThrough
+from tagcast.registry.subscriptions import get_subscription
+from tagcast.rows.keys import lane_key
+from tagcast.rows.lane import lane_of
 
 from functions.retry import app as retry
 from tests.fakes.virtual_time import TimedWorld
@@ -78,7 +79,7 @@ def done_after_s(hanging: int, healthy: int, strategy: Strategy, bodies: tuple[s
     for name in names("healthy", healthy):
         subscription = get_subscription(world.world, "test1", name)
         if known:
-            world.world.got_through[subscription.subscription_id] = True
+            world.world.memory.of(GotThrough)[subscription.subscription_id] = True
     round_ = world.first_round(*bodies)
     return max(map(round_.done_at_s, names("healthy", healthy)))
 

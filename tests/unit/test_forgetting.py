@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tagcast import messages, subscriptions, topics
-from tagcast.archive import records_of
-from tagcast.archive_record import Change
-from tagcast.keys import grave_key, name_key, version_key
+from tagcast.archive.record import Change
+from tagcast.archive.records import records_of
+from tagcast.operating import messages
 from tagcast.ports import Key, Row
-from tagcast.rows import GARBAGE_S
+from tagcast.registry import subscriptions, topics
+from tagcast.rows.keys import grave_key, name_key, version_key
+from tagcast.rows.message import GARBAGE_S
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld

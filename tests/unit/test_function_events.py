@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
-from tagcast import messages
-from tagcast.keys import message_key
-from tagcast.lane_rows import Lane, lane_of, lane_row
+from tagcast.delivery.workflow_task import Task
 from tagcast.model import EntryState, Strategy
+from tagcast.operating import messages
 from tagcast.ports import QueueEntry, Row, Table
-from tagcast.workflow_task import Task
+from tagcast.rows.keys import message_key
+from tagcast.rows.lane import Lane, lane_of, lane_row
 from tagcast_aws import wiring
 from tagcast_aws.dynamodb import to_attribute
 

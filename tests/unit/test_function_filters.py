@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tagcast import explaining, lanes, messages, subscriptions
-from tagcast.keys import lane_key
-from tagcast.lane_rows import lane_of
 from tagcast.model import Draft, EntryState, LaneState, Message, Strategy, Subscription
+from tagcast.operating import explaining, lanes, messages
+from tagcast.registry import subscriptions
+from tagcast.rows.keys import lane_key
+from tagcast.rows.lane import lane_of
 from tagcast_aws.chance import SystemClock
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.judge import EVENT_BYTES_MAX, LambdaJudge

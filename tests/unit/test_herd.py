@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from tagcast import lanes, messages, subscriptions
-from tagcast.archive import records_of
-from tagcast.archive_record import Change
+from tagcast.archive.record import Change
+from tagcast.archive.records import records_of
+from tagcast.delivery.workflow_task import Answer
 from tagcast.errors import ContendedError
-from tagcast.keys import message_key
-from tagcast.lane_rows import Due, due_row
 from tagcast.model import EntryState, LaneState
+from tagcast.operating import lanes, messages
 from tagcast.ports import Write
-from tagcast.rows import message_row_of
-from tagcast.workflow_task import Answer
+from tagcast.registry import subscriptions
+from tagcast.rows.keys import message_key
+from tagcast.rows.lane import Due, due_row
+from tagcast.rows.message import message_row_of
 
 from tests.fakes.herd import stampede
 from tests.fakes.memory_store import MemoryStore

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
+from tagcast.delivery.idempotency import Accepted, Idempotency
+from tagcast.delivery.publishing import publish
 from tagcast.errors import ConflictError
-from tagcast.idempotency import Accepted, Idempotency
 from tagcast.model import Draft
 from tagcast.ports import Key, Table, Write
-from tagcast.publishing import publish
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tagcast import lanes, messages, subscriptions
+from tagcast.delivery.workflow_task import Task
 from tagcast.errors import ConflictError, NotFoundError
-from tagcast.keys import lane_key
-from tagcast.lane_rows import Lane, lane_of
-from tagcast.lanes import COUNTED_MAX, DueDelivery, LaneView
 from tagcast.model import EntryState, LaneState, Outcome, Strategy
-from tagcast.workflow_task import Task
+from tagcast.operating import lanes, messages
+from tagcast.operating.lanes import COUNTED_MAX, DueDelivery, LaneView
+from tagcast.registry import subscriptions
+from tagcast.rows.keys import lane_key
+from tagcast.rows.lane import Lane, lane_of
 
 from tests.fakes.world import FAIL, FakeWorld
 

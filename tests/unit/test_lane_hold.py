@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tagcast.delivery.lane_hold import CLAIM_GRACE_S, LaneHold, StaleWorkerError
+from tagcast.delivery.workflow_task import Task
 from tagcast.errors import ConditionLostError
-from tagcast.keys import lane_key
-from tagcast.lane_hold import CLAIM_GRACE_S, LaneHold, StaleWorkerError
-from tagcast.lane_rows import Lane, lane_of, lane_row
 from tagcast.model import LaneState
 from tagcast.ports import Put
-from tagcast.workflow_task import Task
+from tagcast.rows.keys import lane_key
+from tagcast.rows.lane import Lane, lane_of, lane_row
 
 from tests.fakes.world import FakeWorld
 

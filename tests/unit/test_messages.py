@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tagcast.lanes import COUNTED_MAX
+from tagcast.operating.lanes import COUNTED_MAX
 from tagcast_aws.api.limits import PAGE_BYTES_MAX
 
 from functions.manage import app as manage

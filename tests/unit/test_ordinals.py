@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tagcast.ordinals import pack, unpack
+from tagcast.rows.ordinals import pack, unpack
 
 
 @pytest.mark.parametrize(

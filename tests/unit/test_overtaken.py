@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from threading import Thread
 
 import pytest
-from tagcast import lanes, messages, subscriptions
-from tagcast.keys import lane_key
-from tagcast.lane_rows import lane_of
 from tagcast.model import EntryState, LaneState, Outcome, Push, Strategy
+from tagcast.operating import lanes, messages
 from tagcast.ports import Write
+from tagcast.registry import subscriptions
+from tagcast.rows.keys import lane_key
+from tagcast.rows.lane import lane_of
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld

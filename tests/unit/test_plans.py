@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tagcast import lanes, subscriptions
-from tagcast.keys import lane_key
-from tagcast.lane_rows import Lane, lane_of
+from tagcast.delivery.workflow_task import Task
 from tagcast.model import EntryState, LaneState, Outcome, Push, RetryPolicy, Strategy
-from tagcast.retry import after_failure
-from tagcast.workflow_task import Task
+from tagcast.operating import lanes
+from tagcast.pushing.retry import after_failure
+from tagcast.registry import subscriptions
+from tagcast.rows.keys import lane_key
+from tagcast.rows.lane import Lane, lane_of
 
 from tests.fakes.world import FAIL, OK, FakeWorld
 

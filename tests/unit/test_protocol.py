@@ -5,15 +5,16 @@ from __future__ import annotations
 from threading import Thread
 
 import pytest
-from tagcast import lanes, messages, subscriptions, topics
+from tagcast.delivery.workflow_task import Task
 from tagcast.errors import UnavailableError
-from tagcast.keys import lane_key, message_key
-from tagcast.lane_rows import lane_of
 from tagcast.model import EntryState, LaneState, Ordering, Outcome, Strategy
+from tagcast.operating import lanes, messages
 from tagcast.ports import Table, Update
-from tagcast.relay import Arrival, relay
-from tagcast.rows import message_row_of
-from tagcast.workflow_task import Task
+from tagcast.registry import subscriptions, topics
+from tagcast.repairing.relay import Arrival, relay
+from tagcast.rows.keys import lane_key, message_key
+from tagcast.rows.lane import lane_of
+from tagcast.rows.message import message_row_of
 
 from tests.fakes.world import FAIL, OK, FakeWorld
 
@@ -541,7 +542,7 @@ def test_happy_path_takes_two_writes_whatever_the_number_of_subscribers(fake):
 
 def test_the_map_of_a_thousand_subscribers_takes_at_most_4_kib(fake):
     from tagcast.model import Entry
-    from tagcast.rows import MessageRow, map_attributes
+    from tagcast.rows.message import MessageRow, map_attributes
     from tagcast.state_map import StateMap
 
     [message_id] = fake.publish("1")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from tagcast.model import Endpoint, Protocol
-from tagcast.push_slots import HOSTS_MIN, SLOTS, Ask, PushSlots, Rank, host_of
+from tagcast.pushing.push_slots import HOSTS_MIN, SLOTS, Ask, PushSlots, Rank, host_of
 
 from tests.fakes.virtual_time import VirtualClock, VirtualTime
 from tests.fakes.world import QuietJournal

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from tagcast.delivery.idempotency import Accepted, Idempotency
+from tagcast.delivery.publishing import publish
 from tagcast.errors import UnavailableError
-from tagcast.idempotency import Accepted, Idempotency
-from tagcast.keys import message_key
 from tagcast.model import Draft, Ordering
 from tagcast.ports import QueueEntry
-from tagcast.publishing import publish
-from tagcast.relay import Arrival, relay
-from tagcast.rows import message_row_of
+from tagcast.repairing.relay import Arrival, relay
+from tagcast.rows.keys import message_key
+from tagcast.rows.message import message_row_of
 
 from tests.fakes.world import FakeQueue, FakeWorld
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tagcast import routing_trie
-from tagcast.routing_key import matches_key, split_words
-from tagcast.routing_trie import RoutingTrie
+from tagcast.filters.index import routing_trie
+from tagcast.filters.index.routing_trie import RoutingTrie
+from tagcast.filters.routing_key import matches_key, split_words
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "routing_keys.json").read_text())
 WORDS = st.lists(st.sampled_from(["a", "b", "", "*", "#", "a*"]), max_size=7).map(".".join)

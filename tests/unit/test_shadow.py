@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tagcast import publishing, shadows, subscriptions
+from tagcast.delivery import publishing
+from tagcast.delivery.idempotency import Idempotency
 from tagcast.errors import (
     ConditionLostError,
     ConflictError,
@@ -13,10 +14,10 @@ from tagcast.errors import (
     NotFoundError,
     PreconditionFailedError,
 )
-from tagcast.idempotency import Idempotency
 from tagcast.model import Draft
 from tagcast.ports import Table, Update
-from tagcast.shadow_rows import Verdict
+from tagcast.registry import shadows, subscriptions
+from tagcast.rows.shadow import Verdict
 
 from tests.fakes.world import FakeWorld
 

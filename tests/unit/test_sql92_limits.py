@@ -8,8 +8,8 @@ import sys
 import time
 
 import pytest
-from tagcast.sql92 import FilterSyntaxError, compile_sql92
-from tagcast.sql92_index import Sql92Index
+from tagcast.filters.index.sql92_index import Sql92Index
+from tagcast.filters.sql92 import FilterSyntaxError, compile_sql92
 
 DIALECTS = ["strict", "rocketmq"]
 
@@ -95,4 +95,4 @@ def test_what_a_subscriber_writes_stays_a_value(text: str) -> None:
         assert again.match({"a": text, "b": text, "n": "2"}) == ([], [])
     assert all(json.loads(line) for line in lines)
     strings = [argument for op, argument, _ in pickletools.genops(pickle.dumps(compiled, 2)) if op.name == "GLOBAL"]
-    assert strings == ["tagcast.sql92.expression restore"]
+    assert strings == ["tagcast.filters.sql92.expression restore"]

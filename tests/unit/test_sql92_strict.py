@@ -4,7 +4,7 @@ import random
 import sqlite3
 
 import pytest
-from tagcast.sql92 import FilterSyntaxError, compile_sql92
+from tagcast.filters.sql92 import FilterSyntaxError, compile_sql92
 
 PROPERTIES = "abcd"
 TEXTS = ["x", "xy", "Xy", "", "it's", "%", "x_y", "a%b", "100%", "yx"]

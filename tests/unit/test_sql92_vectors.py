@@ -5,7 +5,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from tagcast.sql92 import FilterEvaluationError, FilterSyntaxError, compile_sql92
+from tagcast.filters.sql92 import FilterEvaluationError, FilterSyntaxError, compile_sql92
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "sql92.json").read_text())["vectors"]
 

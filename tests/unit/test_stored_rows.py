@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tagcast import keys
-from tagcast.lane_rows import PLACES, Due, Lane, due_of, due_row, lane_of, lane_row, position
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -23,8 +21,9 @@ from tagcast.model import (
     Topic,
 )
 from tagcast.ports import Key, Table
-from tagcast.registry_rows import subscription_of, subscription_row, topic_of, topic_row
-from tagcast.rows import (
+from tagcast.rows import keys
+from tagcast.rows.lane import PLACES, Due, Lane, due_of, due_row, lane_of, lane_row, position
+from tagcast.rows.message import (
     FILTER_ERROR_NAMES_MAX,
     MessageRow,
     map_attributes,
@@ -32,6 +31,7 @@ from tagcast.rows import (
     message_row,
     message_row_of,
 )
+from tagcast.rows.registry import subscription_of, subscription_row, topic_of, topic_row
 from tagcast.state_map import StateMap
 
 TOPIC = Topic("t", "07457000000000000001", 3_600, 65_536, Ordering.KEY, 1_000, 2_000, 7, 2, 3)

@@ -6,12 +6,12 @@ import base64
 from typing import Any
 
 import pytest
-from tagcast.archive_record import Change
-from tagcast.lane_rows import Lane, lane_row
+from tagcast.archive.record import Change
 from tagcast.model import Draft, LaneState, Message
 from tagcast.ports import Row
-from tagcast.relay import Arrival
-from tagcast.rows import MessageRow, message_row
+from tagcast.repairing.relay import Arrival
+from tagcast.rows.lane import Lane, lane_row
+from tagcast.rows.message import MessageRow, message_row
 from tagcast.state_map import StateMap
 from tagcast_aws.dynamodb import to_attribute
 from tagcast_aws.stream import arrival_of, change_of

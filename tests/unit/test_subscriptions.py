@@ -6,25 +6,27 @@ import json
 from dataclasses import replace
 
 import pytest
-from tagcast import lanes, publishing, shadows, subscriptions
+from tagcast.delivery import publishing
+from tagcast.delivery.workflow_task import Task
 from tagcast.errors import (
     ConflictError,
     InvalidRequestError,
     NotFoundError,
     PreconditionFailedError,
 )
-from tagcast.keys import lane_key, name_key, shadow_key, subscription_key, topic_key, version_key
-from tagcast.lane_rows import lane_of
 from tagcast.model import ContentFormat, Draft, Endpoint, LaneState, Protocol, RetryPolicy, Strategy
+from tagcast.operating import lanes
 from tagcast.ports import Table
-from tagcast.subscriptions import (
+from tagcast.registry import shadows, subscriptions
+from tagcast.registry.subscriptions import (
     SUBSCRIPTIONS_MAX,
     VERSION_LIFE_S,
     VERSIONS_KEPT,
     FilterVersion,
     SubscriptionSettings,
 )
-from tagcast.workflow_task import Task
+from tagcast.rows.keys import lane_key, name_key, shadow_key, subscription_key, topic_key, version_key
+from tagcast.rows.lane import lane_of
 
 from tests.fakes.world import FAIL, FakeWorld
 

@@ -10,15 +10,16 @@ from threading import Lock
 from typing import Any
 
 import pytest
-from tagcast import expiry, lanes, messages, overdue, search
-from tagcast.keys import message_key
-from tagcast.lane_rows import lane_of
 from tagcast.model import EntryState, Ordering, Outcome, Strategy
+from tagcast.operating import lanes, messages
 from tagcast.ports import Key, Put, QueueEntry, Row, Table, Write
-from tagcast.relay import Arrival, relay
-from tagcast.rows import message_row_of
-from tagcast.sweep import sweep
-from tagcast.unsent import Sending
+from tagcast.repairing import expiry, overdue, search
+from tagcast.repairing.relay import Arrival, relay
+from tagcast.repairing.sweep import sweep
+from tagcast.repairing.unsent import Sending
+from tagcast.rows.keys import message_key
+from tagcast.rows.lane import lane_of
+from tagcast.rows.message import message_row_of
 from tagcast_aws.executor import ThreadExecutor
 
 from tests.fakes.memory_store import MemoryStore

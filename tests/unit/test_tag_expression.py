@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tagcast.errors import FilterSyntaxError
-from tagcast.tag_expression import parse_tag_expression
+from tagcast.filters.tag_expression import parse_tag_expression
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "tags_bloom.json").read_text())["filterapi"]
 NO_TAG_LEFT = {"||", "||||", " || ", "   "}

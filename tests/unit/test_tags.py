@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tagcast.tags import java_hash_code, matches, tag_code
+from tagcast.filters.tags import java_hash_code, matches, tag_code
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "tags_bloom.json").read_text())
 

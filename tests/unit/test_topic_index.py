@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
-from tagcast.filters import CompiledFilter, compile_filter
-from tagcast.sql92 import cell
-from tagcast.topic_index import Matched, SnapshotError, TopicIndex
+from tagcast.filters.index.topic_index import Matched, SnapshotError, TopicIndex
+from tagcast.filters.kinds import CompiledFilter, compile_filter
+from tagcast.filters.sql92 import cell
 
 TAGS = [*(f"t{n}" for n in range(5)), "xff", "1,2", "#"]
 NAMES = ["x", "y", "__class__", "n", "TAGS"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tagcast.rows import message_row_of
+from tagcast.rows.message import message_row_of
 
 from tests.aws.deployment import Deployment
 from tests.simulation.baton import Worker

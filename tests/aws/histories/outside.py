@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from tagcast.model import Draft, Strategy
-from tagcast.subscriptions import SubscriptionSettings
+from tagcast.registry.subscriptions import SubscriptionSettings
 
 from tests.aws.histories.plan import BODY_BYTES_MAX
 from tests.aws.http_api import Answer

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from tagcast.model import ContentFormat, Draft, Endpoint, Ordering, Protocol, RetryPolicy, Strategy
-from tagcast.subscriptions import SubscriptionSettings
+from tagcast.registry.subscriptions import SubscriptionSettings
 
 from tests.aws.faults import Kind
 from tests.simulation.plan import (

@@ -72,14 +72,14 @@ PLANTED = (
     ),
     Mutant(
         "a batch with one idempotency key shares one claim",
-        "tagcast.idempotency:Idempotency.at",
+        "tagcast.delivery.idempotency:Idempotency.at",
         'f"{self.key}#{place}"',
         "self.key",
         Aim(keyed=0.8),
     ),
     Mutant(
         "a resumed lane forgets what was planned",
-        "tagcast.lanes:_awake",
+        "tagcast.operating.lanes:_awake",
         "max(now, lane.next_attempt_at or 0)",
         "now",
         Aim(operations=("pause", "resume")),

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Mapping
 
 import rule_engine
-from tagcast.filters import compile_filter
-from tagcast.sql92 import compile_sql92
-from tagcast.topic_index import TopicIndex
+from tagcast.filters.index.topic_index import TopicIndex
+from tagcast.filters.kinds import compile_filter
+from tagcast.filters.sql92 import compile_sql92
 
 from tests.benchmarks.filtering import loads
 from tests.benchmarks.filtering.measure import Cost, Message, cost, head, row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from paho.mqtt.matcher import MQTTMatcher
-from tagcast.topic_index import TopicIndex
+from tagcast.filters.index.topic_index import TopicIndex
 
 from tests.benchmarks.filtering import loads
 from tests.benchmarks.filtering.measure import Message, cost, head, row

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from tagcast.archive import records_of
-from tagcast.archive_record import Change, Record
+from tagcast.archive.record import Change, Record
+from tagcast.archive.records import records_of
 
 from tests.simulation.ledger import TERMINAL, Ledger
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tagcast import messages as messages_use_case
 from tagcast.errors import NotFoundError
+from tagcast.operating import messages as messages_use_case
 from tagcast.ports import Key, Table
 
 from tests.simulation.ledger import Ledger, Receipt, Row

@@ -14,21 +14,21 @@ COPIED = Aim(faults=("queue_copy", "queue_late_copy", "queue_visibility"), modes
 MUTANTS = (
     Mutant(
         "an expiry in redelivery forgets the attempts",
-        "tagcast.attempts:_Course.is_over",
+        "tagcast.pushing.attempts:_Course.is_over",
         "Entry(EntryState.EXPIRED, made)",
         "Entry(EntryState.EXPIRED)",
         Aim(retention_s=60, modes=("dead", "down"), strategy=Strategy.BACKOFF_RETRY),
     ),
     Mutant(
         "a skipped head loses its attempts",
-        "tagcast.lanes:_skip",
+        "tagcast.operating.lanes:_skip",
         "entry = head.ending(",
         "entry = replace(head, attempts=0).ending(",
         Aim(modes=("down", "dead"), operations=("skip_head",), restless=True),
     ),
     Mutant(
         "resuming forgets the planned wait",
-        "tagcast.lanes:_awake",
+        "tagcast.operating.lanes:_awake",
         "due_at = max(now, lane.next_attempt_at or 0)",
         "due_at = now",
         BY_HAND,
@@ -42,14 +42,14 @@ MUTANTS = (
     ),
     Mutant(
         "a restart keeps the generation",
-        "tagcast.overdue:_restart",
+        "tagcast.repairing.overdue:_restart",
         "fresh = replace(lane, generation=world.dice.unique_id(now))",
         "fresh = lane",
         Aim(faults=("workflow_loss",), modes=("flapping", "down")),
     ),
     Mutant(
         "a new generation of the same state is not archived",
-        "tagcast.archive_messages:of_lane",
+        "tagcast.archive.messages:of_lane",
         "(before.state, before.generation) != (after.state, after.generation)",
         "before.state != after.state",
         Aim(faults=("workflow_loss",), modes=("flapping", "down"), operations=("retry_now", "sweep")),

@@ -74,6 +74,11 @@ class LaneState(StrEnum):
     SUSPENDED = "suspended"
     REMOVED = "removed"
 
+    @property
+    def is_asleep(self) -> bool:
+        """Whether nothing is tried until somebody resumes it."""
+        return self in (LaneState.PAUSED, LaneState.SUSPENDED)
+
 
 @dataclass(frozen=True, slots=True)
 class Topic:

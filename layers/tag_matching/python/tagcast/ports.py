@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
+from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, Subscription
-
-if TYPE_CHECKING:
-    from tagcast.directory import Snapshot
 
 T = TypeVar("T")
 
@@ -261,7 +259,10 @@ class EndpointGuard(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The ports together, as every use case takes them; *time_scale* divides delays and lives."""
+    """The ports together, as every use case takes them; *time_scale* divides delays and lives.
+
+    *memory* is what this process knows from earlier invocations.
+    """
 
     store: Store
     queue: Queue
@@ -275,6 +276,4 @@ class World:
     dice: Dice
     journal: Journal
     time_scale: float = 1.0
-    snapshots: dict[str, Snapshot] = field(default_factory=dict, repr=False, compare=False)
-    got_through: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
-    """Whether this process's last push to a subscription got through; it ranks them, and nothing else."""
+    memory: Memory = field(default_factory=Memory, repr=False, compare=False)

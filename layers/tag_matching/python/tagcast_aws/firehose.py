@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
-from tagcast.archive_record import RecordKind
+from tagcast.archive.record import RecordKind
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger

@@ -7,9 +7,9 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tagcast.envelope import filter_event
-from tagcast.function_filter import function_of
+from tagcast.filters.function_filter import function_of
 from tagcast.model import Message, Subscription
+from tagcast.pushing.envelope import filter_event
 from tagcast_aws.endpoints.adapter import Surroundings
 
 if TYPE_CHECKING:

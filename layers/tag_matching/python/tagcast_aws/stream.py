@@ -6,11 +6,11 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from tagcast.archive_record import Change
-from tagcast.lane_rows import lane_of
+from tagcast.archive.record import Change
 from tagcast.ports import Row
-from tagcast.relay import Arrival
-from tagcast.rows import message_row_of
+from tagcast.repairing.relay import Arrival
+from tagcast.rows.lane import lane_of
+from tagcast.rows.message import message_row_of
 from tagcast_aws.dynamodb import to_row
 
 TTL_PRINCIPAL = "dynamodb.amazonaws.com"

@@ -158,7 +158,7 @@ def compose(ground: Ground) -> World:
 def compose_archive(ground: Ground) -> FirehoseArchive:
     """Put the archive's adapter together."""
     from botocore.config import Config
-    from tagcast.archive_record import RecordKind
+    from tagcast.archive.record import RecordKind
     from tagcast_aws.firehose import FirehoseArchive
 
     settings = Settings.from_environment(ground.environ)

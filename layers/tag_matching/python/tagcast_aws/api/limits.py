@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tagcast.retry import (
+from tagcast.pushing.retry import (
     BACKOFF_RETRIES_DEFAULT,
     BACKOFF_RETRIES_MAX,
     DECAY_INTERVAL_S_MAX,

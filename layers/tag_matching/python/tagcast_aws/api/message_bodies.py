@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
+from tagcast.delivery.publishing import Original
 from tagcast.errors import Fault, InvalidFilterError
 from tagcast.model import Draft
-from tagcast.publishing import Original
 from tagcast_aws.api import limits
 from tagcast_aws.api.bodies import Body, read
 
@@ -152,7 +152,7 @@ def filter_faults(value: object) -> list[Fault]:
     if not isinstance(value, dict):
         return []
     # Publishing reads no filter from a body, so it does not pay for this import.
-    from tagcast.filters import compile_filter
+    from tagcast.filters.kinds import compile_filter
 
     try:
         compile_filter(value)

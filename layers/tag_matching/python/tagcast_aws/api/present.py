@@ -6,14 +6,14 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from tagcast.filters import compile_filter
+from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
-from tagcast.lanes import DueDelivery, LaneView
-from tagcast.messages import MessageView
 from tagcast.model import Endpoint, Entry, Protocol, RetryPolicy, Strategy, Subscription, Topic
-from tagcast.shadow_rows import Verdict
-from tagcast.shadows import ShadowReport
-from tagcast.subscriptions import FilterVersion
+from tagcast.operating.lanes import DueDelivery, LaneView
+from tagcast.operating.messages import MessageView
+from tagcast.registry.shadows import ShadowReport
+from tagcast.registry.subscriptions import FilterVersion
+from tagcast.rows.shadow import Verdict
 from tagcast_aws.api import answers
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tagcast.delivery.idempotency import Accepted, Idempotency
+from tagcast.delivery.publishing import Original, check_draft, publish, replay
 from tagcast.errors import ConflictError
-from tagcast.idempotency import Accepted, Idempotency
 from tagcast.instant import rfc3339
 from tagcast.model import Draft, Topic
 from tagcast.ports import World
-from tagcast.publishing import Original, check_draft, publish, replay
-from tagcast.subscriptions import get_subscription
-from tagcast.topics import get_topic
+from tagcast.registry.subscriptions import get_subscription
+from tagcast.registry.topics import get_topic
 from tagcast_aws.api import answers
 from tagcast_aws.api.message_bodies import BatchBody, MessageBody, ReplayBody, read_message, read_replayed
 from tagcast_aws.api.problems import Problem, invalid, too_large

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import Field
 from tagcast.errors import Fault
-from tagcast.lanes import lane_view
+from tagcast.operating.lanes import lane_view
 from tagcast.ports import World
-from tagcast.shadows import delete_shadow, get_shadow, promote_shadow, put_shadow
+from tagcast.registry.shadows import delete_shadow, get_shadow, promote_shadow, put_shadow
 from tagcast_aws.api import answers, present
 from tagcast_aws.api.bodies import Body
 from tagcast_aws.api.message_bodies import filter_faults

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Ta
 from pydantic_core import PydanticCustomError
 from tagcast.errors import Fault
 from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy
-from tagcast.subscriptions import SubscriptionSettings
+from tagcast.registry.subscriptions import SubscriptionSettings
 from tagcast_aws.api import limits
 from tagcast_aws.api.bodies import Body
 from tagcast_aws.api.message_bodies import filter_faults

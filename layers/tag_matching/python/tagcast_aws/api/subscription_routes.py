@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from tagcast.errors import Fault, InvalidRequestError, NotFoundError, PreconditionFailedError
-from tagcast.lanes import backlog, lane_view, lane_views, pause, repush, resume, retry_now, skip_head
 from tagcast.model import Endpoint, Subscription
+from tagcast.operating.lanes import backlog, lane_view, lane_views, pause, repush, resume, retry_now, skip_head
 from tagcast.ports import World
-from tagcast.subscriptions import (
+from tagcast.registry.subscriptions import (
     delete_subscription,
     filter_versions,
     get_subscription,
     list_subscriptions,
     put_subscription,
 )
-from tagcast.topics import get_topic
+from tagcast.registry.topics import get_topic
 from tagcast_aws.api import answers, present
 from tagcast_aws.api.bodies import EmptyBody, SkipBody
 from tagcast_aws.api.requests import Request, encode_cursor

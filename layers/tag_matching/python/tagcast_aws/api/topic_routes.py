@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tagcast.errors import InvalidFilterError, InvalidRequestError
-from tagcast.explaining import explain, test_filter
-from tagcast.messages import list_retained, message_view
 from tagcast.model import Ordering
+from tagcast.operating.explaining import explain, test_filter
+from tagcast.operating.messages import list_retained, message_view
 from tagcast.ports import World
-from tagcast.topics import delete_topic, get_topic, list_topics, put_topic, retained_count
+from tagcast.registry.topics import delete_topic, get_topic, list_topics, put_topic, retained_count
 from tagcast_aws.api import answers, present
 from tagcast_aws.api.bodies import TopicBody
 from tagcast_aws.api.limits import PAGE_BYTES_MAX

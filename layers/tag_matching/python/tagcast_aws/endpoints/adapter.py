@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tagcast.model import Outcome, Push
 from tagcast.ports import Clock
-from tagcast.push_slots import SLOTS
+from tagcast.pushing.push_slots import SLOTS
 from tagcast_aws.endpoints.addresses import Lookup
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
 from tagcast.model import Outcome, Push
-from tagcast.push_slots import SLOTS
+from tagcast.pushing.push_slots import SLOTS
 from tagcast_aws.endpoints.adapter import ClientFactory, Surroundings, timed_out
 from tagcast_aws.endpoints.time_limit import time_limit
 

@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any
 
-from tagcast.envelope import function_event
 from tagcast.model import Outcome, Push
+from tagcast.pushing.envelope import function_event
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.clients import Caller
 

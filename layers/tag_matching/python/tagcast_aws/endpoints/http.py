@@ -14,9 +14,9 @@ from weakref import WeakValueDictionary
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
-from tagcast.envelope import Content, HttpRequest, content, http_request
 from tagcast.model import ContentFormat, Outcome, Push
-from tagcast.push_slots import SLOTS
+from tagcast.pushing.envelope import Content, HttpRequest, content, http_request
+from tagcast.pushing.push_slots import SLOTS
 from tagcast_aws.endpoints.adapter import Surroundings, timed_out
 from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC, url_refusal
 from tagcast_aws.endpoints.payload import SLICE_BYTES, body_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tagcast.model import Outcome, Protocol, Push
 from tagcast.ports import Clock
-from tagcast.webhook_signature import SecretError
+from tagcast.pushing.webhook_signature import SecretError
 from tagcast_aws.endpoints.adapter import ClientFactory, EndpointAdapter, Surroundings, threads_for_pushes
 from tagcast_aws.endpoints.addresses import Lookup
 

@@ -6,8 +6,8 @@ import hashlib
 import re
 from typing import Any
 
-from tagcast.envelope import queue_message
 from tagcast.model import Message, Outcome, Push
+from tagcast.pushing.envelope import queue_message
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.clients import Caller
 

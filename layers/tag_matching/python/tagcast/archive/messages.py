@@ -1,0 +1,195 @@
+"""Records of the Messages table: what was accepted, what became of each delivery, and the states of lanes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+
+from tagcast.archive.record import Change, Field, KeepsBody, Record, RecordKind, record
+from tagcast.model import ID_SEQUENCE_BITS, Draft, EntryState, LaneState, ordinal_of
+from tagcast.rows.lane import Due, Lane, due_of, lane_of
+from tagcast.rows.message import MessageRow, message_row_of
+
+SHORT_BYTES_MAX = 1_024
+"""Text up to this length stays readable, whatever it is made of."""
+
+
+def accepted_at_of(message_id: str) -> int:
+    """Return when a message was accepted, which its id says.
+
+    >>> accepted_at_of(f"{1_800_000_000_000 << 22 | 5:020d}")
+    1800000000000
+    """
+    return int(message_id) >> ID_SEQUENCE_BITS
+
+
+def of_message(change: Change, keeps_body: KeepsBody) -> Iterator[Record]:
+    """Yield the message when it is accepted, and each entry of its state map that ends."""
+    before = None if change.before is None else message_row_of(change.before)
+    after = None if change.after is None else message_row_of(change.after)
+    if after is None:
+        assert before is not None
+        for ordinal in sorted(before.map.owed):
+            yield _vanished(change, before, ordinal)
+    elif before is None:
+        yield _accepted(after, keeps_body(after.message.topic))
+    else:
+        for ordinal in sorted(_settled(before, after)):
+            yield _ended(change, after, ordinal)
+
+
+def _settled(before: MessageRow, after: MessageRow) -> set[int]:
+    """Return who became terminal; those that changed although they were terminal are not hidden from the audit."""
+    changed = set(before.map.owed - after.map.owed)
+    changed.update(o for o, offset in before.map.finishes.items() if after.map.finishes.get(o) != offset)
+    changed.update(o for o, entry in before.map.settled.items() if after.map.settled.get(o) != entry)
+    return changed
+
+
+def _accepted(row: MessageRow, keep_body: bool) -> Record:
+    message, draft = row.message, row.message.draft
+    return record(
+        RecordKind.MESSAGES,
+        f"{message.topic}.{message.message_id}",
+        topic=message.topic,
+        message_id=message.message_id,
+        accepted_at=message.accepted_at,
+        expires_at=message.expires_at,
+        tags=list(draft.tags),
+        routing_key=draft.routing_key,
+        properties=dict(draft.properties) or None,
+        ordering_key=draft.ordering_key,
+        content_type=draft.content_type,
+        replay_of=message.replay_of,
+        subscriptions_version=row.subscriptions_version,
+        matched=sorted(row.map.matched),
+        filter_errors=list(row.filter_errors) or None,
+        filter_error_count=row.filter_error_count,
+        body_bytes=len(draft.body) if row.has_body else None,
+        **(archived_body(draft) if keep_body and row.has_body else {}),
+    )
+
+
+def archived_body(draft: Draft) -> dict[str, Field]:
+    """Return the body as the archive keeps it: text as it is where that is the shorter form, otherwise base64.
+
+    JSON writes a control character as six, and Firehose takes records of 1,000 KiB.
+
+    >>> archived_body(Draft(b"hello")), archived_body(Draft(bytes(3_000)))["body_is_text"]
+    ({'body': 'hello'}, True)
+    """
+    encoded = base64.b64encode(draft.body).decode()
+    if not draft.is_text:
+        return {"body_base64": encoded}
+    text = draft.body.decode()
+    if len(json.dumps(text, ensure_ascii=False).encode()) <= max(len(encoded), SHORT_BYTES_MAX):
+        return {"body": text}
+    return {"body_base64": encoded, "body_is_text": True}
+
+
+def _ended(change: Change, row: MessageRow, ordinal: int) -> Record:
+    entry, message = row.map.entry(ordinal), row.message
+    return record(
+        RecordKind.DELIVERIES,
+        f"{message.topic}.{message.message_id}.{ordinal}.v{row.version}",
+        topic=message.topic,
+        message_id=message.message_id,
+        ordinal=ordinal,
+        state=entry.state.value,
+        attempts=entry.attempts,
+        last_attempt_at=entry.last_attempt_at,
+        outcome=entry.last_outcome,
+        round_at=row.map.round_at if ordinal in row.map.finishes else None,
+        subscriptions_version=row.subscriptions_version,
+        accepted_at=message.accepted_at,
+        expires_at=message.expires_at,
+        changed_at=change.changed_at,
+    )
+
+
+def _vanished(change: Change, row: MessageRow, ordinal: int) -> Record:
+    """Return the record of an entry that was still owed when its message's row went: nothing expired it."""
+    message = row.message
+    return record(
+        RecordKind.DELIVERIES,
+        f"{message.topic}.{message.message_id}.{ordinal}.x",
+        topic=message.topic,
+        message_id=message.message_id,
+        ordinal=ordinal,
+        state=row.map.entry(ordinal).state.value,
+        attempts=0,
+        subscriptions_version=row.subscriptions_version,
+        accepted_at=message.accepted_at,
+        expires_at=message.expires_at,
+        changed_at=change.changed_at,
+        removed_by=change.remover,
+    )
+
+
+def of_due(change: Change) -> Iterator[Record]:
+    """Yield the failed attempts and the waits of one owed delivery; its end is told by the message's row."""
+    before = None if change.before is None else due_of(change.before)
+    due = before if change.after is None else due_of(change.after)
+    assert due is not None
+    if change.after is None and not change.removed_by_ttl:
+        return
+    if due.ended is not None and change.after is not None:
+        return
+    if change.after is not None and before is not None and before.attempts == due.attempts:
+        return
+    removed_by = change.remover if change.after is None else None
+    yield _waiting(change, due, removed_by)
+
+
+def _waiting(change: Change, due: Due, removed_by: str | None) -> Record:
+    ordinal = ordinal_of(due.subscription_id)
+    place = f"x{due.position}" if removed_by else f"d{due.position}.{due.attempts}"
+    return record(
+        RecordKind.DELIVERIES,
+        f"{due.subscription_id}.{due.message_id}.{place}",
+        topic_id=_topic_id(due.subscription_id),
+        message_id=due.message_id,
+        ordinal=ordinal,
+        state=EntryState.BLOCKED.value,
+        attempts=due.attempts,
+        last_attempt_at=due.last_attempt_at,
+        outcome=due.last_outcome,
+        position=due.position,
+        accepted_at=accepted_at_of(due.message_id),
+        expires_at=due.expires_at,
+        changed_at=change.changed_at,
+        removed_by=removed_by,
+    )
+
+
+def _topic_id(subscription_id: str) -> str:
+    return subscription_id.rpartition(".")[0]
+
+
+def of_lane(change: Change) -> Iterator[Record]:
+    """Yield the new state or generation of a lane; a lane without a row is active again."""
+    before = None if change.before is None else lane_of(change.before)
+    after = None if change.after is None else lane_of(change.after)
+    if after is None:
+        assert before is not None
+        if before.state is not LaneState.REMOVED:
+            yield _lane(change, before, LaneState.ACTIVE, before)
+    elif before is None or (before.state, before.generation) != (after.state, after.generation):
+        yield _lane(change, after, after.state, before)
+
+
+def _lane(change: Change, lane: Lane, state: LaneState, before: Lane | None) -> Record:
+    return record(
+        RecordKind.LANES,
+        f"{lane.subscription_id}.{lane.generation}.{lane.claim}.{state.value}",
+        topic=lane.topic,
+        topic_id=_topic_id(lane.subscription_id),
+        ordinal=ordinal_of(lane.subscription_id),
+        state=state.value,
+        previous_state=(LaneState.ACTIVE if before is None else before.state).value,
+        generation=lane.generation,
+        previous_generation=None if before is None else before.generation,
+        next_attempt_at=None if state is LaneState.ACTIVE else lane.next_attempt_at,
+        changed_at=change.changed_at,
+    )

@@ -1,0 +1,37 @@
+"""What the archive keeps of a change of a row: flat records, each under an id that makes duplicates removable.
+
+The schema, field by field, is in ``docs/archive.md``. A record is derived from the two images of one change alone,
+so a change that is read twice gives the same records twice, byte for byte.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from tagcast.archive.messages import of_due, of_lane, of_message
+from tagcast.archive.record import Change, KeepsBody, Record
+from tagcast.archive.registry import of_filter_version, of_subscription, of_topic
+
+
+def records_of(change: Change, keeps_body: KeepsBody) -> tuple[Record, ...]:
+    """Return what the archive keeps of *change*; of most changes that is nothing.
+
+    Raises KeyError or ValueError for a row that the codecs cannot read: such a change must not be dropped silently.
+    """
+    row = change.after or change.before
+    assert row is not None
+    pk, sk = cast("str", row["pk"]), cast("str", row["sk"])
+    match pk.partition("#")[0], sk.partition("#")[0]:
+        case "MSG", _:
+            return tuple(of_message(change, keeps_body))
+        case "DUE", _:
+            return tuple(of_due(change))
+        case "LANES", _:
+            return tuple(of_lane(change))
+        case "TOPIC", "TOPIC":
+            return tuple(of_topic(change))
+        case "TOPIC", "SUB":
+            return tuple(of_subscription(change))
+        case "TOPIC", "VERSION":
+            return tuple(of_filter_version(change, pk.partition("#")[2]))
+    return ()

@@ -1,0 +1,96 @@
+"""The plan of one transaction: what a batch still owes a subscription joins its backlog (architecture §3a, step 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+from tagcast.model import LaneState, Message, Subscription
+from tagcast.ports import ABSENT, Expectation, Put, Update, Value, Write
+from tagcast.pushing.attempts import Progress, lane_state_after
+from tagcast.pushing.verdicts import is_judged_by_function
+from tagcast.rows.lane import Due, Lane, due_row, lane_row, position
+
+
+@dataclass(frozen=True, slots=True)
+class Appending:
+    """The writes, to be made together or not at all, and the lane whose workflow has to be started after them."""
+
+    writes: tuple[Write, ...]
+    started: Lane | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a batch could not settle for one subscription: *messages* in their order, and what came of them so far."""
+
+    messages: Sequence[Message]
+    progress: Progress
+    judged: Set[str]
+    """Those to which the subscription's filter function has said yes."""
+
+
+def appending(subscription: Subscription, lane: Lane | None, left: Left, now: int, generation: str) -> Appending:
+    """Plan how *left* joins the backlog of *subscription*; *lane* is its row as read, None while it is active.
+
+    *generation* is the lane's new one if it becomes blocked. The writes lose their condition if the lane changed
+    since it was read.
+    """
+    dues = _dues(subscription, lane, left)
+    rows: list[Write] = [Put(due.key, due_row(due)) for due in dues]
+    if lane is not None:
+        return Appending((*rows, _joined(lane, dues)))
+    head = left.progress.failures.get(left.messages[0].message_id)
+    next_attempt_at = now if head is None else head.next_attempt_at
+    state = lane_state_after(subscription, left.progress)
+    asleep = state is LaneState.SUSPENDED
+    blocked = Lane(
+        topic=subscription.topic,
+        subscription_id=subscription.subscription_id,
+        state=state,
+        generation=generation,
+        appended=1,
+        claim=0,
+        next_attempt_at=next_attempt_at,
+        wake_at=min(due.expires_at for due in dues) if asleep else next_attempt_at,
+    )
+    rows.append(Put(blocked.key, lane_row(blocked), {"pk": ABSENT}))
+    return Appending(tuple(rows), None if asleep else blocked)
+
+
+def _dues(subscription: Subscription, lane: Lane | None, left: Left) -> list[Due]:
+    by_function = is_judged_by_function(subscription)
+    dues = []
+    for place, message in enumerate(left.messages):
+        failure = left.progress.failures.get(message.message_id)
+        dues.append(
+            Due(
+                subscription_id=subscription.subscription_id,
+                position=position(0 if lane is None else lane.appended, place),
+                message_id=message.message_id,
+                attempts=0 if failure is None else failure.attempts,
+                expires_at=message.expires_at,
+                last_attempt_at=None if failure is None else failure.ended_at,
+                last_outcome=None if failure is None else failure.outcome.detail,
+                unjudged=by_function and message.message_id not in left.judged,
+            )
+        )
+    return dues
+
+
+def _joined(lane: Lane, dues: Sequence[Due]) -> Update:
+    changes: dict[str, Value] = {"appended": lane.appended + 1}
+    expect = unmoved(lane)
+    if lane.state.is_asleep:
+        # The sweep moves the instant at which it looks at a sleeping lane, and nothing else of the row.
+        expect = {**expect, "wake_at": ABSENT if lane.wake_at is None else lane.wake_at}
+        earliest = min(due.expires_at for due in dues)
+        if lane.wake_at is None or earliest < lane.wake_at:
+            woken = lane_row(Lane(lane.topic, lane.subscription_id, lane.state, lane.generation, 0, 0, None, earliest))
+            changes |= {name: woken[name] for name in ("wake_at", "wake_shard")}
+    return Update(lane.key, changes, expect=expect)
+
+
+def unmoved(lane: Lane) -> Expectation:
+    """Return the condition that a lane has the state, generation and length that were read."""
+    return {"state": lane.state.value, "generation": lane.generation, "appended": lane.appended}

@@ -1,0 +1,131 @@
+"""One worker's hold of a lane: what it writes is conditional on it (invariant 6), and waits while others write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tagcast.concurrency.contention import pause_s
+from tagcast.delivery.settling import write_all
+from tagcast.delivery.workflow_task import Task
+from tagcast.errors import ContendedError
+from tagcast.model import LaneState
+from tagcast.ports import ABSENT, Check, Delete, Expectation, Update, World, Write
+from tagcast.rows.keys import lane_key
+from tagcast.rows.lane import Lane, lane_of, lane_update
+
+CLAIM_GRACE_S = 30
+TRIES_MIN = 3
+"""An outcome is worth so many tries even when the budget is over: it has a reserve for the writes behind a push."""
+
+
+class StaleWorkerError(Exception):
+    """The lane belongs to somebody else now; nothing outside redelivery sees this."""
+
+
+@dataclass(slots=True)
+class LaneHold:
+    """The lane of one task as its worker last saw it, and until when its head is claimed.
+
+    *deadline* is when the worker has to come to its end, on the monotonic clock. Calls of the store are carried out
+    beside the event loop.
+    """
+
+    world: World
+    task: Task
+    deadline: float
+    seen: Lane | None = None
+    claimed_until: int = 0
+    is_claimed: bool = False
+    """False once the next attempt is planned: then the claim must not be prolonged."""
+
+    @property
+    def lane(self) -> Lane:
+        """Return the lane as it was last read or written."""
+        assert self.seen is not None
+        return self.seen
+
+    def left_s(self) -> float:
+        """Return how much of the budget is left."""
+        return self.deadline - self.world.clock.monotonic()
+
+    async def look(self) -> Lane | None:
+        """Read the lane, whoever holds it."""
+        key = lane_key(self.task.topic, self.task.subscription_id)
+        row = await self.world.executor.run(lambda: self.world.store.get(key))
+        return None if row is None else lane_of(row)
+
+    async def appended(self) -> int:
+        """Read how long the backlog grew, before it is looked at; or raise StaleWorkerError."""
+        lane = await self.look()
+        if lane is None or lane.generation != self.lane.generation or lane.claim != self.lane.claim:
+            raise StaleWorkerError
+        self.seen = replace(self.lane, state=lane.state)
+        return lane.appended
+
+    def mine(self) -> Expectation:
+        """Return the condition that this worker still holds the lane."""
+        lane = self.lane
+        return {"state": lane.state.value, "generation": lane.generation, "claim": lane.claim}
+
+    def check(self) -> Check:
+        """Return the part of a transaction that lets it fail for a worker that lost the lane."""
+        return Check(self.lane.key, self.mine())
+
+    def move(self, lane: Lane) -> Update:
+        """Return the write that brings the lane's row to *lane*."""
+        return lane_update(lane, self.mine(), claims=True)
+
+    async def write(self, *writes: Write) -> None:
+        """Carry out one write or transaction; while others keep it out, wait and try again as long as the budget lasts.
+
+        Raises ConditionLostError, and ContendedError in the end.
+        """
+        lost = 0
+        while True:  # It ends: with the budget, if nothing else ends it.
+            try:
+                await self.try_once(*writes)
+            except ContendedError:
+                lost += 1
+                if not await self.wait(lost):
+                    raise
+                continue
+            return
+
+    async def try_once(self, *writes: Write) -> None:
+        """Carry out one write or transaction, beside the event loop."""
+        await self.world.executor.run(lambda: write_all(self.world, writes))
+
+    async def wait(self, lost: int, all_s: float = 0.0) -> bool:
+        """Wait after so many lost tries, as :func:`pause_s` says; return False instead when the budget is over."""
+        seconds = pause_s(self.world, lost, all_s)
+        if lost >= TRIES_MIN and self.left_s() <= seconds:
+            return False
+        await self.world.clock.pause(seconds)
+        return True
+
+    async def prolong(self, seconds: float) -> None:
+        """Keep the claim for *seconds* more, unless the next attempt is planned already."""
+        until = self.world.clock.now() + (seconds + CLAIM_GRACE_S / 2) * 1000
+        if self.is_claimed and self.claimed_until < until:
+            await self.claim(round(seconds))
+
+    async def claim(self, attempt_s: int) -> None:
+        """Take the head, or keep it: nobody else attempts it while an attempt of *attempt_s* may be under way."""
+        until = self.world.clock.now() + (attempt_s + CLAIM_GRACE_S) * 1000
+        taken = replace(self.lane, claim=self.lane.claim + 1, next_attempt_at=until, wake_at=until)
+        move, due_at = self.move(taken), self.lane.next_attempt_at
+        # Whoever had the claim may have planned the next attempt since the lane was read.
+        as_read = {**move.expect, "next_attempt_at": ABSENT if due_at is None else due_at}
+        await self.try_once(replace(move, expect=as_read))
+        self.seen, self.claimed_until, self.is_claimed = taken, until, True
+
+    async def finish(self, appended: int) -> None:
+        """Activate the empty lane, or leave the tombstone of a removed one; ConditionLostError if it grew meanwhile."""
+        if self.lane.state is LaneState.REMOVED:
+            await self.write(self.move(replace(self.lane, wake_at=None)))
+            return
+        await self.write(Delete(self.lane.key, {**self.mine(), "appended": appended}))
+
+    async def release(self, due_at: int) -> None:
+        """Give the claim back while the backlog is not empty; it goes on at *due_at*."""
+        await self.write(self.move(replace(self.lane, next_attempt_at=due_at, wake_at=due_at)))

@@ -1,0 +1,215 @@
+"""The use case of publishing: accept messages, decide who is owed them, store both in one write, queue them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from tagcast.concurrency.contention import until_won
+from tagcast.delivery.idempotency import Accepted, Idempotency, claim_put, is_live, repeated
+from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError
+from tagcast.model import Draft, Message, Ordering, Topic
+from tagcast.ports import ABSENT, Put, QueueEntry, World
+from tagcast.registry.directory import Snapshot, snapshot
+from tagcast.registry.shadowing import observe
+from tagcast.rows.keys import claim_key, message_key
+from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow, message_row, message_row_of
+from tagcast.state_map import StateMap
+
+QUEUE_RETRY_AFTER_S = 5
+"""A queue that was away for all tries of the SDK is seldom back within a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """An archived message that is to be published again, with the id that it had."""
+
+    draft: Draft
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What one draft came to: its answer, its row as stored (None: gone again), and whether this call stored it."""
+
+    accepted: Accepted
+    row: MessageRow | None
+    is_new: bool
+
+
+def check_draft(topic: Topic, draft: Draft) -> Fault | None:
+    """Return what is wrong with *draft* for *topic*, if anything: its body may be too large."""
+    if len(draft.body) <= topic.body_bytes_max:
+        return None
+    return Fault(f"the body has {len(draft.body)} bytes; the topic allows {topic.body_bytes_max}", "/body")
+
+
+def publish(
+    world: World, topic: str, drafts: Sequence[Draft], idempotency: Idempotency | None = None
+) -> tuple[Accepted, ...]:
+    """Accept every draft, in order, or raise before anything is stored.
+
+    Raises NotFoundError, TooLargeError, or ConflictError when the idempotency key was used for another request;
+    UnavailableError when the queue did not take all that has an order.
+
+    The order of a topic (or of a key) is the order in which the queue took its messages for the first time. So what
+    has an order is acknowledged only after the queue took it: whatever is published after this returned comes later.
+    After an error nothing is promised: what was stored may be delivered, sent by the relay, behind messages that were
+    acknowledged since. A repetition with the same key sends all that had no first round yet before it answers; the
+    queue drops what it took within the last five minutes, and fan-out what had its first round, so that the relay
+    and repetitions, however late, add nothing to an order. What has no order is acknowledged after the put; the
+    relay sends what the queue did not take.
+    """
+    return _accept_all(world, snapshot(world, topic), [(draft, None) for draft in drafts], idempotency)
+
+
+def replay(
+    world: World,
+    topic: str,
+    subscription: str,
+    originals: Sequence[Original],
+    idempotency: Idempotency | None = None,
+) -> tuple[Accepted, ...]:
+    """Publish archived messages again, for one subscription: as new messages with ids and lives of their own.
+
+    Its filter of now decides, as for any message; where it does not match, the receipt says that nobody is owed it.
+    Raises as :func:`publish` does, and NotFoundError for the subscription.
+    """
+    directory = snapshot(world, topic).only(subscription)
+    offers = [(original.draft, original.message_id) for original in originals]
+    return _accept_all(world, directory, offers, idempotency)
+
+
+def _accept_all(
+    world: World, directory: Snapshot, offers: Sequence[tuple[Draft, str | None]], idempotency: Idempotency | None
+) -> tuple[Accepted, ...]:
+    """Accept each draft, with the id of the message that it replays, if any."""
+    for draft, _ in offers:
+        fault = check_draft(directory.topic, draft)
+        if fault is not None:
+            raise TooLargeError(fault.detail)
+    taken = []
+    for place, (draft, replay_of) in enumerate(offers):
+        claim = None if idempotency is None else idempotency.at(place)
+        taken.append(_accept(world, directory, draft, replay_of, claim))
+    lost = _queue(world, directory.topic, [each.row for each in taken if each.row is not None])
+    rows = [each.row for each in taken if each.row is not None and each.is_new]
+    if directory.shadows and rows:
+        observe(world, directory.shadows, rows)
+    if lost:
+        detail = f"the queue did not take {lost} of {len(offers)} messages in their order; try again"
+        raise UnavailableError(detail, QUEUE_RETRY_AFTER_S)
+    return tuple(each.accepted for each in taken)
+
+
+def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
+    """Send those that wait for their first round; return how many with an order the queue did not take."""
+    waiting = [row.message for row in rows if row.map.pending and row.map.round_open]
+    if not waiting:
+        return 0
+    lost = world.queue.send([_queue_entry(topic, message) for message in waiting])
+    if lost:
+        world.journal.count("QueueSendsLeftToRelay", len(lost))
+    ordered = {m.message_id for m in waiting if has_order(topic.ordering, m.ordering_key)}
+    return sum(entry.message_id in ordered for entry in lost)
+
+
+def _accept(
+    world: World, directory: Snapshot, draft: Draft, replay_of: str | None, claim: Idempotency | None
+) -> _Taken:
+    """Store the message, or find what an earlier request with the same claim stored."""
+
+    def attempt() -> _Taken:
+        now = world.clock.now()
+        earlier = None if claim is None else world.store.get(claim_key(directory.topic.name, claim.key))
+        if claim is not None and earlier is not None and is_live(earlier, now):
+            accepted = repeated(earlier, claim)
+            stored = world.store.get(message_key(directory.topic.name, accepted.message_id))
+            return _Taken(accepted, None if stored is None else message_row_of(stored), is_new=False)
+        row = _new_row(world, directory, draft, replay_of, now)
+        message = row.message
+        accepted = Accepted(message.message_id, message.accepted_at, message.expires_at, row.map.pending)
+        put = Put(message_key(message.topic, message.message_id), message_row(row), {"pk": ABSENT})
+        try:
+            if claim is None:
+                world.store.write(put)
+            else:
+                world.store.transact((put, claim_put(claim, accepted, message.topic, now, earlier)))
+        except ConditionLostError:
+            if claim is not None or not _is_stored(world, message):
+                raise
+        if row.filter_error_count:
+            world.journal.filter_failed(message.topic, row.filter_errors)
+        return _Taken(accepted, row, is_new=True)
+
+    return until_won(world, f"topic {directory.topic.name}", attempt)
+
+
+def _is_stored(world: World, message: Message) -> bool:
+    """Say whether a lost condition was only the answer to our own write, which the SDK sent twice.
+
+    The body may be gone already, because everybody got the message. Another message under this id is not ours.
+    """
+    stored = world.store.get(message_key(message.topic, message.message_id))
+    if stored is None:
+        return False
+    found = message_row_of(stored)
+    body = message.draft.body if found.has_body else b""
+    return found.message == replace(message, draft=replace(message.draft, body=body))
+
+
+def _queue_entry(topic: Topic, message: Message) -> QueueEntry:
+    group = queue_group(topic.ordering, topic.name, message.message_id, message.ordering_key)
+    return QueueEntry(topic.name, message.message_id, group)
+
+
+def _new_row(world: World, directory: Snapshot, draft: Draft, replay_of: str | None, now: int) -> MessageRow:
+    topic = directory.topic
+    message = Message(
+        topic=topic.name,
+        message_id=world.dice.unique_id(now),
+        draft=draft,
+        accepted_at=now,
+        expires_at=now + round(topic.retention_s * 1000 / world.time_scale),
+        replay_of=replay_of,
+    )
+    matched = directory.match(message)
+    failed = [directory.by_ordinal[ordinal].name for ordinal in matched.errors[:FILTER_ERROR_NAMES_MAX]]
+    return MessageRow(
+        message=message,
+        map=StateMap.of(matched.ordinals),
+        subscriptions_version=topic.subscriptions_version,
+        version=1,
+        filter_errors=tuple(failed),
+        filter_error_count=len(matched.errors),
+        has_body=bool(matched.ordinals),
+    )
+
+
+def has_order(ordering: Ordering, ordering_key: str | None) -> bool:
+    """Say whether a message stands in an order with others of its topic.
+
+    >>> has_order(Ordering.TOPIC, None), has_order(Ordering.KEY, None), has_order(Ordering.KEY, "k")
+    (True, False, True)
+    """
+    return ordering is Ordering.TOPIC or (ordering is Ordering.KEY and ordering_key is not None)
+
+
+def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:
+    """Return the queue's message group: one order per group (architecture §2).
+
+    >>> queue_group(Ordering.TOPIC, "t", "1", "k") == queue_group(Ordering.TOPIC, "t", "2", None)
+    True
+    >>> queue_group(Ordering.KEY, "t", "1", "k") == queue_group(Ordering.KEY, "t", "2", "k")
+    True
+    >>> queue_group(Ordering.KEY, "t", "1", None) == queue_group(Ordering.KEY, "t", "2", None)
+    False
+    """
+    if ordering is Ordering.TOPIC:
+        return _digest(topic)
+    return _digest(f"{topic}\x00{ordering_key}") if has_order(ordering, ordering_key) else message_id
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:32]

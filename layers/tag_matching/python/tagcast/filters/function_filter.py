@@ -1,0 +1,75 @@
+"""The filter kind ``function``: user code of the subscription's owner decides, outside the service."""
+
+import re
+from dataclasses import dataclass
+
+from tagcast.errors import Fault, InvalidFilterError
+from tagcast.filters.compiled import FilterInput, FilterValue, unknown_keys
+from tagcast.filters.explanation import Explanation
+from tagcast.model import Subscription
+
+TIMEOUT_DEFAULT_S = 3
+TIMEOUT_MAX_S = 10
+_NAME = r"[A-Za-z0-9_-]{1,64}(?::(?:\$LATEST|[A-Za-z0-9_-]{1,128}))?"
+_ARN = rf"arn:aws[a-z-]{{0,20}}:lambda:[a-z0-9-]{{1,32}}:[0-9]{{12}}:function:{_NAME}"
+_FUNCTION = re.compile(rf"{_NAME}|{_ARN}")
+_ON_ERROR = ("drop", "block")
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFilter:
+    """Matches when published; the verdict comes later, when the fan-out invokes the function with a batch."""
+
+    function: str
+    on_error: str
+    timeout_s: int
+    kind: str = "function"
+    warnings: tuple[str, ...] = ()
+
+    def evaluate(self, message: FilterInput) -> bool:
+        """Always ``True``: user code never runs while a message is accepted."""
+        return True
+
+    def explain(self, message: FilterInput) -> Explanation:
+        """Says that the verdict is still to come."""
+        note = "matched; the function decides before the first attempt"
+        return Explanation(f"function {self.function}", True, note=note)
+
+    def as_json(self) -> dict[str, object]:
+        """All settings, the defaults included."""
+        return {
+            "kind": self.kind,
+            "function": self.function,
+            "on_error": self.on_error,
+            "timeout_seconds": self.timeout_s,
+        }
+
+
+def function_of(subscription: Subscription) -> FunctionFilter | None:
+    """Return the filter of *subscription* if a function decides, else None."""
+    value = subscription.filter
+    return None if value is None or value.get("kind") != "function" else compile_function(value)
+
+
+def compile_function(value: FilterValue) -> FunctionFilter:
+    """Validate ``{"kind": "function", "function": name or ARN, "on_error": ..., "timeout_seconds": 1-10}``.
+
+    >>> compile_function({"kind": "function", "function": "rate"}).as_json()["timeout_seconds"]
+    3
+    """
+    faults = unknown_keys(value, frozenset({"kind", "function", "on_error", "timeout_seconds"}))
+    function = value.get("function")
+    if not isinstance(function, str) or not _FUNCTION.fullmatch(function):
+        faults.append(Fault("the name or the ARN of a Lambda function is required", "/function"))
+    on_error = value.get("on_error", _ON_ERROR[0])
+    if not isinstance(on_error, str) or on_error not in _ON_ERROR:
+        faults.append(Fault('"drop" or "block" is expected', "/on_error"))
+    timeout = value.get("timeout_seconds", TIMEOUT_DEFAULT_S)
+    if isinstance(timeout, bool) or not isinstance(timeout, int) or not 1 <= timeout <= TIMEOUT_MAX_S:
+        faults.append(Fault(f"a whole number from 1 to {TIMEOUT_MAX_S} is expected", "/timeout_seconds"))
+    if faults:
+        raise InvalidFilterError(tuple(faults))
+    assert isinstance(function, str)
+    assert isinstance(on_error, str)
+    assert isinstance(timeout, int)
+    return FunctionFilter(function, on_error, timeout)

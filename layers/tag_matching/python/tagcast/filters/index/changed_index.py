@@ -1,0 +1,59 @@
+"""The index of a topic after a few changes: the index before them, and a small one of what changed."""
+
+from bisect import bisect_left
+from collections.abc import Collection, Mapping
+
+from tagcast.filters.compiled import CompiledFilter, FilterInput, FilterValue
+from tagcast.filters.index.topic_index import Matched, TopicIndex
+from tagcast.filters.kinds import compile_filter
+
+CHANGES_MAX = 32
+
+
+class ChangedIndex:
+    """Agrees with the index of all present filters; neither part is changed.
+
+    >>> base = TopicIndex.build({1: None, 2: None})
+    >>> index = with_changes(base, {3: None, 2: {"kind": "tags", "tags": ["apple"]}}, removed=[])
+    >>> from types import SimpleNamespace
+    >>> index.match(SimpleNamespace(tags=("imac",), routing_key=None, properties={})).ordinals
+    (1, 3)
+    """
+
+    def __init__(self, base: TopicIndex, gone: frozenset[int], filters: Mapping[int, CompiledFilter]) -> None:
+        self.base = base
+        self.gone = gone
+        self.filters = filters
+        self._fresh = TopicIndex.build(filters)
+
+    def match(self, message: FilterInput) -> Matched:
+        """Who receives the message, and whose filter failed."""
+        before, now = self.base.match(message), self._fresh.match(message)
+        return Matched(_merged(before.ordinals, self.gone, now.ordinals), _merged(before.errors, self.gone, now.errors))
+
+
+def with_changes(
+    index: TopicIndex | ChangedIndex, changed: Mapping[int, FilterValue | None], removed: Collection[int]
+) -> ChangedIndex | None:
+    """The index after filters were added or changed, by ordinal, and others removed; ``None`` after too many."""
+    base, gone, filters = index, frozenset[int](), dict[int, CompiledFilter]()
+    if isinstance(index, ChangedIndex):
+        base, gone, filters = index.base, index.gone, dict(index.filters)
+    assert isinstance(base, TopicIndex)
+    gone |= {*changed, *removed}
+    for ordinal in removed:
+        filters.pop(ordinal, None)
+    filters.update((ordinal, compile_filter(value)) for ordinal, value in changed.items())
+    return ChangedIndex(base, gone, filters) if len(gone) <= CHANGES_MAX else None
+
+
+def _merged(before: tuple[int, ...], gone: frozenset[int], now: tuple[int, ...]) -> tuple[int, ...]:
+    """Two sorted tuples as one, without those of the first that are gone."""
+    if not before:
+        return now
+    kept = list(before)
+    for ordinal in gone:
+        place = bisect_left(kept, ordinal)
+        if place < len(kept) and kept[place] == ordinal:
+            del kept[place]
+    return tuple(sorted([*kept, *now])) if now else tuple(kept)

@@ -1,0 +1,97 @@
+"""The one place where a filter kind plugs in: from the JSON form to a compiled filter.
+
+A new kind is one module with a ``compile_…`` function and one line in :data:`_COMPILERS`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tagcast.errors import Fault, FilterEvaluationError, FilterSyntaxError, InvalidFilterError
+from tagcast.filters.compiled import CompiledFilter, FilterInput, FilterValue
+from tagcast.filters.explanation import Explanation
+from tagcast.filters.function_filter import FunctionFilter, compile_function
+from tagcast.filters.routing_key_filter import RoutingKeyFilter, compile_routing_key
+from tagcast.filters.sql92_filter import Sql92Filter, compile_sql92_filter
+from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter, compile_tag_expression, compile_tags
+
+__all__ = [
+    "CompiledFilter",
+    "EverythingFilter",
+    "Explanation",
+    "Fault",
+    "FilterEvaluationError",
+    "FilterInput",
+    "FilterSyntaxError",
+    "FilterValue",
+    "FunctionFilter",
+    "InvalidFilterError",
+    "RoutingKeyFilter",
+    "Sql92Filter",
+    "TagExpressionFilter",
+    "TagsFilter",
+    "canonical",
+    "compile_filter",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class EverythingFilter:
+    """The filter of a subscription that has none (``null``): every message is received."""
+
+    kind: str = "everything"
+    warnings: tuple[str, ...] = ()
+
+    def evaluate(self, message: FilterInput) -> bool:
+        """Always ``True``."""
+        return True
+
+    def explain(self, message: FilterInput) -> Explanation:
+        """A single TRUE."""
+        return Explanation("everything", True, note="the subscription has no filter")
+
+    def as_json(self) -> None:
+        """``None``, the JSON form of no filter."""
+
+
+_COMPILERS: Mapping[str, Callable[[FilterValue], CompiledFilter]] = {
+    "tags": compile_tags,
+    "tag_expression": compile_tag_expression,
+    "routing_key": compile_routing_key,
+    "sql92": compile_sql92_filter,
+    "function": compile_function,
+}
+
+
+def compile_filter(value: FilterValue | None) -> CompiledFilter:
+    """Validate and compile the JSON form of a filter; ``None`` = everything.
+
+    Raises :class:`tagcast.errors.InvalidFilterError` with every fault found, pointers relative to ``value``.
+    For expressions it is its subclass :class:`tagcast.errors.FilterSyntaxError`, with line and column.
+
+    >>> compile_filter({"kind": "tags", "tags": ["apple"]}).kind, compile_filter(None).kind
+    ('tags', 'everything')
+    >>> compile_filter({"kind": "tags", "tags": ["x" * 65]})
+    Traceback (most recent call last):
+        ...
+    tagcast.errors.InvalidFilterError: /tags/0: a tag has at most 64 characters
+    """
+    if value is None:
+        return EverythingFilter()
+    if not isinstance(value, Mapping):
+        raise InvalidFilterError((Fault("a filter is an object or null", ""),))
+    kind = value.get("kind")
+    compiler = _COMPILERS.get(kind) if isinstance(kind, str) else None
+    if compiler is None:
+        raise InvalidFilterError((Fault(f"one of {', '.join(_COMPILERS)} is expected", "/kind"),))
+    return compiler(value)
+
+
+def canonical(value: FilterValue | None) -> dict[str, object] | None:
+    """The normal JSON form of a filter: defaults written out, duplicates dropped.
+
+    Two filters with the same normal form receive the same messages. Raises as :func:`compile_filter`.
+
+    >>> canonical({"kind": "tag_expression", "expression": None})
+    {'kind': 'tag_expression', 'expression': '*'}
+    """
+    return compile_filter(value).as_json()

@@ -1,0 +1,62 @@
+"""Routing keys: RabbitMQ's topic patterns, one by one. Many at once: :mod:`tagcast.filters.index.routing_trie`."""
+
+SEPARATOR = "."
+ONE_WORD = "*"
+ANY_WORDS = "#"
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a key or a pattern. The empty text has none; otherwise every dot separates.
+
+    >>> split_words("a..b"), split_words("")
+    (['a', '', 'b'], [])
+    """
+    return text.split(SEPARATOR) if text else []
+
+
+def matches_key(pattern: str, key: str) -> bool:
+    """Whether a routing key matches a pattern: ``*`` is exactly one word, ``#`` any number of words.
+
+    All positions of the pattern advance together as the bits of one number, so no pattern makes this explode.
+
+    >>> matches_key("order.*.eu", "order.new.eu"), matches_key("audit.#", "audit"), matches_key("a*", "ab")
+    (True, True, False)
+    """
+    if ONE_WORD not in pattern and ANY_WORDS not in pattern:
+        return pattern == key
+    return matches_words(pattern_words(pattern), split_words(key))
+
+
+def matches_words(words: list[str], key_words: list[str]) -> bool:
+    """:func:`matches_key` on words; ``words`` has no neighbouring ``#``.
+
+    >>> matches_words(["*"], [""]), matches_words(["*"], [])
+    (True, False)
+    """
+    places: dict[str, int] = {}
+    for place, word in enumerate(words):
+        places[word] = places.get(word, 0) | 1 << place
+    any_words = places.pop(ANY_WORDS, 0)
+    one_word = places.pop(ONE_WORD, 0)
+    reached = 1
+    reached |= (reached & any_words) << 1
+    for word in key_words:
+        stayed = reached & any_words
+        reached = (reached & (places.get(word, 0) | one_word)) << 1 | stayed
+        reached |= (reached & any_words) << 1
+        if not reached:
+            return False
+    return bool(reached >> len(words) & 1)
+
+
+def pattern_words(pattern: str) -> list[str]:
+    """The words of a pattern; neighbouring ``#`` are one, which means the same.
+
+    >>> pattern_words("a.#.#.b")
+    ['a', '#', 'b']
+    """
+    words: list[str] = []
+    for word in split_words(pattern):
+        if word != ANY_WORDS or not words or words[-1] != ANY_WORDS:
+            words.append(word)
+    return words

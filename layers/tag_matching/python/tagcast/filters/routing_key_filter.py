@@ -1,0 +1,113 @@
+"""The filter kind ``routing_key``: topic patterns, any one of which suffices."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tagcast.errors import Fault, InvalidFilterError
+from tagcast.filters.compiled import (
+    FilterInput,
+    FilterValue,
+    first_index,
+    is_plain_text,
+    list_of_text,
+    unknown_keys,
+)
+from tagcast.filters.explanation import Explanation
+from tagcast.filters.routing_key import (
+    ANY_WORDS,
+    ONE_WORD,
+    SEPARATOR,
+    matches_key,
+    matches_words,
+    pattern_words,
+    split_words,
+)
+
+FILTER_PATTERNS_MAX = 5
+KEY_BYTES_MAX = 64
+KEY_DOTS_MAX = 15
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingKeyFilter:
+    """One of the patterns matches. A message without a routing key has the empty key."""
+
+    patterns: tuple[str, ...]
+    kind: str = "routing_key"
+    warnings: tuple[str, ...] = ()
+
+    def evaluate(self, message: FilterInput) -> bool:
+        """The rule of :func:`tagcast.filters.routing_key.matches_key`, for any of the patterns."""
+        key = message.routing_key or ""
+        return any(matches_key(pattern, key) for pattern in self.patterns)
+
+    def explain(self, message: FilterInput) -> Explanation:
+        """One child for each pattern, with the words of the key that each of its words stands for."""
+        key = message.routing_key or ""
+        children = tuple(_explain_pattern(pattern, key) for pattern in self.patterns)
+        text = "routing key: " + " or ".join(self.patterns)
+        return Explanation(text, self.evaluate(message), children, f"the message has {key!r}")
+
+    def as_json(self) -> dict[str, object]:
+        """The patterns in the order written, without duplicates."""
+        return {"kind": self.kind, "patterns": list(self.patterns)}
+
+
+def compile_routing_key(value: FilterValue) -> RoutingKeyFilter:
+    """Validate ``{"kind": "routing_key", "patterns": [...]}``.
+
+    >>> compile_routing_key({"kind": "routing_key", "patterns": ["audit.#"]}).patterns
+    ('audit.#',)
+    """
+    faults = unknown_keys(value, frozenset({"kind", "patterns"}))
+    patterns = list_of_text(value, "patterns", FILTER_PATTERNS_MAX, "patterns", faults)
+    if not patterns and not faults:
+        faults.append(Fault("at least one pattern is required", "/patterns"))
+    for pattern in patterns:
+        pointer = f"/patterns/{first_index(value['patterns'], pattern)}"
+        faults.extend(Fault(detail, pointer) for detail in key_faults(pattern))
+    if faults:
+        raise InvalidFilterError(tuple(faults))
+    return RoutingKeyFilter(patterns)
+
+
+def key_faults(text: str) -> Iterator[str]:
+    """What the native API refuses in a routing key or a pattern: size, dots, empty words, control characters.
+
+    >>> list(key_faults("order.new")), list(key_faults("a..b"))
+    ([], ['an empty word is not allowed'])
+    """
+    if len(text.encode("utf-8", "surrogatepass")) > KEY_BYTES_MAX:
+        yield f"at most {KEY_BYTES_MAX} bytes are allowed"
+    if text.count(SEPARATOR) > KEY_DOTS_MAX:
+        yield f"at most {KEY_DOTS_MAX} dots are allowed"
+    if not text or "" in text.split(SEPARATOR):
+        yield "an empty word is not allowed"
+    if not is_plain_text(text):
+        yield "control characters and half surrogate pairs are not allowed"
+
+
+def _explain_pattern(pattern: str, key: str) -> Explanation:
+    if not matches_key(pattern, key):
+        return Explanation(pattern, False, note=_first_difference(pattern, key))
+    words, rest = pattern_words(pattern), split_words(key)
+    parts = []
+    for place, word in enumerate(words):
+        taken = 1
+        if word == ANY_WORDS:
+            taken = next(n for n in range(len(rest) + 1) if matches_words(words[place + 1 :], rest[n:]))
+        parts.append(Explanation(word, True, note=f"stands for {SEPARATOR.join(rest[:taken])!r}"))
+        rest = rest[taken:]
+    return Explanation(pattern, True, tuple(parts))
+
+
+def _first_difference(pattern: str, key: str) -> str:
+    wanted, words = split_words(pattern), split_words(key)
+    for place, word in enumerate(wanted):
+        if word == ANY_WORDS:
+            return "the words after # do not fit"
+        if place == len(words):
+            return f"the key ends where {word!r} is expected"
+        if word not in (ONE_WORD, words[place]):
+            return f"word {place + 1} is {words[place]!r}, not {word!r}"
+    return f"the key has {len(words) - len(wanted)} words more"

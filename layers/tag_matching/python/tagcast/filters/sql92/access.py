@@ -1,0 +1,144 @@
+"""Which readings an expression needs to be TRUE: what an index over many expressions can look up.
+
+For every node two questions are answered from the leaves up, without recursion: what must hold for it to be TRUE,
+and what must hold for it to be FALSE (so NOT only swaps the answers).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import frexp
+from typing import NamedTuple
+
+from tagcast.filters.sql92.dialect import Dialect
+from tagcast.filters.sql92.readings import JAVA_DOUBLE, JAVA_INT, JAVA_LONG, PRESENCE, Dimension, Reading
+from tagcast.filters.sql92.terms import ANY, MISSING, Term, terms_of
+from tagcast.filters.sql92.tree import OPERANDS, Node
+
+_MAY_FAIL = frozenset({JAVA_INT, JAVA_LONG, JAVA_DOUBLE})
+_SEARCHES = frozenset({"contains", "startswith", "endswith", "like"})
+KEYS_MAX = 1_024
+"""An expression that can be TRUE in more ways than this is found by the presence of a property, or always."""
+
+
+class Key(NamedTuple):
+    """A reading with this value."""
+
+    dimension: Dimension
+    value: Reading
+
+
+class Access(NamedTuple):
+    """At least one of the keys holds whenever the node has the value; ``whole`` if that is all the node says."""
+
+    keys: tuple[Key, ...]
+    place: int
+    whole: bool
+
+
+Needs = tuple[Access | None, Access | None]
+"""What TRUE needs and what FALSE needs."""
+
+
+class Popularity:
+    """How often expressions offer each key: the measure of how many messages will have it."""
+
+    def __init__(self) -> None:
+        self._keys: dict[Key, int] = {}
+        self._dimensions: dict[Dimension, int] = {}
+
+    def count(self, nodes: Sequence[Node], dialect: Dialect) -> None:
+        """Count the keys of one more expression."""
+        for key in _keys_of(nodes, dialect):
+            self._keys[key] = self._keys.get(key, 0) + 1
+            self._dimensions[key.dimension] = self._dimensions.get(key.dimension, 0) + 1
+
+    def cost(self, access: Access) -> tuple[int, Dimension]:
+        """The share of messages that will meet the keys, roughly, so that like expressions take like keys."""
+        share = sum(self._share(key) for key in access.keys)
+        return frexp(share)[1], access.keys[0].dimension
+
+    def _share(self, key: Key) -> float:
+        if key.dimension.kind == PRESENCE:
+            return 1.0
+        return self._keys.get(key, 1) / self._dimensions.get(key.dimension, 1)
+
+
+def access_of(nodes: Sequence[Node], dialect: Dialect, popularity: Popularity) -> Access | None:
+    """The cheapest necessary condition of the root, or ``None``."""
+    needs: list[Needs] = []
+    for place, node in enumerate(nodes):
+        children = [needs[child] for child in node.children]
+        trues, falses = [true for true, _ in children], [false for _, false in children]
+        match node.operator:
+            case "not":
+                child = node.children[0]
+                needs.append((_lifted(falses[0], child, place), _lifted(trues[0], child, place)))
+            case "and":
+                needs.append((_best(trues, popularity.cost), _union(falses, place, node.children)))
+            case "or":
+                needs.append((_union(trues, place, node.children), _best(falses, popularity.cost)))
+            case operator if operator in OPERANDS:
+                needs.append((None, None))
+            case _:
+                needs.append(_leaf_needs(nodes, place, dialect))
+    return needs[-1][0]
+
+
+def _keys_of(nodes: Sequence[Node], dialect: Dialect) -> Iterator[Key]:
+    for place, node in enumerate(nodes):
+        if node.operator in ("equal", "unequal", "in", "not_in", "is_true"):
+            for access in _leaf_needs(nodes, place, dialect):
+                if access is not None and access.whole:
+                    yield from access.keys
+
+
+def _leaf_needs(nodes: Sequence[Node], place: int, dialect: Dialect) -> Needs:
+    return _leaf_access(nodes, place, True, dialect), _leaf_access(nodes, place, False, dialect)
+
+
+def _leaf_access(nodes: Sequence[Node], place: int, wanted: bool, dialect: Dialect) -> Access | None:
+    terms = terms_of(nodes, place, wanted, dialect)
+    if terms is None:
+        return _search_access(nodes, place, wanted)
+    if not terms or terms[0].test == MISSING:
+        return None
+    return _term_access(terms[0], place)
+
+
+def _term_access(term: Term, place: int) -> Access:
+    if term.test == ANY and len(term.values) <= KEYS_MAX:
+        return Access(tuple(Key(term.dimension, value) for value in term.values), place, True)
+    presence = Key(Dimension(PRESENCE, term.dimension.name), True)
+    return Access((presence,), place, False)
+
+
+def _search_access(nodes: Sequence[Node], place: int, wanted: bool) -> Access | None:
+    """A search that is TRUE has found a text to search in."""
+    node = nodes[place]
+    if not wanted or node.operator.removeprefix("not_") not in _SEARCHES:
+        return None
+    subject = nodes[node.children[0]]
+    if subject.operator != "property":
+        return None
+    return Access((Key(Dimension(PRESENCE, str(subject.value)), True),), place, False)
+
+
+def _lifted(access: Access | None, child: int, place: int) -> Access | None:
+    """A NOT says nothing more than its operand: what is all of the one is all of the other."""
+    return access._replace(place=place) if access is not None and access.place == child else access
+
+
+def _best(choices: Sequence[Access | None], cost: Callable[[Access], tuple[int, Dimension]]) -> Access | None:
+    return min((access for access in choices if access is not None), key=cost, default=None)
+
+
+def _union(parts: Sequence[Access | None], place: int, children: Sequence[int]) -> Access | None:
+    """One of the parts. In rocketmq one that fails hides those behind it, so that more than the keys is asked."""
+    keys: dict[Key, None] = {}
+    whole = True
+    for part, child in zip(parts, children, strict=True):
+        if part is None:
+            return None
+        keys.update(dict.fromkeys(part.keys))
+        whole = whole and part.whole and part.place == child
+        whole = whole and all(key.dimension.kind not in _MAY_FAIL for key in part.keys)
+    return Access(tuple(keys), place, whole) if len(keys) <= KEYS_MAX else None

@@ -1,0 +1,109 @@
+"""Why an expression has its value: the tree with the value of every part."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tagcast.errors import FilterEvaluationError
+from tagcast.filters.explanation import Explanation, Value
+from tagcast.filters.sql92.dialect import Dialect
+from tagcast.filters.sql92.numbers import number_of, truth_of
+from tagcast.filters.sql92.steps import build_steps, run_steps
+from tagcast.filters.sql92.strict import sort_of
+from tagcast.filters.sql92.tree import OPERANDS, ORDERINGS, Node
+
+_ORDERED = frozenset({*ORDERINGS.values(), "between", "not_between"})
+
+
+class _Values(list[bool | None]):
+    """The values of the conditions, and which of them were reached."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__([None] * count)
+        self.reached: set[int] = set()
+
+    def __setitem__(self, place, value) -> None:  # type: ignore[no-untyped-def]
+        self.reached.add(place)
+        super().__setitem__(place, value)
+
+
+def explain_nodes(text: str, nodes: Sequence[Node], dialect: Dialect, properties: Mapping[str, str]) -> Explanation:
+    """The explanation of the root; parts that an earlier one made needless are ``"skipped"``."""
+    values = _Values(len(nodes))
+    steps = build_steps(nodes, dialect)
+    reason, failed = "", -1
+    try:
+        run_steps(steps, properties, values)
+    except FilterEvaluationError as error:
+        reason = error.message
+        failed = min(place for _, place, *_ in steps if place > max(values.reached, default=-1))
+    errors = _with_parents(nodes, failed)
+    made: dict[int, Explanation] = {}
+    for place, node in enumerate(nodes):
+        if node.operator in OPERANDS:
+            continue
+        value: Value = "error" if place in errors else values[place] if place in values.reached else "skipped"
+        notes = list(_notes(nodes, node, properties, dialect)) + ([reason] if place == failed else [])
+        children = tuple(made[child] for child in _conditions(nodes, node))
+        made[place] = Explanation(text[node.start : node.end], value, children, "; ".join(notes))
+    return made[len(nodes) - 1]
+
+
+def unreadable(nodes: Sequence[Node], properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of properties that a number or a truth is compared with and whose text is neither."""
+    names = (_names(nodes, node, want) for node in nodes for want in (_wanted(nodes, node),) if want)
+    found = {name: None for name, want in (pair for pairs in names for pair in pairs) if _odd(properties, name, want)}
+    return tuple(found)
+
+
+def _conditions(nodes: Sequence[Node], node: Node) -> Iterator[int]:
+    for child in node.children:
+        if nodes[child].operator == "signed":
+            yield from _conditions(nodes, nodes[child])
+        elif nodes[child].operator not in OPERANDS:
+            yield child
+
+
+def _with_parents(nodes: Sequence[Node], failed: int) -> set[int]:
+    found = {failed}
+    for place in range(failed + 1, len(nodes)) if failed >= 0 else ():
+        if not found.isdisjoint(nodes[place].children):
+            found.add(place)
+    return found
+
+
+def _wanted(nodes: Sequence[Node], node: Node) -> str:
+    """``number`` or ``truth`` if the strict dialect reads the properties of a comparison so, else empty."""
+    if node.operator in _ORDERED:
+        return "number"
+    if node.operator == "is_true":
+        return "truth"
+    if node.operator in ("equal", "unequal"):
+        sorts = {sort_of(nodes, child) for child in node.children}
+        return next((sort for sort in ("truth", "number") if sort in sorts), "")
+    return ""
+
+
+def _names(nodes: Sequence[Node], node: Node, want: str) -> list[tuple[str, str]]:
+    return [(str(nodes[child].value), want) for child in _properties(nodes, node)]
+
+
+def _properties(nodes: Sequence[Node], node: Node) -> Iterator[int]:
+    for child in node.children:
+        if nodes[child].operator == "property":
+            yield child
+        elif nodes[child].operator == "signed":
+            yield from _properties(nodes, nodes[child])
+
+
+def _odd(properties: Mapping[str, str], name: str, want: str) -> bool:
+    text = properties.get(name)
+    return text is not None and (number_of(text) if want == "number" else truth_of(text)) is None
+
+
+def _notes(nodes: Sequence[Node], node: Node, properties: Mapping[str, str], dialect: Dialect) -> Iterator[str]:
+    want = _wanted(nodes, node) if dialect is Dialect.STRICT else ""
+    for name in dict.fromkeys(str(nodes[child].value) for child in _properties(nodes, node)):
+        text = properties.get(name)
+        note = f"{name} is missing" if text is None else f"{name} is {text!r}"
+        if want and _odd(properties, name, want):
+            note += ", which is no number" if want == "number" else ", which is neither true nor false"
+        yield note

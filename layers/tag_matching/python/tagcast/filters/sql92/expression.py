@@ -1,0 +1,95 @@
+"""A compiled SQL92 expression: plain data that evaluates and explains itself."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tagcast.errors import FilterSyntaxError
+from tagcast.filters.explanation import Explanation
+from tagcast.filters.sql92.dialect import CHARACTERS_MAX, Dialect
+from tagcast.filters.sql92.explain import explain_nodes, unreadable
+from tagcast.filters.sql92.parser import Parser
+from tagcast.filters.sql92.steps import Step, build_steps, run_steps
+from tagcast.filters.sql92.traps import find_traps
+from tagcast.filters.sql92.tree import Node
+
+
+class CompiledExpression:
+    """What :func:`compile_sql92` returns: it pickles as data, and equal texts of one dialect are equal."""
+
+    __slots__ = ("_steps", "dialect", "nodes", "text", "warnings")
+
+    def __init__(self, text: str, dialect: Dialect, nodes: tuple[Node, ...], warnings: tuple[str, ...]) -> None:
+        self.text = text
+        self.dialect = dialect
+        self.nodes = nodes
+        self.warnings = warnings
+        self._steps: list[Step] | None = None
+
+    def evaluate(self, properties: Mapping[str, str]) -> bool | None:
+        """``True``, ``False`` or ``None`` (unknown); a message is received only on ``True``.
+
+        Raises :class:`tagcast.errors.FilterEvaluationError`, in the rocketmq dialect only.
+
+        >>> compile_sql92("price > 100").evaluate({"price": "120"})
+        True
+        """
+        steps = self._steps
+        if steps is None:
+            steps = self._steps = build_steps(self.nodes, self.dialect)
+        return run_steps(steps, properties, [None] * len(self.nodes))
+
+    def explain(self, properties: Mapping[str, str]) -> Explanation:
+        """The tree with the value of each sub-expression and the property texts that it saw.
+
+        >>> compile_sql92("a = '1' OR b = '2'").explain({"b": "2"}).children[0].note
+        'a is missing'
+        """
+        return explain_nodes(self.text, self.nodes, self.dialect, properties)
+
+    def unreadable_properties(self, properties: Mapping[str, str]) -> tuple[str, ...]:
+        """Properties compared as numbers or truths whose text is neither (to be counted).
+
+        >>> compile_sql92("price > 100").unreadable_properties({"price": "cheap"})
+        ('price',)
+        """
+        return unreadable(self.nodes, properties) if self.dialect is Dialect.STRICT else ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        plain = tuple(tuple(node) for node in self.nodes)
+        return restore, (self.text, self.dialect.value, plain, self.warnings)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CompiledExpression):
+            return NotImplemented
+        return (self.text, self.dialect) == (other.text, other.dialect)
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.dialect))
+
+    def __repr__(self) -> str:
+        return f"compile_sql92({self.text!r}, {self.dialect.value!r})"
+
+
+def compile_sql92(expression: str, dialect: str = "strict") -> CompiledExpression:
+    """Parse and check an expression.
+
+    Raises :class:`tagcast.errors.FilterSyntaxError` with the place, what was found and what was expected.
+
+    >>> compile_sql92("price > ").evaluate({})
+    Traceback (most recent call last):
+        ...
+    tagcast.errors.FilterSyntaxError: line 1, column 9: a property, a literal, NOT, a sign or ( expected, \
+found the end of the text
+    """
+    chosen = Dialect(dialect)
+    if len(expression) > CHARACTERS_MAX:
+        raise FilterSyntaxError(f"at most {CHARACTERS_MAX} characters are allowed", 1, 1)
+    parser = Parser(expression, chosen)
+    nodes = parser.parse()
+    return CompiledExpression(expression, chosen, nodes, find_traps(expression, chosen, nodes, parser.ignored))
+
+
+def restore(text: str, dialect: str, plain: Any, warnings: Any) -> CompiledExpression:
+    """The expression from its data form, without parsing (for pickles and snapshots)."""
+    nodes = tuple(Node(op, value, tuple(children), start, end) for op, value, children, start, end in plain)
+    return CompiledExpression(text, Dialect(dialect), nodes, tuple(warnings))

@@ -1,0 +1,35 @@
+"""What literals stand for, and which numbers each dialect refuses."""
+
+from tagcast.filters.sql92.dialect import Dialect
+from tagcast.filters.sql92.java import LONG_MAX
+from tagcast.filters.sql92.numbers import number_of
+from tagcast.filters.sql92.tokens import INTEGER, Lexer, Token
+
+_LONG_DIGITS = 19
+
+
+def unquoted(token: Token) -> str:
+    """The text that a literal in quotes stands for; a doubled quote is one, a backslash is ordinary.
+
+    >>> unquoted(Token("text", "'it''s'", 0, 7))
+    "it's"
+    """
+    return token.text[1:-1].replace("''", "'")
+
+
+def checked_number(lexer: Lexer, token: Token) -> str:
+    """The digits of a number literal, without the suffix ``L``.
+
+    rocketmq refuses whole numbers beyond a long and, as the original does, floating literals that are zero.
+    """
+    digits = token.text.rstrip("lL")
+    if lexer.dialect is Dialect.STRICT:
+        if number_of(digits) is None:
+            raise lexer.error("the exponent is beyond 308", token.start, str(token), "a number")
+    elif token.kind == INTEGER:
+        if len(digits) > _LONG_DIGITS or int(digits) > LONG_MAX:
+            raise lexer.error("the number is beyond a long", token.start, str(token), "a long")
+    elif not 0.0 < float(digits) < float("inf"):
+        hint = "the rocketmq dialect refuses floating literals that are zero or beyond a double"
+        raise lexer.error(hint, token.start, str(token), "a number; for zero, 0")
+    return digits

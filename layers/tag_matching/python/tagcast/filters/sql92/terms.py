@@ -1,0 +1,211 @@
+"""An expression as terms that must all hold, each about one property, as far as it can be written so.
+
+For the value TRUE this is exact in both dialects: AND is TRUE when all of its parts are, OR is FALSE when all of
+its parts are, NOT swaps the two, and whoever asks for TRUE or FALSE asks for no error.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tagcast.filters.sql92.dialect import Dialect
+from tagcast.filters.sql92.java import is_int
+from tagcast.filters.sql92.numbers import Number
+from tagcast.filters.sql92.readings import (
+    JAVA_DOUBLE,
+    JAVA_INT,
+    JAVA_LONG,
+    JAVA_TRUTH,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    Dimension,
+    Reading,
+)
+from tagcast.filters.sql92.strict import constant_number
+from tagcast.filters.sql92.tree import NUMBER_LITERALS, Node
+
+ANY, NONE = "any", "none"
+ABOVE, AT_LEAST, BELOW, AT_MOST = "above", "at_least", "below", "at_most"
+MISSING, PRESENT = "missing", "present"
+BOUNDS = frozenset({ABOVE, AT_LEAST, BELOW, AT_MOST})
+_ORDERINGS = {"less": BELOW, "at_most": AT_MOST, "greater": ABOVE, "at_least": AT_LEAST}
+_MIRRORED = {BELOW: ABOVE, ABOVE: BELOW, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
+_NEGATED = {BELOW: AT_LEAST, AT_LEAST: BELOW, ABOVE: AT_MOST, AT_MOST: ABOVE}
+
+
+class Term(NamedTuple):
+    """The reading of one property is one of the values, none of them, or on one side of the only one.
+
+    A property that is missing or cannot be read holds no term but ``missing``.
+    """
+
+    dimension: Dimension
+    test: str
+    values: tuple[Reading, ...] = ()
+
+    def holds(self, value: Reading | None) -> bool:
+        """Whether the term holds for a reading.
+
+        >>> Term(Dimension("number", "a"), "above", (5,)).holds(6), Term(Dimension("text", "a"), "missing").holds(None)
+        (True, True)
+        """
+        if value is None:
+            return self.test == MISSING
+        match self.test:
+            case "any":
+                return value in self.values
+            case "none":
+                return value not in self.values
+            case "missing":
+                return False
+            case "present":
+                return True
+            case _:
+                return _is_beside(self.test, value, self.values[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunct:
+    """A part of an expression that must be ``wanted`` (TRUE or FALSE), and its terms, if it can be written so."""
+
+    place: int
+    wanted: bool
+    terms: tuple[Term, ...] | None
+
+
+def conjuncts_of(nodes: Sequence[Node], dialect: Dialect) -> list[Conjunct]:
+    """The parts that must all hold, in the order in which they are evaluated.
+
+    >>> from tagcast.filters.sql92 import compile_sql92
+    >>> [part.terms[0].test for part in conjuncts_of(compile_sql92("a = 'x' AND NOT (b > 1 OR c = 2)").nodes, "strict")]
+    ['any', 'at_most', 'none']
+    """
+    found: list[Conjunct] = []
+    pending = [(len(nodes) - 1, True)]
+    while pending:
+        place, wanted = pending.pop()
+        node = nodes[place]
+        if node.operator == "not":
+            pending.append((node.children[0], not wanted))
+        elif node.operator == ("and" if wanted else "or"):
+            pending.extend((child, wanted) for child in reversed(node.children))
+        else:
+            found.append(Conjunct(place, wanted, terms_of(nodes, place, wanted, dialect)))
+    return found
+
+
+def terms_of(nodes: Sequence[Node], place: int, wanted: bool, dialect: Dialect) -> tuple[Term, ...] | None:
+    """The terms that all hold exactly when a node is ``wanted``; ``None`` if there are none such."""
+    node = nodes[place]
+    strict = dialect == Dialect.STRICT
+    match node.operator:
+        case "true" | "false":
+            return () if (node.operator == "true") is wanted else None
+        case "equal" | "unequal":
+            return _equality(nodes, node, (node.operator == "equal") is wanted, strict)
+        case "less" | "at_most" | "greater" | "at_least":
+            return _ordering(nodes, node, wanted, strict)
+        case "between" | "not_between" if (node.operator == "between") is wanted:
+            return _between(nodes, node, strict)
+        case "is_null" | "is_not_null" | "in" | "not_in" | "is_true":
+            return _test(nodes, node, wanted, strict)
+        case _:
+            return None
+
+
+def typed_constant(nodes: Sequence[Node], place: int, strict: bool) -> tuple[str, Reading] | None:
+    """A number literal with its sign, and before it the reading that it asks of the other side."""
+    node = nodes[place]
+    if strict:
+        number: Number | None = constant_number(nodes, place)
+        return None if number is None else (NUMBER, number)
+    negative = node.operator == "signed" and node.value == -1
+    base = nodes[node.children[0]] if node.operator == "signed" else node
+    if base.operator not in NUMBER_LITERALS:
+        return None
+    text = f"-{base.value}" if negative else str(base.value)
+    if base.operator == "float":
+        return JAVA_DOUBLE, float(text)
+    whole = int(text)
+    return (JAVA_INT if is_int(whole) else JAVA_LONG), whole
+
+
+def _is_beside(test: str, value: Reading, bound: Reading) -> bool:
+    assert not isinstance(value, str)
+    assert not isinstance(bound, str)
+    match test:
+        case "above":
+            return value > bound
+        case "at_least":
+            return value >= bound
+        case "below":
+            return value < bound
+        case _:
+            return value <= bound
+
+
+def _equality(nodes: Sequence[Node], node: Node, same: bool, strict: bool) -> tuple[Term, ...] | None:
+    left, right = node.children
+    swapped = nodes[left].operator != "property"
+    if swapped:
+        left, right = right, left
+    if nodes[left].operator != "property":
+        return None
+    if swapped and not strict:
+        # A missing right side is FALSE there, not unknown, and a truth on the left side fails.
+        return None
+    name, other = str(nodes[left].value), nodes[right]
+    test = ANY if same else NONE
+    if other.operator == "text":
+        return (Term(Dimension(TEXT, name), test, (str(other.value),)),)
+    if other.operator in ("true", "false"):
+        truth = (other.operator == "true") is same
+        return (Term(Dimension(TRUTH if strict else JAVA_TRUTH, name), ANY, (truth,)),)
+    constant = typed_constant(nodes, right, strict)
+    return None if constant is None else (Term(Dimension(constant[0], name), test, (constant[1],)),)
+
+
+def _ordering(nodes: Sequence[Node], node: Node, wanted: bool, strict: bool) -> tuple[Term, ...] | None:
+    left, right = node.children
+    test = _ORDERINGS[node.operator]
+    if nodes[left].operator != "property":
+        left, right, test = right, left, _MIRRORED[test]
+    constant = typed_constant(nodes, right, strict) if nodes[left].operator == "property" else None
+    if constant is None:
+        return None
+    name = str(nodes[left].value)
+    return (Term(Dimension(constant[0], name), test if wanted else _NEGATED[test], (constant[1],)),)
+
+
+def _between(nodes: Sequence[Node], node: Node, strict: bool) -> tuple[Term, ...] | None:
+    subject, low, high = node.children
+    if nodes[subject].operator != "property":
+        return None
+    lower, upper = typed_constant(nodes, low, strict), typed_constant(nodes, high, strict)
+    if lower is None or upper is None:
+        return None
+    name = str(nodes[subject].value)
+    return (
+        Term(Dimension(lower[0], name), AT_LEAST, (lower[1],)),
+        Term(Dimension(upper[0], name), AT_MOST, (upper[1],)),
+    )
+
+
+def _test(nodes: Sequence[Node], node: Node, wanted: bool, strict: bool) -> tuple[Term, ...] | None:
+    subject = nodes[node.children[0]]
+    if subject.operator != "property":
+        return None
+    text = Dimension(TEXT, str(subject.value))
+    match node.operator:
+        case "is_null" | "is_not_null":
+            return (Term(text, MISSING if (node.operator == "is_null") is wanted else PRESENT),)
+        case "is_true" if strict:
+            return (Term(Dimension(TRUTH, text.name), ANY, (wanted,)),)
+        case "is_true":
+            # Never TRUE, and FALSE for every text.
+            return None if wanted else (Term(Dimension(JAVA_TRUTH, text.name), ANY, (True, False)),)
+        case _:
+            assert isinstance(node.value, (tuple, list))
+            values = tuple(dict.fromkeys(node.value))
+            return (Term(text, ANY if (node.operator == "in") is wanted else NONE, values),)

@@ -1,0 +1,110 @@
+"""From text to tokens, one at a time: the rocketmq dialect never looks further than one token ahead."""
+
+import re
+from dataclasses import dataclass
+
+from tagcast.errors import FilterSyntaxError
+from tagcast.filters.sql92.dialect import Dialect
+
+KEYWORDS = frozenset(
+    ["NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "NULL", "IS", "CONTAINS", "STARTSWITH", "ENDSWITH"]
+)
+END = "end"
+NAME = "name"
+TEXT = "text"
+INTEGER = "integer"
+FLOAT = "float"
+
+_EXPONENT = r"[eE][+-]?[0-9]++"
+_TOKEN = re.compile(
+    rf"(?P<float>[0-9]++\.[0-9]*+(?:{_EXPONENT})?|\.[0-9]++(?:{_EXPONENT})?|[0-9]++{_EXPONENT})"
+    r"|(?P<integer>[1-9][0-9]*+[lL]?|0)"
+    r"|(?P<name>[A-Za-z_$][A-Za-z0-9_$]*+)"
+    r"|(?P<text>'[^']*+(?:''[^']*+)*')"
+    r"|(?P<symbol><>|<=|>=|[=<>(),+-])"
+)
+_BLANKS = re.compile(r"[ \t\n\r\f]*+")
+_LINE_END = re.compile(r"[\n\r]")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """``kind`` is a keyword in capitals, a symbol, or one of the words of this module."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        if self.kind == END:
+            return "the end of the text"
+        return self.text if len(self.text) <= 40 else self.text[:40] + "…"
+
+
+class Lexer:
+    """The tokens of one expression; ``token`` is the current one.
+
+    >>> lexer = Lexer("a >= 1", Dialect.STRICT)
+    >>> [lexer.token.kind, lexer.advance().kind, lexer.advance().text, lexer.advance().kind]
+    ['name', '>=', '1', 'end']
+    """
+
+    def __init__(self, text: str, dialect: Dialect) -> None:
+        self.text = text
+        self.dialect = dialect
+        self._last_line_end = max(text.rfind("\n"), text.rfind("\r"))
+        self.token = self._read(0)
+
+    def advance(self) -> Token:
+        """Go to the next token and return it."""
+        self.token = self._read(self.token.end)
+        return self.token
+
+    def error(self, message: str, at: int, found: str = "", expected: str = "") -> FilterSyntaxError:
+        """The error at an offset, with line and column."""
+        before = self.text[:at]
+        line, column = before.count("\n") + 1, at - before.rfind("\n")
+        return FilterSyntaxError(message, line, column, found=found, expected=expected)
+
+    def unexpected(self, expected: str) -> FilterSyntaxError:
+        """The error that the current token is not what is expected."""
+        found = str(self.token)
+        return self.error(f"{expected} expected, found {found}", self.token.start, found, expected)
+
+    def _read(self, at: int) -> Token:
+        at = self._skip(at)
+        if at == len(self.text):
+            return Token(END, "", at, at)
+        match = _TOKEN.match(self.text, at)
+        if match is None:
+            what = "a text without its closing quote" if self.text[at] == "'" else repr(self.text[at])
+            raise self.error(f"{what} is not part of the language", at, what, "an expression")
+        text, kind = match.group(), str(match.lastgroup)
+        if kind == "symbol":
+            kind = text
+        elif kind == NAME and text.upper() in KEYWORDS:
+            kind = text.upper()
+        elif text == "0" and self.dialect is Dialect.STRICT and self.text[match.end() : match.end() + 1] in ("l", "L"):
+            return Token(INTEGER, self.text[at : match.end() + 1], at, match.end() + 1)
+        return Token(kind, text, at, match.end())
+
+    def _skip(self, at: int) -> int:
+        """Blanks and comments. In rocketmq a line comment needs a line end, else ``--`` is two signs."""
+        while True:  # It ends: each comment is behind the one before.
+            blanks = _BLANKS.match(self.text, at)
+            assert blanks is not None
+            at = blanks.end()
+            if self.text.startswith("/*", at):
+                close = self.text.find("*/", at + 2)
+                if close < 0:
+                    raise self.error("the comment is not closed", at, "/*", "*/")
+                at = close + 2
+            elif self.text.startswith("--", at) and at < self._last_line_end:
+                line_end = _LINE_END.search(self.text, at)
+                assert line_end is not None
+                at = line_end.end()
+            elif self.text.startswith("--", at) and self.dialect is Dialect.STRICT:
+                at = len(self.text)
+            else:
+                return at

@@ -1,0 +1,60 @@
+"""Warnings for what is legal in the rocketmq dialect and does not mean what it says."""
+
+import re
+from collections.abc import Sequence
+
+from tagcast.filters.sql92.dialect import Dialect
+from tagcast.filters.sql92.java import is_int
+from tagcast.filters.sql92.tree import Node
+
+_COMPARISONS = frozenset({"equal", "unequal", "less", "at_most", "greater", "at_least", "between", "not_between"})
+
+
+def find_traps(text: str, dialect: Dialect, nodes: Sequence[Node], ignored: str) -> tuple[str, ...]:
+    """The warnings of an expression, each once; the strict dialect has none of these traps."""
+    if dialect is Dialect.STRICT:
+        return ()
+    found: dict[str, None] = {}
+    if ignored:
+        found[f"the text after the complete expression is ignored: {_short(ignored)}"] = None
+        if re.match(r"(?i)like\b", ignored):
+            found["LIKE is not in the language: use CONTAINS, STARTSWITH or ENDSWITH"] = None
+    for node in nodes:
+        warning = _trap(text, nodes, node)
+        if warning:
+            found[warning] = None
+    return tuple(found)
+
+
+def _trap(text: str, nodes: Sequence[Node], node: Node) -> str | None:
+    written = _short(text[node.start : node.end])
+    children = [nodes[child] for child in node.children]
+    if node.operator == "is_true":
+        return f"a property alone is never true: {written}; write = 'true' or = TRUE"
+    is_test = node.operator not in ("and", "or", "not")
+    if is_test and children and children[0].operator == "not" and written[:3].upper() == "NOT":
+        return f"NOT binds tighter than the comparison: {written} negates only what stands before it"
+    if node.operator not in _COMPARISONS:
+        return None
+    literals = [_literal(nodes, child) for child in node.children]
+    properties = any(child.operator == "property" for child in children)
+    if properties and any(number is not None and is_int(number) for number in literals):
+        return (
+            f"a whole number makes the property be read as a 32-bit int: {written} fails on texts such as "
+            "'1700000000000' or '7.0'; write the number with a fraction, such as 100.0"
+        )
+    if node.operator in ("equal", "unequal") and children[1].operator == "property":
+        return f"a missing property on the right side is unequal, not unknown: {written}"
+    return None
+
+
+def _literal(nodes: Sequence[Node], place: int) -> int | None:
+    node = nodes[place]
+    if node.operator == "signed":
+        number = _literal(nodes, node.children[0])
+        return None if number is None else int(str(node.value)) * number
+    return int(str(node.value)) if node.operator == "integer" else None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:60] + "…"

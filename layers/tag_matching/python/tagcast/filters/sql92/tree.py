@@ -1,0 +1,162 @@
+"""The expression as a flat list of nodes, children before parents, and the checks made when it is written."""
+
+from typing import NamedTuple
+
+from tagcast.errors import FilterSyntaxError
+from tagcast.filters.sql92.dialect import DEPTH_MAX, TERMS_MAX, Dialect
+from tagcast.filters.sql92.numbers import number_of
+from tagcast.filters.sql92.tokens import Lexer
+
+NUMBER_LITERALS = frozenset({"integer", "float"})
+LITERALS = NUMBER_LITERALS | {"text", "true", "false", "null"}
+BOOLEAN_LITERALS = frozenset({"true", "false", "null"})
+OPERANDS = frozenset({"property", "text", "integer", "float", "signed"})
+ORDERINGS = {"<": "less", "<=": "at_most", ">": "greater", ">=": "at_least"}
+EQUALITIES = {"=": "equal", "<>": "unequal"}
+
+
+class Node(NamedTuple):
+    """``value`` is a name, a literal or a list of texts; ``children`` are places in the list of nodes."""
+
+    operator: str
+    value: object
+    children: tuple[int, ...]
+    start: int
+    end: int
+
+
+class Operand(NamedTuple):
+    """A node with the span of its text, parentheses around it included."""
+
+    place: int
+    start: int
+    end: int
+
+
+class TreeBuilder:
+    """Collects nodes and refuses what the language does not allow."""
+
+    def __init__(self, lexer: Lexer) -> None:
+        self.nodes: list[Node] = []
+        self._depths: list[int] = []
+        self._lexer = lexer
+        self._strict = lexer.dialect is Dialect.STRICT
+        self._terms = 0
+
+    def literal(self, operator: str, value: object, start: int, end: int) -> Operand:
+        """A property or a literal."""
+        return self._add(operator, value, (), start, end)
+
+    def signed(self, negative: bool, operand: Operand, start: int) -> Operand:
+        """A sign before an operand; plus changes nothing."""
+        node = self.nodes[operand.place]
+        base = node.children[0] if node.operator == "signed" else operand.place
+        if self._strict and self.nodes[base].operator not in (NUMBER_LITERALS | {"property"}):
+            raise self._refused("a sign stands before a number or a property", operand)
+        if not negative:
+            return Operand(operand.place, start, operand.end)
+        sign = -1 if node.operator != "signed" else -int(str(node.value))
+        return self._add("signed", sign, (base,), start, operand.end)
+
+    def negation(self, operand: Operand, start: int) -> Operand:
+        """``NOT`` of a condition."""
+        return self._add("not", None, (self.condition(operand).place,), start, operand.end)
+
+    def junction(self, operator: str, left: Operand, right: Operand) -> Operand:
+        """``AND`` / ``OR``; a chain of the same operator is one node with many children."""
+        left, right = self.condition(left), self.condition(right)
+        node = self.nodes[left.place]
+        if node.operator == operator:
+            return self._add(operator, None, (*node.children, right.place), left.start, right.end)
+        return self._add(operator, None, (left.place, right.place), left.start, right.end)
+
+    def comparison(self, symbol: str, left: Operand, right: Operand) -> Operand:
+        """``= <> < <= > >=``."""
+        if symbol in ORDERINGS:
+            self._check_ordering(left)
+            self._check_ordering(right)
+            return self._term(ORDERINGS[symbol], None, (left, right), right.end)
+        for side in (left, right):
+            if self.nodes[side.place].operator == "null":
+                raise self._refused("NULL cannot be compared; write IS NULL", side)
+        left_is, right_is = self.nodes[left.place].operator, self.nodes[right.place].operator
+        if left_is in BOOLEAN_LITERALS and right_is in LITERALS - BOOLEAN_LITERALS:
+            raise self._refused("TRUE and FALSE cannot be compared with this literal", right)
+        return self._term(EQUALITIES[symbol], None, (left, right), right.end)
+
+    def between(self, negated: bool, subject: Operand, low: Operand, high: Operand) -> Operand:
+        """``[NOT] BETWEEN low AND high``."""
+        for operand in (subject, low, high):
+            self._check_ordering(operand)
+        bounds = [self.nodes[bound.place] for bound in (low, high)]
+        if not negated and all(bound.operator in NUMBER_LITERALS for bound in bounds):
+            lower, upper = (number_of(str(bound.value)) for bound in bounds)
+            if lower is not None and upper is not None and upper < lower:
+                raise self._refused("the upper bound is below the lower bound", high)
+        operator = "not_between" if negated else "between"
+        return self._term(operator, None, (subject, low, high), high.end)
+
+    def membership(self, negated: bool, subject: Operand, texts: tuple[str, ...], end: int) -> Operand:
+        """``[NOT] IN ('a', …)``."""
+        if self.nodes[subject.place].operator != "property":
+            raise self._refused("IN needs a property on its left", subject)
+        return self._term("not_in" if negated else "in", texts, (subject,), end)
+
+    def null_test(self, negated: bool, subject: Operand, end: int) -> Operand:
+        """``IS [NOT] NULL``."""
+        return self._term("is_not_null" if negated else "is_null", None, (subject,), end)
+
+    def search(self, operator: str, value: object, subject: Operand, end: int) -> Operand:
+        """``[NOT] CONTAINS | STARTSWITH | ENDSWITH | LIKE``."""
+        return self._term(operator, value, (subject,), end)
+
+    def condition(self, operand: Operand) -> Operand:
+        """The operand where a condition is needed: a bare property is tested for being true."""
+        operator = self.nodes[operand.place].operator
+        if operator == "property":
+            return self._term("is_true", None, (operand,), operand.end)
+        if operator in OPERANDS:
+            raise self._refused("a condition is expected here, not a value", operand)
+        if operator in BOOLEAN_LITERALS:
+            self._count_term(operand.start)
+        return operand
+
+    def finish(self, root: Operand) -> tuple[Node, ...]:
+        """The nodes that the root needs, in the order they were made; the root is the last one."""
+        needed = {root.place}
+        for place in range(root.place, -1, -1):
+            if place in needed:
+                needed.update(self.nodes[place].children)
+        places = {place: new for new, place in enumerate(sorted(needed))}
+        kept = (self.nodes[place] for place in places)
+        return tuple(node._replace(children=tuple(places[child] for child in node.children)) for node in kept)
+
+    def _check_ordering(self, operand: Operand) -> None:
+        operator = self.nodes[operand.place].operator
+        if operator not in NUMBER_LITERALS | {"property", "signed"}:
+            raise self._refused("only numbers and properties can be ordered", operand)
+
+    def _term(self, operator: str, value: object, operands: tuple[Operand, ...], end: int) -> Operand:
+        self._count_term(operands[0].start)
+        children = tuple(operand.place for operand in operands)
+        return self._add(operator, value, children, operands[0].start, end)
+
+    def _count_term(self, at: int) -> None:
+        self._terms += 1
+        if self._terms > TERMS_MAX:
+            raise self._lexer.error(f"at most {TERMS_MAX} terms are allowed", at)
+
+    def _add(self, operator: str, value: object, children: tuple[int, ...], start: int, end: int) -> Operand:
+        depth = 1 + max((self._depths[child] for child in children), default=-1)
+        self._depths.append(self._checked_depth(depth, start))
+        self.nodes.append(Node(operator, value, children, start, end))
+        return Operand(len(self.nodes) - 1, start, end)
+
+    def _checked_depth(self, depth: int, at: int) -> int:
+        if depth > DEPTH_MAX:
+            raise self._lexer.error(f"at most {DEPTH_MAX} levels of nesting are allowed", at)
+        return depth
+
+    def _refused(self, message: str, operand: Operand) -> FilterSyntaxError:
+        found = self._lexer.text[operand.start : operand.end]
+        return self._lexer.error(message, operand.start, found[:40])

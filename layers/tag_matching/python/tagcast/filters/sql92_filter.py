@@ -1,0 +1,82 @@
+"""The filter kind ``sql92``: a condition over the properties of a message."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tagcast.errors import Fault, InvalidFilterError
+from tagcast.filters.compiled import FilterInput, FilterValue, unknown_keys
+from tagcast.filters.explanation import Explanation
+from tagcast.filters.sql92 import CompiledExpression, Dialect, compile_sql92
+
+TAGS_PROPERTY = "TAGS"
+_TAGS_SEPARATOR = " || "
+
+
+@dataclass(frozen=True, slots=True)
+class Sql92Filter:
+    """Received when the expression is TRUE for the properties of the message.
+
+    ``reads_tags``: in the rocketmq dialect the tags are a property, too (:func:`properties_with_tags`).
+    """
+
+    expression: CompiledExpression
+    kind: str = "sql92"
+    reads_tags: bool = False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The known traps of the rocketmq dialect that the expression falls into."""
+        return self.expression.warnings
+
+    def evaluate(self, message: FilterInput) -> bool | None:
+        """See :meth:`tagcast.filters.sql92.CompiledExpression.evaluate`."""
+        if self.reads_tags:
+            return self.expression.evaluate(properties_with_tags(message))
+        return self.expression.evaluate(message.properties)
+
+    def explain(self, message: FilterInput) -> Explanation:
+        """The tree of the expression with its values."""
+        return self.expression.explain(properties_with_tags(message) if self.reads_tags else message.properties)
+
+    def as_json(self) -> dict[str, object]:
+        """The text as written, and the dialect."""
+        return {
+            "kind": self.kind,
+            "expression": self.expression.text,
+            "dialect": self.expression.dialect.value,
+        }
+
+
+def properties_with_tags(message: FilterInput) -> Mapping[str, str]:
+    """The properties with the tags among them, as RocketMQ has them; one of that name that was published wins.
+
+    RocketMQ's other such property, KEYS, is here a property like all others: messages have no keys of their own.
+
+    >>> from types import SimpleNamespace
+    >>> properties_with_tags(SimpleNamespace(tags=("TagA", "TagB"), properties={"KEYS": "7"}))
+    {'TAGS': 'TagA || TagB', 'KEYS': '7'}
+    """
+    if not message.tags:
+        return message.properties
+    return {TAGS_PROPERTY: _TAGS_SEPARATOR.join(message.tags), **message.properties}
+
+
+def compile_sql92_filter(value: FilterValue) -> Sql92Filter:
+    """Validate ``{"kind": "sql92", "expression": ..., "dialect": "strict" | "rocketmq"}``.
+
+    >>> compile_sql92_filter({"kind": "sql92", "expression": "a = 1"}).as_json()["dialect"]
+    'strict'
+    """
+    faults = unknown_keys(value, frozenset({"kind", "expression", "dialect"}))
+    expression, dialect = value.get("expression"), value.get("dialect", Dialect.STRICT.value)
+    if not isinstance(expression, str) or not expression:
+        faults.append(Fault("an expression is required", "/expression"))
+    elif any("\ud800" <= character <= "\udfff" for character in expression):
+        faults.append(Fault("half surrogate pairs are not allowed", "/expression"))
+    if not isinstance(dialect, str) or dialect not in [known.value for known in Dialect]:
+        faults.append(Fault('"strict" or "rocketmq" is expected', "/dialect"))
+    if faults:
+        raise InvalidFilterError(tuple(faults))
+    compiled = compile_sql92(str(expression), str(dialect))
+    names = (node.value for node in compiled.nodes if node.operator == "property")
+    return Sql92Filter(compiled, reads_tags=compiled.dialect is Dialect.ROCKETMQ and TAGS_PROPERTY in names)

@@ -1,0 +1,74 @@
+"""RocketMQ's tag expressions: ``TagA || TagB``."""
+
+from dataclasses import dataclass
+
+from tagcast.errors import FilterSyntaxError
+from tagcast.filters.tags import java_hash_code
+
+EVERYTHING = "*"
+_SEPARATOR = "||"
+# Java's String.trim: everything up to the blank, and nothing above it (a no-break space is part of a tag).
+_TRIMMED = "".join(map(chr, range(0x21)))
+
+
+@dataclass(frozen=True, slots=True)
+class TagExpression:
+    """A tag expression taken apart: the tags in the order written, without duplicates; none = everything."""
+
+    tags: tuple[str, ...]
+
+    @property
+    def everything(self) -> bool:
+        """Whether every message is received, also one without tags."""
+        return not self.tags
+
+    @property
+    def codes(self) -> frozenset[int]:
+        """Hash codes of the tags, for a prefilter. There may be fewer codes than tags.
+
+        >>> sorted(TagExpression(("Aa", "BB")).codes)
+        [2112]
+        """
+        return frozenset(map(java_hash_code, self.tags))
+
+    @property
+    def text(self) -> str:
+        """The expression in its normal form.
+
+        >>> TagExpression(("TagA", "TagB")).text, TagExpression(()).text
+        ('TagA || TagB', '*')
+        """
+        return f" {_SEPARATOR} ".join(self.tags) or EVERYTHING
+
+
+def parse_tag_expression(text: str | None) -> TagExpression:
+    """Split at ``||``, trim, drop empty parts and duplicates; ``*``, empty and ``None`` mean everything.
+
+    Two texts that RocketMQ accepts and then delivers nothing for are refused with :class:`FilterSyntaxError`:
+    one that has no tag left, and one that mixes ``*`` with tags.
+
+    >>> parse_tag_expression(" TagA||TagB || TagA ").tags
+    ('TagA', 'TagB')
+    >>> parse_tag_expression(" * ").everything, parse_tag_expression(None).everything
+    (True, True)
+    """
+    if not text:
+        return TagExpression(())
+    parts = [part.strip(_TRIMMED) for part in text.split(_SEPARATOR)]
+    tags = tuple(dict.fromkeys(part for part in parts if part))
+    if not tags:
+        raise _refused("the expression has no tag", text, 0, expected="a tag or *")
+    if EVERYTHING not in tags:
+        return TagExpression(tags)
+    if len(tags) == 1:
+        return TagExpression(())
+    star = sum(len(part) for part in text.split(_SEPARATOR)[: parts.index(EVERYTHING)])
+    star += len(_SEPARATOR) * parts.index(EVERYTHING)
+    star = text.index(EVERYTHING, star)
+    raise _refused("* cannot be combined with tags", text, star, expected="* alone, or tags without *")
+
+
+def _refused(message: str, text: str, offset: int, expected: str) -> FilterSyntaxError:
+    before = text[:offset]
+    line, column = before.count("\n") + 1, offset - before.rfind("\n")
+    return FilterSyntaxError(message, line, column, found=text[offset : offset + 20], expected=expected)

@@ -1,0 +1,128 @@
+"""The filter kinds ``tags`` (CMQ) and ``tag_expression`` (RocketMQ)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tagcast.errors import Fault, InvalidFilterError
+from tagcast.filters.compiled import (
+    FilterInput,
+    FilterValue,
+    first_index,
+    is_plain_text,
+    list_of_text,
+    quoted,
+    unknown_keys,
+)
+from tagcast.filters.explanation import Explanation
+from tagcast.filters.tag_expression import parse_tag_expression
+from tagcast.filters.tags import matches
+
+FILTER_TAGS_MAX = 100
+EXPRESSION_TAGS_MAX = 256
+TAG_CHARACTERS_MAX = 64
+EXPRESSION_CHARACTERS_MAX = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class TagsFilter:
+    """At least one tag in common; no tags = everything."""
+
+    tags: frozenset[str]
+    written: tuple[str, ...]
+    kind: str = "tags"
+    warnings: tuple[str, ...] = ()
+
+    def evaluate(self, message: FilterInput) -> bool:
+        """The rule of :func:`tagcast.filters.tags.matches`."""
+        return matches(message.tags, self.tags)
+
+    def explain(self, message: FilterInput) -> Explanation:
+        """One child for each tag of the filter: whether the message has it."""
+        return _explain_tags(f"tags: {', '.join(self.written) or 'everything'}", self.written, message)
+
+    def as_json(self) -> dict[str, object]:
+        """The tags in the order written, without duplicates."""
+        return {"kind": self.kind, "tags": list(self.written)}
+
+
+@dataclass(frozen=True, slots=True)
+class TagExpressionFilter:
+    """One of the tags of a RocketMQ expression; no tags (``*``) = everything."""
+
+    tags: frozenset[str]
+    expression: str
+    written: tuple[str, ...]
+    kind: str = "tag_expression"
+    warnings: tuple[str, ...] = ()
+
+    def evaluate(self, message: FilterInput) -> bool:
+        """The exact texts are compared; hash codes only serve where messages are stored."""
+        return matches(message.tags, self.tags)
+
+    def explain(self, message: FilterInput) -> Explanation:
+        """One child for each tag of the expression: whether the message has it."""
+        return _explain_tags(self.expression, self.written, message)
+
+    def as_json(self) -> dict[str, object]:
+        """The expression in its normal form, ``TagA || TagB`` or ``*``."""
+        return {"kind": self.kind, "expression": self.expression}
+
+
+def compile_tags(value: FilterValue) -> TagsFilter:
+    """Validate ``{"kind": "tags", "tags": [...]}``.
+
+    >>> compile_tags({"kind": "tags", "tags": ["apple", "apple"]}).as_json()
+    {'kind': 'tags', 'tags': ['apple']}
+    """
+    faults = unknown_keys(value, frozenset({"kind", "tags"}))
+    tags = list_of_text(value, "tags", FILTER_TAGS_MAX, "tags", faults)
+    for tag in tags:
+        pointer = f"/tags/{first_index(value['tags'], tag)}"
+        faults.extend(Fault(detail, pointer) for detail in _tag_faults(tag))
+    if faults:
+        raise InvalidFilterError(tuple(faults))
+    return TagsFilter(frozenset(tags), tags)
+
+
+def compile_tag_expression(value: FilterValue) -> TagExpressionFilter:
+    """Validate ``{"kind": "tag_expression", "expression": "TagA || TagB"}``; no expression = everything.
+
+    >>> compile_tag_expression({"kind": "tag_expression", "expression": "A||B"}).as_json()
+    {'kind': 'tag_expression', 'expression': 'A || B'}
+    """
+    faults = unknown_keys(value, frozenset({"kind", "expression"}))
+    expression = value.get("expression")
+    if expression is not None and not isinstance(expression, str):
+        faults.append(Fault("an expression is a text or null", "/expression"))
+    elif expression is not None and len(expression) > EXPRESSION_CHARACTERS_MAX:
+        faults.append(Fault(f"at most {EXPRESSION_CHARACTERS_MAX} characters are allowed", "/expression"))
+    if faults:
+        raise InvalidFilterError(tuple(faults))
+    assert expression is None or isinstance(expression, str)
+    parsed = parse_tag_expression(expression)
+    if len(parsed.tags) > EXPRESSION_TAGS_MAX:
+        faults.append(Fault(f"at most {EXPRESSION_TAGS_MAX} tags are allowed", "/expression"))
+    faults.extend(Fault(detail, "/expression") for tag in parsed.tags for detail in _tag_faults(tag))
+    if faults:
+        raise InvalidFilterError(tuple(faults))
+    return TagExpressionFilter(frozenset(parsed.tags), parsed.text, parsed.tags)
+
+
+def _tag_faults(tag: str) -> Iterator[str]:
+    if not tag:
+        yield "a tag is not empty"
+    if len(tag) > TAG_CHARACTERS_MAX:
+        yield f"a tag has at most {TAG_CHARACTERS_MAX} characters"
+    if not is_plain_text(tag):
+        yield "a tag has no control characters and no half surrogate pairs"
+
+
+def _explain_tags(text: str, wanted: tuple[str, ...], message: FilterInput) -> Explanation:
+    if not wanted:
+        return Explanation(text, True, note="a filter without tags receives everything")
+    children = tuple(Explanation(tag, tag in message.tags) for tag in wanted)
+    common = [tag for tag in wanted if tag in message.tags]
+    missing = [tag for tag in wanted if tag not in message.tags]
+    has = quoted(sorted(message.tags))
+    note = f"common: {quoted(common)}; missing: {quoted(missing)}; the message has {has}"
+    return Explanation(text, bool(common), children, note)

@@ -1,0 +1,1 @@
+"""What people ask and order: `messages`, `explaining`, `lanes`."""

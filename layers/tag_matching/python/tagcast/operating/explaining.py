@@ -1,0 +1,110 @@
+"""Why a subscription did or did not receive a message: the filter of its time, then what became of the delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tagcast.errors import NotFoundError
+from tagcast.filters.explanation import Explanation
+from tagcast.filters.kinds import compile_filter
+from tagcast.instant import rfc3339
+from tagcast.model import Draft, Entry, EntryState, Message
+from tagcast.operating.lanes import lane_view
+from tagcast.operating.messages import MessageView, message_view, read_message
+from tagcast.ports import World
+from tagcast.registry.directory import names, read_topic
+from tagcast.registry.subscriptions import FilterVersion, get_subscription, versions_in_force
+from tagcast.rows.message import MessageRow
+from tagcast.rows.removal import removal
+
+
+def test_filter(filter: Mapping[str, object] | None, draft: Draft) -> tuple[str, Mapping[str, object]]:
+    """Return the verdict of a filter on a message, and its explanation; InvalidFilterError if it is none.
+
+    >>> test_filter({"kind": "tags", "tags": ["apple"]}, Draft(b"", tags=("apple", "imac")))[0]
+    'matched'
+    """
+    message = Message(topic="", message_id="", draft=draft, accepted_at=0, expires_at=0)
+    explanation = compile_filter(filter).explain(message)
+    return explanation.verdict, explanation.as_json()
+
+
+test_filter.__test__ = False  # type: ignore[attr-defined]  # Its name is the API's; it is no test.
+
+
+def explain(world: World, topic: str, message_id: str, subscription: str) -> Mapping[str, object]:
+    """Return why *subscription* did or did not receive the message, as plain JSON values.
+
+    NotFoundError when the message and its receipt are gone, or nobody of that name was ever known.
+    """
+    row = read_message(world, topic, message_id)
+    ordinal = _ordinal(world, topic, subscription, row)
+    version = versions_in_force(world, topic, row.subscriptions_version, (ordinal,)).get(ordinal)
+    answer: dict[str, object] = {"topic": topic, "message_id": message_id, "subscription": subscription}
+    absence = _absence(world, row, ordinal, version)
+    if version is None or absence is not None:
+        return answer | {"existed": False, "received": False, "reason": absence, "filter": None, "delivery": None}
+    tree = compile_filter(version.filter).explain(row.message)
+    view = message_view(world, topic, message_id)
+    entry = view.subscribers.get(subscription)
+    return answer | {
+        "existed": True,
+        "received": entry is not None and entry.state.value == "delivered",
+        "reason": _reason(row.message, tree, entry),
+        "filter": _filter(version, tree),
+        "delivery": None if entry is None else _delivery(world, topic, subscription, view, entry),
+    }
+
+
+def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> int:
+    """Return the ordinal that *subscription* had when the message was accepted, or has now."""
+    read_topic(world, topic)
+    known = sorted(ordinal for ordinal, name in names(world, topic).items() if name == subscription)
+    if not known:
+        raise NotFoundError("subscription", subscription)
+    return next((ordinal for ordinal in known if ordinal in row.map.matched), known[-1])
+
+
+def _absence(world: World, row: MessageRow, ordinal: int, version: FilterVersion | None) -> str | None:
+    """Return why the publish of a message did not see the subscription of *ordinal*; None if it saw it."""
+    if version is None:
+        return "the subscription was made after the message was accepted"
+    gone = None if ordinal in row.map.matched else removal(world, row.message.topic, ordinal)
+    if gone is None or not gone.precedes(row.message, row.subscriptions_version):
+        return None
+    return f"the subscription was removed at {rfc3339(gone.removed_at)}, before the message was accepted"
+
+
+def _reason(message: Message, tree: Explanation, entry: Entry | None) -> str:
+    if entry is None:
+        if message.replay_of is not None and tree.verdict == "matched":
+            return f"a replay of {message.replay_of} for another subscription"
+        return "its filter failed" if tree.verdict == "error" else "its filter did not match"
+    if entry.state is EntryState.FILTERED:
+        return "its filter function said no"
+    outcome = f" ({entry.last_outcome})" if entry.last_outcome else ""
+    return f"its filter matched; the delivery is {entry.state.value}{outcome}"
+
+
+def _filter(version: FilterVersion, tree: Explanation) -> Mapping[str, object]:
+    return {
+        "version": version.version,
+        "filter": version.filter,
+        "verdict": tree.verdict,
+        "explanation": tree.as_json(),
+    }
+
+
+def _delivery(world: World, topic: str, subscription: str, view: MessageView, entry: Entry) -> Mapping[str, object]:
+    try:
+        lane = lane_view(world, get_subscription(world, topic, subscription)).state.value
+    except NotFoundError:
+        lane = "removed"
+    return {
+        "state": entry.state.value,
+        "attempts": entry.attempts,
+        "last_attempt_at": None if entry.last_attempt_at is None else rfc3339(entry.last_attempt_at),
+        "last_outcome": entry.last_outcome,
+        "expires_at": rfc3339(view.message.expires_at),
+        "lane": lane,
+    }

@@ -1,0 +1,250 @@
+"""Use cases of lanes: look, pause, resume, retry now, skip the head, re-push a topic (semantics §7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from tagcast.concurrency.contention import until_won
+from tagcast.delivery.settling import map_writes
+from tagcast.errors import ConflictError, NotFoundError
+from tagcast.model import EntryState, LaneState, Strategy, Subscription
+from tagcast.paging import Page
+from tagcast.ports import ABSENT, Delete, Put, Table, Update, World, Write
+from tagcast.registry.directory import snapshot
+from tagcast.registry.subscriptions import get_subscription
+from tagcast.rows.keys import due_key, lane_key, message_key
+from tagcast.rows.lane import Due, Lane, due_of, lane_of, lane_row, lane_update
+from tagcast.rows.message import message_row_of
+
+COUNTED_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class DueDelivery:
+    """One owed delivery of a backlog, as people see it."""
+
+    message_id: str
+    state: EntryState
+    attempts: int
+    next_attempt_at: int | None
+    expires_at: int
+    last_attempt_at: int | None
+    last_outcome: str | None
+    position: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaneView:
+    """One subscription's side of a topic: its state, how much it owes, and its head.
+
+    *has_more* says that the backlog was counted only as far as *backlog*.
+    """
+
+    state: LaneState
+    backlog: int
+    head: DueDelivery | None
+    has_more: bool = False
+
+
+def _read(world: World, subscription: Subscription) -> Lane | None:
+    row = world.store.get(lane_key(subscription.topic, subscription.subscription_id))
+    return None if row is None else lane_of(row)
+
+
+def _dues(world: World, subscription: Subscription, *, after: str = "", limit: int | None = None) -> list[Due]:
+    pk = due_key(subscription.subscription_id, "", "").pk
+    return [due_of(row) for row in world.store.query(Table.MESSAGES, pk, sk_from=after, limit=limit)]
+
+
+def _delivery(due: Due, lane: Lane, now: int, *, is_head: bool) -> DueDelivery:
+    scheduled = is_head and not lane.state.is_asleep and due.ended is None
+    return DueDelivery(
+        message_id=due.message_id,
+        state=due.ending(EntryState.EXPIRED if now >= due.expires_at else EntryState.BLOCKED).state,
+        attempts=due.attempts,
+        next_attempt_at=lane.next_attempt_at if scheduled else None,
+        expires_at=due.expires_at,
+        last_attempt_at=due.last_attempt_at,
+        last_outcome=due.last_outcome,
+        position=due.position,
+    )
+
+
+def lane_view(world: World, subscription: Subscription) -> LaneView:
+    """Return the lane as it stands; a lane without a row is active and owes nothing."""
+    return _view(world, subscription, _read(world, subscription), None)
+
+
+def lane_views(world: World, topic: str, subscriptions: Sequence[Subscription]) -> tuple[LaneView, ...]:
+    """Return the lanes of *subscriptions*, read by one query, and their backlogs up to :data:`COUNTED_MAX` each."""
+    rows = world.store.query(Table.MESSAGES, lane_key(topic, "").pk)
+    known = {lane.subscription_id: lane for lane in map(lane_of, rows)}
+    return tuple(_view(world, each, known.get(each.subscription_id), COUNTED_MAX) for each in subscriptions)
+
+
+def _view(world: World, subscription: Subscription, lane: Lane | None, counted_max: int | None) -> LaneView:
+    if lane is None:
+        return LaneView(LaneState.ACTIVE, 0, None)
+    dues = _dues(world, subscription, limit=None if counted_max is None else counted_max + 1)
+    head = _delivery(dues[0], lane, world.clock.now(), is_head=True) if dues else None
+    counted = len({due.message_id for due in dues[:counted_max]})
+    return LaneView(lane.state, counted, head, counted_max is not None and len(dues) > counted_max)
+
+
+def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None) -> Page[DueDelivery]:
+    """Return owed deliveries in their order, after *cursor*."""
+    subscription = get_subscription(world, topic, name)
+    lane = _read(world, subscription)
+    if lane is None:
+        return Page(())
+    after = "" if cursor is None else cursor + "\x00"
+    dues = _dues(world, subscription, after=after, limit=limit + 1)
+    now = world.clock.now()
+    shown = tuple(
+        _delivery(due, lane, now, is_head=cursor is None and place == 0) for place, due in enumerate(dues[:limit])
+    )
+    more = f"{dues[limit - 1].position}#{dues[limit - 1].message_id}" if len(dues) > limit else None
+    return Page(shown, more)
+
+
+def _change(
+    world: World, topic: str, name: str, change: Callable[[Subscription, Lane | None], Lane | None]
+) -> LaneView:
+    """Write the lane that *change* returns (None: nothing to do) under a new generation, and start its workflow."""
+
+    def attempt() -> LaneView:
+        subscription = get_subscription(world, topic, name)
+        lane = _unless_removed(_read(world, subscription), name)
+        changed = change(subscription, lane)
+        if changed is not None:
+            _move(world, lane, changed)
+        return lane_view(world, subscription)
+
+    return until_won(world, f"the lane of {name}", attempt)
+
+
+def _move(world: World, lane: Lane | None, changed: Lane) -> None:
+    """Write *changed* over *lane* under a new generation, whatever joins meanwhile, and start its workflow if awake."""
+    changed = replace(changed, generation=world.dice.unique_id(world.clock.now()))
+    if lane is None:
+        world.store.write(Put(changed.key, lane_row(changed), {"pk": ABSENT}))
+    else:
+        world.store.write(lane_update(changed, lane.same_generation()))
+    if not changed.state.is_asleep:
+        world.workflow.start(changed.topic, changed.subscription_id, changed.generation)
+
+
+def _unless_removed(lane: Lane | None, name: str) -> Lane | None:
+    """Return the lane, or raise NotFoundError if the subscription was removed since it was read."""
+    if lane is not None and lane.state is LaneState.REMOVED:
+        raise NotFoundError("subscription", name)
+    return lane
+
+
+def pause(world: World, topic: str, name: str) -> LaneView:
+    """Stop all attempts of the subscription; what it is owed waits and still expires.
+
+    The next sweep looks for the earliest expiry: reading a long backlog here would be overtaken by whatever joins it.
+    """
+
+    def paused(subscription: Subscription, lane: Lane | None) -> Lane | None:
+        if lane is None:
+            return Lane(topic, subscription.subscription_id, LaneState.PAUSED, "", 0, 0, None, None)
+        if lane.state is LaneState.PAUSED:
+            return None
+        return replace(lane, state=LaneState.PAUSED, wake_at=world.clock.now())
+
+    return _change(world, topic, name, paused)
+
+
+def resume(world: World, topic: str, name: str) -> LaneView:
+    """End a pause or a suspension and go on as blocked, lost contact or active; an awake lane stays as it is."""
+
+    def attempt() -> LaneView:
+        subscription = get_subscription(world, topic, name)
+        lane = _read(world, subscription)
+        if lane is not None and lane.state.is_asleep:
+            head = next(iter(_dues(world, subscription, limit=1)), None)
+            if head is None:
+                world.store.write(Delete(lane.key, lane.as_read()))
+            else:
+                _move(world, lane, _awake(subscription, lane, head, world.clock.now()))
+        return lane_view(world, subscription)
+
+    return until_won(world, f"the lane of {name}", attempt)
+
+
+def _awake(subscription: Subscription, lane: Lane, head: Due, now: int) -> Lane:
+    lost = head.attempts and subscription.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
+    due_at = max(now, lane.next_attempt_at or 0)
+    state = LaneState.LOST_CONTACT if lost else LaneState.BLOCKED
+    return replace(lane, state=state, next_attempt_at=due_at, wake_at=due_at)
+
+
+def retry_now(world: World, topic: str, name: str) -> LaneView:
+    """Attempt the head at once, whatever its schedule; ConflictError while the lane is paused or suspended."""
+
+    def due_now(subscription: Subscription, lane: Lane | None) -> Lane | None:
+        if lane is None:
+            return None
+        if lane.state.is_asleep:
+            raise ConflictError(f"subscription {subscription.name} is {lane.state}; resume it first")
+        now = world.clock.now()
+        return replace(lane, next_attempt_at=now, wake_at=now)
+
+    return _change(world, topic, name, due_now)
+
+
+def repush(world: World, topic: str) -> tuple[str, ...]:
+    """Attempt now what is owed to every subscription blocked under BACKOFF_RETRY; return their names."""
+    present = snapshot(world, topic).by_ordinal.values()
+    rows = world.store.query(Table.MESSAGES, lane_key(topic, "").pk)
+    blocked = {lane.subscription_id for lane in map(lane_of, rows) if lane.state is LaneState.BLOCKED}
+    pushed = []
+    for subscription in present:
+        if subscription.subscription_id in blocked and subscription.retry.strategy is Strategy.BACKOFF_RETRY:
+            with suppress(ConflictError, NotFoundError):  # It was paused or removed since the lanes were read.
+                retry_now(world, topic, subscription.name)
+                pushed.append(subscription.name)
+    return tuple(sorted(pushed))
+
+
+def skip_head(world: World, topic: str, name: str, reason: str) -> LaneView:
+    """Cancel the head with *reason* and let the next delivery become the head; ConflictError if nothing is owed.
+
+    A head that got through, which its message's row does not say yet, ends as delivered.
+    """
+
+    def attempt() -> LaneView:
+        subscription = get_subscription(world, topic, name)
+        lane = _unless_removed(_read(world, subscription), name)
+        head = next(iter(_dues(world, subscription, limit=1)), None)
+        if lane is None or head is None:
+            raise ConflictError(f"subscription {name} owes nothing that could be skipped")
+        _skip(world, subscription, lane, head, reason)
+        return lane_view(world, subscription)
+
+    return until_won(world, f"the lane of {name}", attempt)
+
+
+def _skip(world: World, subscription: Subscription, lane: Lane, head: Due, reason: str) -> None:
+    now = world.clock.now()
+    moved = replace(lane, generation=world.dice.unique_id(now), next_attempt_at=now, wake_at=now)
+    if lane.state.is_asleep:  # When to look at it is for those who join it and for the sweep to say.
+        move = Update(lane.key, {"generation": moved.generation}, expect=lane.same_generation())
+    else:
+        move = lane_update(moved, lane.same_generation())
+    stored = world.store.get(message_key(subscription.topic, head.message_id))
+    before = None if stored is None else message_row_of(stored)
+    writes: tuple[Write, ...] = (
+        Delete(head.key, {"attempts": head.attempts}),
+        move,
+    )
+    if before is not None and subscription.ordinal in before.map.owed:
+        entry = head.ending(EntryState.CANCELLED, f"skipped: {reason}")
+        writes = (*writes, *map_writes(before, before.settled({subscription.ordinal: entry})))
+    world.store.transact(writes)
+    if not moved.state.is_asleep:
+        world.workflow.start(subscription.topic, subscription.subscription_id, moved.generation)

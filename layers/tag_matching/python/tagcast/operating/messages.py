@@ -1,0 +1,145 @@
+"""Use cases of messages: the full state map of one, and the list of what is retained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from tagcast.errors import NotFoundError
+from tagcast.model import Entry, EntryState, Message, subscription_id
+from tagcast.paging import Page
+from tagcast.ports import Table, World
+from tagcast.registry.directory import names, read_topic
+from tagcast.registry.subscriptions import FilterVersion, versions_in_force
+from tagcast.rows.keys import due_key, message_key, retained_key
+from tagcast.rows.lane import Due, due_of
+from tagcast.rows.message import MessageRow, message_row_of
+
+READ_ROWS = 10
+FRONT_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class MessageView:
+    """A message or its receipt, with one entry per matched subscription."""
+
+    message: Message
+    body: bytes | None
+    state: str
+    subscribers: Mapping[str, Entry]
+    filter_errors: tuple[str, ...]
+    filter_error_count: int
+
+
+def message_view(world: World, topic: str, message_id: str) -> MessageView:
+    """Return the message or its receipt; NotFoundError when there is neither (any more)."""
+    owner = read_topic(world, topic)
+    row = read_message(world, topic, message_id)
+    versions = versions_in_force(world, topic, row.subscriptions_version, row.map.matched)
+    return _view(Backlogs(world, owner.topic_id), row, names(world, topic), versions)
+
+
+def read_message(world: World, topic: str, message_id: str) -> MessageRow:
+    """Return the stored message with its state map, or raise NotFoundError."""
+    stored = world.store.get(message_key(topic, message_id))
+    if stored is None:
+        raise NotFoundError("message", message_id)
+    return message_row_of(stored)
+
+
+def list_retained(
+    world: World, topic: str, limit: int, cursor: str | None, *, size: Callable[[MessageView], int], size_max: int
+) -> Page[MessageView]:
+    """Return what is owed after its first round, oldest first, after *cursor*.
+
+    The page has at most *limit* messages and ends before their sizes add up to more than *size_max*; one that is
+    larger alone is a page of its own. Rows are read a few at a time, since each may be as large as a row can be.
+    """
+    owner = read_topic(world, topic)
+    after = "" if cursor is None else cursor + "\x00"
+    listed = world.store.query(Table.MESSAGES, retained_key(topic, "").pk, sk_from=after, limit=limit + 1)
+    ids = [cast("str", row["sk"]) for row in listed]
+    known, backlogs = names(world, topic), Backlogs(world, owner.topic_id)
+    shown: list[MessageView] = []
+    total, last = 0, None
+    for message_id, row in _rows(world, topic, ids[:limit]):
+        view = None if row is None else _view(backlogs, row, known, None)
+        if view is not None and view.state == "retained":
+            total += size(view)
+            if shown and total > size_max:
+                return Page(tuple(shown), last)
+            shown.append(view)
+        last = message_id
+    return Page(tuple(shown), last if len(ids) > limit else None)
+
+
+def _rows(world: World, topic: str, ids: Sequence[str]) -> Iterator[tuple[str, MessageRow | None]]:
+    for start in range(0, len(ids), READ_ROWS):
+        keys = {message_id: message_key(topic, message_id) for message_id in ids[start : start + READ_ROWS]}
+        found = world.store.get_many(tuple(keys.values()))
+        for message_id, key in keys.items():
+            yield message_id, message_row_of(found[key]) if key in found else None
+
+
+class Backlogs:
+    """The fronts of the backlogs of a topic's subscriptions, each read at most once.
+
+    Due rows are sorted by position, not by id, so one of them cannot be read alone. Attempts are made at the front
+    only, so what stands behind :data:`FRONT_ROWS` has had none.
+    """
+
+    def __init__(self, world: World, topic_id: str) -> None:
+        self.world = world
+        self._topic_id = topic_id
+        self._dues: dict[int, dict[str, Due]] = {}
+
+    def due(self, ordinal: int, message_id: str) -> Due | None:
+        """Return the due row of one entry, if it stands at the front."""
+        if ordinal not in self._dues:
+            pk = due_key(subscription_id(self._topic_id, ordinal), "", "").pk
+            dues = map(due_of, reversed(self.world.store.query(Table.MESSAGES, pk, limit=FRONT_ROWS)))
+            self._dues[ordinal] = {due.message_id: due for due in dues}
+        return self._dues[ordinal].get(message_id)
+
+
+def _view(
+    backlogs: Backlogs,
+    row: MessageRow,
+    known: Mapping[int, str],
+    versions: Mapping[int, FilterVersion] | None,
+) -> MessageView:
+    expired = row.message.is_expired(backlogs.world.clock.now())
+    entries = {}
+    for ordinal in sorted(row.map.matched):
+        entry = _entry(backlogs, row, ordinal, expired=expired)
+        if versions is not None and ordinal in versions:
+            entry = replace(entry, filter_version=versions[ordinal].version)
+        entries[known.get(ordinal, f"#{ordinal}")] = entry
+    return MessageView(
+        message=row.message,
+        body=row.message.draft.body if row.has_body and not expired else None,
+        state=_state(row, expired=expired),
+        subscribers=entries,
+        filter_errors=row.filter_errors,
+        filter_error_count=row.filter_error_count,
+    )
+
+
+def _state(row: MessageRow, *, expired: bool) -> str:
+    if not row.map.matched:
+        return "discarded"
+    if not row.map.pending:
+        return "deleted"
+    return "expired" if expired else "retained"
+
+
+def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, *, expired: bool) -> Entry:
+    """Return one entry with the live numbers of its due row, judged by the clock and not by TTL."""
+    if ordinal not in row.map.owed:
+        return row.map.entry(ordinal)
+    due = backlogs.due(ordinal, row.message.message_id)
+    state = EntryState.PENDING if due is None and row.map.round_open else EntryState.BLOCKED
+    if expired:
+        state = EntryState.EXPIRED
+    return Entry(state) if due is None else due.ending(state)

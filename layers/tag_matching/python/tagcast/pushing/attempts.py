@@ -1,0 +1,212 @@
+"""Attempts of one subscription: one at a time or a window in flight, until the first failure (semantics §4)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tagcast.concurrency.side_by_side import side_by_side
+from tagcast.model import Entry, EntryState, LaneState, Message, Outcome, Push, Strategy, Subscription
+from tagcast.ports import World
+from tagcast.pushing.push_slots import Ask, PushSlots, Rank, host_of
+from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Verdict, after_failure, delay_s
+
+KNOWN_MAX = 10_000
+"""So many receivers a process remembers the last push of."""
+
+
+class GotThrough(dict[str, bool]):
+    """Whether this process's last push to a subscription got through; it ranks them, and nothing else."""
+
+
+Delivery = tuple[Message, int]
+"""A message and the number of attempts made so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed attempt after which the delivery is still owed."""
+
+    attempts: int
+    ended_at: int
+    outcome: Outcome
+    next_attempt_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one subscription may take of an invocation: for how long pushes may start, and in whose slots."""
+
+    slots: PushSlots
+    seconds: float
+    answered: bool = False
+    """Whether the receiver answered well just now, so that its window is open from the beginning."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """What came of some deliveries, by message id: terminal entries and failures; the rest was not started."""
+
+    settled: dict[str, Entry] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
+    judged: set[str] = field(default_factory=set)
+    """Those to which the subscription's filter function has just said yes."""
+
+    @property
+    def gone(self) -> bool:
+        """Say whether the receiver answered that it wants nothing ever again."""
+        return any(failure.outcome.gone for failure in self.failures.values())
+
+
+async def attempt(world: World, subscription: Subscription, message: Message, attempts: int) -> Entry | Failure:
+    """Push once, as attempt number *attempts*; return the terminal entry or the failure that leaves it owed."""
+    push = Push(subscription, message, attempts)
+    started = world.clock.monotonic()
+    outcome = await world.pusher.push(push)
+    took_ms = round((world.clock.monotonic() - started) * 1000)
+    ended_at = world.clock.now()
+    if outcome.delivered:
+        verdict = Verdict(EntryState.DELIVERED)
+    elif outcome.gone:
+        verdict = Verdict(EntryState.BLOCKED, ended_at)
+    else:
+        verdict = _after_failure(world, push, outcome, ended_at)
+    world.journal.attempted(push, outcome, verdict.state, took_ms)
+    return _consequence(push, outcome, verdict, ended_at)
+
+
+def failed_unpushed(world: World, push: Push, detail: str) -> Entry | Failure:
+    """Return what follows when *push* failed before it was made: the same as of any other failed attempt."""
+    outcome, ended_at = Outcome(False, detail), world.clock.now()
+    return _consequence(push, outcome, _after_failure(world, push, outcome, ended_at), ended_at)
+
+
+def planned_at(world: World, subscription: Subscription, failures: int, ended_at: int) -> int:
+    """Return when a delivery is attempted again whose *failures*-th attempt ended at *ended_at*."""
+    wait_s = delay_s(subscription.retry, failures, world.dice.uniform(*BACKOFF_INTERVAL_S_RANGE)) or 0.0
+    return ended_at + round(wait_s / world.time_scale * 1000)
+
+
+def _after_failure(world: World, push: Push, outcome: Outcome, ended_at: int) -> Verdict:
+    return after_failure(
+        push.subscription.retry,
+        push.attempt,
+        ended_at=ended_at,
+        expires_at=push.message.expires_at,
+        retry_after_s=outcome.retry_after_s,
+        jitter_s=world.dice.uniform(*BACKOFF_INTERVAL_S_RANGE),
+        time_scale=world.time_scale,
+    )
+
+
+def _consequence(push: Push, outcome: Outcome, verdict: Verdict, ended_at: int) -> Entry | Failure:
+    if verdict.state is EntryState.BLOCKED:
+        assert verdict.next_attempt_at is not None
+        return Failure(push.attempt, ended_at, outcome, verdict.next_attempt_at)
+    return Entry(verdict.state, push.attempt, ended_at, outcome.detail)
+
+
+async def attempt_in_order(
+    world: World, subscription: Subscription, deliveries: Sequence[Delivery], share: Share
+) -> Progress:
+    """Push *deliveries* in order: one at a time until the receiver answers well, then in its window.
+
+    Nothing new is started after a failure that leaves its delivery owed, nor once the *share* is over, which begins
+    with the first of them. That one waits for a slot at most as long as a share lasts.
+    """
+    until = world.clock.monotonic() + share.seconds
+    course = _Course(world, subscription, share, until, deque(deliveries), share.answered)
+    await course.run()
+    return course.progress
+
+
+@dataclass(slots=True)
+class _Course:
+    """Deliveries of one subscription in their order, and how far they came."""
+
+    world: World
+    subscription: Subscription
+    share: Share
+    until: float
+    waiting: deque[Delivery]
+    answered: bool = False
+    begun: bool = False
+    progress: Progress = field(default_factory=Progress)
+
+    @property
+    def slots(self) -> PushSlots:
+        return self.share.slots
+
+    @property
+    def host(self) -> str:
+        return host_of(self.subscription.endpoint)
+
+    async def run(self, lead: bool = True, held: Ask | None = None) -> None:
+        """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
+        try:
+            while self.waiting:
+                if lead and self.answered and self.subscription.window > 1:
+                    beside = [self.run(lead=False) for _ in range(min(self.subscription.window, len(self.waiting)) - 1)]
+                    first, held = self.run(lead=False, held=held), None
+                    faults = await side_by_side((first, *beside))
+                    if faults:
+                        raise faults[0]
+                    return
+                message, made = self.waiting.popleft()
+                ask, before, held = self.ask(message), held, None
+                if not await self.slots.take(ask, self.until, instead_of=before):
+                    return
+                held = ask
+                if not self.begun:  # The receiver's share is not what the service made it wait.
+                    self.begun, self.until = True, self.world.clock.monotonic() + self.share.seconds
+                if self.progress.failures:  # Of those beside it, while it waited.
+                    return
+                await self.attempt(message, made)
+                if not self.may_go_on():
+                    return
+        finally:
+            if held is not None:
+                self.slots.give_back(held)
+
+    def ask(self, message: Message) -> Ask:
+        known = self.world.memory.of(GotThrough).get(self.subscription.subscription_id)
+        rank = Rank.ANSWERED if self.answered else Rank.of(known)
+        return Ask(self.host, rank, self.slots.bytes.load_of(self.subscription, message))
+
+    def may_go_on(self) -> bool:
+        return not self.progress.failures and self.world.clock.monotonic() < self.until
+
+    async def attempt(self, message: Message, made: int) -> None:
+        """Attempt a delivery, or settle it if its life is over."""
+        if self.is_over(message, made):
+            return
+        result = await attempt(self.world, self.subscription, message, made + 1)
+        well = isinstance(result, Entry) and result.state is EntryState.DELIVERED
+        if isinstance(result, Failure):
+            self.progress.failures[message.message_id] = result
+        else:
+            self.progress.settled[message.message_id] = result
+        if well:
+            self.answered = True
+            self.slots.answered(self.host)
+        known = self.world.memory.of(GotThrough)
+        if len(known) >= KNOWN_MAX:
+            known.clear()
+        known[self.subscription.subscription_id] = well
+
+    def is_over(self, message: Message, made: int) -> bool:
+        if not message.is_expired(self.world.clock.now()):
+            return False
+        self.progress.settled[message.message_id] = Entry(EntryState.EXPIRED, made)
+        self.world.journal.settled(message, self.subscription, EntryState.EXPIRED)
+        return True
+
+
+def lane_state_after(subscription: Subscription, progress: Progress) -> LaneState:
+    """Return the state of a lane that stops being active because of *progress*."""
+    if progress.gone:
+        return LaneState.SUSPENDED
+    if progress.failures and subscription.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY:
+        return LaneState.LOST_CONTACT
+    return LaneState.BLOCKED

@@ -1,0 +1,257 @@
+"""What a push looks like on the wire: three content formats for three kinds of endpoint, and its signature.
+
+Formats and headers: the HTTP API, "Push to an HTTP endpoint"; CloudEvents 1.0 with its HTTP binding (binary
+mode) and its JSON format (structured mode); Standard Webhooks for the signature.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from tagcast.instant import rfc3339
+from tagcast.model import ContentFormat, Message, Push, Subscription
+from tagcast.pushing.webhook_signature import signature
+
+CLOUDEVENT_TYPE = "tagcast.message"
+JSON_TYPE = "application/json"
+TEXT_TYPE = "text/plain; charset=utf-8"
+BYTES_TYPE = "application/octet-stream"
+HEADERS_BYTES_MAX = 4096
+HEADER_BYTES_AROUND = len(": \r\n")
+
+_HEADER_TEXT = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+_JSON_TYPE_PATTERN = re.compile(r"[^;\s]+/(?:json|[^;\s]+\+json)\s*(?:;.*)?", re.IGNORECASE)
+_CE_PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
+# SQS refuses other characters (SendMessage, "MessageBody").
+_SQS_TEXT = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Content:
+    """What all pushes of one message in one format have in common; it is encoded once and shared."""
+
+    octets: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """The body, in parts of which the large one is shared, and all headers of a POST; their names are lower case."""
+
+    parts: tuple[bytes, ...]
+    headers: Mapping[str, str]
+
+    @property
+    def body(self) -> bytes:
+        """Return the whole body."""
+        return b"".join(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueMessage:
+    """The body and the string attributes of one SQS message."""
+
+    body: str
+    attributes: Mapping[str, str]
+
+
+def content(message: Message, content_format: ContentFormat) -> Content:
+    """Return what every HTTP push of *message* in *content_format* carries, whoever receives it."""
+    if content_format is not ContentFormat.JSON:
+        return Content(message.draft.body)
+    return Content(_json(_shared_fields(message))[1:-1])
+
+
+def http_request(push: Push, sent_at: int, version: str, shared: Content | None = None) -> HttpRequest:
+    """Return the request for an HTTP endpoint, signed if the subscription has a secret.
+
+    *sent_at* is the instant of the attempt, *version* is this software's, *shared* what :func:`content` returned for
+    the message in this format. The headers take at most 4 KiB: ``x-tagcast-tags`` is left out where they would
+    take more. Raises SecretError.
+    """
+    parts, headers = _http_content(push, shared or content(push.message, push.subscription.content_format))
+    message, subscription = push.message, push.subscription
+    timestamp = sent_at // 1000
+    headers |= {
+        "webhook-id": message.message_id,
+        "webhook-timestamp": str(timestamp),
+        "x-tagcast-topic": message.topic,
+        "x-tagcast-subscription": subscription.name,
+        "x-tagcast-attempt": str(push.attempt),
+        "x-tagcast-tags": json.dumps(message.tags),
+        "user-agent": f"tagcast/{version}",
+    }
+    if message.replay_of is not None:
+        headers["x-tagcast-replay-of"] = message.replay_of
+    if subscription.secret is not None:
+        headers["webhook-signature"] = signature(subscription.secret, message.message_id, timestamp, *parts)
+    if sum(len(name) + len(value) + HEADER_BYTES_AROUND for name, value in headers.items()) > HEADERS_BYTES_MAX:
+        del headers["x-tagcast-tags"]
+    return HttpRequest(parts, headers)
+
+
+def queue_message(push: Push) -> QueueMessage:
+    """Return the message for an SQS queue; a body that SQS cannot carry as text travels as base64."""
+    draft = push.message.draft
+    match push.subscription.content_format:
+        case ContentFormat.JSON:
+            return QueueMessage(json.dumps(envelope(push), separators=(",", ":")), {})
+        case ContentFormat.CLOUDEVENTS:
+            return QueueMessage(structured_cloudevent(push.message), {})
+        case ContentFormat.SIMPLIFIED:
+            attributes = {"tags": json.dumps(draft.tags)}
+            if push.message.replay_of is not None:
+                attributes["replay_of"] = push.message.replay_of
+            if draft.is_text and _SQS_TEXT.fullmatch(text := draft.body.decode()):
+                return QueueMessage(text, attributes)
+            return QueueMessage(_base64(draft.body), attributes | {"body_encoding": "base64"})
+
+
+def function_event(push: Push) -> bytes:
+    """Return the JSON event for a Lambda function."""
+    match push.subscription.content_format:
+        case ContentFormat.JSON:
+            return _json(envelope(push))
+        case ContentFormat.CLOUDEVENTS:
+            return structured_cloudevent(push.message).encode()
+        case ContentFormat.SIMPLIFIED:
+            return _json(_body_field(push.message))
+
+
+def filter_event(subscription: Subscription, messages: Sequence[Message]) -> bytes:
+    """Return the JSON event with which a filter function is asked for one verdict on each of *messages*."""
+    asked = [
+        {
+            "message_id": message.message_id,
+            "tags": list(message.tags),
+            "routing_key": message.routing_key,
+            "properties": dict(message.properties),
+            **_body_field(message),
+        }
+        for message in messages
+    ]
+    return _json({"topic": subscription.topic, "subscription": subscription.name, "messages": asked})
+
+
+def envelope(push: Push) -> dict[str, object]:
+    """Return the envelope of the content format ``json``."""
+    return {**_fields_before(push), **_shared_fields(push.message), **_fields_after(push)}
+
+
+def _fields_before(push: Push) -> dict[str, object]:
+    return {"topic": push.message.topic, "subscription": push.subscription.name}
+
+
+def _shared_fields(message: Message) -> dict[str, object]:
+    return {
+        "message_id": message.message_id,
+        **_body_field(message),
+        "tags": list(message.tags),
+        "routing_key": message.routing_key,
+        "properties": dict(message.properties),
+        "accepted_at": rfc3339(message.accepted_at),
+    }
+
+
+def _fields_after(push: Push) -> dict[str, object]:
+    replay_of = push.message.replay_of
+    return {"attempt": push.attempt, **({} if replay_of is None else {"replay_of": replay_of})}
+
+
+def structured_cloudevent(message: Message) -> str:
+    """Return *message* as a CloudEvent in the JSON format, all in ASCII.
+
+    Data whose type is JSON is put in as it is written; JSON that does not parse travels as ``data_base64``.
+    """
+    draft, media_type = message.draft, content_type(message)
+    attributes: dict[str, object] = {**_cloudevent_attributes(message), "datacontenttype": media_type}
+    if _JSON_TYPE_PATTERN.fullmatch(media_type) is None:
+        field, value = ("data", draft.body.decode()) if draft.is_text else ("data_base64", _base64(draft.body))
+        return json.dumps(attributes | {field: value}, separators=(",", ":"))
+    if (raw := _valid_json(draft.body)) is None:
+        return json.dumps(attributes | {"data_base64": _base64(draft.body)}, separators=(",", ":"))
+    return f'{json.dumps(attributes, separators=(",", ":"))[:-1]},"data":{_ascii_json(raw)}}}'
+
+
+def content_type(message: Message) -> str:
+    """Return the media type of the body: the producer's if a header can carry it, else by its kind."""
+    declared = message.draft.content_type
+    if declared is not None and _HEADER_TEXT.fullmatch(declared):
+        return declared
+    return TEXT_TYPE if message.draft.is_text else BYTES_TYPE
+
+
+def cloudevent_header(value: str) -> str:
+    """Return *value* as a ``ce-`` header carries it (CloudEvents HTTP binding §3.1.3.2).
+
+    Space, double quote, percent and all that is not printable ASCII become percent-encoded UTF-8.
+
+    >>> cloudevent_header('Euro € 😀 "5%"')
+    'Euro%20%E2%82%AC%20%F0%9F%98%80%20%225%25%22'
+    """
+    return quote(value, safe=_CE_PLAIN, errors="replace")
+
+
+def _http_content(push: Push, shared: Content) -> tuple[tuple[bytes, ...], dict[str, str]]:
+    message = push.message
+    match push.subscription.content_format:
+        case ContentFormat.JSON:
+            before, after = _json(_fields_before(push))[:-1], _json(_fields_after(push))[1:]
+            return (before + b",", shared.octets, b"," + after), {"content-type": JSON_TYPE}
+        case ContentFormat.SIMPLIFIED:
+            return (shared.octets,), {"content-type": content_type(message)}
+        case ContentFormat.CLOUDEVENTS:
+            attributes = _cloudevent_attributes(message)
+            headers = {f"ce-{name}": cloudevent_header(value) for name, value in attributes.items()}
+            return (shared.octets,), {"content-type": content_type(message), **headers}
+
+
+def _cloudevent_attributes(message: Message) -> dict[str, str]:
+    attributes = {
+        "specversion": "1.0",
+        "type": CLOUDEVENT_TYPE,
+        "source": f"/topics/{message.topic}",
+        "id": message.message_id,
+        "time": rfc3339(message.accepted_at),
+    }
+    if message.replay_of is not None:
+        attributes["replayof"] = message.replay_of
+    # The documented extension "partitioning" has no empty value.
+    return attributes | ({"partitionkey": message.ordering_key} if message.ordering_key else {})
+
+
+def _body_field(message: Message) -> dict[str, str]:
+    draft = message.draft
+    return {"body": draft.body.decode()} if draft.is_text else {"body_base64": _base64(draft.body)}
+
+
+def _json(value: Mapping[str, object]) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # A lone surrogate is legal in JSON text, but only escaped.
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _valid_json(body: bytes) -> str | None:
+    def refuse(constant: str) -> object:
+        raise ValueError(constant)
+
+    try:
+        text = body.decode()
+        json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return None
+    return text
+
+
+def _ascii_json(text: str) -> str:
+    # Outside of its strings JSON is ASCII anyway.
+    return re.sub(r"[^\x00-\x7f]+", lambda found: json.dumps(found.group())[1:-1], text)
+
+
+def _base64(octets: bytes) -> str:
+    return base64.b64encode(octets).decode("ascii")

@@ -1,0 +1,239 @@
+"""Who may push when: slots that all receivers of an invocation share, and that no dead one can take (architecture §2).
+
+A receiver that has not answered yet holds one slot, so that a thousand of them are tried at the same time. Whoever
+answered well in this batch goes first, then whoever did the last time. A host holds at most an eighth of all slots,
+and one more for each of its good answers. Waiting for a slot is the service's time: it is measured here and never
+booked to the receiver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from tagcast.model import Endpoint, Protocol
+from tagcast.ports import Clock, Journal
+from tagcast.pushing.bytes_in_flight import BYTES_MAX, NOTHING, BytesInFlight, Load
+
+SLOTS = 800
+"""Pushes under way: each holds a socket or a thread, and Lambda allows 1,024 of either."""
+HOSTS_MIN = 8
+"""So many hosts can be dead before all slots are taken."""
+STARTS_AT_ONCE = 4
+"""After so many starts the loop looks at answers again, so that none waits for a thousand starts."""
+CLOCK_STEP_S = 0.001
+"""Clocks tell milliseconds: an instant that is nearer than that has come."""
+
+
+class Rank(IntEnum):
+    """Who gets a free slot before whom."""
+
+    ANSWERED = 0
+    """The receiver answered well in this batch."""
+    TRUSTED = 1
+    """It did the last time that this process pushed to it."""
+    UNKNOWN = 2
+    FAILING = 3
+    """It did not, the last time."""
+
+    @classmethod
+    def of(cls, got_through: bool | None) -> Rank:
+        """Return the rank of a receiver whose last push in this process got through, or not, or is not known of."""
+        return {True: cls.TRUSTED, None: cls.UNKNOWN, False: cls.FAILING}[got_through]
+
+
+@lru_cache(maxsize=4096)
+def host_of(endpoint: Endpoint) -> str:
+    """Return what shares its fate with other endpoints: the host and port of a URL, a queue or a function.
+
+    >>> host_of(Endpoint(Protocol.HTTPS, "https://Example.com/hook?for=1"))
+    'https://example.com'
+    """
+    if endpoint.protocol in (Protocol.HTTP, Protocol.HTTPS):
+        return f"{endpoint.protocol.value}://{urlsplit(endpoint.target).netloc.lower()}"
+    return endpoint.target
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a push needs: a place among those to its *host*, and memory for its *load*."""
+
+    host: str
+    rank: Rank
+    load: Load = NOTHING
+
+
+@dataclass(slots=True)
+class _Host:
+    busy: int = 0
+    answers: int = 0
+    waiting: deque[_Waiter] = field(default_factory=deque)
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    ask: Ask
+    until: float
+    granted: asyncio.Future[bool]
+
+
+class PushSlots:
+    """The slots of one invocation, on one event loop; leave it as a context when all pushes have ended."""
+
+    def __init__(self, clock: Clock, total: int = SLOTS, bytes_max: int = BYTES_MAX) -> None:
+        self._clock = clock
+        self.bytes = BytesInFlight(bytes_max)
+        self._free = total
+        self._host_max = max(1, total // HOSTS_MIN)
+        self._hosts: dict[str, _Host] = defaultdict(_Host)
+        self._lines: dict[Rank, deque[_Waiter]] = {rank: deque() for rank in Rank}
+        self._heavy: deque[_Waiter] = deque()
+        self._starts_left = STARTS_AT_ONCE
+        self._turn: asyncio.Handle | None = None
+        self._deadline: asyncio.Task[None] | None = None
+        self.waited_ms = 0
+        self.refused = 0
+
+    async def __aenter__(self) -> PushSlots:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End what waits for instants; by now nobody waits for a slot."""
+        if self._turn is not None:
+            self._turn.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
+            await asyncio.wait((self._deadline,))
+
+    async def take(self, ask: Ask, until: float, instead_of: Ask | None = None) -> bool:
+        """Take a slot; wait for one until the clock's monotonic time is *until*, else say False.
+
+        A slot that is free is taken at any time. Those of the same rank get theirs in the order of asking. The slot
+        that is held for *instead_of* is given back, and kept for this one if there is memory for it.
+        """
+        if instead_of is not None:
+            self._release(instead_of)
+            if self._fits(ask):
+                self._occupy(ask)
+                self._grant()
+                return True
+            self._call(self._hosts[instead_of.host])
+        waiter = _Waiter(ask, until, asyncio.get_running_loop().create_future())
+        self._lines[ask.rank].append(waiter)
+        self._grant()
+        if waiter.granted.done():
+            return waiter.granted.result()
+        asked = self._clock.monotonic()
+        try:
+            granted = await waiter.granted
+        except asyncio.CancelledError:
+            if waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.result():
+                self.give_back(ask)
+            raise
+        self.waited_ms += round((self._clock.monotonic() - asked) * 1000)
+        self.refused += not granted
+        return granted
+
+    def give_back(self, ask: Ask) -> None:
+        """Return a slot that was taken."""
+        self._release(ask)
+        self._call(self._hosts[ask.host])
+
+    def answered(self, host: str) -> None:
+        """Hear that a push to *host* got through: one more may be under way there."""
+        self._hosts[host].answers += 1
+        self._call(self._hosts[host])
+
+    def _call(self, owner: _Host) -> None:
+        """Let those who waited for room at one host join the others, as far as there is room now."""
+        room = self._room(owner)
+        called: list[_Waiter] = []
+        while owner.waiting and len(called) < room:
+            waiter = owner.waiting.popleft()
+            if not waiter.granted.done():
+                called.append(waiter)
+        self._put_first(called)
+        self._grant()
+
+    def tell(self, journal: Journal) -> None:
+        """Count what waiting for slots came to."""
+        if self.waited_ms:
+            journal.count("SlotWaitMs", self.waited_ms)
+        if self.refused:
+            journal.count("PushesDeferred", self.refused)
+
+    def _room(self, host: _Host) -> int:
+        return max(0, self._host_max + host.answers - host.busy)
+
+    def _fits(self, ask: Ask) -> bool:
+        return self._free > 0 and self._room(self._hosts[ask.host]) > 0 and self.bytes.fits(ask.load)
+
+    def _occupy(self, ask: Ask) -> None:
+        self._free -= 1
+        self._hosts[ask.host].busy += 1
+        self.bytes.add(ask.load)
+
+    def _release(self, ask: Ask) -> None:
+        self._free += 1
+        self._hosts[ask.host].busy -= 1
+        if self.bytes.remove(ask.load):
+            heavy, self._heavy = self._heavy, deque()
+            self._put_first(heavy)
+
+    def _put_first(self, waiters: Sequence[_Waiter]) -> None:
+        for waiter in reversed(waiters):
+            self._lines[waiter.ask.rank].appendleft(waiter)
+
+    def _grant(self) -> None:
+        """Give slots to those who wait, in order, as far as there are any."""
+        short = False
+        for line in self._lines.values():
+            while line and self._free > 0 and self._starts_left > 0:
+                waiter = line.popleft()
+                host = self._hosts[waiter.ask.host]
+                if waiter.granted.done():
+                    continue
+                if not self._room(host):
+                    host.waiting.append(waiter)
+                    short = True
+                elif not self.bytes.fits(waiter.ask.load):
+                    self._heavy.append(waiter)
+                    short = True
+                else:
+                    self._starts_left -= 1
+                    self._occupy(waiter.ask)
+                    waiter.granted.set_result(True)
+        if self._turn is None and self._starts_left < STARTS_AT_ONCE:
+            self._turn = asyncio.get_running_loop().call_soon(self._next_turn)
+        if short or (self._free == 0 and any(self._lines.values())):
+            self._watch()
+
+    def _next_turn(self) -> None:
+        self._turn = None
+        self._starts_left = STARTS_AT_ONCE
+        self._grant()
+
+    def _watch(self) -> None:
+        if self._deadline is None or self._deadline.done():
+            self._deadline = asyncio.get_running_loop().create_task(self._refuse_the_late())
+
+    async def _refuse_the_late(self) -> None:
+        """Send away those whose time is over, as long as anybody waits."""
+        while waiting := self._waiting():
+            until = min(waiter.until for waiter in waiting)
+            if until == float("inf"):
+                return
+            await self._clock.pause(max(0.0, until - self._clock.monotonic()))
+            now = self._clock.monotonic() + CLOCK_STEP_S
+            for waiter in self._waiting():
+                if waiter.until <= now and not waiter.granted.done():
+                    waiter.granted.set_result(False)
+
+    def _waiting(self) -> list[_Waiter]:
+        lines = (*self._lines.values(), self._heavy, *(host.waiting for host in self._hosts.values()))
+        return [waiter for line in lines for waiter in line if not waiter.granted.done()]

@@ -1,0 +1,183 @@
+"""Topics with their subscriptions, as read from the registry and kept while their version stays the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import cast
+
+from tagcast.concurrency.contention import until_won
+from tagcast.errors import ConditionLostError, NotFoundError
+from tagcast.filters.index.changed_index import ChangedIndex, with_changes
+from tagcast.filters.index.topic_index import Matched, SnapshotError, TopicIndex
+from tagcast.model import Message, Subscription, Topic
+from tagcast.ports import Row, Table, World
+from tagcast.registry.shadowing import ReadyShadow, ready
+from tagcast.rows.keys import topic_key
+from tagcast.rows.recent_changes import changed_rows
+from tagcast.rows.registry import subscription_of, topic_of
+from tagcast.rows.shadow import shadow_of
+
+SNAPSHOTS_MAX = 256
+ARCHIVED_SUBSCRIPTIONS_MIN = 200
+"""Below this many subscriptions, compiling is quicker than a request to the archive."""
+
+
+Index = TopicIndex | ChangedIndex
+
+
+class LazyIndex:
+    """The index of a topic's filters, compiled or loaded when a message is first matched: most functions never do."""
+
+    def __init__(self, make: Callable[[], Index]) -> None:
+        self._make = make
+        self._index: Index | None = None
+
+    def get(self) -> Index:
+        """Return the index; the first call makes it."""
+        if self._index is None:
+            self._index = self._make()
+        return self._index
+
+    @property
+    def made(self) -> Index | None:
+        """The index if it was made already."""
+        return self._index
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All subscriptions of a topic at one version, with their filters compiled into one index, and the shadows."""
+
+    topic: Topic
+    by_ordinal: Mapping[int, Subscription]
+    by_name: Mapping[str, Subscription]
+    index: LazyIndex
+    shadows: tuple[ReadyShadow, ...] = ()
+
+    def match(self, message: Message) -> Matched:
+        """Return who receives *message*, and whose filters failed."""
+        return self.index.get().match(message)
+
+    def only(self, name: str) -> Snapshot:
+        """Return the topic as if it had no other subscription than *name*, nor shadows; or raise NotFoundError."""
+        subscription = self.by_name.get(name)
+        if subscription is None:
+            raise NotFoundError("subscription", name)
+        filters = {subscription.ordinal: subscription.filter}
+        return replace(self, index=LazyIndex(lambda: TopicIndex.build(filters)), shadows=())
+
+
+class Snapshots(dict[str, Snapshot]):
+    """The last snapshot of each topic that this process has seen."""
+
+
+def read_topic(world: World, name: str) -> Topic:
+    """Return the topic as it stands now or raise NotFoundError."""
+    row = world.store.get(topic_key(name))
+    if row is None:
+        raise NotFoundError("topic", name)
+    return topic_of(row)
+
+
+def snapshot(world: World, name: str) -> Snapshot:
+    """Return the topic with every subscription acknowledged before this call began, or raise NotFoundError.
+
+    The version is read strongly consistent each time; subscriptions only when it changed, and if they are known
+    from a little earlier, only those that changed. They are taken as a snapshot when the version before and after
+    reading them is the same. Raises UnavailableError while they change faster than they can be read.
+    """
+    return until_won(world, f"topic {name}", lambda: _snapshot(world, name))
+
+
+def _snapshot(world: World, name: str) -> Snapshot:
+    topic = read_topic(world, name)
+    snapshots = world.memory.of(Snapshots)
+    known = snapshots.get(name)
+    if known is not None and _same_version(known.topic, topic):
+        return replace(known, topic=topic)
+    fresh = None if known is None else _refreshed(world, known, topic)
+    if fresh is not None:
+        snapshots[name] = fresh
+        return fresh
+    # Shadows sort directly before subscriptions, so that one query reads both.
+    rows = world.store.query(Table.REGISTRY, topic_key(name).pk, sk_from="SHADOW#", sk_to="SUB$")
+    after = read_topic(world, name)
+    if not _same_version(topic, after):
+        raise ConditionLostError
+    fresh = _compile(world, after, rows)
+    if len(snapshots) >= SNAPSHOTS_MAX:
+        snapshots.clear()
+    snapshots[name] = fresh
+    return fresh
+
+
+def _same_version(one: Topic, other: Topic) -> bool:
+    return (one.topic_id, one.subscriptions_version) == (other.topic_id, other.subscriptions_version)
+
+
+def _refreshed(world: World, known: Snapshot, topic: Topic) -> Snapshot | None:
+    """Return *known* with the changes up to *topic*, or None if more has to be read."""
+    rows = changed_rows(world, known.topic, topic)
+    if rows is None or not _same_version(topic, read_topic(world, topic.name)):
+        return None
+    changed = {name: None if row is None else subscription_of(row) for name, row in rows[0].items()}
+    by_name = {**known.by_name}
+    by_ordinal = {**known.by_ordinal}
+    filters: dict[int, Mapping[str, object] | None] = {}
+    removed: list[int] = []
+    for name, subscription in changed.items():
+        before = by_name.pop(name, None)
+        if before is not None and (subscription is None or subscription.ordinal != before.ordinal):
+            removed.append(before.ordinal)
+            del by_ordinal[before.ordinal]
+        if subscription is not None:
+            by_name[name] = by_ordinal[subscription.ordinal] = subscription
+            if before is None or (before.ordinal, before.filter) != (subscription.ordinal, subscription.filter):
+                filters[subscription.ordinal] = subscription.filter
+    index = known.index
+    if filters or removed:
+        made = known.index.made
+        after = None if made is None else with_changes(made, filters, removed)
+        index = LazyIndex(lambda: _index(world, topic, by_ordinal) if after is None else after)
+    return Snapshot(topic, by_ordinal, by_name, index, ready(map(shadow_of, rows[1]), by_ordinal))
+
+
+def _compile(world: World, topic: Topic, rows: list[Row]) -> Snapshot:
+    subscriptions = [subscription_of(row) for row in rows if not _is_shadow(row)]
+    by_ordinal = {subscription.ordinal: subscription for subscription in subscriptions}
+    return Snapshot(
+        topic=topic,
+        by_ordinal=by_ordinal,
+        by_name={subscription.name: subscription for subscription in subscriptions},
+        index=LazyIndex(lambda: _index(world, topic, by_ordinal)),
+        shadows=ready((shadow_of(row) for row in rows if _is_shadow(row)), by_ordinal),
+    )
+
+
+def _index(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription]) -> TopicIndex:
+    """Return the index of one version of a topic, from the archive when it is large and somebody built it before."""
+    filters = {ordinal: subscription.filter for ordinal, subscription in by_ordinal.items()}
+    if len(filters) < ARCHIVED_SUBSCRIPTIONS_MIN:
+        return TopicIndex.build(filters)
+    name = f"{topic.topic_id}/{topic.subscriptions_version:012d}.json"
+    content = world.index_archive.load(name)
+    if content is not None:
+        with suppress(SnapshotError):  # Another release wrote it: build it anew, as data of this one's format.
+            return TopicIndex.from_snapshot(content)
+    index = TopicIndex.build(filters)
+    world.index_archive.save(name, index.to_snapshot())
+    return index
+
+
+def _is_shadow(row: Row) -> bool:
+    return cast("str", row["sk"]).startswith("SHADOW#")
+
+
+def names(world: World, topic: str) -> dict[int, str]:
+    """Return the names of all subscriptions that receipts of *topic* can mention, removed ones included."""
+    pk = topic_key(topic).pk
+    removed = world.store.query(Table.REGISTRY, pk, sk_from="NAME#", sk_to="NAME$")
+    present = world.store.query(Table.REGISTRY, pk, sk_from="SUB#", sk_to="SUB$")
+    return {cast("int", row["ordinal"]): cast("str", row["name"]) for row in (*removed, *present)}

@@ -1,0 +1,80 @@
+"""Watching shadows while messages are published: what they say beside the active filters, sent to nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tagcast.errors import FilterEvaluationError
+from tagcast.filters.compiled import CompiledFilter
+from tagcast.filters.kinds import compile_filter
+from tagcast.model import Message, Subscription
+from tagcast.ports import World
+from tagcast.rows.message import MessageRow
+from tagcast.rows.shadow import DIFFERENCES, Shadow, Verdict, counts_update, sample_put
+
+SAMPLES_PER_PUBLISH = 5
+"""At most so many differences of each way are kept of one publish call, so that a batch stays cheap."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyShadow:
+    """A shadow, compiled, and the partition of what is seen of it beside the present active filter."""
+
+    ordinal: int
+    filter: CompiledFilter
+    partition: str
+
+    def verdict(self, message: Message, matched: frozenset[int]) -> Verdict:
+        """Return what both filters say; *matched* are the ordinals whose active filters matched.
+
+        Unknown (None) is no match, as everywhere. A shadow that fails would not deliver: it is an error.
+        """
+        is_active = self.ordinal in matched
+        try:
+            would_match = self.filter.evaluate(message) is True
+        except FilterEvaluationError:
+            return Verdict.ERRORS
+        if is_active:
+            return Verdict.BOTH if would_match else Verdict.ONLY_ACTIVE
+        return Verdict.ONLY_SHADOW if would_match else Verdict.NEITHER
+
+
+def ready(shadows: Iterable[Shadow], by_ordinal: Mapping[int, Subscription]) -> tuple[ReadyShadow, ...]:
+    """Compile the shadows of present subscriptions.
+
+    Left out are those beside a function filter: what it says is not known while a message is published.
+    """
+    return tuple(
+        ReadyShadow(shadow.ordinal, compile_filter(shadow.filter), shadow.observations(owner.filter))
+        for shadow in shadows
+        if (owner := by_ordinal.get(shadow.ordinal)) is not None and not is_function(owner.filter)
+    )
+
+
+def is_function(filter: Mapping[str, object] | None) -> bool:
+    """Say whether user code decides, later than publishing."""
+    return filter is not None and filter.get("kind") == "function"
+
+
+def observe(world: World, shadows: Sequence[ReadyShadow], rows: Sequence[MessageRow]) -> None:
+    """Count what *shadows* say of messages that were accepted just now: one write of counts per shadow.
+
+    Never raises: the messages are accepted, whatever becomes of statistics. What is lost is counted.
+    """
+    for shadow in shadows:
+        try:
+            _observe_one(world, shadow, rows)
+        except Exception:  # noqa: BLE001 - counted; a producer must not be told that an accepted message failed
+            world.journal.count("ShadowCountsLost")
+
+
+def _observe_one(world: World, shadow: ReadyShadow, rows: Sequence[MessageRow]) -> None:
+    by_verdict: dict[Verdict, list[Message]] = {verdict: [] for verdict in Verdict}
+    for row in rows:
+        by_verdict[shadow.verdict(row.message, row.map.matched)].append(row.message)
+    counts = {verdict: len(messages) for verdict, messages in by_verdict.items()}
+    world.store.write(counts_update(shadow.partition, counts, rows[0].message.message_id, world.clock.now()))
+    for way in DIFFERENCES:
+        for message in by_verdict[way][-SAMPLES_PER_PUBLISH:]:
+            world.store.write(sample_put(shadow.partition, way, message))

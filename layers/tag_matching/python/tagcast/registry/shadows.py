@@ -1,0 +1,129 @@
+"""Use cases of shadows: begin one, look at it, make it the active filter, end it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tagcast.concurrency.contention import until_won
+from tagcast.errors import (
+    ConflictError,
+    Fault,
+    InvalidFilterError,
+    NotFoundError,
+    PreconditionFailedError,
+)
+from tagcast.filters.kinds import canonical
+from tagcast.model import Subscription, Topic
+from tagcast.ports import Delete, Expectation, Put, Update, World
+from tagcast.registry.directory import read_topic
+from tagcast.registry.shadowing import is_function
+from tagcast.registry.subscriptions import get_subscription, replace_filter
+from tagcast.rows.keys import shadow_key, topic_key
+from tagcast.rows.recent_changes import with_change
+from tagcast.rows.shadow import Shadow, Verdict, observed, shadow_of, shadow_row
+
+SHADOWS_MAX = 10
+"""Of one topic: each costs a write per publish call."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowReport:
+    """A shadow and what it said so far beside the present active filter, with differences as samples.
+
+    A change of the active filter begins new counts; they come back when that filter does.
+    """
+
+    shadow: Shadow
+    active_version: int
+    counts: Mapping[Verdict, int]
+    samples: tuple[tuple[str, Verdict], ...]
+
+
+def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object] | None) -> tuple[ShadowReport, bool]:
+    """Run *filter* beside the active one; return the shadow and whether it began now.
+
+    The same filter again changes nothing; another one ends the shadow and begins a new one.
+    Raises NotFoundError, InvalidFilterError, ConflictError (too many, or the active filter is a function).
+    """
+    wanted = canonical(filter)
+    if is_function(wanted):
+        raise InvalidFilterError((Fault("a function cannot be a shadow: it is asked after publishing", "/kind"),))
+
+    def attempt() -> tuple[ShadowReport, bool]:
+        owner = read_topic(world, topic)
+        subscription = get_subscription(world, topic, name)
+        if is_function(subscription.filter):
+            raise ConflictError("the active filter is a function: what it says is not known while publishing")
+        known = _shadows(world, topic)
+        if name in known and known[name].filter == wanted:
+            return _report(world, known[name], subscription), False
+        if name not in known and len(known) >= SHADOWS_MAX:
+            raise ConflictError(f"a topic has at most {SHADOWS_MAX} shadows")
+        version = owner.subscriptions_version + 1
+        shadow = Shadow(topic, name, subscription.ordinal, wanted, version, world.clock.now())
+        world.store.transact((_next_version(owner, name), Put(shadow.key, shadow_row(shadow))))
+        return _report(world, shadow, subscription), True
+
+    return until_won(world, f"topic {topic}", attempt)
+
+
+def _next_version(owner: Topic, name: str) -> Update:
+    """Return the write that makes publishers read the subscriptions again; it fails if they changed since."""
+    as_read: Expectation = {"topic_id": owner.topic_id, "subscriptions_version": owner.subscriptions_version}
+    return Update(topic_key(owner.name), with_change(owner, name), expect=as_read)
+
+
+def _shadows(world: World, topic: str) -> dict[str, Shadow]:
+    low = shadow_key(topic, "")
+    rows = world.store.query(low.table, low.pk, sk_from=low.sk, sk_to="SHADOW$")
+    return {shadow.name: shadow for shadow in map(shadow_of, rows)}
+
+
+def _read_shadow(world: World, subscription: Subscription) -> Shadow:
+    row = world.store.get(shadow_key(subscription.topic, subscription.name))
+    if row is None:
+        raise NotFoundError("shadow of subscription", subscription.name)
+    return shadow_of(row)
+
+
+def _report(world: World, shadow: Shadow, subscription: Subscription) -> ShadowReport:
+    counts, samples = observed(world, shadow.observations(subscription.filter))
+    return ShadowReport(shadow, subscription.version, counts, samples)
+
+
+def get_shadow(world: World, topic: str, name: str) -> ShadowReport:
+    """Return the shadow with its counts and samples, or raise NotFoundError."""
+    subscription = get_subscription(world, topic, name)
+    return _report(world, _read_shadow(world, subscription), subscription)
+
+
+def delete_shadow(world: World, topic: str, name: str) -> None:
+    """End the shadow; what was seen of it is never shown again and goes by its time to live."""
+
+    def attempt() -> None:
+        owner = read_topic(world, topic)
+        shadow = _read_shadow(world, get_subscription(world, topic, name))
+        world.store.transact((_next_version(owner, name), Delete(shadow.key, _as_seen(shadow))))
+
+    until_won(world, f"topic {topic}", attempt)
+
+
+def _as_seen(shadow: Shadow) -> Expectation:
+    return {"shadow_version": shadow.shadow_version}
+
+
+def promote_shadow(world: World, topic: str, name: str, shadow_version: int | None = None) -> Subscription:
+    """Make the shadow the active filter, as a new version of the subscription, and end the shadow; all or nothing.
+
+    PreconditionFailedError when *shadow_version* is not the present shadow's, NotFoundError when there is none.
+    """
+
+    def attempt() -> Subscription:
+        subscription = get_subscription(world, topic, name)
+        shadow = _read_shadow(world, subscription)
+        if shadow_version is not None and shadow.shadow_version != shadow_version:
+            raise PreconditionFailedError(f"the present shadow has version {shadow.shadow_version}")
+        return replace_filter(world, subscription, shadow.filter, Delete(shadow.key, _as_seen(shadow)))
+
+    return until_won(world, f"topic {topic}", attempt)

@@ -1,0 +1,245 @@
+"""What is past its life, on lanes that sleep and in the lists of what is retained, becomes ``expired``.
+
+Lanes that are awake expire their own heads. Nothing here holds more than a page of rows, and nobody waits for a
+backlog that is longer than his own: sleeping lanes take turns of a page each, topics follow one another in a circle.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping, Set
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+from tagcast.concurrency.isolation import each
+from tagcast.delivery.settling import map_writes
+from tagcast.errors import ConditionLostError
+from tagcast.model import Entry, EntryState, ordinal_of
+from tagcast.ports import Delete, Expectation, Row, Table, Update, World
+from tagcast.rows.keys import due_key, lane_key, message_key, retained_key
+from tagcast.rows.lane import Due, Lane, due_of, lane_row
+from tagcast.rows.message import MessageRow, message_row_of
+
+PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
+QUIET_PAGES_MAX = 10
+"""So many pages without anything over are read: expiry is not monotone where a retention was changed."""
+RETAINED_PAGE, TOPIC_S = 50, 20.0
+REACH = 1_000
+"""So far into a backlog a due row is looked for; a lane comes to what is behind it."""
+ENTRIES_MAX = 90
+TRIES_MAX = 5
+LEFT_S = 600
+"""So long after its end what is listed as retained is left to its lanes: they know of attempts under way."""
+
+
+@dataclass(slots=True)
+class _Backlog:
+    """How far the look through the backlog of a sleeping lane came."""
+
+    lane: Lane
+    after: str = ""
+    earliest: int | None = None
+    quiet: int = 0
+
+    def keeps(self, expires_at: int) -> None:
+        self.earliest = expires_at if self.earliest is None else min(self.earliest, expires_at)
+
+
+async def expire_sleeping(world: World, lanes: Collection[Lane], ends: float) -> int:
+    """Expire what is over on lanes that sleep, a page of each in turn; unfinished ones go behind all others."""
+    waiting = deque(_Backlog(lane) for lane in lanes)
+    expired = 0
+
+    async def serve(_: int) -> None:
+        nonlocal expired
+        while waiting and world.clock.monotonic() < ends:
+            backlog = waiting.popleft()
+            for number, done in await each(world, "a sleeping lane", [backlog], partial(_turn, world)):
+                expired += number
+                if not done:
+                    waiting.append(backlog)
+
+    await each(world, "sleeping lanes", range(min(LANES_AT_ONCE, len(waiting))), serve)
+    begun = [backlog for backlog in waiting if backlog.after]
+    await each(world, "a sleeping lane", begun, lambda backlog: _postpone(world, backlog.lane))
+    return expired
+
+
+async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
+    """Expire a page of a backlog; return how much, and whether the lane is done with."""
+    lane, now = backlog.lane, world.clock.now()
+    pk = due_key(lane.subscription_id, "", "").pk
+    page = await world.executor.run(partial(world.store.query, Table.MESSAGES, pk, sk_from=backlog.after, limit=PAGE))
+    dues = await each(world, "a due row", page, _due)
+    over = [due for due in dues if due.expires_at <= now]
+    for due in dues:
+        if due.expires_at > now:
+            backlog.keeps(due.expires_at)
+    expired = await each(world, "a due row", over, lambda due: world.executor.run(lambda: expire_due(world, lane, due)))
+    if not all(expired) or len(expired) < len(over):
+        backlog.keeps(now)
+    backlog.quiet = 0 if over else backlog.quiet + 1
+    if len(page) == PAGE and backlog.quiet < QUIET_PAGES_MAX:
+        backlog.after = cast("str", page[-1]["sk"]) + "\x00"
+        return sum(expired), False
+    if not await world.executor.run(lambda: _wake_next(world, lane, backlog.earliest)):
+        await _postpone(world, lane)
+    return sum(expired), True
+
+
+async def _due(row: Row) -> Due:
+    return due_of(row)
+
+
+def expire_due(world: World, lane: Lane, due: Due) -> bool:
+    """Settle one owed delivery as expired, with its attempts; say whether its due row is gone."""
+    ordinal = ordinal_of(due.subscription_id)
+    for _ in range(TRIES_MAX):
+        stored = world.store.get(message_key(lane.topic, due.message_id))
+        before = None if stored is None else message_row_of(stored)
+        if before is None or ordinal not in before.map.owed:
+            world.store.write(Delete(due.key))
+            return True
+        entry = _expired(due)
+        gone = Delete(due.key, {"attempts": due.attempts})
+        try:
+            world.store.transact((gone, *map_writes(before, before.settled({ordinal: entry}))))
+        except ConditionLostError:
+            continue
+        return True
+    return False
+
+
+def _expired(due: Due | None) -> Entry:
+    return Entry(EntryState.EXPIRED) if due is None else due.ending(EntryState.EXPIRED)
+
+
+def _wake_next(world: World, lane: Lane, wake_at: int | None) -> bool:
+    """Let the next look at the lane be at *wake_at*; say whether nothing had joined it since it was read."""
+    return _move(world, lane, wake_at, lane.as_read())
+
+
+async def _postpone(world: World, lane: Lane) -> None:
+    """Let the lane stand behind all that are overdue; whatever joined it meanwhile expires no earlier."""
+    as_read: Expectation = {"state": lane.state.value, "generation": lane.generation, "wake_at": lane.wake_at}
+    await world.executor.run(lambda: _move(world, lane, world.clock.now(), as_read))
+
+
+def _move(world: World, lane: Lane, wake_at: int | None, expect: Expectation) -> bool:
+    moved = lane_row(Lane(lane.topic, lane.subscription_id, lane.state, lane.generation, 0, 0, None, wake_at))
+    changes = {name: moved[name] for name in ("wake_at", "wake_shard") if name in moved}
+    asleep = () if changes else ("wake_at", "wake_shard")
+    try:
+        world.store.write(Update(lane.key, changes, asleep, expect))
+    except ConditionLostError:
+        return False
+    return True
+
+
+async def expire_retained(world: World, after: str, ends: float) -> tuple[int, str]:
+    """Expire what is over in the lists of what is retained, topic by topic behind *after*, once around.
+
+    Returns how much, and the topic behind which the next sweep goes on.
+    """
+    expired, begun_at, around = 0, after, False
+    while world.clock.monotonic() < ends:
+        read = partial(
+            world.store.query, Table.REGISTRY, "TOPICS", sk_from=after and after + "\x00", limit=TOPICS_AT_ONCE
+        )
+        topics = [cast("str", row["sk"]) for row in await world.executor.run(read)]
+        if around:
+            topics = [topic for topic in topics if topic <= begun_at]
+        expired += sum(await each(world, "a list of retained messages", topics, partial(_expire_list, world, ends)))
+        after = topics[-1] if topics else ""
+        if len(topics) < TOPICS_AT_ONCE:
+            if around or not begun_at:
+                break
+            after, around = "", True
+    return expired, after
+
+
+async def _expire_list(world: World, ends: float, topic: str) -> int:
+    expired, after = 0, ""
+    ends = min(ends, world.clock.monotonic() + TOPIC_S)
+    over_at = world.clock.now() - round(LEFT_S * 1000 / min(world.time_scale, 5.0))
+    while world.clock.monotonic() < ends:
+        pk = retained_key(topic, "").pk
+        page = await world.executor.run(
+            partial(world.store.query, Table.MESSAGES, pk, sk_from=after, limit=RETAINED_PAGE)
+        )
+        over = [cast("str", row["sk"]) for row in page if cast("int", row["expires_at"]) <= over_at]
+        expired += await expire_messages(world, topic, over) if over else 0
+        if not over or len(page) < RETAINED_PAGE:
+            break
+        after = cast("str", page[-1]["sk"]) + "\x00"
+    return expired
+
+
+async def expire_messages(world: World, topic: str, message_ids: Collection[str]) -> int:
+    """Settle what is owed of these messages, whose first rounds are over and whose lives are, too; return how much.
+
+    The caller has read that their rounds are over: whatever they owe has a lane and a due row until it ends, so that
+    what has neither has no attempts that could be forgotten.
+    """
+    keys = [message_key(topic, message_id) for message_id in message_ids]
+    lane_rows = await world.executor.run(lambda: world.store.query(Table.MESSAGES, lane_key(topic, "").pk))
+    lanes = dict(await each(world, "a lane", lane_rows, _owner))
+    found = await world.executor.run(lambda: world.store.get_many(keys))
+    rows = await each(world, "a message", found.values(), _message)
+    owed = set[int]().union(*(row.map.owed for row in rows)) & lanes.keys()
+    dues: dict[tuple[int, str], Due | None] = {}
+    reading = partial(_dues, world, lanes, frozenset(message_ids))
+    for part in await each(world, "a backlog", sorted(owed), reading):
+        dues |= part
+    settle = partial(_expire_message, world, dues, lanes.keys())
+    return sum(await each(world, "a message", rows, lambda row: world.executor.run(partial(settle, row))))
+
+
+async def _owner(row: Row) -> tuple[int, str]:
+    sid = cast("str", row["sk"])
+    return ordinal_of(sid), sid
+
+
+async def _message(row: Row) -> MessageRow:
+    return message_row_of(row)
+
+
+async def _dues(
+    world: World, lanes: Mapping[int, str], message_ids: Set[str], ordinal: int
+) -> dict[tuple[int, str], Due | None]:
+    """Return the due rows of some messages in one backlog, None where there is none; leave out what is far behind."""
+    pk = due_key(lanes[ordinal], "", "").pk
+    rows = await world.executor.run(partial(world.store.query, Table.MESSAGES, pk, limit=REACH))
+    whole = len(rows) < REACH
+    found: dict[tuple[int, str], Due | None] = {(ordinal, message_id): None for message_id in message_ids if whole}
+    for due in await each(world, "a due row", reversed(rows), _due):
+        if due.message_id in message_ids:
+            found[ordinal, due.message_id] = due
+    return found
+
+
+def _expire_message(
+    world: World, dues: Mapping[tuple[int, str], Due | None], laned: Set[int], known: MessageRow
+) -> int:
+    """Settle what a message owes as expired, in as many transactions as it takes; return how much."""
+    message, before, expired, tries = known.message, known, 0, TRIES_MAX
+    while tries:
+        if not before.map.owed:
+            world.store.write(Delete(retained_key(message.topic, message.message_id)))
+            return expired
+        within = [o for o in sorted(before.map.owed) if o not in laned or (o, message.message_id) in dues]
+        ending = {o: dues.get((o, message.message_id)) for o in within[:ENTRIES_MAX]}
+        if not ending:
+            return expired
+        gone = [Delete(due.key, {"attempts": due.attempts}) for due in ending.values() if due is not None]
+        after = before.settled({ordinal: _expired(due) for ordinal, due in ending.items()})
+        try:
+            world.store.transact((*gone, *map_writes(before, after)))
+            before, expired = after, expired + len(ending)
+        except ConditionLostError:
+            stored = world.store.get(message_key(message.topic, message.message_id))
+            if stored is None:
+                return expired
+            before, tries = message_row_of(stored), tries - 1
+    return expired

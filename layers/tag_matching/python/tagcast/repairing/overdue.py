@@ -1,0 +1,109 @@
+"""Lanes that are not active: those that nobody woke in time, those that sleep, and how long heads have been blocked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from heapq import nsmallest
+
+from tagcast.concurrency.isolation import each
+from tagcast.errors import ConditionLostError
+from tagcast.model import LaneState
+from tagcast.ports import Row, Table, Update, World
+from tagcast.rows.keys import due_key, lane_key
+from tagcast.rows.lane import Lane, due_of, lane_of
+from tagcast.rows.message import WAKE_SHARDS
+
+OVERDUE_GRACE_S = 15
+LANES_PAGE, LANES_MAX, HEADS_MAX = 500, 5_000, 200
+"""Rows of a page, lanes of a shard that one sweep looks at (most overdue first), heads whose age is read."""
+ANY_TIME = 1 << 53
+
+
+@dataclass(slots=True)
+class Lanes:
+    """What a look at the lanes found: *asleep* are those with something to expire, *blocked* the longest blocked."""
+
+    restarted: int = 0
+    oldest_overdue_s: float = 0.0
+    asleep: list[Lane] = field(default_factory=list)
+    blocked: list[Lane] = field(default_factory=list)
+
+    def absorb(self, other: Lanes) -> None:
+        """Add what another look found; of the blocked lanes those stay whose generation is oldest."""
+        self.restarted += other.restarted
+        self.oldest_overdue_s = max(self.oldest_overdue_s, other.oldest_overdue_s)
+        self.asleep += other.asleep
+        self.blocked = nsmallest(HEADS_MAX, self.blocked + other.blocked, key=lambda lane: lane.generation)
+
+
+async def wake_lanes(world: World, ends: float) -> Lanes:
+    """Start the redelivery of every overdue lane that is awake under a new generation; say which lanes sleep."""
+    lanes = Lanes()
+    for found in await each(world, "a shard of lanes", range(WAKE_SHARDS), partial(_shard, world, ends)):
+        lanes.absorb(found)
+    lanes.asleep.sort(key=lambda lane: lane.wake_at or 0)
+    return lanes
+
+
+async def _shard(world: World, ends: float, shard: int) -> Lanes:
+    """Look at one part of the index, page by page."""
+    lanes, seen, last = Lanes(), 0, None
+    while seen < LANES_MAX and world.clock.monotonic() < ends:
+        page = await world.executor.run(partial(world.store.lanes_to_wake, shard, ANY_TIME, LANES_PAGE, after=last))
+        for found in await each(world, "a lane", page, partial(_look, world)):
+            lanes.absorb(found)
+        if len(page) < LANES_PAGE:
+            break
+        seen, last = seen + len(page), page[-1]
+    return lanes
+
+
+async def _look(world: World, row: Row) -> Lanes:
+    indexed = lane_of(row)
+    now = world.clock.now()
+    if indexed.wake_at is not None and indexed.wake_at > now:
+        return Lanes(blocked=_countable(indexed))
+    lane = await world.executor.run(lambda: _current(world, indexed))
+    if lane is None or lane.wake_at is None:
+        return Lanes()
+    if lane.wake_at > now:
+        return Lanes(blocked=_countable(lane))
+    if lane.state.is_asleep:
+        return Lanes(asleep=[lane], blocked=_countable(lane))
+    overdue_s = (now - lane.wake_at) / 1000
+    if lane.wake_at > now - round(OVERDUE_GRACE_S * 1000 / min(world.time_scale, 5.0)):
+        return Lanes(blocked=_countable(lane))
+    restarted = await world.executor.run(lambda: _restart(world, lane, now))
+    return Lanes(restarted, overdue_s, blocked=_countable(lane))
+
+
+def _countable(lane: Lane) -> list[Lane]:
+    """Return the lane if its head counts as blocked: a pause is what somebody wanted."""
+    return [] if lane.state in (LaneState.PAUSED, LaneState.REMOVED) else [lane]
+
+
+def _current(world: World, lane: Lane) -> Lane | None:
+    row = world.store.get(lane_key(lane.topic, lane.subscription_id))
+    return None if row is None else lane_of(row)
+
+
+def _restart(world: World, lane: Lane, now: int) -> int:
+    fresh = replace(lane, generation=world.dice.unique_id(now))
+    try:
+        world.store.write(Update(lane.key, {"generation": fresh.generation}, expect=lane.as_read()))
+    except ConditionLostError:
+        return 0
+    world.workflow.start(fresh.topic, fresh.subscription_id, fresh.generation)
+    return 1
+
+
+async def oldest_head_s(world: World, lanes: list[Lane]) -> float:
+    """Return how long the longest blocked of the heads of *lanes* has been owed, in seconds."""
+
+    async def age_s(lane: Lane) -> float:
+        pk = due_key(lane.subscription_id, "", "").pk
+        rows = await world.executor.run(lambda: world.store.query(Table.MESSAGES, pk, limit=1))
+        return max(((world.clock.now() - due_of(row).accepted_at) / 1000 for row in rows), default=0.0)
+
+    return max(await each(world, "a head", lanes, age_s), default=0.0)

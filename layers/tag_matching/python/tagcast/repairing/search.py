@@ -1,0 +1,112 @@
+"""The search for all that is owed although nobody is at work on it: no due row, no queue, no list knows of it.
+
+That is a message whose first round never came to its end (it was accepted while queue and table were failing), and
+whatever is owed past its life. The search reads the table of messages from end to end, a part in each sweep, in
+passes that begin six hours apart; it writes nothing to ordinary messages, and no index is kept for it.
+
+What it costs: half a read unit per 4 KB of rows, receipts included, whatever it finds. A million rows of 1 KB are
+125,000 units, so a pass is 1.6 cents and a day of four passes 6.3 cents (0.125 dollars per million units, us-east-1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from typing import cast
+
+from tagcast.concurrency.isolation import each
+from tagcast.ports import QueueEntry, Row, World
+from tagcast.repairing.expiry import RETAINED_PAGE, expire_messages
+from tagcast.repairing.unsent import QueueEntries, Sending, list_unsent
+
+EVERY_S = 6 * 3_600
+OPEN_S = 900
+"""So long after its acceptance a message's first round is over, unless nobody works on it."""
+OVER_S = 3_600
+"""So long after its life whatever else there is has expired what a message owed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """How far the present pass came (*cursor* None: it is over), and when it began."""
+
+    cursor: str | None = None
+    began_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Lost:
+    """A message that was found, in order of its topic and id."""
+
+    topic: str
+    message_id: str
+    expires_at: int = field(compare=False)
+    is_open: bool = field(compare=False)
+    ordering_key: str | None = field(compare=False, default=None)
+
+
+async def search(world: World, sending: Sending, known: Pass, ends: float) -> tuple[int, int, Pass]:
+    """Go on with the pass, or begin the next one when it is time.
+
+    Returns how many messages were sent to the queue again, how many entries expired, and how far it came.
+    """
+    now, sent, expired = world.clock.now(), 0, 0
+    scale = world.time_scale
+    if known.cursor is None:
+        if known.began_at is not None and now < known.began_at + round(EVERY_S * 1000 / scale):
+            return 0, 0, known
+        known = Pass(None, now)
+    while world.clock.monotonic() < ends:
+        read = partial(
+            world.store.search,
+            open_before=now - round(OPEN_S * 1000 / min(scale, 5.0)),
+            over_before=now - round(OVER_S * 1000 / min(scale, 60.0)),
+            cursor=known.cursor,
+        )
+        found = await world.executor.run(read)
+        lost = await each(world, "a message found", found.rows, _lost)
+        sent += await _send_again(world, sending, [message for message in lost if message.is_open])
+        expired += await _expire(world, [message for message in lost if not message.is_open])
+        known = replace(known, cursor=found.cursor)
+        if found.cursor is None:
+            break
+    return sent, expired, known
+
+
+async def _lost(row: Row) -> _Lost:
+    return _Lost(
+        topic=cast("str", row["topic"]),
+        message_id=cast("str", row["message_id"]),
+        ordering_key=cast("str | None", row.get("ordering_key")),
+        expires_at=cast("int", row["expires_at"]),
+        is_open=row["round"] == "open",
+    )
+
+
+async def _send_again(world: World, sending: Sending, messages: Sequence[_Lost]) -> int:
+    """Queue these messages, in order; list what the queue does not take."""
+    made = QueueEntries(world)
+
+    async def entry_of(message: _Lost) -> tuple[QueueEntry, int]:
+        entry = partial(made.of, message.topic, message.message_id, message.ordering_key)
+        return await world.executor.run(entry), message.expires_at
+
+    entries = dict(await each(world, "a message found", sorted(messages), entry_of))
+    if not entries:
+        return 0
+    lost = await world.executor.run(partial(sending.send, tuple(entries)))
+    listing = [partial(list_unsent, world, (entry,), entries[entry]) for entry in lost]
+    await each(world, "a message found", listing, world.executor.run)
+    return len(entries) - len(lost)
+
+
+async def _expire(world: World, messages: Sequence[_Lost]) -> int:
+    expired = 0
+    for topic, group in groupby(sorted(messages), key=lambda message: message.topic):
+        ids = [message.message_id for message in group]
+        for start in range(0, len(ids), RETAINED_PAGE):
+            part = ids[start : start + RETAINED_PAGE]
+            expired += sum(await each(world, "messages found", [part], partial(expire_messages, world, topic)))
+    return expired

@@ -1,0 +1,102 @@
+"""Messages that the queue did not take: listed by the relay, sent again by the sweep in the order of their ids.
+
+A list is written only when the queue is away: the way of an ordinary message costs no write more. What is neither
+queued nor listed, because the table was away too, is found by the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import cast
+
+from tagcast.concurrency.isolation import each
+from tagcast.delivery.publishing import queue_group
+from tagcast.errors import NotFoundError
+from tagcast.model import Ordering
+from tagcast.ports import Delete, Key, Put, QueueEntry, Row, Table, World
+from tagcast.registry.directory import read_topic
+from tagcast.rows.keys import UNSENT_SHARDS, unsent_key
+from tagcast.rows.message import GARBAGE_S
+
+PAGE = 100
+
+
+class QueueEntries:
+    """Makes queue entries of messages; the ordering of a topic is read once."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._orderings: dict[str, Ordering] = {}
+
+    def of(self, topic: str, message_id: str, ordering_key: str | None) -> QueueEntry:
+        """Return the entry that the publisher should have queued."""
+        if topic not in self._orderings:
+            try:
+                self._orderings[topic] = read_topic(self._world, topic).ordering
+            except NotFoundError:
+                self._orderings[topic] = Ordering.NONE
+        return QueueEntry(topic, message_id, queue_group(self._orderings[topic], topic, message_id, ordering_key))
+
+
+class Sending:
+    """The queue as one sweep uses it: an order of which it did not take something gets nothing more in this sweep."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._refused: set[str] = set()
+
+    def send(self, entries: Iterable[QueueEntry]) -> frozenset[QueueEntry]:
+        """Send all whose order goes on; return what was not sent or not taken."""
+        offered = tuple(entry for entry in entries if entry.group not in self._refused)
+        lost = self._world.queue.send(offered) if offered else ()
+        self._refused.update(entry.group for entry in lost)
+        return frozenset(entries) - frozenset(offered) | frozenset(lost)
+
+
+def list_unsent(world: World, entries: Iterable[QueueEntry], expires_at: int) -> None:
+    """Write down what the queue did not take; whoever asks for it again only repeats the same rows."""
+    for entry in entries:
+        row: Row = {
+            "topic": entry.topic,
+            "message_id": entry.message_id,
+            "group": entry.group,
+            "ttl": expires_at // 1000 + GARBAGE_S,
+        }
+        world.store.write(Put(unsent_key(entry.topic, entry.message_id), row))
+        world.journal.count("QueueSendsLeftToSweep")
+
+
+async def resend(world: World, sending: Sending, ends: float) -> int:
+    """Send what is listed, each list in order until the queue takes no more; return how much was taken.
+
+    Whatever its age: the first round settles as expired what is past its life.
+    """
+    return sum(
+        await each(world, "a list of unsent messages", range(UNSENT_SHARDS), partial(_resend, world, sending, ends))
+    )
+
+
+async def _resend(world: World, sending: Sending, ends: float, shard: int) -> int:
+    sent, after = 0, ""
+    while world.clock.monotonic() < ends:
+        read = partial(world.store.query, Table.MESSAGES, f"UNSENT#{shard}", sk_from=after, limit=PAGE)
+        page = await world.executor.run(read)
+        entries = await each(world, "a listed message", page, _entry_of)
+        lost = await world.executor.run(partial(sending.send, entries))
+        taken = [entry for entry in entries if entry not in lost]
+        await each(world, "a listed message", taken, lambda entry: _forget(world, entry))
+        sent += len(taken)
+        if lost or len(page) < PAGE:
+            break
+        after = cast("str", page[-1]["sk"]) + "\x00"
+    return sent
+
+
+async def _entry_of(row: Row) -> QueueEntry:
+    return QueueEntry(cast("str", row["topic"]), cast("str", row["message_id"]), cast("str", row["group"]))
+
+
+async def _forget(world: World, entry: QueueEntry) -> None:
+    key: Key = unsent_key(entry.topic, entry.message_id)
+    await world.executor.run(lambda: world.store.write(Delete(key)))

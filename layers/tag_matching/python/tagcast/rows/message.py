@@ -1,0 +1,203 @@
+"""The one codec between messages with their state maps and their rows (architecture §2)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+from tagcast.model import Draft, Entry, Message
+from tagcast.ports import Row, Value
+from tagcast.rows import ordinals
+from tagcast.rows.ended_entries import (
+    COMPACT_ENTRY_BYTES,
+    OUTCOME_BYTES,
+    of_bytes,
+    of_text,
+    shortened,
+    text_bytes_at_most,
+    to_bytes,
+    to_text,
+)
+from tagcast.rows.values import dense, number, optional_number, optional_text, row_bytes, text
+from tagcast.state_map import StateMap
+
+WAKE_SHARDS = 8
+GARBAGE_S = 3 * 86_400
+TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
+FILTER_ERROR_NAMES_MAX = 100
+CONTENT_ATTRIBUTES = ("body",)
+TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX = 350_000, 380_000
+"""A row keeps its ended entries as text up to the first size, and their outcomes up to the second.
+
+DynamoDB takes 409,600 bytes. What is still owed is counted as if it had ended, so that an entry that has ended never
+has to change to make room: only those that end later are shortened.
+"""
+SET_BYTES, FINISH_BYTES, MAP_BYTES, KEY_BYTES = 4, 2, 200, 128
+"""At most this a member of a set takes, an offset, the names and numbers of a map, and the key of a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """A message with its state map, as one row; *version* is raised by every write."""
+
+    message: Message
+    map: StateMap
+    subscriptions_version: int
+    version: int
+    filter_errors: tuple[str, ...] = ()
+    filter_error_count: int = 0
+    has_body: bool = True
+
+    def settled(self, entries: Mapping[int, Entry], *, round_at: int | None = None) -> MessageRow:
+        """Return the row after *entries* became terminal; the body goes with the last of them.
+
+        Their outcomes are kept as far as the row has room; what ended before stays as it is.
+        """
+        row = self
+        for outcome_bytes_max in OUTCOME_BYTES:
+            after = self.map.settle(shortened(entries, outcome_bytes_max), round_at=round_at)
+            row = replace(self, map=after, version=self.version + 1, has_body=self.has_body and after.pending > 0)
+            if _is_light(row) or _fits(row):
+                break
+        return row
+
+
+def message_row(value: MessageRow) -> Row:
+    """Return the whole row of a message as it is accepted."""
+    return {**_envelope(value), **map_attributes(value)}
+
+
+def _envelope(value: MessageRow) -> dict[str, Value]:
+    """Return the attributes that stay, and the body."""
+    message, draft = value.message, value.message.draft
+    return dense(
+        {
+            "topic": message.topic,
+            "message_id": message.message_id,
+            "body": draft.body if value.has_body else None,
+            "is_text": int(draft.is_text),
+            "tags": list(draft.tags) or None,
+            "routing_key": draft.routing_key,
+            "properties": dict(draft.properties) or None,
+            "ordering_key": draft.ordering_key,
+            "content_type": draft.content_type,
+            "accepted_at": message.accepted_at,
+            "expires_at": message.expires_at,
+            "replay_of": message.replay_of,
+            "subscriptions_version": value.subscriptions_version,
+            "filter_errors": list(value.filter_errors[:FILTER_ERROR_NAMES_MAX]) or None,
+            "filter_error_count": value.filter_error_count or None,
+            "ttl": message.expires_at // 1000 + GARBAGE_S,
+        }
+    )
+
+
+def map_attributes(value: MessageRow) -> dict[str, Value]:
+    """Return the attributes that change while a message is delivered."""
+    attributes, ended = _progress(value), value.map.settled
+    if not ended:
+        return attributes
+    exceptions = to_text(ended)
+    if _is_light(value) or _reserved_bytes(value, attributes) + len(exceptions.encode()) <= TEXT_ROW_BYTES_MAX:
+        return {**attributes, "exceptions": exceptions}
+    return {**attributes, "ended": to_bytes(ended, value.message.accepted_at)}
+
+
+def _progress(value: MessageRow) -> dict[str, Value]:
+    """Return the attributes of the map without its ended entries."""
+    state_map = value.map
+    delivered = sorted(state_map.finishes)
+    return dense(
+        {
+            "matched": ordinals.pack(state_map.matched),
+            "owed": ordinals.pack(state_map.owed) if state_map.owed else None,
+            "pending": state_map.pending,
+            "round": "open" if state_map.round_open else "done",
+            "round_at": state_map.round_at,
+            "finished": ordinals.pack(delivered) if delivered else None,
+            "finishes": struct.pack(f">{len(delivered)}H", *(state_map.finishes[o] for o in delivered))
+            if delivered
+            else None,
+            "version": value.version,
+        }
+    )
+
+
+def _is_light(value: MessageRow) -> bool:
+    """Say, without making the map's attributes, whether the row is small enough for text; most rows are."""
+    state_map = value.map
+    members = 2 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
+    at_most = members + MAP_BYTES + text_bytes_at_most(state_map.settled) + COMPACT_ENTRY_BYTES * state_map.pending
+    return row_bytes(_envelope(value)) + KEY_BYTES + at_most <= TEXT_ROW_BYTES_MAX
+
+
+def _fits(value: MessageRow) -> bool:
+    """Say whether the compact form leaves room enough for whatever is still owed to end."""
+    ended = to_bytes(value.map.settled, value.message.accepted_at)
+    return _reserved_bytes(value, _progress(value)) + len(ended) <= ROW_BYTES_MAX
+
+
+def _reserved_bytes(value: MessageRow, progress: Row) -> int:
+    """Return what the row takes without its ended entries, and with room for those that are owed."""
+    return row_bytes(_envelope(value)) + KEY_BYTES + row_bytes(progress) + COMPACT_ENTRY_BYTES * value.map.pending
+
+
+def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
+    """Return what has to go when *attributes*, those of *value*, are written over an older version of its row."""
+    gone = () if value.map.owed else ("owed",)
+    if value.map.settled:
+        gone = (*gone, "ended" if "exceptions" in attributes else "exceptions")
+    return gone if value.has_body else (*gone, *CONTENT_ATTRIBUTES)
+
+
+def message_row_of(row: Row) -> MessageRow:
+    """Return the message and state map in a row."""
+    body = cast("bytes | None", row.get("body"))
+    draft = Draft(
+        body=body or b"",
+        is_text=bool(row["is_text"]),
+        tags=tuple(cast("Iterable[str]", row.get("tags") or ())),
+        routing_key=optional_text(row, "routing_key"),
+        properties=cast("Mapping[str, str]", row.get("properties") or {}),
+        ordering_key=optional_text(row, "ordering_key"),
+        content_type=optional_text(row, "content_type"),
+    )
+    message = Message(
+        topic=text(row, "topic"),
+        message_id=text(row, "message_id"),
+        draft=draft,
+        accepted_at=number(row, "accepted_at"),
+        expires_at=number(row, "expires_at"),
+        replay_of=optional_text(row, "replay_of"),
+    )
+    delivered = sorted(ordinals.unpack(cast("bytes", row["finished"]))) if row.get("finished") else []
+    offsets = struct.unpack(f">{len(delivered)}H", cast("bytes", row.get("finishes") or b""))
+    matched = ordinals.unpack(cast("bytes", row["matched"]))
+    owed = ordinals.unpack(cast("bytes", row["owed"])) if row.get("owed") else frozenset()
+    return MessageRow(
+        message=message,
+        map=StateMap(
+            matched=matched,
+            owed=owed,
+            round_open=row["round"] == "open",
+            round_at=optional_number(row, "round_at"),
+            finishes=dict(zip(delivered, offsets, strict=True)),
+            settled=_ended(row, matched - owed - set(delivered)),
+        ),
+        subscriptions_version=number(row, "subscriptions_version"),
+        version=number(row, "version"),
+        filter_errors=tuple(cast("Iterable[str]", row.get("filter_errors") or ())),
+        filter_error_count=optional_number(row, "filter_error_count") or 0,
+        has_body=body is not None,
+    )
+
+
+def _ended(row: Row, ended: frozenset[int]) -> Mapping[int, Entry]:
+    """Return the ended entries in a row, whichever form they have."""
+    packed = cast("bytes | None", row.get("ended"))
+    if packed is not None:
+        return of_bytes(packed, ended, number(row, "accepted_at"))
+    exceptions = optional_text(row, "exceptions")
+    return {} if exceptions is None else of_text(exceptions)

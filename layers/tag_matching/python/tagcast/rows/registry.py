@@ -1,0 +1,93 @@
+"""The codec between topics and subscriptions and their rows: only this module knows these attribute names."""
+
+from __future__ import annotations
+
+import json
+
+from tagcast.model import ContentFormat, Endpoint, Ordering, Protocol, RetryPolicy, Strategy, Subscription, Topic
+from tagcast.ports import Row
+from tagcast.rows.recent_changes import recent_of
+from tagcast.rows.values import dense, number, optional_number, optional_text, text
+
+
+def topic_row(topic: Topic) -> Row:
+    """Return the row of a topic."""
+    return {
+        "topic": topic.name,
+        "topic_id": topic.topic_id,
+        "retention_s": topic.retention_s,
+        "body_bytes_max": topic.body_bytes_max,
+        "ordering": topic.ordering.value,
+        "created_at": topic.created_at,
+        "updated_at": topic.updated_at,
+        "subscriptions_version": topic.subscriptions_version,
+        "subscription_count": topic.subscription_count,
+        "next_ordinal": topic.next_ordinal,
+    }
+
+
+def topic_of(row: Row) -> Topic:
+    """Return the topic in a row."""
+    return Topic(
+        name=text(row, "topic"),
+        topic_id=text(row, "topic_id"),
+        retention_s=number(row, "retention_s"),
+        body_bytes_max=number(row, "body_bytes_max"),
+        ordering=Ordering(text(row, "ordering")),
+        created_at=number(row, "created_at"),
+        updated_at=number(row, "updated_at"),
+        subscriptions_version=number(row, "subscriptions_version"),
+        subscription_count=number(row, "subscription_count"),
+        next_ordinal=number(row, "next_ordinal"),
+        recent=recent_of(row),
+    )
+
+
+def subscription_row(subscription: Subscription) -> Row:
+    """Return the row of a subscription; the archive leaves ``secret`` out."""
+    return dense(
+        {
+            "topic": subscription.topic,
+            "name": subscription.name,
+            "topic_id": subscription.topic_id,
+            "ordinal": subscription.ordinal,
+            "protocol": subscription.endpoint.protocol.value,
+            "target": subscription.endpoint.target,
+            "filter": None if subscription.filter is None else json.dumps(subscription.filter, sort_keys=True),
+            "strategy": subscription.retry.strategy.value,
+            "max_retries": subscription.retry.max_retries,
+            "interval_s": subscription.retry.interval_s,
+            "interval_s_max": subscription.retry.interval_s_max,
+            "timeout_s": subscription.timeout_s,
+            "content_format": subscription.content_format.value,
+            "secret": subscription.secret,
+            "version": subscription.version,
+            "created_at": subscription.created_at,
+            "updated_at": subscription.updated_at,
+        }
+    )
+
+
+def subscription_of(row: Row) -> Subscription:
+    """Return the subscription in a row."""
+    filter_text = optional_text(row, "filter")
+    return Subscription(
+        topic=text(row, "topic"),
+        name=text(row, "name"),
+        topic_id=text(row, "topic_id"),
+        ordinal=number(row, "ordinal"),
+        endpoint=Endpoint(Protocol(text(row, "protocol")), text(row, "target")),
+        filter=None if filter_text is None else json.loads(filter_text),
+        retry=RetryPolicy(
+            strategy=Strategy(text(row, "strategy")),
+            max_retries=number(row, "max_retries"),
+            interval_s=optional_number(row, "interval_s"),
+            interval_s_max=number(row, "interval_s_max"),
+        ),
+        timeout_s=number(row, "timeout_s"),
+        content_format=ContentFormat(text(row, "content_format")),
+        secret=optional_text(row, "secret"),
+        version=number(row, "version"),
+        created_at=number(row, "created_at"),
+        updated_at=number(row, "updated_at"),
+    )

@@ -1,0 +1,114 @@
+"""Rows of shadows: the candidate in the registry, its counts and samples beside the messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import cast
+from zlib import crc32
+
+from tagcast.model import Message
+from tagcast.ports import Key, Put, Row, Table, Update, World
+from tagcast.rows.keys import shadow_count_key, shadow_key, shadow_sample_key
+from tagcast.rows.message import GARBAGE_S
+
+COUNT_SHARDS = 4
+COUNTS_LIFE_S = 30 * 86_400
+SLOTS = 50
+
+
+class Verdict(StrEnum):
+    """What the active filter and the shadow say of one message together."""
+
+    BOTH = "both"
+    ONLY_ACTIVE = "only_active"
+    ONLY_SHADOW = "only_shadow"
+    NEITHER = "neither"
+    ERRORS = "errors"
+
+
+DIFFERENCES = (Verdict.ONLY_ACTIVE, Verdict.ONLY_SHADOW)
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """A candidate filter beside the active one of a subscription.
+
+    *shadow_version* is the topic's subscriptions version that the shadow began with: it is never used again.
+    """
+
+    topic: str
+    name: str
+    ordinal: int
+    filter: Mapping[str, object] | None
+    shadow_version: int
+    since: int
+
+    @property
+    def key(self) -> Key:
+        """Return the key of the shadow's row."""
+        return shadow_key(self.topic, self.name)
+
+    def observations(self, active: Mapping[str, object] | None) -> str:
+        """Return the partition of what was seen of this shadow beside the filter *active*: no other pair's."""
+        against = sha256(json.dumps(active, sort_keys=True).encode()).hexdigest()[:16]
+        return f"SHADOW#{self.topic}#{self.name}#{self.shadow_version}#{against}"
+
+
+def shadow_row(shadow: Shadow) -> Row:
+    """Return the row of a shadow."""
+    return {
+        "topic": shadow.topic,
+        "name": shadow.name,
+        "ordinal": shadow.ordinal,
+        "filter": json.dumps(shadow.filter, sort_keys=True),
+        "shadow_version": shadow.shadow_version,
+        "since": shadow.since,
+    }
+
+
+def shadow_of(row: Row) -> Shadow:
+    """Return the shadow in a row."""
+    return Shadow(
+        topic=cast("str", row["topic"]),
+        name=cast("str", row["name"]),
+        ordinal=cast("int", row["ordinal"]),
+        filter=json.loads(cast("str", row["filter"])),
+        shadow_version=cast("int", row["shadow_version"]),
+        since=cast("int", row["since"]),
+    )
+
+
+def counts_update(partition: str, counts: Mapping[Verdict, int], message_id: str, now: int) -> Update:
+    """Return the write that adds *counts*; the id of any message of theirs spreads writers over shards."""
+    shard = crc32(message_id.encode()) % COUNT_SHARDS
+    added = {verdict.value: count for verdict, count in counts.items() if count}
+    return Update(shadow_count_key(partition, shard), {"ttl": now // 1000 + COUNTS_LIFE_S}, add=added)
+
+
+def sample_put(partition: str, verdict: Verdict, message: Message) -> Put:
+    """Return the write of one difference: into one of 50 slots a way, so that samples stay few; it goes with
+    the message's receipt, without which it says nothing."""
+    slot = crc32(message.message_id.encode()) % SLOTS
+    row: Row = {
+        "way": verdict.value,
+        "message_id": message.message_id,
+        "ttl": message.expires_at // 1000 + GARBAGE_S,
+    }
+    return Put(shadow_sample_key(partition, verdict.value, slot), row)
+
+
+def observed(world: World, partition: str) -> tuple[dict[Verdict, int], tuple[tuple[str, Verdict], ...]]:
+    """Return the counts, and the samples as pairs of message id and verdict, newest first."""
+    counts = dict.fromkeys(Verdict, 0)
+    samples: list[tuple[str, Verdict]] = []
+    for row in world.store.query(Table.MESSAGES, partition):
+        if "message_id" in row:
+            samples.append((cast("str", row["message_id"]), Verdict(cast("str", row["way"]))))
+            continue
+        for verdict in counts:
+            counts[verdict] += cast("int", row.get(verdict.value, 0))
+    return counts, tuple(sorted(samples, reverse=True))
