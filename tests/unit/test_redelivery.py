@@ -7,13 +7,13 @@ from itertools import pairwise
 from threading import Thread
 
 import pytest
-from tagcast import lanes
+from tagcast.delivery.workflow_task import Task
 from tagcast.errors import ConditionLostError, ContendedError
-from tagcast.keys import lane_key
-from tagcast.lane_rows import Lane, lane_of
 from tagcast.model import EntryState, Outcome, Push, Strategy
+from tagcast.operating import lanes
 from tagcast.ports import Delete, Update, Write
-from tagcast.workflow_task import Task
+from tagcast.rows.keys import lane_key
+from tagcast.rows.lane import Lane, lane_of
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
