@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tagcast.filters.function_filter import function_of
 from tagcast.model import Message, Subscription
 from tagcast.pushing.envelope import filter_event
+
 from tagcast_aws.endpoints.adapter import Surroundings
 
 if TYPE_CHECKING:

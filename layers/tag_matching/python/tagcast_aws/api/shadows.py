@@ -10,11 +10,12 @@ from tagcast.errors import Fault
 from tagcast.operating.lanes import lane_view
 from tagcast.ports import World
 from tagcast.registry.shadows import delete_shadow, get_shadow, promote_shadow, put_shadow
+
 from tagcast_aws.api import answers, present
-from tagcast_aws.api.bodies import Body
-from tagcast_aws.api.message_bodies import filter_faults
-from tagcast_aws.api.requests import Request
-from tagcast_aws.api.routing import Answer, Route
+from tagcast_aws.api.http.body import Body
+from tagcast_aws.api.http.requests import Request
+from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.publishing.body import filter_faults
 
 
 class ShadowBody(Body):

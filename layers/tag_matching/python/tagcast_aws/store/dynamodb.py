@@ -6,94 +6,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from tagcast.ports import ABSENT, Check, Delete, Expectation, Found, Key, Put, Row, Table, Update, Value, Write
-from tagcast_aws.conflicts import back_off, carried_out
-from tagcast_aws.table_search import cursor_at, search_request
+from tagcast.ports import Found, Key, Row, Table, Write
+
+from tagcast_aws.store.attributes import to_attribute, to_row
+from tagcast_aws.store.conflicts import back_off, carried_out
+from tagcast_aws.store.search import cursor_at, search_request
+from tagcast_aws.store.writes import key_of, write_request
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 WAKE_INDEX = "wake"
 BATCH_GET_MAX = 100
-
-
-def to_attribute(value: Value) -> dict[str, Any]:
-    """Return a value in DynamoDB's typed JSON.
-
-    >>> to_attribute(3), to_attribute(["a"]), to_attribute({"k": "v"})
-    ({'N': '3'}, {'L': [{'S': 'a'}]}, {'M': {'k': {'S': 'v'}}})
-    """
-    match value:
-        case str():
-            return {"S": value}
-        case bool():
-            raise TypeError("rows have no booleans")
-        case int():
-            return {"N": str(value)}
-        case bytes():
-            return {"B": value}
-        case Mapping():
-            return {"M": {name: {"S": text} for name, text in value.items()}}
-        case None:
-            return {"NULL": True}
-        case _:
-            return {"L": [{"S": text} for text in value]}
-
-
-def from_attribute(attribute: Mapping[str, Any]) -> Value:
-    """Return the value in DynamoDB's typed JSON.
-
-    >>> from_attribute({"N": "3"}), from_attribute({"L": [{"S": "a"}]})
-    (3, ['a'])
-    """
-    ((kind, content),) = attribute.items()
-    match kind:
-        case "S":
-            return cast("str", content)
-        case "N":
-            return int(content)
-        case "B":
-            return bytes(content)
-        case "M":
-            return {name: cast("str", item["S"]) for name, item in content.items()}
-        case "L":
-            return [cast("str", item["S"]) for item in content]
-        case _:
-            return None
-
-
-def to_row(item: Mapping[str, Mapping[str, Any]]) -> Row:
-    """Return an item as a plain row."""
-    return {name: from_attribute(attribute) for name, attribute in item.items()}
-
-
-class _Expression:
-    """Placeholders of one write's expressions."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, str] = {}
-        self.values: dict[str, dict[str, Any]] = {}
-
-    def name(self, attribute: str) -> str:
-        return next((mark for mark, known in self.names.items() if known == attribute), None) or self._mark(attribute)
-
-    def _mark(self, attribute: str) -> str:
-        mark = f"#n{len(self.names)}"
-        self.names[mark] = attribute
-        return mark
-
-    def value(self, value: Value) -> str:
-        mark = f":v{len(self.values)}"
-        self.values[mark] = to_attribute(value)
-        return mark
-
-    def condition(self, expect: Expectation) -> str:
-        return " AND ".join(
-            f"attribute_not_exists({self.name(attribute)})"
-            if wanted is ABSENT
-            else f"{self.name(attribute)} = {self.value(wanted)}"
-            for attribute, wanted in expect.items()
-        )
 
 
 class DynamoStore:
@@ -108,7 +32,7 @@ class DynamoStore:
 
     def get(self, key: Key) -> Row | None:
         """Return the row, strongly consistent, or None."""
-        answer = self._client.get_item(TableName=self._names[key.table], Key=_key(key), ConsistentRead=True)
+        answer = self._client.get_item(TableName=self._names[key.table], Key=key_of(key), ConsistentRead=True)
         return to_row(answer["Item"]) if "Item" in answer else None
 
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
@@ -118,7 +42,7 @@ class DynamoStore:
         by_name = {(self._names[key.table], key.pk, key.sk): key for key in keys}
         for key in by_name.values():
             request = wanted.setdefault(self._names[key.table], {"Keys": [], "ConsistentRead": True})
-            request["Keys"].append(_key(key))
+            request["Keys"].append(key_of(key))
         found: dict[Key, Row] = {}
         in_vain = 0
         while wanted:
@@ -193,7 +117,7 @@ class DynamoStore:
 
     def write(self, write: Write) -> None:
         """Apply one write, or raise ConditionLostError."""
-        ((kind, request),) = self._request(write).items()
+        ((kind, request),) = write_request(write, self._names).items()
         match kind:
             case "Put":
                 carried_out(lambda: self._client.put_item(**request), self._sleep)
@@ -206,44 +130,10 @@ class DynamoStore:
 
     def transact(self, writes: Sequence[Write]) -> None:
         """Apply all writes or none; raise ConditionLostError if any condition fails."""
-        items = cast("Any", [self._request(write) for write in writes])
+        items = cast("Any", [write_request(write, self._names) for write in writes])
         carried_out(lambda: self._client.transact_write_items(TransactItems=items), self._sleep)
-
-    def _request(self, write: Write) -> dict[str, dict[str, Any]]:
-        expression = _Expression()
-        request: dict[str, Any] = {"TableName": self._names[write.key.table]}
-        kind = type(write).__name__
-        match write:
-            case Put():
-                row = {"pk": write.key.pk, "sk": write.key.sk, **write.row}
-                request["Item"] = {name: to_attribute(value) for name, value in row.items()}
-            case Update():
-                request["Key"] = _key(write.key)
-                sets = [f"{expression.name(name)} = {expression.value(value)}" for name, value in write.changes.items()]
-                removes = [expression.name(name) for name in write.remove]
-                parts = ["SET " + ", ".join(sets)] if sets else []
-                parts += ["REMOVE " + ", ".join(removes)] if removes else []
-                adds = [f"{expression.name(name)} {expression.value(number)}" for name, number in write.add.items()]
-                parts += ["ADD " + ", ".join(adds)] if adds else []
-                request["UpdateExpression"] = " ".join(parts)
-            case Delete():
-                request["Key"] = _key(write.key)
-            case Check():
-                request["Key"] = _key(write.key)
-                kind = "ConditionCheck"
-        if write.expect:
-            request["ConditionExpression"] = expression.condition(write.expect)
-        if expression.names:
-            request["ExpressionAttributeNames"] = expression.names
-        if expression.values:
-            request["ExpressionAttributeValues"] = expression.values
-        return {kind: request}
 
 
 def _number(wanted: Mapping[str, Any]) -> int:
     """Return how many keys a request for many rows names."""
     return sum(len(request["Keys"]) for request in wanted.values())
-
-
-def _key(key: Key) -> dict[str, dict[str, str]]:
-    return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}

@@ -18,7 +18,8 @@ from tagcast.errors import (
     TooLargeError,
     UnavailableError,
 )
-from tagcast_aws.api.strict_json import MalformedError
+
+from tagcast_aws.api.http.strict_json import MalformedError
 
 MEDIA_TYPE = "application/problem+json"
 _THROTTLED = frozenset(

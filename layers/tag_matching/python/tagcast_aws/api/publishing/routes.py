@@ -12,11 +12,12 @@ from tagcast.model import Draft, Topic
 from tagcast.ports import World
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.registry.topics import get_topic
+
 from tagcast_aws.api import answers
-from tagcast_aws.api.message_bodies import BatchBody, MessageBody, ReplayBody, read_message, read_replayed
-from tagcast_aws.api.problems import Problem, invalid, too_large
-from tagcast_aws.api.requests import Request
-from tagcast_aws.api.routing import Answer, Route
+from tagcast_aws.api.http.problems import Problem, invalid, too_large
+from tagcast_aws.api.http.requests import Request
+from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.publishing.body import BatchBody, MessageBody, ReplayBody, read_message, read_replayed
 
 
 def publish_one(world: World, request: Request[MessageBody]) -> Answer:

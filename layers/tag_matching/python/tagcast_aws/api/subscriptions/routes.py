@@ -14,11 +14,12 @@ from tagcast.registry.subscriptions import (
     put_subscription,
 )
 from tagcast.registry.topics import get_topic
+
 from tagcast_aws.api import answers, present
-from tagcast_aws.api.bodies import EmptyBody, SkipBody
-from tagcast_aws.api.requests import Request, encode_cursor
-from tagcast_aws.api.routing import Answer, Route
-from tagcast_aws.api.subscription_body import SubscriptionBody
+from tagcast_aws.api.http.body import EmptyBody, SkipBody
+from tagcast_aws.api.http.requests import Request, encode_cursor
+from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.subscriptions.settings import SubscriptionBody
 
 PAGING = ("limit", "cursor")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from tagcast_aws.api import shadow_routes, subscription_routes, topic_routes
+from tagcast_aws.api import shadows as shadow_routes
+from tagcast_aws.api import topics as topic_routes
+from tagcast_aws.api.subscriptions import routes as subscription_routes
 
 ROUTES = (*topic_routes.ROUTES, *subscription_routes.ROUTES, *shadow_routes.ROUTES)

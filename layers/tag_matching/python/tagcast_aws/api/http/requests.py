@@ -13,6 +13,8 @@ from typing import Generic, TypeVar
 from urllib.parse import unquote
 
 from tagcast.errors import Fault, InvalidRequestError, TooLargeError
+
+from tagcast_aws.api.http.strict_json import MalformedError
 from tagcast_aws.api.limits import (
     CURSOR_LENGTH_MAX,
     IDEMPOTENCY_KEY,
@@ -22,7 +24,6 @@ from tagcast_aws.api.limits import (
     PAGE_MAX,
     REQUEST_BYTES_MAX,
 )
-from tagcast_aws.api.strict_json import MalformedError
 
 B = TypeVar("B")
 

@@ -10,13 +10,14 @@ from tagcast.operating.explaining import explain, test_filter
 from tagcast.operating.messages import list_retained, message_view
 from tagcast.ports import World
 from tagcast.registry.topics import delete_topic, get_topic, list_topics, put_topic, retained_count
+
 from tagcast_aws.api import answers, present
-from tagcast_aws.api.bodies import TopicBody
+from tagcast_aws.api.http.body import TopicBody
+from tagcast_aws.api.http.requests import Request, encode_cursor, required_name
+from tagcast_aws.api.http.routing import Answer, Route, encoded_size
 from tagcast_aws.api.limits import PAGE_BYTES_MAX
-from tagcast_aws.api.message_bodies import FilterTestBody
-from tagcast_aws.api.requests import Request, encode_cursor, required_name
-from tagcast_aws.api.routing import Answer, Route, encoded_size
-from tagcast_aws.version import VERSION
+from tagcast_aws.api.publishing.body import FilterTestBody
+from tagcast_aws.runtime.version import VERSION
 
 PAGING = ("limit", "cursor")
 
@@ -91,7 +92,7 @@ def health(world: World, request: Request[None]) -> Answer:
 def document(world: World, request: Request[None]) -> Answer:
     """Answer with the description of this API."""
     # Making it is rare and takes more imports than all the rest.
-    from tagcast_aws.api.openapi import openapi
+    from tagcast_aws.api.http.openapi import openapi
 
     return Answer(200, openapi())
 

@@ -13,13 +13,15 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError as NoRo
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from tagcast.errors import Fault, InvalidRequestError
 from tagcast.ports import World
-from tagcast_aws.api.problems import MEDIA_TYPE, Problem, UnknownRouteError, headers_of, internal, problem_of
-from tagcast_aws.api.requests import Request, checked_names, content_of
-from tagcast_aws.api.strict_json import parse
+
+from tagcast_aws.api.http.problems import MEDIA_TYPE, Problem, UnknownRouteError, headers_of, internal, problem_of
+from tagcast_aws.api.http.requests import Request, checked_names, content_of
+from tagcast_aws.api.http.strict_json import parse
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
-    from tagcast_aws.api.bodies import Body
+
+    from tagcast_aws.api.http.body import Body
 
 _NO_BODY_NEEDED = b"{}"
 
@@ -136,7 +138,7 @@ def _request(app: APIGatewayHttpResolver, route: Route, path: Mapping[str, str])
 
 
 def _read(model: type[Body], content: bytes) -> tuple[Body | None, list[Fault]]:
-    from tagcast_aws.api.bodies import read
+    from tagcast_aws.api.http.body import read
 
     return read(model, parse(content or _NO_BODY_NEEDED))
 

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
 from pydantic_core import PydanticCustomError
 from tagcast.errors import Fault
-from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy
-from tagcast.registry.subscriptions import SubscriptionSettings
+from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy, SubscriptionSettings
+
 from tagcast_aws.api import limits
-from tagcast_aws.api.bodies import Body
-from tagcast_aws.api.message_bodies import filter_faults
+from tagcast_aws.api.http.body import Body
+from tagcast_aws.api.publishing.body import filter_faults
 
 
 def _secret(text: str) -> str:

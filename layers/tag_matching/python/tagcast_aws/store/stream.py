@@ -11,7 +11,8 @@ from tagcast.ports import Row
 from tagcast.repairing.relay import Arrival
 from tagcast.rows.lane import lane_of
 from tagcast.rows.message import message_row_of
-from tagcast_aws.dynamodb import to_row
+
+from tagcast_aws.store.attributes import to_row
 
 TTL_PRINCIPAL = "dynamodb.amazonaws.com"
 

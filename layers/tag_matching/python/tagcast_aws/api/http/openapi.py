@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, from route tables and models; ``python -m tagcast_aws.api.openapi`` prints it."""
+"""The OpenAPI 3.1 document, from route tables and models; ``python -m tagcast_aws.api.http.openapi`` prints it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
-from tagcast_aws.api import limits, manage_routes, message_bodies, publish_routes
-from tagcast_aws.api.problems import MEDIA_TYPE
-from tagcast_aws.api.routing import Route
-from tagcast_aws.version import VERSION
+
+from tagcast_aws.api import limits
+from tagcast_aws.api import routes as manage_routes
+from tagcast_aws.api.http.problems import MEDIA_TYPE
+from tagcast_aws.api.http.routing import Route
+from tagcast_aws.api.publishing import body as message_bodies
+from tagcast_aws.api.publishing import routes as publish_routes
+from tagcast_aws.runtime.version import VERSION
 
 _REF = "#/components/schemas/{model}"
 _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {

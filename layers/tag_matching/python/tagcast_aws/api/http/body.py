@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 from tagcast.errors import Fault
 from tagcast.model import BODY_BYTES_DEFAULT, BODY_BYTES_MAX, RETENTION_S_MAX, RETENTION_S_MIN, Ordering
+
 from tagcast_aws.api.limits import FAULTS_MAX, REASON_LENGTH_MAX
 
 B = TypeVar("B", bound="Body")

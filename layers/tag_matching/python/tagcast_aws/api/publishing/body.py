@@ -12,8 +12,9 @@ from pydantic_core import PydanticCustomError
 from tagcast.delivery.publishing import Original
 from tagcast.errors import Fault, InvalidFilterError
 from tagcast.model import Draft
+
 from tagcast_aws.api import limits
-from tagcast_aws.api.bodies import Body, read
+from tagcast_aws.api.http.body import Body, read
 
 _CONTROLS = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 
