@@ -23,7 +23,7 @@ from tagcast.registry.topics import put_topic
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import lane_of
 from tagcast.rows.message import message_row_of
-from tagcast_aws.conflicts import CONFLICTS_MAX, PAUSE_S
+from tagcast_aws.store.conflicts import CONFLICTS_MAX, PAUSE_S
 
 from tests.fakes.virtual_time import EPOCH, TimedStore, TimedWorld, VirtualTime
 from tests.fakes.world import FAIL, OK

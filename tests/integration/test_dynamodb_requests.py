@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from tagcast.errors import ContendedError
 from tagcast.ports import ABSENT, Check, Delete, Key, Put, Table, Update, Write
-from tagcast_aws.conflicts import CONFLICTS_MAX
-from tagcast_aws.dynamodb import DynamoStore, from_attribute, to_attribute
+from tagcast_aws.store.attributes import from_attribute, to_attribute
+from tagcast_aws.store.conflicts import CONFLICTS_MAX
+from tagcast_aws.store.dynamodb import DynamoStore
 
 from tests.integration.scripted import ScriptedClient, refusal
 

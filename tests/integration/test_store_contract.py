@@ -10,7 +10,7 @@ import pytest
 from moto import mock_aws
 from tagcast.errors import ConditionLostError
 from tagcast.ports import ABSENT, Check, Delete, Found, Key, Put, Row, Store, Table, Update
-from tagcast_aws.dynamodb import DynamoStore
+from tagcast_aws.store.dynamodb import DynamoStore
 
 from local.limits import STALE_MS
 from tests.aws.account import furnished
