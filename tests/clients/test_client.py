@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -215,10 +216,14 @@ def test_without_retries_the_first_fault_is_raised(api: InMemoryApi) -> None:
     assert client.health().status == "ok"
 
 
+def answered(content: str, _: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, content=content)
+
+
 def test_an_answer_of_another_shape_is_an_error_of_the_clients_own(api: InMemoryApi) -> None:
     client = Client(URL, transport=api, retries=NEVER)
     for content in ('{"status": 1}', "{", "[]"):
-        api.accidents = [lambda request, content=content: httpx.Response(200, content=content)]
+        api.accidents = [partial(answered, content)]
         with pytest.raises(UnexpectedAnswerError):
             client.health()
 

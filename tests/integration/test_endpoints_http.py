@@ -453,7 +453,11 @@ def test_the_pool_closes_idle_connections_before_it_outgrows_its_limit() -> None
 
 
 def test_the_pool_closes_what_was_used_last_since_batches_come_back_in_turn() -> None:
+    opened = 0
+
     async def opened_in_the_second_turn() -> int:
+        nonlocal opened
+
         async def answer(_: web.Request) -> web.Response:
             return web.Response(text="ok")
 
@@ -466,7 +470,6 @@ def test_the_pool_closes_what_was_used_last_since_batches_come_back_in_turn() ->
                 async with session.get(f"http://127.0.0.{number}:{port}/") as response:
                     await response.read()
 
-        opened = 0
         app = web.Application()
         app.router.add_get("/", answer)
         runner = web.AppRunner(app)

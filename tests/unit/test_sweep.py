@@ -453,7 +453,7 @@ def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(
     assert fake.pusher.received["A"] == list("0123456")
 
 
-def test_topics_are_read_a_page_at_a_time(fake, store, monkeypatch):
+def test_topics_are_read_a_page_at_a_time(fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(9):
         fake.topic(f"t{number}", retention_s=60)
     pages: list[int] = []
@@ -471,7 +471,9 @@ def test_topics_are_read_a_page_at_a_time(fake, store, monkeypatch):
     assert pages == [2, 2, 2, 2, 2, 0]
 
 
-def test_a_page_of_retained_messages_that_cannot_be_written_hides_none_of_those_behind_it(fake, store):
+def test_a_page_of_retained_messages_that_cannot_be_written_hides_none_of_those_behind_it(
+    fake: FakeWorld, store: SlowStore
+) -> None:
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: FAIL
     ids = fake.publish(*map(str, range(45)))
@@ -482,7 +484,7 @@ def test_a_page_of_retained_messages_that_cannot_be_written_hides_none_of_those_
     assert fake.sweep().expired == 25
 
 
-def test_a_due_row_whose_message_the_time_to_live_took_is_dropped(fake, store):
+def test_a_due_row_whose_message_the_time_to_live_took_is_dropped(fake: FakeWorld, store: SlowStore) -> None:
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: FAIL
     [message_id] = fake.publish("1")
@@ -500,11 +502,13 @@ def test_a_due_row_whose_message_the_time_to_live_took_is_dropped(fake, store):
 @pytest.mark.parametrize(
     ("scale", "open_s", "over_s"), [(1.0, 900, 3_600), (4.0, 225, 900), (30.0, 180, 120), (90.0, 180, 60)]
 )
-def test_where_time_is_scaled_the_search_takes_messages_for_lost_sooner(fake, monkeypatch, scale, open_s, over_s):
+def test_where_time_is_scaled_the_search_takes_messages_for_lost_sooner(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch, scale: float, open_s: int, over_s: int
+) -> None:
     asked: list[tuple[int, int]] = []
     whole = MemoryStore.search
 
-    def told(self: MemoryStore, **bounds: Any):
+    def told(self: MemoryStore, **bounds: Any) -> Found:
         asked.append((fake.clock.now() - bounds["open_before"], fake.clock.now() - bounds["over_before"]))
         return whole(self, **bounds)
 
