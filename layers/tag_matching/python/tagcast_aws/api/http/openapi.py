@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +11,10 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from tagcast_aws.api import limits
+from tagcast_aws.api.http.operations import OPERATIONS, TAGS, examples
 from tagcast_aws.api.http.problems import MEDIA_TYPE
 from tagcast_aws.api.http.routing import Route
+from tagcast_aws.api.http.webhooks import PushBody, webhooks
 from tagcast_aws.runtime.version import VERSION
 
 _REF = "#/components/schemas/{model}"
@@ -58,6 +61,10 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
     ordered = sorted(models, key=lambda model: model.__name__)
     _, bodies = models_json_schema([(model, "validation") for model in ordered], ref_template=_REF)
     schemas |= bodies["$defs"]
+    # Generators of clients make no method of what has an object as its default.
+    retry = schemas["SubscriptionBody"]["properties"]["retry"]
+    retry["description"] = f"Without it: {json.dumps(retry.pop('default'))}"
+    schemas["PushBody"] = TypeAdapter(PushBody).json_schema(ref_template=_REF)
     paths: dict[str, Any] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
@@ -71,7 +78,9 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "security": [{"iam": []}],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "paths": paths,
+        "webhooks": webhooks(_REF.format(model="PushBody")),
         "components": {
             "schemas": dict(sorted(schemas.items())),
             "securitySchemes": {
@@ -87,12 +96,17 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    name, tag = OPERATIONS[route.method, route.path]
+    example = examples().get(name, {})
     operation: dict[str, Any] = {
-        "operationId": _operation_id(route),
+        "operationId": name,
+        "tags": [tag],
         "summary": route.summary,
         "parameters": _parameters(route),
         "responses": {str(status): _answer(status, kind, schemas) for status, kind in route.answers.items()},
     }
+    if "answer" in example:
+        operation["responses"][str(example["status"])]["content"]["application/json"]["example"] = example["answer"]
     operation["responses"]["default"] = {
         "description": "A problem",
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
@@ -102,14 +116,11 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
             "required": route.body.is_required(),
             "content": {"application/json": {"schema": {"$ref": _REF.format(model=route.body.__name__)}}},
         }
+        if "body" in example:
+            operation["requestBody"]["content"]["application/json"]["example"] = example["body"]
     if route.is_public:
         operation["security"] = []
     return operation
-
-
-def _operation_id(route: Route) -> str:
-    words = re.findall(r"\w+", route.path)
-    return "_".join([route.method.lower(), *words])
 
 
 def _parameters(route: Route) -> list[dict[str, Any]]:
