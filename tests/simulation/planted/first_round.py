@@ -57,6 +57,20 @@ MUTANTS = (
         Aim(faults=("error",), rate=0.08),
     ),
     Mutant(
+        "a batch that comes twice joins a backlog twice",
+        "tagcast.delivery.fan_out:_Serving.append",
+        "self.open()",
+        "self.owed()",
+        RACING,
+    ),
+    Mutant(
+        "a lane does not name what joined it last",
+        "tagcast.delivery.appending:_joined",
+        ', "joined": joined}',
+        "}",
+        RACING,
+    ),
+    Mutant(
         "a lane is blocked over another's row",
         "tagcast.delivery.appending:appending",
         'lane_row(blocked), {"pk": ABSENT})',

@@ -9,7 +9,7 @@ from tagcast.model import LaneState, Message, Subscription
 from tagcast.ports import ABSENT, Expectation, Put, Update, Value, Write
 from tagcast.pushing.attempts import Progress, lane_state_after
 from tagcast.pushing.verdicts import is_judged_by_function
-from tagcast.rows.lane import Due, Lane, due_row, lane_row, position
+from tagcast.rows.lane import Due, Lane, due_row, joined_by, lane_row, position
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ def appending(subscription: Subscription, lane: Lane | None, left: Left, now: in
         claim=0,
         next_attempt_at=next_attempt_at,
         wake_at=min(due.expires_at for due in dues) if asleep else next_attempt_at,
+        joined=joined_by(b"", (due.message_id for due in dues)),
     )
     rows.append(Put(blocked.key, lane_row(blocked), {"pk": ABSENT}))
     return Appending(tuple(rows), None if asleep else blocked)
@@ -79,7 +80,8 @@ def _dues(subscription: Subscription, lane: Lane | None, left: Left) -> list[Due
 
 
 def _joined(lane: Lane, dues: Sequence[Due]) -> Update:
-    changes: dict[str, Value] = {"appended": lane.appended + 1}
+    joined = joined_by(lane.joined, (due.message_id for due in dues))
+    changes: dict[str, Value] = {"appended": lane.appended + 1, "joined": joined}
     expect = unmoved(lane)
     if lane.state.is_asleep:
         # The sweep moves the instant at which it looks at a sleeping lane, and nothing else of the row.

@@ -42,7 +42,7 @@ async def fan_out(world: World, topic: str, message_ids: Sequence[str], slots: P
     round_at = world.clock.now()
     batch = await _Batch.read(world, topic, ids)
     owed = sorted(set().union(*(row.map.owed for row in batch.rows.values())))
-    servings = [_Serving(batch, ordinal, slots, batch.rows, batch.lane(ordinal)) for ordinal in owed]
+    servings = [_Serving(batch, ordinal, slots, batch.rows, batch.lane(ordinal), round_at) for ordinal in owed]
     faults = await side_by_side(serving.serve() for serving in servings)
     faults += await side_by_side(_end_round(batch, message_id, servings, round_at) for message_id in batch.rows)
     if faults:
@@ -63,7 +63,10 @@ async def _pause(world: World, tries: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What was read for all subscriptions: the messages first, in queue order, then the lanes."""
+    """What was read for all subscriptions: the messages first, in queue order; then who is subscribed, then the lanes.
+
+    So nobody whom a message matched is unknown, and the lane of whoever is gone was read after its end.
+    """
 
     world: World
     topic: str
@@ -74,12 +77,12 @@ class _Batch:
     @classmethod
     async def read(cls, world: World, topic: str, message_ids: Sequence[str]) -> _Batch:
         rows = await _read_messages(world, topic, message_ids)
-        found = await world.executor.run(partial(world.store.query, Table.MESSAGES, lane_key(topic, "").pk))
-        lanes = {lane.subscription_id: lane for lane in map(lane_of, found)}
         try:
             directory = await world.executor.run(partial(snapshot, world, topic))
         except NotFoundError:
             directory = None
+        found = await world.executor.run(partial(world.store.query, Table.MESSAGES, lane_key(topic, "").pk))
+        lanes = {lane.subscription_id: lane for lane in map(lane_of, found)}
         return cls(world, topic, rows, lanes, directory)
 
     def subscription(self, ordinal: int) -> Subscription | None:
@@ -99,6 +102,8 @@ class _Serving:
     slots: PushSlots
     rows: Mapping[str, MessageRow]
     lane: Lane | None
+    read_at: int
+    """Before the lane was read."""
     settled: dict[str, Entry] = field(default_factory=dict)
     judged: set[str] = field(default_factory=set)
     progress: Progress = field(default_factory=Progress)
@@ -124,9 +129,9 @@ class _Serving:
         subscription = self.batch.subscription(self.ordinal)
         for tries in range(TRIES_MAX):
             if subscription is None or (self.lane is not None and self.lane.state is LaneState.REMOVED):
-                self.settled |= {row.message.message_id: Entry(EntryState.CANCELLED) for row in self.owed()}
+                self.settled |= {row.message.message_id: Entry(EntryState.CANCELLED) for row in self.open()}
                 break
-            self.expire()
+            await self.expire(subscription)
             if self.lane is None and not self.progress.failures and self.world.clock.monotonic() < self.until:
                 await self.push(subscription)
             if await self.append(subscription):
@@ -137,16 +142,31 @@ class _Serving:
             raise ConditionLostError
         self.ended = True
 
-    def expire(self) -> None:
-        """Settle what came to the end of its life before or while it was tried; after its first round a lane does."""
-        now = self.world.clock.now()
-        for row in self.owed():
-            if row.map.round_open and row.message.is_expired(now):
-                failure = self.progress.failures.pop(row.message.message_id, None)
-                entry = Entry(EntryState.EXPIRED)
-                if failure is not None:
-                    entry = Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, failure.outcome.detail)
-                self.settled[row.message.message_id] = entry
+    def open(self) -> list[MessageRow]:
+        """Return what is owed and does not stand in the backlog, as far as the lane was read: which ends it itself."""
+        lane = self.lane
+        return [row for row in self.owed() if lane is None or not lane.holds(row.message.message_id)]
+
+    def over(self) -> list[MessageRow]:
+        """Return what came to the end of its life in its first round; what may stand in the backlog ends there."""
+        now, lane = self.world.clock.now(), self.lane
+        owed = [row for row in self.owed() if row.map.round_open and row.message.is_expired(now)]
+        return [row for row in owed if lane is None or not lane.may_hold(row.message.message_id)]
+
+    async def expire(self, subscription: Subscription) -> None:
+        """Settle what came to the end of its life before or while it was tried; after its first round a lane does.
+
+        Nobody begins a push after that instant. So a lane that was read since then knows of every push which another
+        copy of this batch left to it.
+        """
+        if any(row.message.expires_at > self.read_at for row in self.over()):
+            await self.reread(subscription)
+        for row in self.over():
+            failure = self.progress.failures.pop(row.message.message_id, None)
+            entry = Entry(EntryState.EXPIRED)
+            if failure is not None:
+                entry = Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, failure.outcome.detail)
+            self.settled[row.message.message_id] = entry
 
     async def push(self, subscription: Subscription) -> None:
         """Push what stands before anything that is owed elsewhere."""
@@ -163,7 +183,7 @@ class _Serving:
     async def append(self, subscription: Subscription) -> bool:
         """Append what is left to the backlog; return False if the lane is not as it was read any more."""
         world = self.world
-        left = Left([row.message for row in self.owed() if row.map.round_open], self.progress, self.judged)
+        left = Left([row.message for row in self.open() if row.map.round_open], self.progress, self.judged)
         if not left.messages:
             return True
         now = world.clock.now()
@@ -180,6 +200,7 @@ class _Serving:
     async def reread(self, subscription: Subscription) -> None:
         """Read again what a lost condition proved stale, for this subscription: messages first, then the lane."""
         world, batch = self.world, self.batch
+        self.read_at = world.clock.now()
         fresh = await _read_messages(world, batch.topic, tuple(batch.rows))
         # The content is kept once, however many subscriptions read again.
         self.rows = {each: replace(row, message=batch.rows[each].message) for each, row in fresh.items()}
