@@ -6,6 +6,7 @@ import pytest
 from tagcast.errors import ConflictError
 from tagcast.model import EntryState, LaneState, Ordering, Outcome
 from tagcast.operating import lanes
+from tagcast.operating.explaining import explain
 from tagcast.operating.messages import message_view
 from tagcast.registry import subscriptions, topics
 
@@ -78,3 +79,43 @@ def test_a_410_leaves_its_delivery_owed_although_no_retry_is_left(fake: FakeWorl
     fake.run_workflows(until=fake.clock.instant + 60_000)
     entry = message_view(fake.world, "test1", message_id).subscribers["A"]
     assert (entry.state, entry.attempts) == (EntryState.DELIVERED, 2)
+
+
+def test_a_lane_that_wakes_at_the_expiry_pushes_nothing(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    lanes.pause(fake.world, "test1", "A")
+    fake.pusher.behaviours["A"] = lambda push: OK
+    fake.clock.instant = message_view(fake.world, "test1", message_id).message.expires_at
+
+    lanes.resume(fake.world, "test1", "A")
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+
+    entry = message_view(fake.world, "test1", message_id).subscribers["A"]
+    assert (entry.state, entry.attempts, fake.pusher.received["A"]) == (EntryState.EXPIRED, 1, [])
+
+
+def test_a_subscription_that_was_made_later_gets_nothing_older_and_is_told_so(fake: FakeWorld) -> None:
+    [older] = fake.publish("older")
+    fake.subscribe("A")
+    [newer] = fake.publish("newer")
+    fake.deliver()
+
+    assert fake.pusher.received["A"] == ["newer"]
+    assert (
+        explain(fake.world, "test1", older, "A")["reason"] == "the subscription was made after the message was accepted"
+    )
+    assert explain(fake.world, "test1", newer, "A")["received"] is True
+
+
+def test_a_filter_that_changes_later_touches_no_accepted_message(fake: FakeWorld) -> None:
+    fake.subscribe("A", "apple")
+    fake.publish("apple", tags=["apple"])
+    fake.publish("pear", tags=["pear"])
+    fake.subscribe("A", "pear")
+
+    fake.deliver()
+
+    assert fake.pusher.received["A"] == ["apple"]
