@@ -266,8 +266,8 @@ def test_a_signed_request_carries_the_callers_identity(monkeypatch: pytest.Monke
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
     url = "https://abc.execute-api.eu-west-1.amazonaws.com/prod"
     request = httpx.Request("GET", url + "/topics?limit=1")
-    auth = auth
+    auth = client_for(url, None, None).auth
     assert auth is not None
-    next(client_for(url, None, None).auth.auth_flow(request))
+    next(auth.auth_flow(request))
     assert request.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
     assert "/eu-west-1/execute-api/aws4_request" in request.headers["authorization"]
