@@ -14,9 +14,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tagcast_client import Client
+from tagcast_client.operation import path_of
 
-from local.cli.client import Api, path_of
 from local.cli.receiver import Push, Receiver, Reply
+from local.cli.session import pages
 from local.demo_stage import wait_for
 from tests.e2e.conftest import RunningStack
 
@@ -31,12 +33,12 @@ PATIENCE_S = 30.0
 class Stage:
     """One topic of the service, and the receivers that listen for its pushes."""
 
-    def __init__(self, api: Api, topic: str, listening: ExitStack) -> None:
+    def __init__(self, api: Client, topic: str, listening: ExitStack) -> None:
         self.api = api
         self.topic = topic
         self._listening = listening
         self.path = path_of("topics", topic)
-        api.call("PUT", self.path, {})
+        api.request("PUT", self.path, {})
 
     def subscribe(
         self,
@@ -55,19 +57,19 @@ class Stage:
         }
         if tags:
             body["filter"] = {"kind": "tags", "tags": list(tags)}
-        self.api.call("PUT", f"{self.path}/subscriptions/{name}", body)
+        self.api.request("PUT", f"{self.path}/subscriptions/{name}", body)
         return receiver
 
     def publish(self, count: int, tags: Sequence[str] = ()) -> list[str]:
         ids: list[str] = []
         for start in range(0, count, 100):
             messages = [{"body": str(n), "tags": list(tags)} for n in range(start, min(start + 100, count))]
-            answer = self.api.call("POST", f"{self.path}/messages/batch", {"messages": messages})
+            answer = self.api.request("POST", f"{self.path}/messages/batch", {"messages": messages})
             ids += [str(result["message_id"]) for result in answer.json["results"]]
         return ids
 
     def message(self, message_id: str) -> dict[str, Any]:
-        return self.api.call("GET", f"{self.path}/messages/{message_id}").json
+        return self.api.request("GET", f"{self.path}/messages/{message_id}").json
 
     def states(self, ids: Sequence[str]) -> set[str]:
         with ThreadPoolExecutor(4) as threads:
@@ -77,16 +79,16 @@ class Stage:
         return str(self.message(message_id)["subscribers"][name]["state"])
 
     def retained(self) -> int:
-        return int(self.api.call("GET", self.path).json["retained_messages"])
+        return int(self.api.request("GET", self.path).json["retained_messages"])
 
     def lane(self, name: str) -> dict[str, Any]:
-        lane: dict[str, Any] = self.api.call("GET", f"{self.path}/subscriptions/{name}").json["lane"]
+        lane: dict[str, Any] = self.api.request("GET", f"{self.path}/subscriptions/{name}").json["lane"]
         return lane
 
     def attempts(self, name: str) -> list[int]:
         """Attempts of every delivery that *name* is owed, in order."""
-        pages = self.api.pages(f"{self.path}/subscriptions/{name}/backlog", 100)
-        return [delivery["attempts"] for page in pages for delivery in page.json["deliveries"]]
+        found = pages(self.api, f"{self.path}/subscriptions/{name}/backlog", 100)
+        return [delivery["attempts"] for page in found for delivery in page.json["deliveries"]]
 
 
 def eventually(found: Callable[[], object], expected: object, timeout_s: float = PATIENCE_S) -> None:
@@ -97,7 +99,7 @@ def eventually(found: Callable[[], object], expected: object, timeout_s: float =
 @pytest.fixture
 def stage(stack: RunningStack) -> Iterator[Callable[[str], Stage]]:
     with ExitStack() as listening:
-        yield lambda topic: Stage(Api(stack.url), topic, listening)
+        yield lambda topic: Stage(Client(stack.url), topic, listening)
 
 
 def test_scenario_1a_one_fails_and_blocks_the_99_behind_it_until_it_recovers(stage):
@@ -148,7 +150,7 @@ def test_scenario_1b_lost_contact_retains_old_and_new_and_a_re_push_does_not_tou
     assert wait_for(lambda: all(until_attempt_s(on.lane(name)) > 1.0 for name in lost), PATIENCE_S)
     before = {name: (on.lane(name)["head"], receiver.totals()) for name, receiver in lost.items()}
 
-    touched = on.api.call("POST", f"{on.path}/push").json["lanes"]
+    touched = on.api.request("POST", f"{on.path}/push").json["lanes"]
 
     assert touched == []
     time.sleep(0.5)

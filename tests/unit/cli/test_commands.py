@@ -2,9 +2,10 @@
 
 import json
 
+import httpx
 import pytest
 
-from local.cli.signing import AwsSigner
+from local.cli.app import client_for
 
 ID = "01747000000000000001"
 LANE = {
@@ -260,6 +261,7 @@ def test_a_signed_request_carries_the_callers_identity(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
     url = "https://abc.execute-api.eu-west-1.amazonaws.com/prod"
-    headers = AwsSigner(url, None, None)("GET", url + "/topics?limit=1", {"accept": "application/json"}, b"")
-    assert headers["Authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
-    assert "/eu-west-1/execute-api/aws4_request" in headers["Authorization"]
+    request = httpx.Request("GET", url + "/topics?limit=1")
+    next(client_for(url, None, None).auth.auth_flow(request))
+    assert request.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
+    assert "/eu-west-1/execute-api/aws4_request" in request.headers["authorization"]

@@ -32,7 +32,7 @@ def put_topic(
         if row is None:
             return _create(world, name, retention_s, body_bytes_max, ordering, now), True
         known = topic_of(row)
-        if known.ordering is not ordering and retained_count(world, name, at_most=1):
+        if known.ordering is not ordering and retained_count(world, name):
             raise ConflictError("the ordering cannot change while messages are retained")
         settings = {
             "retention_s": retention_s,
@@ -116,8 +116,8 @@ def delete_topic(world: World, name: str) -> None:
     world.memory.of(Snapshots).pop(name, None)
 
 
-def retained_count(world: World, topic: str, at_most: int | None = None) -> int:
+def retained_count(world: World, topic: str) -> int:
     """Return how many messages are owed after their first round and still alive."""
     now = world.clock.now()
-    rows = world.store.query(Table.MESSAGES, retained_key(topic, "").pk, limit=at_most)
+    rows = world.store.query(Table.MESSAGES, retained_key(topic, "").pk)
     return sum(1 for row in rows if cast("int", row["expires_at"]) > now)
