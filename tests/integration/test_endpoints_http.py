@@ -453,10 +453,8 @@ def test_the_pool_closes_idle_connections_before_it_outgrows_its_limit() -> None
 
 
 def test_the_pool_closes_what_was_used_last_since_batches_come_back_in_turn() -> None:
-    opened = 0
-
     async def opened_in_the_second_turn() -> int:
-        nonlocal opened
+        opened = 0
 
         async def answer(_: web.Request) -> web.Response:
             return web.Response(text="ok")
