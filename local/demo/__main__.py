@@ -24,7 +24,7 @@ from tagcast_client.operation import Json
 
 from local.cli.receiver import Push, Receiver, Reply
 from local.cli.screen import console, fault_lines, rows_table
-from local.demo_stage import StackError, Stage, client_for, own_stack, wait_for
+from local.demo.stage import StackError, Stage, client_for, own_stack, wait_for
 
 DECAY: Json = {"strategy": "EXPONENTIAL_DECAY_RETRY"}
 HEAD_RETRY_S = 2

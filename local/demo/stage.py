@@ -17,7 +17,7 @@ from tagcast_client import Accepted, Client, NewMessage, ProblemError, Retries, 
 from tagcast_client.models import Delivery, Entry, Lane
 from tagcast_client.operation import Json
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from local.credentials import Credentials, mint
-from local.intrinsics import Resolver
-from local.permissions import Need, Role, decide, grants_of
-from local.roles import DELIVERY_STREAM, JOB, WORKFLOW, role_of, roles_of
-from local.template import FUNCTION, Template
+from local.engine.credentials import Credentials, mint
+from local.rules.permissions import Need, Role, decide, grants_of
+from local.template.intrinsics import Resolver
+from local.template.roles import DELIVERY_STREAM, JOB, WORKFLOW, role_of, roles_of
+from local.template.translated import FUNCTION, Template
 
 STATES = "states.amazonaws.com"
 FIREHOSE = "firehose.amazonaws.com"

@@ -12,9 +12,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from local.engine import Engine, EngineError
-from local.template import FUNCTION, Template
-from local.worker import FunctionSpec
+from local.engine.engine import Engine, EngineError
+from local.functions.worker import FunctionSpec
+from local.template.translated import FUNCTION, Template
 
 STACK = "tagcast"
 BUCKET = "code"

@@ -17,9 +17,9 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from local.credentials import OWNER, Credentials
-from local.permission_guard import ROLES_PATH, TOKEN_HEADER, role_as_json
-from local.permissions import Role
+from local.engine.credentials import OWNER, Credentials
+from local.engine.permission_guard import ROLES_PATH, TOKEN_HEADER, role_as_json
+from local.rules.permissions import Role
 
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
@@ -76,9 +76,9 @@ class Engine:
         log = (self.folder / "engine.log").open("wb")
         with log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "local.engine_process"],
+                [sys.executable, "-m", "local.engine.engine_process"],
                 env=self._environment(),
-                cwd=Path(__file__).parent.parent,
+                cwd=Path(__file__).parents[2],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

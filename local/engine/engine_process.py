@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from local.callers import FIREHOSE, STATES
-from local.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
-from local.limits import EXECUTION_EVENTS_MAX
-from local.needs import Account, needs_of
-from local.permission_guard import PermissionGuard, Permissions
+from local.engine.callers import FIREHOSE, STATES
+from local.engine.permission_guard import PermissionGuard, Permissions
+from local.functions.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
+from local.rules.limits import EXECUTION_EVENTS_MAX
+from local.rules.needs import Account, needs_of
 
 PARENT_CHECK_S = 1.0
 HOST_TIMEOUT_S = 900.0
@@ -183,7 +183,7 @@ def _stop_with_the_parent(parent: int) -> None:
 
 
 def main() -> None:
-    """Run the engine until SIGTERM; the environment says where (see `local.engine`)."""
+    """Run the engine until SIGTERM; the environment says where (see `local.engine.engine`)."""
     from ministack import app
     from ministack.core import persistence
     from ministack.services import firehose, lambda_svc, stepfunctions

@@ -1,4 +1,4 @@
-"""What AWS refuses for its size and the engine would take; the numbers are `local.limits`."""
+"""What AWS refuses for its size and the engine would take; the numbers are `local.rules.limits`."""
 
 import base64
 import binascii
@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from local import limits
-from local.aws_request import Call, Refusal, refusal
+from local.engine.aws_request import Call, Refusal, refusal
+from local.rules import limits
 
 
 def too_large(call: Call, body_bytes: int, is_async: bool = False) -> Refusal | None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from local.aws_request import Call, Refusal, access_denied, call_of, refusal, signer_of
-from local.limit_guard import cut, too_large
-from local.needs import Account, needs_of
-from local.permissions import Grant, Need, Role
+from local.engine.aws_request import Call, Refusal, access_denied, call_of, refusal, signer_of
+from local.engine.limit_guard import cut, too_large
+from local.rules.needs import Account, needs_of
+from local.rules.permissions import Grant, Need, Role
 
 ROLES_PATH = "/_tagcast/roles"
 TOKEN_HEADER = "x-tagcast-token"

@@ -7,10 +7,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 from aiohttp import web
 
-from local.http_event import Request, Response, event_of, problem, response_of
-from local.lambda_api import Invocation
-from local.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, LAMBDA_PAYLOAD_BYTES_MAX
-from local.routes import Found, Routes
+from local.front.http_event import Request, Response, event_of, problem, response_of
+from local.front.routes import Found, Routes
+from local.functions.lambda_api import Invocation
+from local.rules.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, LAMBDA_PAYLOAD_BYTES_MAX
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

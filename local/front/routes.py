@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from local.template import RouteSpec
+from local.template.translated import RouteSpec
 
 DEFAULT = "$default"
 """The route that takes what no other does."""

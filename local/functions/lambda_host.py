@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from local.lambda_api import (
+from local.functions.lambda_api import (
     ERROR_HEADER,
     UNKNOWN_FUNCTION,
     Invocation,
     UnknownFunctionError,
     invocation_path,
 )
-from local.limits import LAMBDA_PAYLOAD_BYTES_MAX
-from local.worker import SHUTDOWN_S, FunctionSpec, LogSink, Worker, failure
+from local.functions.worker import SHUTDOWN_S, FunctionSpec, LogSink, Worker, failure
+from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 
 
 def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dict[str, str]:

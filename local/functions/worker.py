@@ -18,8 +18,8 @@ from pathlib import Path
 
 from aiohttp import web
 
-from local.lambda_api import Invocation
-from local.limits import LAMBDA_PAYLOAD_BYTES_MAX
+from local.functions.lambda_api import Invocation
+from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 
 # 0 would mean to wait for the request that the dead process left open.
 SHUTDOWN_S = 0.1

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from local.permissions import Need
+from local.rules.permissions import Need
 
 _TRANSACTED = {
     "Put": "PutItem",

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 
-from local.lambda_api import Invocation
+from local.functions.lambda_api import Invocation
 
 Invoke = Callable[[str, bytes], Invocation]
 

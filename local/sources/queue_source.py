@@ -11,7 +11,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from local.batch_result import Invoke, failed_items
+from local.sources.batch_result import Invoke, failed_items
 
 # On AWS what failed comes back when its visibility ends (minutes); nobody wants to wait that long here.
 RETRY_S = 5

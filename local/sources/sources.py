@@ -15,16 +15,16 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from local.callers import Callers, InvocationRights
-from local.deployment import Deployment
-from local.engine import REGION, Engine
-from local.expiry import Expiry
-from local.lambda_api import Invocation
-from local.lambda_host import LambdaHost
-from local.overload import Overload
-from local.queue_source import QueueSource
-from local.stream_source import StreamRules, StreamSource
-from local.template import SourceSpec, Template
+from local.engine.callers import Callers, InvocationRights
+from local.engine.deployment import Deployment
+from local.engine.engine import REGION, Engine
+from local.functions.lambda_api import Invocation
+from local.functions.lambda_host import LambdaHost
+from local.sources.expiry import Expiry
+from local.sources.overload import Overload
+from local.sources.queue_source import QueueSource
+from local.sources.stream_source import StreamRules, StreamSource
+from local.template.translated import SourceSpec, Template
 
 BATCHES_AT_ONCE = 2
 SWEEP_S = 30.0

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from local.batch_result import Invoke, failed_items
-from local.event_pattern import matches
-from local.limits import LAMBDA_PAYLOAD_BYTES_MAX
+from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
+from local.sources.batch_result import Invoke, failed_items
+from local.sources.event_pattern import matches
 
 READ_MAX = 1000
 EVENT_FRAME = len('{"Records": []}')

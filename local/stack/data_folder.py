@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from local.engine import free_port
+from local.engine.engine import free_port
 
 
 class FolderInUseError(RuntimeError):

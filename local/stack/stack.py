@@ -5,22 +5,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.callers import InvocationRights, callers_of
-from local.credentials import Credentials
-from local.data_folder import DataFolder
-from local.delivery_log import printer
-from local.deployment import STACK, Deployment, deploy
-from local.engine import ACCOUNT, REGION, Engine, free_port
-from local.front import Front, PortInUseError
-from local.intrinsics import Resolver
-from local.lambda_host import LambdaHost
-from local.needs import Account
-from local.routes import Routes
-from local.sources import Sources
-from local.template import Template, read_template
-from local.user_functions import make_known, specs_of
+from local.engine.callers import InvocationRights, callers_of
+from local.engine.credentials import Credentials
+from local.engine.deployment import STACK, Deployment, deploy
+from local.engine.engine import ACCOUNT, REGION, Engine, free_port
+from local.front.front import Front, PortInUseError
+from local.front.routes import Routes
+from local.functions.lambda_host import LambdaHost
+from local.rules.needs import Account
+from local.sources.sources import Sources
+from local.stack.data_folder import DataFolder
+from local.stack.delivery_log import printer
+from local.stack.user_functions import make_known, specs_of
+from local.template.intrinsics import Resolver
+from local.template.translated import Template, read_template
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
 WORKERS = {"retry": 8, "relay": 1, "sweep": 1, "archive": 1}
 WORKERS_OTHERWISE = 2

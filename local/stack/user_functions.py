@@ -7,13 +7,13 @@ from typing import Any
 from botocore.exceptions import ClientError
 from tagcast.filters.function_filter import TIMEOUT_MAX_S
 
-from local.deployment import STACK, empty_archive
-from local.engine import ACCOUNT, Engine
-from local.user_function import FILE_VARIABLE
-from local.worker import FunctionSpec
+from local.engine.deployment import STACK, empty_archive
+from local.engine.engine import ACCOUNT, Engine
+from local.functions.worker import FunctionSpec
+from local.stack.user_function import FILE_VARIABLE
 
-ROOT = Path(__file__).resolve().parent.parent
-HANDLER = "local.user_function.handle"
+ROOT = Path(__file__).resolve().parents[2]
+HANDLER = "local.stack.user_function.handle"
 MEMORY_MB = 128
 RUNTIME = "python3.13"
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from local.needs import Account
-from local.template import Template
+from local.rules.needs import Account
+from local.template.translated import Template
 
 NAMED_BY = {
     "AWS::DynamoDB::Table": "TableName",

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from local.intrinsics import Resolver
-from local.permissions import Grant, PolicyError, Role, grants_of
-from local.template import FUNCTION, Template
+from local.rules.permissions import Grant, PolicyError, Role, grants_of
+from local.template.intrinsics import Resolver
+from local.template.translated import FUNCTION, Template
 
 ROLE = "AWS::IAM::Role"
 WORKFLOW = "AWS::StepFunctions::StateMachine"

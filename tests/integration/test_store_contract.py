@@ -12,7 +12,7 @@ from tagcast.errors import ConditionLostError
 from tagcast.ports import ABSENT, Check, Delete, Found, Key, Put, Row, Store, Table, Update, Value, Write
 from tagcast_aws.store.dynamodb import DynamoStore
 
-from local.limits import STALE_MS
+from local.rules.limits import STALE_MS
 from tests.aws.account import furnished
 from tests.aws.box import ADMINISTRATOR
 from tests.aws.solo_timeline import SoloTimeline
