@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from tagcast.model import ContentFormat, Endpoint, Outcome, Protocol, Push, RetryPolicy, Strategy
 from tagcast.ports import Key, Row, Table, Write
 from tagcast.registry.subscriptions import SubscriptionSettings, get_subscription, put_subscription
+from tagcast.rows.due import Due, due_of
 from tagcast.rows.keys import due_key, message_key
-from tagcast.rows.lane import Due, due_of
 from tagcast.rows.message import MessageRow, message_row_of
 
 from functions.fan_out.app import handle

@@ -47,7 +47,7 @@ FIRST_ROUND = (
     _planted(
         "a suspended lane is looked at when its last delivery expires",
         "tagcast.delivery.appending:appending",
-        "wake_at=min(due.expires_at for due in dues) if asleep",
+        "wake_at=earliest if asleep",
         "wake_at=max(due.expires_at for due in dues) if asleep",
         f"{ENDS}::test_a_suspended_backlog_is_looked_at",
     ),
@@ -60,8 +60,8 @@ FIRST_ROUND = (
     ),
     _planted(
         "what joins a sleeping lane never brings its waking forward",
-        "tagcast.delivery.appending:_joined",
-        "if lane.wake_at is None or earliest < lane.wake_at:",
+        "tagcast.rows.lane:join_update",
+        "if lane.wake_at is None or expires_at < lane.wake_at:",
         "if lane.wake_at is None:",
         f"{ENDS}::test_a_suspended_backlog_is_looked_at",
     ),
@@ -160,15 +160,15 @@ OPERATORS = (
     _planted(
         "a head is skipped whatever its attempts",
         "tagcast.operating.lanes:_skip",
-        'Delete(head.key, {"attempts": head.attempts}),',
-        "Delete(head.key),",
+        "due_delete_as_read(head)",
+        "replace(due_delete_as_read(head), expect={})",
         f"{OVERTAKEN}::test_a_head_that_failed_once_more",
     ),
     _planted(
         "a tombstone is put over a lane that moved",
         "tagcast.registry.subscriptions:delete_subscription",
-        "bury if lane is None else lane_update(tombstone, lane.same_generation()),",
-        "Put(tombstone.key, lane_row(tombstone)),",
+        "lane_put(tombstone) if lane is None else lane_update(tombstone, lane.same_generation()),",
+        "replace(lane_put(tombstone), expect={}),",
         f"{OVERTAKEN}::",
     ),
     _planted(
@@ -232,14 +232,14 @@ KEEPING = (
     _planted(
         "an expired claim is honoured",
         "tagcast.delivery.idempotency:is_live",
-        'cast("int", claim["expires_at"]) > now',
+        "claim.expires_at > now",
         "True",
         "unit/test_idempotency.py::test_after_five_minutes",
     ),
     _planted(
         "an expired claim is replaced whoever replaced it meanwhile",
-        "tagcast.delivery.idempotency:claim_put",
-        '{"message_id": earlier["message_id"]}',
+        "tagcast.rows.claim:claim_put",
+        '{"message_id": earlier.message_id}',
         "{}",
         "unit/test_idempotency.py::test_two_requests_at_once",
     ),
@@ -289,9 +289,9 @@ ARCHIVED = (
     ),
     _planted(
         "the relay sees only the first generation of a lane",
-        "tagcast_aws.stream:_is_new_generation",
-        'bool(before != row["generation"])',
-        "before is None",
+        "tagcast.rows.lane:is_new_generation",
+        'before.get("generation") != after["generation"]',
+        "not before",
         f"{STREAM}::test_a_lane_asks_for_a_repair",
     ),
     _planted(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tagcast.delivery.settling import map_writes, write_map
+from tagcast.delivery.settling import write_map
 from tagcast.model import Draft, Entry, EntryState, Message
 from tagcast.ports import Delete, Key, Put, Table, Update
 from tagcast.rows.message import MessageRow, map_attributes
+from tagcast.rows.message_writes import map_writes
 from tagcast.state_map import StateMap
 
 from tests.fakes.memory_store import MemoryStore

@@ -21,8 +21,8 @@ JUDGED = Aim(faults=("judge",), rules=("function drop", "function block"))
 
 RETAINED = (
     "tagcast.repairing.sweep:_parts",
-    "expired, memory.topic = await expire_retained(world, memory.topic, ends)",
-    "expired = 0",
+    "expired, topic = await expire_retained(world, swept.progress.topic, ends)",
+    'expired, topic = 0, ""',
 )
 """The second who would expire what a sleeping lane owes."""
 
@@ -59,28 +59,28 @@ MUTANTS = (
     Mutant(
         "a lane is blocked over another's row",
         "tagcast.delivery.appending:appending",
-        'lane_row(blocked), {"pk": ABSENT})',
-        "lane_row(blocked), {})",
+        "lane_put(blocked)",
+        "__import__('dataclasses').replace(lane_put(blocked), expect={})",
         RACING,
     ),
     Mutant(
         "a batch joins a backlog whatever was appended meanwhile",
-        "tagcast.delivery.appending:unmoved",
-        '"generation": lane.generation, "appended": lane.appended}',
-        '"generation": lane.generation}',
+        "tagcast.rows.lane:Lane.as_joined",
+        '"generation": self.generation, "appended": self.appended}',
+        '"generation": self.generation}',
         RACING,
     ),
     Mutant(
         "a batch joins a lane that was activated meanwhile",
-        "tagcast.delivery.appending:unmoved",
-        'return {"state": lane.state.value, "generation": lane.generation, "appended": lane.appended}',
+        "tagcast.rows.lane:Lane.as_joined",
+        'return {"state": self.state.value, "generation": self.generation, "appended": self.appended}',
         "return {}",
         RACING,
     ),
     Mutant(
         "a batch joins a sleeping lane whose waking the sweep has put off",
-        "tagcast.delivery.appending:_joined",
-        'expect = {**expect, "wake_at": ABSENT if lane.wake_at is None else lane.wake_at}',
+        "tagcast.rows.lane:join_update",
+        "expect = {**expect, **lane.as_asleep()}",
         "pass",
         Aim(retention_s=60, operations=("pause", "sweep"), modes=("gone",), restless=True, steered=0.6),
         RETAINED,

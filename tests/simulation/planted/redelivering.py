@@ -41,8 +41,8 @@ MUTANTS = (
     Mutant(
         "a head is claimed whoever holds it",
         "tagcast.delivery.lane_hold:LaneHold.claim",
-        "await self.try_once(replace(move, expect=as_read))",
-        "await self.try_once(replace(move, expect={}))",
+        "self.lane.as_planned()",
+        "{}",
         RACING,
     ),
     Mutant(
@@ -54,23 +54,23 @@ MUTANTS = (
     ),
     Mutant(
         "a stale claim is not fenced",
-        "tagcast.delivery.lane_hold:LaneHold.mine",
-        '"generation": lane.generation, "claim": lane.claim}',
-        '"generation": lane.generation}',
+        "tagcast.rows.lane:Lane.as_held",
+        '"generation": self.generation, "claim": self.claim}',
+        '"generation": self.generation}',
         RACING,
     ),
     Mutant(
         "a stale worker is not fenced at all",
-        "tagcast.delivery.lane_hold:LaneHold.mine",
-        'return {"state": lane.state.value, "generation": lane.generation, "claim": lane.claim}',
-        'return {"state": lane.state.value}',
+        "tagcast.rows.lane:Lane.as_held",
+        'return {"state": self.state.value, "generation": self.generation, "claim": self.claim}',
+        'return {"state": self.state.value}',
         RACING,
     ),
     Mutant(
         "a lane is activated whatever was appended meanwhile",
         "tagcast.delivery.lane_hold:LaneHold.finish",
-        '{**self.mine(), "appended": appended}',
-        "self.mine()",
+        "lane_delete(replace(self.lane, appended=appended))",
+        "replace(lane_delete(self.lane), expect=self.lane.as_held())",
         DRAINING,
     ),
     Mutant(
@@ -83,15 +83,15 @@ MUTANTS = (
     Mutant(
         "an end is written by whoever pushed",
         "tagcast.delivery.outcomes:Outcomes.settle",
-        "self.hold.try_once(Delete(due.key), self.hold.check(), *ends)",
-        "self.hold.try_once(Delete(due.key), *ends)",
+        "self.hold.try_once(due_delete(due), self.hold.check(), *ends)",
+        "self.hold.try_once(due_delete(due), *ends)",
         RACING,
     ),
     Mutant(
         "a due row goes without its entry",
         "tagcast.delivery.outcomes:Outcomes.settle",
-        "self.hold.try_once(Delete(due.key), self.hold.check(), *ends)",
-        "self.hold.try_once(Delete(due.key), self.hold.check())",
+        "self.hold.try_once(due_delete(due), self.hold.check(), *ends)",
+        "self.hold.try_once(due_delete(due), self.hold.check())",
         FAILING,
     ),
     Mutant(
@@ -118,8 +118,8 @@ MUTANTS = (
     Mutant(
         "a retry leaves a second due row",
         "tagcast.delivery.outcomes:Outcomes.write_failure",
-        'Put(due.key, due_row(changed), {"attempts": due.attempts})',
-        'Put(replace(due, position=due.position + "0").key, due_row(changed))',
+        "due_change(due, changed)",
+        'replace(due_change(replace(due, position=due.position + "0"), changed), expect={})',
         FAILING,
     ),
     Mutant(
@@ -131,7 +131,7 @@ MUTANTS = (
     ),
     Mutant(
         "a mark says that whatever ended was delivered",
-        "tagcast.rows.lane:Due.marked",
+        "tagcast.rows.due:Due.marked",
         "ended=entry.state",
         "ended=EntryState.DELIVERED",
         Aim(faults=("herd",), modes=("dead", "down"), strategy=Strategy.BACKOFF_RETRY, restless=True),
@@ -146,8 +146,8 @@ MUTANTS = (
     Mutant(
         "a mark is written by whoever pushed",
         "tagcast.delivery.outcomes:Outcomes.mark",
-        '{"attempts": due.attempts}), self.hold.check())',
-        '{"attempts": due.attempts}))',
+        "due_change(due, marked), self.hold.check())",
+        "due_change(due, marked))",
         Aim(
             faults=("herd", "task_copy", "stall"),
             modes=("flapping", "down", "slow"),
@@ -157,14 +157,14 @@ MUTANTS = (
     ),
     Mutant(
         "a mark forgets which attempt it was",
-        "tagcast.rows.lane:Due.marked",
+        "tagcast.rows.due:Due.marked",
         "attempts=entry.attempts,",
         "attempts=self.attempts,",
         HERDED,
     ),
     Mutant(
         "operators, expiry and unsubscribing pass over a mark",
-        "tagcast.rows.lane:Due.ending",
+        "tagcast.rows.due:Due.ending",
         "if self.ended is not None:",
         "if False:",
         HERDED,
@@ -275,15 +275,15 @@ MUTANTS = (
     Mutant(
         "a removed lane is paused",
         "tagcast.operating.lanes:_change",
-        "lane = _unless_removed(_read(world, subscription), name)",
-        "lane = _read(world, subscription)",
+        "lane = _unless_removed(_lane(world, subscription), name)",
+        "lane = _lane(world, subscription)",
         Aim(operations=("pause", "unsubscribe"), restless=True, steered=0.0),
     ),
     Mutant(
         "a lane is resumed whatever was appended meanwhile",
         "tagcast.operating.lanes:resume",
-        "Delete(lane.key, lane.as_read())",
-        "Delete(lane.key)",
+        "lane_delete(lane)",
+        "replace(lane_delete(lane), expect={})",
         Aim(
             only_these_faults=True,
             operations=("pause", "resume"),
@@ -310,10 +310,10 @@ MUTANTS = (
     Mutant(
         "the sweep believes its index and restarts whatever that says",
         "tagcast.repairing.overdue:_current",
-        "return None if row is None else lane_of(row)",
+        "return stored.lane(world.store, lane.topic, lane.subscription_id)",
         "return lane",
         Aim(faults=("workflow_loss", "stale_index"), modes=("flapping", "down"), operations=("sweep", "retry_now")),
-        ("tagcast.repairing.overdue:_restart", "expect=lane.as_read()", "expect={}"),
+        ("tagcast.repairing.overdue:_restart", "lane.as_read()", "{}"),
     ),
     Mutant(
         "nobody wakes a lane whose execution is lost",
@@ -358,14 +358,14 @@ MUTANTS = (
         Aim(retention_s=60, operations=("pause", "sweep"), modes=("gone",), restless=True, steered=0.6),
         (
             "tagcast.repairing.sweep:_parts",
-            "expired, memory.topic = await expire_retained(world, memory.topic, ends)",
-            "expired = 0",
+            "expired, topic = await expire_retained(world, swept.progress.topic, ends)",
+            'expired, topic = 0, ""',
         ),
     ),
     Mutant(
         "the sweep expires what is listed as retained",
         "tagcast.repairing.expiry:_expire_list",
-        'if cast("int", row["expires_at"]) <= over_at',
+        "if listed.expires_at <= over_at",
         "if True",
         Aim(modes=("dead", "down"), operations=("sweep",)),
     ),

@@ -16,12 +16,15 @@ Value = str | int | bytes | Mapping[str, str] | Sequence[str] | None
 Row = Mapping[str, Value]
 
 
-class _Absent(Enum):
+class Absence(Enum):
+    """That a row has no such attribute, in an expectation."""
+
     ABSENT = "absent"
 
 
-ABSENT: Final = _Absent.ABSENT
-Expectation = Mapping[str, "Value | _Absent"]
+ABSENT: Final = Absence.ABSENT
+Expectation = Mapping[str, Value | Absence]
+"""What attributes of a row have to be for a write to happen."""
 
 
 class Table(StrEnum):
@@ -113,7 +116,6 @@ class Store(Protocol):
         sk_from: str = "",
         sk_to: str = "\U0010ffff",
         limit: int | None = None,
-        descending: bool = False,
     ) -> list[Row]:
         """Return the rows of *pk* with ``sk_from <= sk <= sk_to`` in order of ``sk``; all pages up to *limit*."""
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import cast
 from urllib.parse import urlsplit
 
 from tagcast.archive.record import Change, Record, RecordKind, record
 from tagcast.model import Protocol
-from tagcast.registry.subscriptions import filter_version_of
+from tagcast.rows.filter_version import filter_version_of
 from tagcast.rows.registry import subscription_of, topic_of
 
 
@@ -81,16 +80,14 @@ def of_filter_version(change: Change, topic: str) -> Iterator[Record]:
     if change.after is None:
         return
     version = filter_version_of(change.after)
-    ordinal = cast("int", change.after["ordinal"])
-    topic_id = cast("str | None", change.after.get("topic_id"))
     yield record(
         RecordKind.SUBSCRIPTIONS,
-        f"{topic_id or topic}.{ordinal}.{version.version}.filter",
+        f"{version.topic_id or topic}.{version.ordinal}.{version.version}.filter",
         part="filter",
         topic=topic,
-        topic_id=topic_id,
-        subscription=cast("str", change.after["name"]),
-        ordinal=ordinal,
+        topic_id=version.topic_id,
+        subscription=version.name,
+        ordinal=version.ordinal,
         version=version.version,
         filter=None if version.filter is None else json.dumps(version.filter, sort_keys=True),
         since=version.since,

@@ -17,14 +17,14 @@ from tagcast.delivery.appending import Left, appending
 from tagcast.delivery.settling import write_map
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.model import Entry, EntryState, LaneState, Subscription, subscription_id
-from tagcast.ports import Table, World
+from tagcast.ports import World
 from tagcast.pushing.attempts import Progress, Share
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.verdicts import attempt_judged
 from tagcast.registry.directory import Snapshot, snapshot
-from tagcast.rows.keys import lane_key, message_key
-from tagcast.rows.lane import Lane, lane_of
-from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows import stored
+from tagcast.rows.lane import Lane
+from tagcast.rows.message import MessageRow
 
 SHARE_S = 2.0
 TRIES_MAX = 8
@@ -50,10 +50,7 @@ async def fan_out(world: World, topic: str, message_ids: Sequence[str], slots: P
 
 
 async def _read_messages(world: World, topic: str, message_ids: Sequence[str]) -> dict[str, MessageRow]:
-    keys = [message_key(topic, message_id) for message_id in message_ids]
-    found = await world.executor.run(partial(world.store.get_many, keys))
-    rows = {key: message_row_of(row) for key, row in found.items()}
-    return {message_id: rows[key] for message_id, key in zip(message_ids, keys, strict=True) if key in rows}
+    return await world.executor.run(partial(stored.messages, world.store, topic, message_ids))
 
 
 async def _pause(world: World, tries: int) -> None:
@@ -74,8 +71,7 @@ class _Batch:
     @classmethod
     async def read(cls, world: World, topic: str, message_ids: Sequence[str]) -> _Batch:
         rows = await _read_messages(world, topic, message_ids)
-        found = await world.executor.run(partial(world.store.query, Table.MESSAGES, lane_key(topic, "").pk))
-        lanes = {lane.subscription_id: lane for lane in map(lane_of, found)}
+        lanes = await world.executor.run(partial(stored.lanes, world.store, topic))
         try:
             directory = await world.executor.run(partial(snapshot, world, topic))
         except NotFoundError:
@@ -183,9 +179,8 @@ class _Serving:
         fresh = await _read_messages(world, batch.topic, tuple(batch.rows))
         # The content is kept once, however many subscriptions read again.
         self.rows = {each: replace(row, message=batch.rows[each].message) for each, row in fresh.items()}
-        key = lane_key(batch.topic, subscription.subscription_id)
-        found = await world.executor.run(partial(world.store.get, key))
-        self.lane = None if found is None else lane_of(found)
+        read = partial(stored.lane, world.store, batch.topic, subscription.subscription_id)
+        self.lane = await world.executor.run(read)
 
 
 async def _end_round(batch: _Batch, message_id: str, servings: Sequence[_Serving], round_at: int) -> None:
@@ -203,10 +198,9 @@ async def _end_round(batch: _Batch, message_id: str, servings: Sequence[_Serving
             await world.executor.run(partial(write_map, world, row, after))
         except ConditionLostError:
             await _pause(world, tries)
-            stored = await world.executor.run(partial(world.store.get, message_key(batch.topic, message_id)))
-            if stored is None:
+            row = await world.executor.run(partial(stored.message, world.store, batch.topic, message_id))
+            if row is None:
                 return
-            row = message_row_of(stored)
             continue
         return
     raise ConditionLostError

@@ -7,14 +7,15 @@ from functools import partial
 
 from tagcast.concurrency.contention import window_s
 from tagcast.delivery.lane_hold import LaneHold
-from tagcast.delivery.settling import map_writes, turn_s
+from tagcast.delivery.settling import turn_s
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.model import Entry, ordinal_of
-from tagcast.ports import Delete, Put, Write
+from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure
-from tagcast.rows.keys import message_key
-from tagcast.rows.lane import Due, due_row
-from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows import stored
+from tagcast.rows.due import Due, due_change, due_delete
+from tagcast.rows.message import MessageRow
+from tagcast.rows.message_writes import map_writes
 
 MARKED_AFTER = 3
 """So many tries to settle may be lost before the end that a push brought is kept in the due row."""
@@ -29,11 +30,9 @@ class Outcomes:
     async def owing(self, due: Due) -> MessageRow | None:
         """Return the message's row if the entry is still owed; otherwise drop the phantom row."""
         world = self.hold.world
-        key = message_key(self.hold.task.topic, due.message_id)
-        stored = await world.executor.run(partial(world.store.get, key))
-        row = None if stored is None else message_row_of(stored)
+        row = await world.executor.run(partial(stored.message, world.store, self.hold.task.topic, due.message_id))
         if row is None or ordinal_of(due.subscription_id) not in row.map.owed:
-            await self.hold.write(Delete(due.key))
+            await self.hold.write(due_delete(due))
             return None
         return row
 
@@ -52,7 +51,7 @@ class Outcomes:
                 return None
             ends = map_writes(before, before.settled({ordinal: entry}))
             try:
-                await self.hold.try_once(Delete(due.key), self.hold.check(), *ends)
+                await self.hold.try_once(due_delete(due), self.hold.check(), *ends)
             except ConditionLostError as error:
                 if not isinstance(error, ContendedError):
                     await self.hold.appended()
@@ -73,7 +72,7 @@ class Outcomes:
         """Keep the end that a push brought in the due row; return the row as it stands now."""
         marked = due.marked(entry)
         try:
-            await self.hold.write(Put(marked.key, due_row(marked), {"attempts": due.attempts}), self.hold.check())
+            await self.hold.write(due_change(due, marked), self.hold.check())
         except ConditionLostError:
             await self.hold.appended()
             return due
@@ -83,8 +82,8 @@ class Outcomes:
         """Write a failed attempt into the due row, together with what it means for the *lane*."""
         ended_at, outcome = failure.ended_at, failure.outcome.detail
         changed = replace(due, attempts=failure.attempts, last_attempt_at=ended_at, last_outcome=outcome)
-        await self.hold.write(Put(due.key, due_row(changed), {"attempts": due.attempts}), lane)
+        await self.hold.write(due_change(due, changed), lane)
 
     async def write_yes(self, due: Due) -> None:
         """Keep the verdict on a delivery that was not started, so that it is not asked for again."""
-        await self.hold.write(Put(due.key, due_row(due), {"attempts": due.attempts}), self.hold.check())
+        await self.hold.write(due_change(due, due), self.hold.check())

@@ -12,13 +12,13 @@ from tagcast.delivery.outcomes import Outcomes
 from tagcast.delivery.workflow_task import Answer, Task
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.model import EntryState, LaneState, Message, Strategy, Subscription, ordinal_of
-from tagcast.ports import Table, Update, World
+from tagcast.ports import World, Write
 from tagcast.pushing.attempts import Failure, Progress, Share, planned_at
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.verdicts import attempt_judged, judging_s
 from tagcast.registry.directory import snapshot
-from tagcast.rows.keys import due_key
-from tagcast.rows.lane import Due, due_of
+from tagcast.rows import stored
+from tagcast.rows.due import Due
 
 SHORT_WAIT_S = 10.0
 ROUNDS_MAX = 1_500
@@ -133,9 +133,8 @@ class _Worker:
     async def read_dues(self, subscription: Subscription | None) -> list[Due]:
         """Return the head alone, or a window of the backlog once the receiver answered well."""
         window = subscription.window if subscription is not None and self.answered else 1
-        pk = due_key(self.task.subscription_id, "", "").pk
-        rows = await self.world.executor.run(partial(self.world.store.query, Table.MESSAGES, pk, limit=window))
-        dues = [due_of(row) for row in rows]
+        read = partial(stored.dues, self.world.store, self.task.subscription_id, limit=window)
+        dues = await self.world.executor.run(read)
         if dues and dues[0].attempts:
             return dues[:1]
         return list({due.message_id: due for due in reversed(dues)}.values())[::-1]
@@ -204,7 +203,7 @@ class _Worker:
         for due in marked:
             await self.outcomes.settle(due, due.ending(EntryState.EXPIRED), patient=True)
 
-    def rescheduled(self, subscription: Subscription, head: Failure, progress: Progress, due: Due) -> Update:
+    def rescheduled(self, subscription: Subscription, head: Failure, progress: Progress, due: Due) -> Write:
         """Return the lane's write after its head failed: the next attempt, or suspension after a 410."""
         decay = subscription.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
         lane = replace(

@@ -1,33 +1,17 @@
-"""The writes that bring a message's row from one state map to the next (invariants 2 and 3)."""
+"""How a message's row comes from one state map to the next, and at what pace where many write it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tagcast.ports import Delete, Put, Update, World, Write
-from tagcast.rows.keys import message_key, retained_key
-from tagcast.rows.message import GARBAGE_S, MessageRow, map_attributes, map_removals
+from tagcast.ports import World, Write
+from tagcast.rows.message import MessageRow
+from tagcast.rows.message_writes import map_writes
 
 TURN_S = 0.02
 UNITS_PER_S = 1_000
 ENDED_BYTES = 50
 """About what an entry takes that did not end in the first round."""
-
-
-def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
-    """Return the writes that bring a message's row from *before* to *after* (invariants 2 and 3)."""
-    message = after.message
-    key = message_key(message.topic, message.message_id)
-    changes = map_attributes(after)
-    update = Update(key, changes, map_removals(after, changes), {"version": before.version})
-    retained = retained_key(message.topic, message.message_id)
-    if after.map.pending and not after.map.round_open:
-        ttl = message.expires_at // 1000 + GARBAGE_S
-        listed = {"expires_at": message.expires_at, "accepted_at": message.accepted_at, "ttl": ttl}
-        return (update, Put(retained, listed)) if before.map.round_open else (update,)
-    if not after.map.pending and not before.map.round_open:
-        return (update, Delete(retained))
-    return (update,)
 
 
 def turn_s(row: MessageRow) -> float:

@@ -23,7 +23,6 @@ from tagcast.rows.ended_entries import (
 from tagcast.rows.values import dense, number, optional_number, optional_text, row_bytes, text
 from tagcast.state_map import StateMap
 
-WAKE_SHARDS = 8
 GARBAGE_S = 3 * 86_400
 TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
 FILTER_ERROR_NAMES_MAX = 100

@@ -12,7 +12,7 @@ from tagcast.model import Endpoint, Entry, Protocol, RetryPolicy, Strategy, Subs
 from tagcast.operating.lanes import DueDelivery, LaneView
 from tagcast.operating.messages import MessageView
 from tagcast.registry.shadows import ShadowReport
-from tagcast.registry.subscriptions import FilterVersion
+from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.shadow import Verdict
 from tagcast_aws.api import answers
 
