@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tagcast.ports import Row
-from tagcast_aws.dynamodb import to_attribute
+from tagcast_aws.store.attributes import to_attribute
 
 ITEM_BYTES_MAX = 400 * 1024
 

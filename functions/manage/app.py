@@ -6,8 +6,9 @@ from typing import Any
 
 from tagcast.ports import World
 from tagcast_aws import wiring
-from tagcast_aws.api import manage_routes, publish_routes
-from tagcast_aws.api.routing import application, serve
+from tagcast_aws.api import routes as manage_routes
+from tagcast_aws.api.http.routing import application, serve
+from tagcast_aws.api.publishing import routes as publish_routes
 
 app = application(manage_routes.ROUTES, elsewhere=publish_routes.ROUTES)
 

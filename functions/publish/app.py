@@ -6,8 +6,8 @@ from typing import Any
 
 from tagcast.ports import World
 from tagcast_aws import wiring
-from tagcast_aws.api.publish_routes import ROUTES
-from tagcast_aws.api.routing import application, serve
+from tagcast_aws.api.http.routing import application, serve
+from tagcast_aws.api.publishing.routes import ROUTES
 
 app = application(ROUTES)
 

@@ -10,10 +10,10 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYER = ROOT / "layers/tag_matching/python"
 ROWS = LAYER / "tagcast/rows"
 OF_ROWS = {"ABSENT", "Check", "Delete", "Expectation", "Key", "Put", "Table", "Update", "Value"}
-"""What keys, rows and conditions are made of; of the core only ``ports`` and ``rows`` have it in their hands."""
+"""What keys, rows and conditions are made of; of the core only ``tables``, ``ports`` and ``rows`` have it in hand."""
 BY_NAME = {
-    "tagcast_aws/dynamodb.py": "the adapter: keys of the tables, and the index of lanes to wake",
-    "tagcast_aws/table_search.py": "the adapter: which attributes a search through the whole table compares and shows",
+    "tagcast_aws/store/dynamodb.py": "the adapter: keys of the tables, and the index of lanes to wake",
+    "tagcast_aws/store/search.py": "the adapter: which attributes a search through the whole table compares and shows",
 }
 """Exceptions, and why."""
 
@@ -37,7 +37,7 @@ def knowledge(path: Path) -> Iterator[str]:
     """Yield what a module knows of how rows look."""
     begins = tuple(f"{prefix}#" for prefix in prefixes())
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module == "tagcast.ports":
+        if isinstance(node, ast.ImportFrom) and node.module in ("tagcast.ports", "tagcast.tables"):
             yield from (f"imports {alias.name}" for alias in node.names if alias.name in OF_ROWS)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(begins):
             yield f"line {node.lineno}: the key {node.value}"
@@ -59,7 +59,7 @@ def _attributes(node: ast.Subscript | ast.Call) -> Iterator[str]:
         yield f"line {node.lineno}: the attribute {name.value}"
 
 
-CORE = [path for path in product("tagcast") if ROWS not in path.parents and path.name != "ports.py"]
+CORE = [path for path in product("tagcast") if ROWS not in path.parents and path.name not in ("ports.py", "tables.py")]
 ADAPTERS = product("tagcast_aws")
 
 

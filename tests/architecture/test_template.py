@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
-from tagcast_aws.settings import Settings
+from tagcast_aws.runtime.settings import Settings
 
 from local.template import Template, read_template
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from tagcast.ports import Key
 from tagcast.rows import keys
-from tagcast_aws.api import manage_routes, publish_routes
+from tagcast_aws.api import routes as manage_routes
+from tagcast_aws.api.publishing import routes as publish_routes
 
 from functions.retry.app import RESERVE_S
 from local.event_pattern import matches
@@ -105,7 +106,9 @@ def test_every_filter_of_a_stream_is_about_keys_that_the_code_makes(source: Sour
 def test_the_relay_is_given_what_its_stream_reads_and_nothing_else() -> None:
     source = next(each for each in SOURCES if each.function == "RelayFunction")
     given = {pattern["dynamodb"]["Keys"]["pk"]["S"][0]["prefix"] for pattern in source.filters}
-    read = set(re.findall(r'pk\.startswith\("(\w+#)"\)', _text("layers/tag_matching/python/tagcast_aws/stream.py")))
+    read = set(
+        re.findall(r'pk\.startswith\("(\w+#)"\)', _text("layers/tag_matching/python/tagcast_aws/store/stream.py"))
+    )
     assert given == read
 
 

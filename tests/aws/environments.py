@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tagcast.model import ID_SEQUENCE_BITS
 from tagcast_aws import wiring
-from tagcast_aws.executor import CALLS_MAX
+from tagcast_aws.runtime.executor import CALLS_MAX
 
 from tests.aws.loop import StrandExecutor, VirtualLoop
 from tests.aws.network import Network

@@ -18,10 +18,11 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
     Subscription,
+    SubscriptionSettings,
 )
-from tagcast_aws.chance import SystemClock
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.sqs import QueueEndpoint
+from tagcast_aws.runtime.clock import SystemClock
 
 from tests.aws.account import furnished
 from tests.aws.box import Box
@@ -43,12 +44,14 @@ def push_to(target: str) -> Push:
         name="A",
         topic_id="07457000000000000001",
         ordinal=0,
-        endpoint=Endpoint(Protocol.SQS, target),
-        filter=None,
-        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-        timeout_s=5,
-        content_format=ContentFormat.SIMPLIFIED,
-        secret=None,
+        settings=SubscriptionSettings(
+            endpoint=Endpoint(Protocol.SQS, target),
+            filter=None,
+            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+            timeout_s=5,
+            content_format=ContentFormat.SIMPLIFIED,
+            secret=None,
+        ),
         version=1,
         created_at=0,
         updated_at=0,

@@ -9,9 +9,20 @@ from random import Random
 
 import aiohttp
 import pytest
-from tagcast.model import ContentFormat, Draft, Endpoint, Message, Protocol, Push, RetryPolicy, Strategy, Subscription
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    Message,
+    Protocol,
+    Push,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+    SubscriptionSettings,
+)
 from tagcast_aws.endpoints.pusher import EndpointPusher
-from tagcast_aws.executor import ThreadExecutor
+from tagcast_aws.runtime.executor import ThreadExecutor
 
 from tests.aws.loop import StrandExecutor, VirtualLoop
 from tests.aws.network import Connection, Network, Request
@@ -170,12 +181,14 @@ def push_to(name: str, timeout_s: int) -> Push:
         name="A",
         topic_id="1",
         ordinal=1,
-        endpoint=Endpoint(Protocol.HTTP, f"http://{name}/"),
-        filter=None,
-        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-        timeout_s=timeout_s,
-        content_format=ContentFormat.JSON,
-        secret=None,
+        settings=SubscriptionSettings(
+            endpoint=Endpoint(Protocol.HTTP, f"http://{name}/"),
+            filter=None,
+            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+            timeout_s=timeout_s,
+            content_format=ContentFormat.JSON,
+            secret=None,
+        ),
         version=1,
         created_at=0,
         updated_at=0,

@@ -25,9 +25,9 @@ from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row_of
 from tagcast_aws import wiring
-from tagcast_aws.dynamodb import DynamoStore
-from tagcast_aws.queue import SqsQueue
-from tagcast_aws.workflow import StepFunctionsWorkflow
+from tagcast_aws.dispatch.queue import SqsQueue
+from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
+from tagcast_aws.store.dynamodb import DynamoStore
 
 from functions.fan_out import app as fan_out
 from tests.fakes.world import FakeWorld

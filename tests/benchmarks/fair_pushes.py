@@ -17,14 +17,24 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from tagcast.model import ContentFormat, Endpoint, EntryState, Outcome, Protocol, Push, RetryPolicy, Strategy
+from tagcast.model import (
+    ContentFormat,
+    Endpoint,
+    EntryState,
+    Outcome,
+    Protocol,
+    Push,
+    RetryPolicy,
+    Strategy,
+    SubscriptionSettings,
+)
 from tagcast.ports import Key, Row, Table, Write
-from tagcast.registry.subscriptions import SubscriptionSettings, put_subscription
+from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row_of
-from tagcast_aws.chance import SystemClock
 from tagcast_aws.endpoints.pusher import EndpointPusher
-from tagcast_aws.executor import ThreadExecutor
+from tagcast_aws.runtime.clock import SystemClock
+from tagcast_aws.runtime.executor import ThreadExecutor
 
 from functions.fan_out.app import handle
 from tests.fakes.virtual_time import PartitionedStore

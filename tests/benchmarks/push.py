@@ -25,6 +25,7 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
     Subscription,
+    SubscriptionSettings,
 )
 from tagcast_aws.endpoints.pusher import EndpointPusher
 
@@ -91,12 +92,14 @@ def push_to(number: int, port: int) -> Push:
         name=f"s{number}",
         topic_id="07457000000000000001",
         ordinal=number,
-        endpoint=Endpoint(Protocol.HTTP, target),
-        filter=None,
-        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-        timeout_s=15,
-        content_format=ContentFormat.JSON,
-        secret="whsec_c2VjcmV0",
+        settings=SubscriptionSettings(
+            endpoint=Endpoint(Protocol.HTTP, target),
+            filter=None,
+            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+            timeout_s=15,
+            content_format=ContentFormat.JSON,
+            secret="whsec_c2VjcmV0",
+        ),
         version=1,
         created_at=0,
         updated_at=0,
@@ -116,7 +119,8 @@ async def round_of(pusher: EndpointPusher, pushes: list[Push], slots: int) -> di
         return time.perf_counter() - started
 
     done = await asyncio.gather(*map(one, pushes))
-    fast = sorted(at for at, push in zip(done, pushes, strict=True) if push.subscription.endpoint.target[-4:] == "fast")
+    targets = (push.subscription.settings.endpoint.target for push in pushes)
+    fast = sorted(at for at, target in zip(done, targets, strict=True) if target.endswith("fast"))
     return {
         "wall": max(done),
         "cpu": time.process_time() - cpu,

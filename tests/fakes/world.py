@@ -27,6 +27,7 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
     Subscription,
+    SubscriptionSettings,
 )
 from tagcast.ports import QueueEntry, World
 from tagcast.pushing.push_slots import PushSlots
@@ -230,7 +231,7 @@ class FakeWorld:
         filter: Mapping[str, object] | None = None,
     ) -> Subscription:
         retries = max_retries if max_retries is not None else (3 if strategy is Strategy.BACKOFF_RETRY else 176)
-        settings = subscriptions.SubscriptionSettings(
+        settings = SubscriptionSettings(
             endpoint=Endpoint(Protocol.HTTP, f"http://{name}.test/"),
             filter={"kind": "tags", "tags": list(tags)} if tags else filter,
             retry=RetryPolicy(strategy, retries),

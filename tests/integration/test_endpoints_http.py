@@ -31,6 +31,7 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
     Subscription,
+    SubscriptionSettings,
 )
 from tagcast.pushing.envelope import http_request
 from tagcast_aws.endpoints.adapter import Surroundings
@@ -60,12 +61,14 @@ def push_to(url: str, timeout_s: int = 5, secret: str | None = None) -> Push:
         name="A",
         topic_id="07457000000000000001",
         ordinal=0,
-        endpoint=Endpoint(Protocol(url.partition(":")[0]), url),
-        filter=None,
-        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-        timeout_s=timeout_s,
-        content_format=ContentFormat.JSON,
-        secret=secret,
+        settings=SubscriptionSettings(
+            endpoint=Endpoint(Protocol(url.partition(":")[0]), url),
+            filter=None,
+            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+            timeout_s=timeout_s,
+            content_format=ContentFormat.JSON,
+            secret=secret,
+        ),
         version=1,
         created_at=0,
         updated_at=0,

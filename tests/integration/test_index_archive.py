@@ -5,7 +5,7 @@ from __future__ import annotations
 import boto3
 from aws_lambda_powertools import Logger
 from moto import mock_aws
-from tagcast_aws.index_archive import S3IndexArchive
+from tagcast_aws.store.index_archive import S3IndexArchive
 
 
 def test_what_was_saved_is_loaded_and_what_is_missing_is_none():

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from tagcast.ports import QueueEntry
 from tagcast_aws import wiring
-from tagcast_aws.queue import SqsQueue
+from tagcast_aws.dispatch.queue import SqsQueue
 
 
 class Sqs:

@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from tagcast.errors import ConditionLostError, ContendedError, UnavailableError
 from tagcast.ports import Delete, Key, Put, Table, Update
-from tagcast_aws.conflicts import CONFLICTS_MAX, VAIN_MAX
-from tagcast_aws.dynamodb import DynamoStore
+from tagcast_aws.store.conflicts import CONFLICTS_MAX, VAIN_MAX
+from tagcast_aws.store.dynamodb import DynamoStore
 
 ROW = Key(Table.MESSAGES, "MSG#t#1", "MSG")
 OTHER = Key(Table.MESSAGES, "MSG#t#2", "MSG")

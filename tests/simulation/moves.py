@@ -18,6 +18,7 @@ from tagcast.model import (
     Push,
     RetryPolicy,
     Strategy,
+    SubscriptionSettings,
 )
 from tagcast.operating import lanes
 from tagcast.ports import Key, World
@@ -98,7 +99,7 @@ def beginning(bounds: Bounds) -> State:
     fake = FakeWorld()
     topics.put_topic(fake.world, TOPIC, retention_s=86_400, body_bytes_max=65_536, ordering=Ordering.TOPIC)
     for name in ("A", "B"):
-        settings = subscriptions.SubscriptionSettings(
+        settings = SubscriptionSettings(
             endpoint=Endpoint(Protocol.HTTP, f"http://{name}.test/"),
             filter=None,
             retry=RetryPolicy(Strategy.BACKOFF_RETRY, 1),
@@ -159,8 +160,8 @@ class Mover:
             case "get_many":
                 return self.store.get_many(*arguments)
             case "query":
-                table, pk, low, high, limit, descending = arguments
-                return self.store.query(table, pk, sk_from=low, sk_to=high, limit=limit, descending=descending)
+                table, pk, low, high, limit = arguments
+                return self.store.query(table, pk, sk_from=low, sk_to=high, limit=limit)
             case "sleep":
                 self.now += round(arguments[0] * 1000)
                 return None

@@ -23,6 +23,7 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
     Subscription,
+    SubscriptionSettings,
 )
 from tagcast.pushing.envelope import (
     cloudevent_header,
@@ -42,12 +43,14 @@ SUBSCRIPTION = Subscription(
     name="A",
     topic_id="07457000000000000001",
     ordinal=0,
-    endpoint=Endpoint(Protocol.HTTPS, "https://example.com/hook"),
-    filter=None,
-    retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-    timeout_s=15,
-    content_format=ContentFormat.JSON,
-    secret=None,
+    settings=SubscriptionSettings(
+        endpoint=Endpoint(Protocol.HTTPS, "https://example.com/hook"),
+        filter=None,
+        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+        timeout_s=15,
+        content_format=ContentFormat.JSON,
+        secret=None,
+    ),
     version=1,
     created_at=0,
     updated_at=0,
@@ -65,7 +68,8 @@ def push_of(
     content_format: ContentFormat = ContentFormat.JSON, draft: Draft = DRAFT, secret: str | None = None
 ) -> Push:
     message = Message("fruit", "07457000000000000042", draft, 1_700_000_000_007, 1_700_086_400_007)
-    return Push(replace(SUBSCRIPTION, content_format=content_format, secret=secret), message, attempt=2)
+    settings = replace(SUBSCRIPTION.settings, content_format=content_format, secret=secret)
+    return Push(replace(SUBSCRIPTION, settings=settings), message, attempt=2)
 
 
 def test_the_envelope_has_exactly_the_documented_fields() -> None:

@@ -16,9 +16,9 @@ from tagcast.operating import explaining, lanes, messages
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import lane_of
-from tagcast_aws.chance import SystemClock
 from tagcast_aws.endpoints.adapter import Surroundings
-from tagcast_aws.judge import EVENT_BYTES_MAX, LambdaJudge
+from tagcast_aws.endpoints.filter_function import EVENT_BYTES_MAX, LambdaJudge
+from tagcast_aws.runtime.clock import SystemClock
 
 from tests.fakes.world import FAIL, OK, FakeWorld, Judgement
 

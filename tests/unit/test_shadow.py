@@ -168,7 +168,7 @@ def test_promotion_makes_exactly_that_filter_the_next_version_and_ends_the_shado
     version = shadow(fake).shadow_version
     promoted = shadows.promote_shadow(fake.world, "test1", "A", version)
 
-    assert (promoted.version, promoted.filter) == (2, PEAR)
+    assert (promoted.version, promoted.settings.filter) == (2, PEAR)
     assert subscriptions.get_subscription(fake.world, "test1", "A") == promoted
     assert [kept.filter for kept in subscriptions.filter_versions(fake.world, "test1", "A")] == [PEAR, APPLE]
     with pytest.raises(NotFoundError):
@@ -209,7 +209,7 @@ def test_a_shadow_replaced_while_it_is_promoted_is_not_promoted(fake):
     with pytest.raises(PreconditionFailedError):
         shadows.promote_shadow(replace(fake.world, store=Raced()), "test1", "A", version)
 
-    assert subscriptions.get_subscription(fake.world, "test1", "A").filter == APPLE
+    assert subscriptions.get_subscription(fake.world, "test1", "A").settings.filter == APPLE
 
 
 def test_an_ended_shadow_is_gone_and_counts_no_more(fake):

@@ -18,6 +18,7 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
     Subscription,
+    SubscriptionSettings,
     Topic,
 )
 from tagcast.ports import Key, Table
@@ -41,12 +42,14 @@ SUBSCRIPTION = Subscription(
     name="A",
     topic_id="07457000000000000001",
     ordinal=2,
-    endpoint=Endpoint(Protocol.HTTPS, "https://a.test/"),
-    filter={"kind": "tags", "all": ["x"]},
-    retry=RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176, 9, 64),
-    timeout_s=15,
-    content_format=ContentFormat.CLOUDEVENTS,
-    secret="whsec_x",
+    settings=SubscriptionSettings(
+        endpoint=Endpoint(Protocol.HTTPS, "https://a.test/"),
+        filter={"kind": "tags", "all": ["x"]},
+        retry=RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176, 9, 64),
+        timeout_s=15,
+        content_format=ContentFormat.CLOUDEVENTS,
+        secret="whsec_x",
+    ),
     version=4,
     created_at=1_000,
     updated_at=2_000,
@@ -115,7 +118,8 @@ def test_a_subscription_is_stored_as_it_always_was_and_read_back() -> None:
 
 def test_what_a_subscription_leaves_open_is_not_stored() -> None:
     retry = RetryPolicy(Strategy.BACKOFF_RETRY, 3)
-    subscription = replace(SUBSCRIPTION, filter=None, secret=None, retry=retry)
+    settings = replace(SUBSCRIPTION.settings, filter=None, secret=None, retry=retry)
+    subscription = replace(SUBSCRIPTION, settings=settings)
 
     row = subscription_row(subscription)
 

@@ -67,8 +67,7 @@ def test_a_new_subscription_has_what_was_asked_for_and_is_counted(fake: FakeWorl
 
     assert is_new
     assert (made.topic, made.name, made.topic_id, made.ordinal) == ("test1", "A", topic_id(fake), 0)
-    assert (made.endpoint, made.filter, made.retry) == (SETTINGS.endpoint, APPLE, SETTINGS.retry)
-    assert (made.timeout_s, made.content_format, made.secret) == (11, ContentFormat.SIMPLIFIED, "whsec_x")
+    assert made.settings == SETTINGS
     assert (made.version, made.created_at, made.updated_at) == (1, NOW, NOW)
     assert subscriptions.get_subscription(fake.world, "test1", "A") == made
     assert counters(fake) == (1, 1, 1)
@@ -82,7 +81,12 @@ def test_a_replaced_subscription_keeps_its_identity_and_counts_a_version(fake: F
 
     assert not is_new
     assert (second.ordinal, second.created_at) == (first.ordinal, NOW)
-    assert (second.version, second.updated_at, second.filter, second.timeout_s) == (2, NOW + 1_000, PEAR, 12)
+    assert (second.version, second.updated_at, second.settings.filter, second.settings.timeout_s) == (
+        2,
+        NOW + 1_000,
+        PEAR,
+        12,
+    )
     assert counters(fake) == (2, 1, 1)
 
 

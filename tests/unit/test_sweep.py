@@ -20,7 +20,7 @@ from tagcast.repairing.unsent import Sending
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import lane_of
 from tagcast.rows.message import message_row_of
-from tagcast_aws.executor import ThreadExecutor
+from tagcast_aws.runtime.executor import ThreadExecutor
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, FakeClock, FakeQueue, FakeWorld

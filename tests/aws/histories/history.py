@@ -11,7 +11,7 @@ from typing import Any
 
 from tagcast.ports import Key, Table, World
 from tagcast_aws import wiring
-from tagcast_aws.dynamodb import to_row
+from tagcast_aws.store.attributes import to_row
 
 from tests.aws.deployment import Deployment
 from tests.aws.environments import Environment, EnvironmentDice

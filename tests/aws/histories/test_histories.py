@@ -58,14 +58,14 @@ def test_a_seed_is_one_history_in_every_process() -> None:
 PLANTED = (
     Mutant(
         "a failed send counts as sent",
-        "tagcast_aws.queue:SqsQueue._send_batch",
+        "tagcast_aws.dispatch.queue:SqsQueue._send_batch",
         'return [batch[int(failed["Id"])] for failed in answer.get("Failed", [])]',
         "return []",
         Aim(faults=("spoiled",), only_these_faults=True, rate=0.3),
     ),
     Mutant(
         "keys that stay unprocessed are dropped",
-        "tagcast_aws.dynamodb:DynamoStore.get_many",
+        "tagcast_aws.store.dynamodb:DynamoStore.get_many",
         'left = cast("dict[str, Any]", answer.get("UnprocessedKeys") or {})',
         "left = {}",
         Aim(faults=("spoiled",), rate=0.05),
@@ -86,7 +86,7 @@ PLANTED = (
     ),
     Mutant(
         "records that the archive refused count as taken",
-        "tagcast_aws.firehose:FirehoseArchive._refused",
+        "tagcast_aws.dispatch.firehose:FirehoseArchive._refused",
         'return [parcel for parcel, response in pairs if response.get("ErrorCode")]',
         "return ()",
         Aim(faults=("spoiled",), rate=0.05),

@@ -233,7 +233,7 @@ MUTANTS = (
     Mutant(
         "every subscriber receives concurrently",
         "tagcast.model:Subscription.window",
-        "return 1 if self.retry.strategy is Strategy.BACKOFF_RETRY else DECAY_WINDOW",
+        "return 1 if self.settings.retry.strategy is Strategy.BACKOFF_RETRY else DECAY_WINDOW",
         "return DECAY_WINDOW",
         FAILING,
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tagcast_aws.api.openapi import openapi
+from tagcast_aws.api.http.openapi import openapi
 
 from functions.manage import app as manage
 from functions.publish import app as publish

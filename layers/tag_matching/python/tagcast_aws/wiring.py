@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aws_lambda_powertools import Logger, Metrics
 from tagcast.ports import Clock, Dice, Table, World
-from tagcast_aws.chance import SystemClock, SystemDice
-from tagcast_aws.journal import PowertoolsJournal
-from tagcast_aws.settings import Settings
+
+from tagcast_aws.runtime.clock import SystemClock
+from tagcast_aws.runtime.dice import SystemDice
+from tagcast_aws.runtime.journal import PowertoolsJournal
+from tagcast_aws.runtime.settings import Settings
 
 if TYPE_CHECKING:
     import ssl
 
     from aiohttp.connector import SocketFactoryType
+
+    from tagcast_aws.dispatch.firehose import FirehoseArchive
     from tagcast_aws.endpoints.addresses import Lookup
     from tagcast_aws.endpoints.pusher import EndpointPusher
-    from tagcast_aws.firehose import FirehoseArchive
 
 T = TypeVar("T")
 
@@ -105,16 +108,17 @@ def archive() -> FirehoseArchive:
 def compose(ground: Ground) -> World:
     """Put the adapters together."""
     from botocore.config import Config
-    from tagcast_aws.dynamodb import DynamoStore
+
+    from tagcast_aws.dispatch.queue import SqsQueue
+    from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
     from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
+    from tagcast_aws.endpoints.filter_function import LambdaJudge
     from tagcast_aws.endpoints.guard import Guard
     from tagcast_aws.endpoints.pusher import EndpointPusher
-    from tagcast_aws.executor import CALLS_MAX, ThreadExecutor
-    from tagcast_aws.index_archive import S3IndexArchive
-    from tagcast_aws.judge import LambdaJudge
-    from tagcast_aws.queue import SqsQueue
-    from tagcast_aws.version import VERSION
-    from tagcast_aws.workflow import StepFunctionsWorkflow
+    from tagcast_aws.runtime.executor import CALLS_MAX, ThreadExecutor
+    from tagcast_aws.runtime.version import VERSION
+    from tagcast_aws.store.dynamodb import DynamoStore
+    from tagcast_aws.store.index_archive import S3IndexArchive
 
     settings = Settings.from_environment(ground.environ)
     make_client = ground.make_client or _boto3_client
@@ -159,7 +163,8 @@ def compose_archive(ground: Ground) -> FirehoseArchive:
     """Put the archive's adapter together."""
     from botocore.config import Config
     from tagcast.archive.record import RecordKind
-    from tagcast_aws.firehose import FirehoseArchive
+
+    from tagcast_aws.dispatch.firehose import FirehoseArchive
 
     settings = Settings.from_environment(ground.environ)
     config = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeout=3, read_timeout=10)

@@ -80,7 +80,7 @@ class _Worker:
     async def drain(self) -> bool:
         """Work through the backlog under one claim; return True when the lane is done with."""
         subscription = await self.subscription()
-        await self.hold.claim(0 if subscription is None else subscription.timeout_s)
+        await self.hold.claim(0 if subscription is None else subscription.settings.timeout_s)
         self.answering, self.answered = True, False
         lost = 0
         while self.hold.left_s() > 0:
@@ -117,9 +117,9 @@ class _Worker:
             if self.world.clock.now() < min(due_at, dues[0].expires_at):
                 await self.hold.release(min(due_at, dues[0].expires_at))
                 return False
-        attempt_s = subscription.timeout_s + judging_s(subscription) + 1
+        attempt_s = subscription.settings.timeout_s + judging_s(subscription) + 1
         if self.hold.claimed_until - self.world.clock.now() < attempt_s * 1000:
-            await self.hold.claim(subscription.timeout_s)
+            await self.hold.claim(subscription.settings.timeout_s)
         return None if await self.attempt(subscription, dues) else False
 
     async def subscription(self) -> Subscription | None:
@@ -172,7 +172,7 @@ class _Worker:
     def share_s(self, subscription: Subscription) -> float:
         """Return for how long attempts may start: they end before this claim does, and none starts after the budget."""
         claim_s = (self.hold.claimed_until - self.world.clock.now()) / 1000
-        return min(self.hold.left_s(), claim_s - subscription.timeout_s - judging_s(subscription) - 1)
+        return min(self.hold.left_s(), claim_s - subscription.settings.timeout_s - judging_s(subscription) - 1)
 
     async def write_outcomes(
         self, subscription: Subscription, known: Mapping[str, Due], progress: Progress, unwritten: set[str]
@@ -205,7 +205,7 @@ class _Worker:
 
     def rescheduled(self, subscription: Subscription, head: Failure, progress: Progress, due: Due) -> Write:
         """Return the lane's write after its head failed: the next attempt, or suspension after a 410."""
-        decay = subscription.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
+        decay = subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
         lane = replace(
             self.hold.lane,
             state=LaneState.LOST_CONTACT if decay else LaneState.BLOCKED,

@@ -47,7 +47,7 @@ class FunctionFilter:
 
 def function_of(subscription: Subscription) -> FunctionFilter | None:
     """Return the filter of *subscription* if a function decides, else None."""
-    value = subscription.filter
+    value = subscription.settings.filter
     return None if value is None or value.get("kind") != "function" else compile_function(value)
 
 

@@ -173,7 +173,7 @@ def resume(world: World, topic: str, name: str) -> LaneView:
 
 
 def _awake(subscription: Subscription, lane: Lane, head: Due, now: int) -> Lane:
-    lost = head.attempts and subscription.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
+    lost = head.attempts and subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
     due_at = max(now, lane.next_attempt_at or 0)
     state = LaneState.LOST_CONTACT if lost else LaneState.BLOCKED
     return replace(lane, state=state, next_attempt_at=due_at, wake_at=due_at)
@@ -200,7 +200,7 @@ def repush(world: World, topic: str) -> tuple[str, ...]:
     blocked = {each for each, lane in lanes.items() if lane.state is LaneState.BLOCKED}
     pushed = []
     for subscription in present:
-        if subscription.subscription_id in blocked and subscription.retry.strategy is Strategy.BACKOFF_RETRY:
+        if subscription.subscription_id in blocked and subscription.settings.retry.strategy is Strategy.BACKOFF_RETRY:
             with suppress(ConflictError, NotFoundError):  # It was paused or removed since the lanes were read.
                 retry_now(world, topic, subscription.name)
                 pushed.append(subscription.name)

@@ -62,7 +62,7 @@ class Snapshot:
         subscription = self.by_name.get(name)
         if subscription is None:
             raise NotFoundError("subscription", name)
-        filters = {subscription.ordinal: subscription.filter}
+        filters = {subscription.ordinal: subscription.settings.filter}
         return replace(self, index=LazyIndex(lambda: TopicIndex.build(filters)), shadows=())
 
 
@@ -130,8 +130,9 @@ def _refreshed(world: World, known: Snapshot, topic: Topic) -> Snapshot | None:
             del by_ordinal[before.ordinal]
         if subscription is not None:
             by_name[name] = by_ordinal[subscription.ordinal] = subscription
-            if before is None or (before.ordinal, before.filter) != (subscription.ordinal, subscription.filter):
-                filters[subscription.ordinal] = subscription.filter
+            wanted = subscription.settings.filter
+            if before is None or (before.ordinal, before.settings.filter) != (subscription.ordinal, wanted):
+                filters[subscription.ordinal] = wanted
     index = known.index
     if filters or removed:
         made = known.index.made
@@ -153,7 +154,7 @@ def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], 
 
 def _index(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription]) -> TopicIndex:
     """Return the index of one version of a topic, from the archive when it is large and somebody built it before."""
-    filters = {ordinal: subscription.filter for ordinal, subscription in by_ordinal.items()}
+    filters = {ordinal: subscription.settings.filter for ordinal, subscription in by_ordinal.items()}
     if len(filters) < ARCHIVED_SUBSCRIPTIONS_MIN:
         return TopicIndex.build(filters)
     name = f"{topic.topic_id}/{topic.subscriptions_version:012d}.json"

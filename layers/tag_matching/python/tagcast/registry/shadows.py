@@ -53,7 +53,7 @@ def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object]
     def attempt() -> tuple[ShadowReport, bool]:
         owner = read_topic(world, topic)
         subscription = get_subscription(world, topic, name)
-        if is_function(subscription.filter):
+        if is_function(subscription.settings.filter):
             raise ConflictError("the active filter is a function: what it says is not known while publishing")
         known = {shadow.name: shadow for shadow in stored.shadows(world.store, topic)}
         if name in known and known[name].filter == wanted:
@@ -76,7 +76,7 @@ def _read_shadow(world: World, subscription: Subscription) -> Shadow:
 
 
 def _report(world: World, shadow: Shadow, subscription: Subscription) -> ShadowReport:
-    counts, samples = observed(world, shadow.observations(subscription.filter))
+    counts, samples = observed(world, shadow.observations(subscription.settings.filter))
     return ShadowReport(shadow, subscription.version, counts, samples)
 
 

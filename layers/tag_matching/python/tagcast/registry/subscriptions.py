@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from tagcast.concurrency.contention import until_won
@@ -15,7 +15,7 @@ from tagcast.errors import (
     PreconditionFailedError,
 )
 from tagcast.filters.kinds import canonical
-from tagcast.model import ContentFormat, Endpoint, LaneState, RetryPolicy, Subscription, Topic
+from tagcast.model import LaneState, Subscription, SubscriptionSettings, Topic
 from tagcast.paging import Page
 from tagcast.ports import World, Write
 from tagcast.registry.directory import read_topic, snapshot
@@ -32,18 +32,6 @@ VERSIONS_KEPT = 20
 VERSION_LIFE_S = 2 * 86_400
 ALONE_MAX, VERSIONS_AT_ONCE = 16, 90
 """So many histories are read each for itself; so many versions of one a transaction has room for."""
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionSettings:
-    """What a subscriber chooses: everything of a subscription but its name and history."""
-
-    endpoint: Endpoint
-    filter: Mapping[str, object] | None
-    retry: RetryPolicy
-    timeout_s: int
-    content_format: ContentFormat
-    secret: str | None
 
 
 def put_subscription(
@@ -74,14 +62,7 @@ def put_subscription(
 
 def replace_filter(world: World, known: Subscription, filter: Mapping[str, object] | None, also: Write) -> Subscription:
     """Give *known* another filter, as a new version, together with *also*; ConditionLostError if either changed."""
-    settings = SubscriptionSettings(
-        endpoint=known.endpoint,
-        filter=canonical(filter),
-        retry=known.retry,
-        timeout_s=known.timeout_s,
-        content_format=known.content_format,
-        secret=known.secret,
-    )
+    settings = replace(known.settings, filter=canonical(filter))
     owner = read_topic(world, known.topic)
     changed = _changed(world, owner, known.name, settings, known)
     world.store.transact((*_put_writes(world, owner, changed, known), also))
@@ -106,12 +87,7 @@ def _changed(
         name=name,
         topic_id=owner.topic_id,
         ordinal=owner.next_ordinal if known is None else known.ordinal,
-        endpoint=settings.endpoint,
-        filter=settings.filter,
-        retry=settings.retry,
-        timeout_s=settings.timeout_s,
-        content_format=settings.content_format,
-        secret=settings.secret,
+        settings=settings,
         version=1 if known is None else known.version + 1,
         created_at=now if known is None else known.created_at,
         updated_at=now,

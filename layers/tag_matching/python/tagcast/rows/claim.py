@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tagcast.ports import ABSENT, Expectation, Put, Row
 from tagcast.rows.keys import claim_key
 from tagcast.rows.values import number, text
+from tagcast.tables import ABSENT, Expectation, Put, Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from tagcast.model import ID_SEQUENCE_BITS, Entry, EntryState
-from tagcast.ports import Delete, Key, Put, Row, Value
 from tagcast.rows.ended_entries import bounded
 from tagcast.rows.keys import due_key
 from tagcast.rows.message import GARBAGE_S
+from tagcast.tables import Delete, Key, Put, Row, Value
 
 PLACES = 16
 """A batch has fewer places than this, so that positions of later batches sort behind it."""

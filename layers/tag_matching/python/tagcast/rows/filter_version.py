@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tagcast.model import Subscription
-from tagcast.ports import Delete, Put, Row, Update
 from tagcast.rows.keys import version_key
 from tagcast.rows.values import dense, number, optional_text, text
+from tagcast.tables import Delete, Put, Row, Update
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ def filter_version_of(row: Row) -> FilterVersion:
 
 def version_put(subscription: Subscription, since: int) -> Put:
     """Return the write of the version that *subscription* has, which publishes from version *since* on evaluate."""
+    evaluated = subscription.settings.filter
     row: Row = {
         "name": subscription.name,
         "topic_id": subscription.topic_id,
@@ -51,7 +52,7 @@ def version_put(subscription: Subscription, since: int) -> Put:
         "version": subscription.version,
         "changed_at": subscription.updated_at,
         "since": since,
-        "filter": None if subscription.filter is None else json.dumps(subscription.filter, sort_keys=True),
+        "filter": None if evaluated is None else json.dumps(evaluated, sort_keys=True),
     }
     return Put(version_key(subscription.topic, subscription.ordinal, subscription.version), dense(row))
 

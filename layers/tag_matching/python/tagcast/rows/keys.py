@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from zlib import crc32
 
-from tagcast.ports import Key, Table
+from tagcast.tables import Key, Table
 
 UNSENT_SHARDS = 4
 

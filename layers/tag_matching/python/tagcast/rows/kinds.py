@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from tagcast.ports import Row
 from tagcast.rows.values import text
+from tagcast.tables import Row
 
 
 class RowKind(Enum):

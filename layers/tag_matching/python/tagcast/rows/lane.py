@@ -7,8 +7,8 @@ from typing import cast
 from zlib import crc32
 
 from tagcast.model import LaneState
-from tagcast.ports import ABSENT, Absence, Check, Delete, Expectation, Key, Put, Row, Update, Value
 from tagcast.rows.keys import lane_key
+from tagcast.tables import ABSENT, Absence, Check, Delete, Expectation, Key, Put, Row, Update, Value
 
 WAKE_SHARDS = 8
 

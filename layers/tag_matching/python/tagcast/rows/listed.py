@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tagcast.ports import Delete, Put, QueueEntry, Row
+from tagcast.ports import QueueEntry
 from tagcast.rows.keys import unsent_key
 from tagcast.rows.message import GARBAGE_S
 from tagcast.rows.values import number, optional_text, text
+from tagcast.tables import Delete, Put, Row
 
 
 @dataclass(frozen=True, slots=True)

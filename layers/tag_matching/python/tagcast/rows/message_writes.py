@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tagcast.ports import ABSENT, Delete, Put, Update, Write
 from tagcast.rows.keys import message_key, retained_key
 from tagcast.rows.message import GARBAGE_S, MessageRow, map_attributes, map_removals, message_row
+from tagcast.tables import ABSENT, Delete, Put, Update, Write
 
 
 def accepted_put(row: MessageRow) -> Put:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tagcast.ports import Put, Row
 from tagcast.rows.keys import sweep_key
 from tagcast.rows.values import dense, optional_number, optional_text
+from tagcast.tables import Put, Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from tagcast.model import Topic
-from tagcast.ports import Row
+from tagcast.tables import Row
 
 RECENT_MAX = 10
 

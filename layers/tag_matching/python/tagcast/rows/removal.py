@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from tagcast.model import Message, Subscription
-from tagcast.ports import Put, Row, World
+from tagcast.ports import World
 from tagcast.rows.keys import name_key
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import TOMBSTONE_S
+from tagcast.tables import Put, Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from typing import cast
 from zlib import crc32
 
 from tagcast.model import Message
-from tagcast.ports import Delete, Key, Put, Row, Table, Update, World
+from tagcast.ports import World
 from tagcast.rows.keys import shadow_count_key, shadow_key, shadow_sample_key
 from tagcast.rows.message import GARBAGE_S
+from tagcast.tables import Delete, Key, Put, Row, Table, Update
 
 COUNT_SHARDS = 4
 COUNTS_LIFE_S = 30 * 86_400

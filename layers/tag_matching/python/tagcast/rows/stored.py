@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tagcast.model import Subscription, Topic
-from tagcast.ports import Row, Store, Table
+from tagcast.ports import Store
 from tagcast.rows import keys
 from tagcast.rows.claim import Claim, claim_of
 from tagcast.rows.due import Due, due_of
@@ -21,6 +21,7 @@ from tagcast.rows.registry import subscription_of, topic_of
 from tagcast.rows.shadow import Shadow, shadow_of
 from tagcast.rows.topic_writes import Counters, counters_of
 from tagcast.rows.values import number, text
+from tagcast.tables import Row, Table
 
 
 def message(store: Store, topic: str, message_id: str) -> MessageRow | None:

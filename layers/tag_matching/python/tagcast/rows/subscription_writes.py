@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tagcast.model import Subscription
-from tagcast.ports import ABSENT, Delete, Expectation, Put, Write
 from tagcast.rows.keys import shadow_key, subscription_key
 from tagcast.rows.registry import subscription_row
+from tagcast.tables import ABSENT, Delete, Expectation, Put, Write
 
 
 def subscription_put(changed: Subscription, known: Subscription | None) -> Put:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tagcast.model import Topic
-from tagcast.ports import ABSENT, Delete, Expectation, Put, Row, Update, Value, Write
 from tagcast.rows.keys import counters_key, directory_key, topic_key
 from tagcast.rows.recent_changes import with_change
 from tagcast.rows.registry import topic_row
 from tagcast.rows.values import optional_number
+from tagcast.tables import ABSENT, Delete, Expectation, Put, Row, Update, Value, Write
 
 
 @dataclass(frozen=True, slots=True)

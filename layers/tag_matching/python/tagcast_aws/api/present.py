@@ -14,6 +14,7 @@ from tagcast.operating.messages import MessageView
 from tagcast.registry.shadows import ShadowReport
 from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.shadow import Verdict
+
 from tagcast_aws.api import answers
 
 
@@ -32,19 +33,20 @@ def topic(value: Topic) -> answers.TopicAnswer:
 
 def subscription(value: Subscription, lane: LaneView | None = None) -> answers.SubscriptionAnswer:
     """Return the subscription without its secret; with its lane, if that was looked at."""
+    chosen = value.settings
     answer: answers.SubscriptionAnswer = {
         "topic": value.topic,
         "name": value.name,
-        "endpoint": endpoint(value.endpoint),
-        "filter": None if value.filter is None else dict(value.filter),
-        "retry": retry(value.retry),
-        "timeout_seconds": value.timeout_s,
-        "content_format": value.content_format.value,
+        "endpoint": endpoint(chosen.endpoint),
+        "filter": None if chosen.filter is None else dict(chosen.filter),
+        "retry": retry(chosen.retry),
+        "timeout_seconds": chosen.timeout_s,
+        "content_format": chosen.content_format.value,
         "version": value.version,
         "created_at": rfc3339(value.created_at),
         "updated_at": rfc3339(value.updated_at),
     }
-    warnings = compile_filter(value.filter).warnings
+    warnings = compile_filter(chosen.filter).warnings
     if warnings:
         answer["warnings"] = list(warnings)
     if lane is not None:

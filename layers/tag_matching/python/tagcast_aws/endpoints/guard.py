@@ -9,6 +9,8 @@ from concurrent.futures import TimeoutError as LookupTimeoutError
 from functools import partial
 
 from tagcast.model import Endpoint, Protocol
+from yarl import URL
+
 from tagcast_aws.endpoints.addresses import (
     DOES_NOT_RESOLVE,
     NOT_PUBLIC,
@@ -18,7 +20,6 @@ from tagcast_aws.endpoints.addresses import (
     look_up,
     url_refusal,
 )
-from yarl import URL
 
 LOOKUP_S_MAX = 5.0
 
