@@ -83,21 +83,21 @@ MUTANTS = (
     Mutant(
         "an end is written by whoever pushed",
         "tagcast.delivery.outcomes:Outcomes.settle",
-        "self.hold.try_once(due_delete(due), self.hold.check(), *ends)",
-        "self.hold.try_once(due_delete(due), *ends)",
+        "beside=(due_delete(due), self.hold.check())",
+        "beside=(due_delete(due),)",
         RACING,
     ),
     Mutant(
         "a due row goes without its entry",
         "tagcast.delivery.outcomes:Outcomes.settle",
-        "self.hold.try_once(due_delete(due), self.hold.check(), *ends)",
-        "self.hold.try_once(due_delete(due), self.hold.check())",
+        "Ending({ordinal_of(due.subscription_id): entry},",
+        "Ending({},",
         FAILING,
     ),
     Mutant(
         "a phantom is pushed",
         "tagcast.delivery.outcomes:Outcomes.owing",
-        "if row is None or ordinal_of(due.subscription_id) not in row.map.owed:",
+        "if row is None or not _owes(row, due):",
         "if row is None:",
         Aim(faults=("queue_copy", "queue_late_copy", "queue_visibility"), modes=("flapping", "down")),
     ),
@@ -172,8 +172,8 @@ MUTANTS = (
     Mutant(
         "a skip cancels what was delivered",
         "tagcast.operating.lanes:_skip",
-        'entry = head.ending(EntryState.CANCELLED, f"skipped: {reason}")',
-        'entry = replace(head, ended=None).ending(EntryState.CANCELLED, f"skipped: {reason}")',
+        "head.ending(EntryState.CANCELLED,",
+        "replace(head, ended=None).ending(EntryState.CANCELLED,",
         Aim(
             faults=("herd",),
             modes=("flapping", "down"),
@@ -198,8 +198,8 @@ MUTANTS = (
     Mutant(
         "an end is given up because others write the message",
         "tagcast.delivery.outcomes:Outcomes.settle",
-        "            lost += 1\n",
-        "            return due\n",
+        "return await self.hold.wait(lost.times, all_s)",
+        "return False",
         HERDED,
     ),
     Mutant(
@@ -303,8 +303,8 @@ MUTANTS = (
     Mutant(
         "a skipped head stays owed",
         "tagcast.operating.lanes:_skip",
-        "(*writes, *map_writes(before, before.settled({subscription.ordinal: entry})))",
-        "writes",
+        "Ending(ended, beside=beside)",
+        "Ending({}, beside=beside)",
         BY_HAND,
     ),
     Mutant(
@@ -339,8 +339,8 @@ MUTANTS = (
     Mutant(
         "the sweep takes a due row without its entry",
         "tagcast.repairing.expiry:expire_due",
-        "(gone, *map_writes(before, before.settled({ordinal: entry})))",
-        "(gone,)",
+        "Ending({ordinal: _expired(due)},",
+        "Ending({},",
         SLEEPING,
     ),
     Mutant(

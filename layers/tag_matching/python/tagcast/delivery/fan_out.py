@@ -14,7 +14,7 @@ from functools import partial
 
 from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.delivery.appending import Left, appending
-from tagcast.delivery.settling import write_map
+from tagcast.delivery.settling import Ending, Lost, settle
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.model import Entry, EntryState, LaneState, Subscription, subscription_id
 from tagcast.ports import World
@@ -185,22 +185,20 @@ class _Serving:
 
 async def _end_round(batch: _Batch, message_id: str, servings: Sequence[_Serving], round_at: int) -> None:
     """Write the entries of one message, and the end of its first round unless a subscription's part of it failed."""
-    world, row = batch.world, batch.rows.get(message_id)
-    assert row is not None
     entries = {each.ordinal: each.settled[message_id] for each in servings if message_id in each.settled}
     served = {each.ordinal for each in servings if each.ended}
+    world, row = batch.world, batch.rows[message_id]
     ends = row.map.owed <= served
-    for tries in range(TRIES_MAX):
-        if not row.map.pending or not ((ends and row.map.round_open) or entries.keys() & row.map.owed):
-            return
-        after = row.settled(entries, round_at=round_at if ends else None)
-        try:
-            await world.executor.run(partial(write_map, world, row, after))
-        except ConditionLostError:
-            await _pause(world, tries)
-            row = await world.executor.run(partial(stored.message, world.store, batch.topic, message_id))
-            if row is None:
-                return
-            continue
-        return
-    raise ConditionLostError
+
+    def plan(before: MessageRow) -> Ending | None:
+        if not before.map.pending or not ((ends and before.map.round_open) or entries.keys() & before.map.owed):
+            return None
+        return Ending(entries, round_at if ends else None)
+
+    async def again(lost: Lost) -> bool:
+        await _pause(world, lost.times - 1)
+        return lost.times < TRIES_MAX
+
+    match await settle(world.store, world.executor, (batch.topic, message_id), plan, again, row):
+        case Lost(error=error):
+            raise error

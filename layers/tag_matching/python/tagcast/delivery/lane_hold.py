@@ -89,7 +89,7 @@ class LaneHold:
 
     async def try_once(self, *writes: Write) -> None:
         """Carry out one write or transaction, beside the event loop."""
-        await self.world.executor.run(lambda: write_all(self.world, writes))
+        await self.world.executor.run(partial(write_all, self.world.store, writes))
 
     async def wait(self, lost: int, all_s: float = 0.0) -> bool:
         """Wait after so many lost tries, as :func:`pause_s` says; return False instead when the budget is over."""

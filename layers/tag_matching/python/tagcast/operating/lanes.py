@@ -7,16 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tagcast.concurrency.contention import until_won
+from tagcast.delivery.settling import Ending, Lost, NotOwed, settle_at_once
 from tagcast.errors import ConflictError, NotFoundError
 from tagcast.model import EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
-from tagcast.ports import World, Write
+from tagcast.ports import World
 from tagcast.registry.directory import snapshot
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 from tagcast.rows.due import Due, due_delete_as_read
 from tagcast.rows.lane import Lane, generation_update, lane_delete, lane_put, lane_update
-from tagcast.rows.message_writes import map_writes
+from tagcast.rows.message import MessageRow
 
 COUNTED_MAX = 1_000
 
@@ -232,11 +233,17 @@ def _skip(world: World, subscription: Subscription, lane: Lane, head: Due, reaso
         move = generation_update(lane, moved.generation, lane.same_generation())
     else:
         move = lane_update(moved, lane.same_generation())
-    before = stored.message(world.store, subscription.topic, head.message_id)
-    writes: tuple[Write, ...] = (due_delete_as_read(head), move)
-    if before is not None and subscription.ordinal in before.map.owed:
-        entry = head.ending(EntryState.CANCELLED, f"skipped: {reason}")
-        writes = (*writes, *map_writes(before, before.settled({subscription.ordinal: entry})))
-    world.store.transact(writes)
+    beside = (due_delete_as_read(head), move)
+    ended = {subscription.ordinal: head.ending(EntryState.CANCELLED, f"skipped: {reason}")}
+
+    def plan(before: MessageRow) -> Ending | None:
+        return Ending(ended, beside=beside) if subscription.ordinal in before.map.owed else None
+
+    message = subscription.topic, head.message_id
+    match settle_at_once(world.store, message, plan, again=lambda lost: False):
+        case Lost(error=error):
+            raise error
+        case NotOwed():
+            world.store.transact(beside)
     if not moved.state.is_asleep:
         world.workflow.start(subscription.topic, subscription.subscription_id, moved.generation)

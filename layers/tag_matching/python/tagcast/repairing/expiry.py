@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tagcast.concurrency.isolation import each
+from tagcast.delivery.settling import Ended, Ending, Lost, NotOwed, settle_at_once
 from tagcast.errors import ConditionLostError
 from tagcast.model import Entry, EntryState, ordinal_of
 from tagcast.ports import Row, World, Write
@@ -20,7 +21,7 @@ from tagcast.rows.due import Due, due_delete, due_delete_as_read, due_of
 from tagcast.rows.lane import Lane, wake_update
 from tagcast.rows.listed import retained_of
 from tagcast.rows.message import MessageRow, message_row_of
-from tagcast.rows.message_writes import map_writes, retained_delete
+from tagcast.rows.message_writes import retained_delete
 
 PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
 QUIET_PAGES_MAX = 10
@@ -96,19 +97,29 @@ async def _due(row: Row) -> Due:
 def expire_due(world: World, lane: Lane, due: Due) -> bool:
     """Settle one owed delivery as expired, with its attempts; say whether its due row is gone."""
     ordinal = ordinal_of(due.subscription_id)
-    for _ in range(TRIES_MAX):
-        before = stored.message(world.store, lane.topic, due.message_id)
-        if before is None or ordinal not in before.map.owed:
+
+    def plan(before: MessageRow) -> Ending | None:
+        if ordinal not in before.map.owed:
+            return None
+        return Ending({ordinal: _expired(due)}, beside=(due_delete_as_read(due),))
+
+    match settle_at_once(world.store, (lane.topic, due.message_id), plan, _Tries().again):
+        case NotOwed():
             world.store.write(due_delete(due))
-            return True
-        entry = _expired(due)
-        gone = due_delete_as_read(due)
-        try:
-            world.store.transact((gone, *map_writes(before, before.settled({ordinal: entry}))))
-        except ConditionLostError:
-            continue
-        return True
-    return False
+        case Lost():
+            return False
+    return True
+
+
+@dataclass(slots=True)
+class _Tries:
+    """How often the condition of one message's writes may still be lost."""
+
+    left: int = TRIES_MAX
+
+    def again(self, _: Lost) -> bool:
+        self.left -= 1
+        return self.left > 0
 
 
 def _expired(due: Due | None) -> Entry:
@@ -213,23 +224,23 @@ def _expire_message(
     world: World, dues: Mapping[tuple[int, str], Due | None], laned: Set[int], known: MessageRow
 ) -> int:
     """Settle what a message owes as expired, in as many transactions as it takes; return how much."""
-    message, before, expired, tries = known.message, known, 0, TRIES_MAX
-    while tries:
-        if not before.map.owed:
-            world.store.write(retained_delete(before))
-            return expired
+    message, tries, expired = known.message, _Tries(), 0
+
+    def plan(before: MessageRow) -> Ending | None:
         within = [o for o in sorted(before.map.owed) if o not in laned or (o, message.message_id) in dues]
         ending = {o: dues.get((o, message.message_id)) for o in within[:ENTRIES_MAX]}
-        if not ending:
-            return expired
         gone = [due_delete_as_read(due) for due in ending.values() if due is not None]
-        after = before.settled({ordinal: _expired(due) for ordinal, due in ending.items()})
-        try:
-            world.store.transact((*gone, *map_writes(before, after)))
-            before, expired = after, expired + len(ending)
-        except ConditionLostError:
-            after_all = stored.message(world.store, message.topic, message.message_id)
-            if after_all is None:
-                return expired
-            before, tries = after_all, tries - 1
+        return Ending({o: _expired(due) for o, due in ending.items()}, beside=gone) if ending else None
+
+    before: MessageRow | None = known
+    while tries.left:
+        match settle_at_once(world.store, (message.topic, message.message_id), plan, tries.again, before):
+            case Ended(after, entries):
+                before, expired = after, expired + entries
+            case NotOwed(found):
+                if found is not None and not found.map.owed:
+                    world.store.write(retained_delete(found))
+                break
+            case Lost():
+                break
     return expired
