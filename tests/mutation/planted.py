@@ -32,16 +32,16 @@ STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "u
 FIRST_ROUND = (
     _planted(
         "what is owed after a closed round is pushed too",
-        "tagcast.delivery.fan_out:_Serving.push",
+        "tagcast.delivery.serving:Part.pushable",
         "first = next((place for place, row in enumerate(owed) if not row.map.round_open), len(owed))",
         "first = len(owed)",
         f"{ENDS}::test_what_another_worker_delivers",
     ),
     _planted(
         "an expiry in the first round forgets the attempt",
-        "tagcast.delivery.fan_out:_Serving.expire",
-        "entry = Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, failure.outcome.detail)",
-        "pass",
+        "tagcast.delivery.serving:_expiry",
+        "return Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, failure.outcome.detail)",
+        "return Entry(EntryState.EXPIRED)",
         f"{OVERTAKEN}::test_a_failure_whose_message_expires",
     ),
     _planted(
@@ -90,30 +90,30 @@ FIRST_ROUND = (
 REDELIVERY = (
     _planted(
         "a claim is never renewed",
-        "tagcast.delivery.redelivery:_Worker.step",
-        "await self.hold.claim(subscription.settings.timeout_s)",
+        "tagcast.delivery.retrying:_keep_claim",
+        "await hold.claim(subscription.settings.timeout_s)",
         "pass",
         f"{PLANS}::test_a_long_drain_holds_its_claim",
     ),
     _planted(
         "attempts behind the head are written by whoever made them",
-        "tagcast.delivery.redelivery:_Worker.write_outcomes",
-        "progress.failures[due.message_id], self.hold.check())",
-        "progress.failures[due.message_id], replace(self.hold.check(), expect={}))",
+        "tagcast.delivery.retrying:_write",
+        "progress.failures[due.message_id], hold.check())",
+        "progress.failures[due.message_id], replace(hold.check(), expect={}))",
         f"{OVERTAKEN}::test_a_worker_that_loses_its_lane_while_a_window_fails",
     ),
     _planted(
         "a yes is not kept when its delivery fails",
-        "tagcast.delivery.redelivery:_Worker.attempt",
-        "known[message_id] = replace(known[message_id], unjudged=False)",
-        "pass",
+        "tagcast.delivery.retrying:retry",
+        "replace(known[each], unjudged=False)",
+        "known[each]",
         f"{FUNCTIONS}::",
     ),
     _planted(
         "after a 410 the generation stays",
-        "tagcast.delivery.redelivery:_Worker.rescheduled",
-        "state=LaneState.SUSPENDED, generation=generation, wake_at",
-        "state=LaneState.SUSPENDED, wake_at",
+        "tagcast.delivery.retrying:_rescheduled",
+        "generation=generation, wake_at",
+        "wake_at",
         f"{PLANS}::test_a_suspension_has_a_generation",
     ),
     _planted(

@@ -31,21 +31,21 @@ MUTANTS = (
         "messages are closed before lanes are written",
         "tagcast.delivery.fan_out:fan_out",
         "    faults = await side_by_side(",
-        "    for serving in servings:\n        serving.ended = True\n"
-        "    await side_by_side(_end_round(batch, each, servings, round_at) for each in batch.rows)\n"
+        "    closed = [part.served() for part in parts.values()]\n"
+        "    await side_by_side(_end_round(batch, each, closed, round_at) for each in batch.rows)\n"
         "    faults = await side_by_side(",
         FAILING,
     ),
     Mutant(
         "a batch is acknowledged before its messages are written",
         "tagcast.delivery.fan_out:fan_out",
-        "for message_id in batch.rows)",
-        "for message_id in list(batch.rows)[1:])",
+        "for each in batch.rows)",
+        "for each in list(batch.rows)[1:])",
     ),
     Mutant(
         "a round ends although a backlog could not be written",
         "tagcast.delivery.fan_out:_end_round",
-        "ends = row.map.owed <= served",
+        "ends = row.map.owed <= {part.ordinal for part in parts if part.is_served}",
         "ends = True",
         Aim(faults=("error", "throttle"), rate=0.08, modes=("down", "flapping")),
     ),
@@ -87,9 +87,9 @@ MUTANTS = (
     ),
     Mutant(
         "a lane that is not active is pushed to",
-        "tagcast.delivery.fan_out:_Serving.serve",
-        "if self.lane is None and not self.progress.failures",
-        "if not self.progress.failures",
+        "tagcast.delivery.serving:Part.may_be_pushed",
+        "return self.lane is None and not self.failures",
+        "return not self.failures",
         FAILING,
     ),
     Mutant(

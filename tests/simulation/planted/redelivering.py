@@ -47,8 +47,8 @@ MUTANTS = (
     ),
     Mutant(
         "a stale execution goes on with the new generation",
-        "tagcast.delivery.redelivery:_Worker.work",
-        "if lane is None or lane.generation != self.task.generation:",
+        "tagcast.delivery.redelivery:_work",
+        "if lane is None or lane.generation != hold.task.generation:",
         "if lane is None:",
         RACING,
     ),
@@ -75,9 +75,9 @@ MUTANTS = (
     ),
     Mutant(
         "the length of a backlog is read after the backlog",
-        "tagcast.delivery.redelivery:_Worker.step",
-        "        appended = await self.hold.appended()\n        dues = await self.read_dues(subscription)\n",
-        "        dues = await self.read_dues(subscription)\n        appended = await self.hold.appended()\n",
+        "tagcast.delivery.redelivery:_step",
+        "    appended = await hold.appended()\n    dues = await _front(hold, subscription, streak)\n",
+        "    dues = await _front(hold, subscription, streak)\n    appended = await hold.appended()\n",
         DRAINING,
     ),
     Mutant(
@@ -103,7 +103,7 @@ MUTANTS = (
     ),
     Mutant(
         "the counter starts anew at each redelivery",
-        "tagcast.delivery.redelivery:_Worker.attempt",
+        "tagcast.delivery.retrying:_still_owed",
         "deliveries.append((row.message, due.attempts))",
         "deliveries.append((row.message, 0))",
         FAILING,
@@ -124,9 +124,9 @@ MUTANTS = (
     ),
     Mutant(
         "what is marked as ended is pushed again",
-        "tagcast.delivery.redelivery:_Worker.step",
-        "over = dues if gone else [due for due in dues if due.ended]",
-        "over = dues if gone else []",
+        "tagcast.delivery.backlog:next_step",
+        "ended = [due for due in dues if due.ended]",
+        "ended = []",
         HERDED,
     ),
     Mutant(
@@ -204,21 +204,21 @@ MUTANTS = (
     ),
     Mutant(
         "a failure moves the lane of whoever holds it",
-        "tagcast.delivery.redelivery:_Worker.rescheduled",
-        "return self.hold.move(lane)",
-        "return replace(self.hold.move(lane), expect={})",
+        "tagcast.delivery.retrying:_rescheduled",
+        "return hold.move(planned)",
+        "return replace(hold.move(planned), expect={})",
         RACING,
     ),
     Mutant(
         "what failed earlier is attempted as soon as it becomes the head",
-        "tagcast.delivery.redelivery:_Worker.step",
-        "if not self.answering and dues[0].attempts:",
+        "tagcast.delivery.backlog:next_step",
+        "if not streak.answering and head.attempts:",
         "if False:",
         Aim(faults=("queue_copy",), modes=("dead",), retention_s=60, strategy=Strategy.BACKOFF_RETRY),
     ),
     Mutant(
         "a worker never learns of a filter function that came after its claim",
-        "tagcast.delivery.redelivery:_Worker.step",
+        "tagcast.delivery.redelivery:_step",
         "any(due.unjudged for due in dues):",
         "False:",
         Aim(modes=("slow", "flapping"), operations=("refilter",), strategy=Strategy.BACKOFF_RETRY),

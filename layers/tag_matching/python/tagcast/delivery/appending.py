@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tagcast.model import LaneState, Message, Subscription
 from tagcast.ports import Write
-from tagcast.pushing.attempts import Progress, lane_state_after
+from tagcast.pushing.attempts import Failure, lane_state_after
 from tagcast.pushing.verdicts import is_judged_by_function
 from tagcast.rows.due import Due, due_put, position
 from tagcast.rows.lane import Lane, join_update, lane_put
@@ -23,10 +23,10 @@ class Appending:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a batch could not settle for one subscription: *messages* in their order, and what came of them so far."""
+    """What a batch could not end for one subscription: *messages* in their order, and what came of them so far."""
 
     messages: Sequence[Message]
-    progress: Progress
+    failures: Mapping[str, Failure]
     judged: Set[str]
     """Those to which the subscription's filter function has said yes."""
 
@@ -42,9 +42,9 @@ def appending(subscription: Subscription, lane: Lane | None, left: Left, now: in
     earliest = min(due.expires_at for due in dues)
     if lane is not None:
         return Appending((*joining, join_update(lane, earliest)))
-    head = left.progress.failures.get(left.messages[0].message_id)
+    head = left.failures.get(left.messages[0].message_id)
     next_attempt_at = now if head is None else head.next_attempt_at
-    state = lane_state_after(subscription, left.progress)
+    state = lane_state_after(subscription, left.failures.values())
     asleep = state is LaneState.SUSPENDED
     blocked = Lane(
         topic=subscription.topic,
@@ -63,7 +63,7 @@ def _dues(subscription: Subscription, lane: Lane | None, left: Left) -> list[Due
     by_function = is_judged_by_function(subscription)
     dues = []
     for place, message in enumerate(left.messages):
-        failure = left.progress.failures.get(message.message_id)
+        failure = left.failures.get(message.message_id)
         dues.append(
             Due(
                 subscription_id=subscription.subscription_id,
