@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from local.callers import InvocationRights, callers_of
+from local.intrinsics import Resolver
 from local.needs import Account
 from local.permissions import Need, Role, allows_service
-from local.roles import Resolver, role_of, roles_of
+from local.roles import role_of, roles_of
 from local.template import FUNCTION, Template, read_template
 
 ROOT = Path(__file__).resolve().parents[2]

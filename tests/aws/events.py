@@ -7,8 +7,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from local.intrinsics import Resolver
 from tests.aws.lambdas import Ended, Function, Functions
-from tests.aws.stack import Stack
 from tests.aws.timeline import Timeline
 
 UNITS_MS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
@@ -20,7 +20,7 @@ _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 class Schedules:
     """Every rule that has a rate and calls a function."""
 
-    def __init__(self, timeline: Timeline, stack: Stack, functions: Functions, seed: int | str = 0) -> None:
+    def __init__(self, timeline: Timeline, stack: Resolver, functions: Functions, seed: int | str = 0) -> None:
         self._timeline, self._functions = timeline, functions
         self._chance = Random(f"schedules {seed}")
         self.skips: Callable[[], bool] = lambda: False

@@ -462,6 +462,39 @@ def test_the_pool_closes_idle_connections_before_it_outgrows_its_limit() -> None
     assert 10 < most <= 1.2 * limit
 
 
+def test_the_pool_closes_what_was_used_last_since_batches_come_back_in_turn() -> None:
+    async def opened_in_the_second_turn() -> int:
+        async def answer(_: web.Request) -> web.Response:
+            return web.Response(text="ok")
+
+        async def count(*_: object) -> None:
+            nonlocal opened
+            opened += 1
+
+        async def take_turn(hosts: int) -> None:
+            for number in range(1, hosts + 1):
+                async with session.get(f"http://127.0.0.{number}:{port}/") as response:
+                    await response.read()
+
+        opened = 0
+        app = web.Application()
+        app.router.add_get("/", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await (site := web.TCPSite(runner, "0.0.0.0", 0)).start()
+        port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_create_end.append(count)
+        async with aiohttp.ClientSession(connector=KeepingConnector(limit=20), trace_configs=[trace]) as session:
+            await take_turn(30)
+            opened = 0
+            await take_turn(15)
+        await runner.cleanup()
+        return opened
+
+    assert asyncio.run(opened_in_the_second_turn()) == 0
+
+
 def test_pushes_of_one_large_message_share_its_content() -> None:
     pushes, body = 60, b"\x01" * 256 * 1024
 

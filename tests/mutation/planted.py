@@ -27,6 +27,7 @@ EVENTS, FUNCTIONS, MAPS = "unit/test_function_events.py", "unit/test_function_fi
 REQUESTS, FAULTS = "integration/test_dynamodb_requests.py", "integration/test_store_faults.py"
 QUEUE, QUEUED = "integration/test_queue_requests.py", "integration/test_queue_adapter.py"
 HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflow_start.py"
+COPIES = "unit/test_copies.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
 FIRST_ROUND = (
@@ -43,6 +44,27 @@ FIRST_ROUND = (
         "return Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, failure.outcome.detail)",
         "return Entry(EntryState.EXPIRED)",
         f"{OVERTAKEN}::test_a_failure_whose_message_expires",
+    ),
+    _planted(
+        "a copy that stood still expires over the lane that was made meanwhile",
+        "tagcast.delivery.fan_out:_expire",
+        "part = await _read_again(batch, subscription, part)",
+        "pass",
+        f"{COPIES}::test_a_copy_that_stood_still",
+    ),
+    _planted(
+        "a copy expires what its lane may hold unnamed",
+        "tagcast.delivery.serving:Part.over",
+        "lane.may_hold",
+        "lane.holds",
+        f"{COPIES}::test_what_may_have_joined",
+    ),
+    _planted(
+        "a copy cancels what its removed lane delivered",
+        "tagcast.delivery.serving:Part.cancelled",
+        "for row in self.open()",
+        "for row in self.owed()",
+        f"{COPIES}::test_what_its_lane_delivered_is_not_cancelled",
     ),
     _planted(
         "a suspended lane is looked at when its last delivery expires",

@@ -21,9 +21,10 @@ from rich.console import Console
 from rich.table import Table
 from samtranslator.yaml_helper import yaml_parse
 
+from local.intrinsics import Resolver
 from local.needs import Account
 from local.permissions import Grant, Need, Role
-from local.roles import Resolver, roles_of
+from local.roles import roles_of
 from local.template import read_template
 from tests.e2e.conftest import ROOT, RunningStack, start_stack
 from tests.permissions.story import FUNCTIONS, Story

@@ -429,3 +429,65 @@ def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(fa
     assert fake.sweep(BUDGET_S).sent == 0
     assert looked[4] is None
     assert fake.pusher.received["A"] == list("0123456")
+
+
+def test_topics_are_read_a_page_at_a_time(fake, store, monkeypatch):
+    for number in range(9):
+        fake.topic(f"t{number}", retention_s=60)
+    pages: list[int] = []
+    query = SlowStore.query
+
+    def told(self: SlowStore, table: Table, pk: str, **bounds: Any) -> list[Row]:
+        rows = query(self, table, pk, **bounds)
+        if pk == "TOPICS":
+            pages.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(SlowStore, "query", told)
+    fake.sweep()
+
+    assert pages == [2, 2, 2, 2, 2, 0]
+
+
+def test_a_page_of_retained_messages_that_cannot_be_written_hides_none_of_those_behind_it(fake, store):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    ids = fake.publish(*map(str, range(45)))
+    fake.deliver()
+    store.refused = set(ids[:20])
+    fake.clock.sleep(300 + expiry.LEFT_S)
+
+    assert fake.sweep().expired == 25
+
+
+def test_a_due_row_whose_message_the_time_to_live_took_is_dropped(fake, store):
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    del store.rows[message_key("test1", message_id)]
+    [task] = fake.workflow.tasks
+    fake.clock.sleep(15)
+
+    answer = fake.redeliver(task)
+
+    assert answer.wait_until is None
+    assert not [key for key in store.rows if key.pk.startswith(("DUE#", "LANES#"))]
+
+
+@pytest.mark.parametrize(
+    ("scale", "open_s", "over_s"), [(1.0, 900, 3_600), (4.0, 225, 900), (30.0, 180, 120), (90.0, 180, 60)]
+)
+def test_where_time_is_scaled_the_search_takes_messages_for_lost_sooner(fake, monkeypatch, scale, open_s, over_s):
+    asked: list[tuple[int, int]] = []
+    whole = MemoryStore.search
+
+    def told(self: MemoryStore, **bounds: Any):
+        asked.append((fake.clock.now() - bounds["open_before"], fake.clock.now() - bounds["over_before"]))
+        return whole(self, **bounds)
+
+    monkeypatch.setattr(MemoryStore, "search", told)
+    fake.world = replace(fake.world, time_scale=scale)
+    fake.sweep()
+
+    assert asked == [(open_s * 1_000, over_s * 1_000)]

@@ -57,6 +57,20 @@ MUTANTS = (
         Aim(faults=("error",), rate=0.08),
     ),
     Mutant(
+        "a batch that comes twice joins a backlog twice",
+        "tagcast.delivery.serving:Part.left",
+        "self.open()",
+        "self.owed()",
+        RACING,
+    ),
+    Mutant(
+        "a lane does not name what joined it last",
+        "tagcast.rows.lane:join_update",
+        ', "joined": joined_by(lane.joined, message_ids)}',
+        "}",
+        RACING,
+    ),
+    Mutant(
         "a lane is blocked over another's row",
         "tagcast.delivery.appending:appending",
         "lane_put(blocked)",

@@ -10,7 +10,7 @@ from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure, lane_state_after
 from tagcast.pushing.verdicts import is_judged_by_function
 from tagcast.rows.due import Due, due_put, position
-from tagcast.rows.lane import Lane, join_update, lane_put
+from tagcast.rows.lane import Lane, join_update, joined_by, lane_put
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ def appending(subscription: Subscription, lane: Lane | None, left: Left, now: in
     """
     dues = _dues(subscription, lane, left)
     joining = [due_put(due) for due in dues]
-    earliest = min(due.expires_at for due in dues)
+    names, earliest = [due.message_id for due in dues], min(due.expires_at for due in dues)
     if lane is not None:
-        return Appending((*joining, join_update(lane, earliest)))
+        return Appending((*joining, join_update(lane, names, earliest)))
     head = left.failures.get(left.messages[0].message_id)
     next_attempt_at = now if head is None else head.next_attempt_at
     state = lane_state_after(subscription, left.failures.values())
@@ -55,6 +55,7 @@ def appending(subscription: Subscription, lane: Lane | None, left: Left, now: in
         claim=0,
         next_attempt_at=next_attempt_at,
         wake_at=earliest if asleep else next_attempt_at,
+        joined=joined_by(b"", names),
     )
     return Appending((*joining, lane_put(blocked)), None if asleep else blocked)
 

@@ -40,7 +40,7 @@ async def fan_out(world: World, topic: str, message_ids: Sequence[str], slots: P
     """
     round_at = world.clock.now()
     batch = await _read(world, topic, tuple(dict.fromkeys(message_ids)))
-    parts = {ordinal: Part(ordinal, batch.rows, batch.lane(ordinal)) for ordinal in batch.owed()}
+    parts = {ordinal: Part(ordinal, batch.rows, batch.lane(ordinal), round_at) for ordinal in batch.owed()}
     faults = await side_by_side(_serve(batch, ordinal, slots, parts) for ordinal in sorted(parts))
     faults += await side_by_side(_end_round(batch, each, parts.values(), round_at) for each in batch.rows)
     if faults:
@@ -49,7 +49,10 @@ async def fan_out(world: World, topic: str, message_ids: Sequence[str], slots: P
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What was read for all subscriptions: the messages first, in queue order, then the lanes."""
+    """What was read for all subscriptions: the messages first, in queue order; then who is subscribed, then the lanes.
+
+    So nobody whom a message matched is unknown, and the lane of whoever is gone was read after its end.
+    """
 
     world: World
     topic: str
@@ -72,11 +75,11 @@ class _Batch:
 async def _read(world: World, topic: str, message_ids: Sequence[str]) -> _Batch:
     run = world.executor.run
     rows = await run(partial(stored.messages, world.store, topic, message_ids))
-    lanes = await run(partial(stored.lanes, world.store, topic))
     try:
         directory = await run(partial(snapshot, world, topic))
     except NotFoundError:
         directory = None
+    lanes = await run(partial(stored.lanes, world.store, topic))
     return _Batch(world, topic, rows, lanes, directory)
 
 
@@ -90,7 +93,7 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
         if subscription is None or part.is_removed:
             parts[ordinal] = part.cancelled()
             return
-        parts[ordinal] = part = part.expired(world.clock.now())
+        parts[ordinal] = part = await _expire(batch, subscription, part)
         if part.may_be_pushed(world.clock.monotonic()):
             parts[ordinal] = part = await _push(world, subscription, part, slots)
         if await _append(world, subscription, part):
@@ -99,6 +102,18 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
         await _pause(world, tries)
         parts[ordinal] = part = await _read_again(batch, subscription, part)
     raise ConditionLostError
+
+
+async def _expire(batch: _Batch, subscription: Subscription, part: Part) -> Part:
+    """End what came to the end of its life.
+
+    Nobody begins a push after that instant. So a lane that was read since then knows of every push which another
+    copy of this batch left to it.
+    """
+    clock = batch.world.clock
+    if any(message.expires_at > part.read_at for message in part.over(clock.now())):
+        part = await _read_again(batch, subscription, part)
+    return part.expired(clock.now())
 
 
 async def _push(world: World, subscription: Subscription, part: Part, slots: PushSlots) -> Part:
@@ -129,13 +144,14 @@ async def _append(world: World, subscription: Subscription, part: Part) -> bool:
 
 
 async def _read_again(batch: _Batch, subscription: Subscription, part: Part) -> Part:
-    """Read what a lost condition proved stale, for this subscription: messages first, then the lane."""
+    """Read what was proved stale, for this subscription: messages first, then the lane."""
+    read_at = batch.world.clock.now()
     run, store = batch.world.executor.run, batch.world.store
     rows = await run(partial(stored.messages, store, batch.topic, tuple(batch.rows)))
     lane = await run(partial(stored.lane, store, batch.topic, subscription.subscription_id))
     # The content is kept once, however many subscriptions read again.
     known = {each: replace(row, message=batch.rows[each].message) for each, row in rows.items()}
-    return part.read_again(known, lane)
+    return part.read_again(known, lane, read_at)
 
 
 async def _end_round(batch: _Batch, message_id: str, parts: Collection[Part], round_at: int) -> None:

@@ -17,13 +17,15 @@ from tagcast.rows.message import MessageRow
 class Part:
     """The messages of a batch and the lane as read for the subscription *ordinal*, and what ended or failed here.
 
-    *judged* are those to which its filter function said yes. Pushes start before *until*, in the clock's monotonic
-    seconds. *is_served*: everything it was owed has ended here or stands in its backlog.
+    *read_at* was before the lane was read. *judged* are those to which its filter function said yes. Pushes start
+    before *until*, in the clock's monotonic seconds. *is_served*: everything it was owed has ended here or stands in
+    its backlog.
     """
 
     ordinal: int
     rows: Mapping[str, MessageRow]
     lane: Lane | None
+    read_at: int
     ended: Mapping[str, Entry] = field(default_factory=dict)
     failures: Mapping[str, Failure] = field(default_factory=dict)
     judged: frozenset[str] = frozenset()
@@ -43,6 +45,17 @@ class Part:
             if self.ordinal in row.map.owed and message_id not in self.ended
         ]
 
+    def open(self) -> list[MessageRow]:
+        """Return what is owed and does not stand in the backlog, as far as the lane was read: which ends it itself."""
+        lane = self.lane
+        return [row for row in self.owed() if lane is None or not lane.holds(row.message.message_id)]
+
+    def over(self, now: int) -> list[Message]:
+        """Return what came to the end of its life in its first round; what may stand in the backlog ends there."""
+        lane = self.lane
+        owed = [row.message for row in self.owed() if row.map.round_open and row.message.is_expired(now)]
+        return [message for message in owed if lane is None or not lane.may_hold(message.message_id)]
+
     def may_be_pushed(self, now_s: float) -> bool:
         """Say whether a push may start: the lane is active, nothing failed, and the share of the batch is not over."""
         return self.lane is None and not self.failures and now_s < self.until
@@ -55,20 +68,17 @@ class Part:
 
     def left(self) -> Left:
         """Return what has to join the backlog; what is owed after a closed round stands there already."""
-        messages = [row.message for row in self.owed() if row.map.round_open]
+        messages = [row.message for row in self.open() if row.map.round_open]
         return Left(messages, self.failures, self.judged)
 
     def cancelled(self) -> Part:
         """Return the part when nobody is subscribed any more: whatever is owed ends without a push."""
-        ended = {row.message.message_id: Entry(EntryState.CANCELLED) for row in self.owed()}
+        ended = {row.message.message_id: Entry(EntryState.CANCELLED) for row in self.open()}
         return replace(self, ended={**self.ended, **ended}, is_served=True)
 
     def expired(self, now: int) -> Part:
         """Return the part when what came to the end of its life has ended; after its first round a lane does that."""
-        over = [row.message for row in self.owed() if row.map.round_open and row.message.is_expired(now)]
-        if not over:
-            return self
-        ended = {message.message_id: _expiry(self.failures.get(message.message_id)) for message in over}
+        ended = {each.message_id: _expiry(self.failures.get(each.message_id)) for each in self.over(now)}
         failures = {each: failure for each, failure in self.failures.items() if each not in ended}
         return replace(self, ended={**self.ended, **ended}, failures=failures)
 
@@ -86,9 +96,9 @@ class Part:
         """Return the part when its backlog has taken the rest."""
         return replace(self, is_served=True)
 
-    def read_again(self, rows: Mapping[str, MessageRow], lane: Lane | None) -> Part:
-        """Return the part as it was read after a lost condition."""
-        return replace(self, rows=rows, lane=lane)
+    def read_again(self, rows: Mapping[str, MessageRow], lane: Lane | None, read_at: int) -> Part:
+        """Return the part as it was read again."""
+        return replace(self, rows=rows, lane=lane, read_at=read_at)
 
 
 def _expiry(failure: Failure | None) -> Entry:

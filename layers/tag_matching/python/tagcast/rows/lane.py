@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import cast
 from zlib import crc32
@@ -11,6 +12,8 @@ from tagcast.rows.keys import lane_key
 from tagcast.tables import ABSENT, Absence, Check, Delete, Expectation, Key, Put, Row, Update, Value
 
 WAKE_SHARDS = 8
+JOINED_MAX, ID_BYTES = 64, 8
+"""So many of the messages that joined a backlog last are named in the lane's row, which stays below a kilobyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,8 @@ class Lane:
 
     *generation* is new at every blocking, resume and continuation, so that older workers are fenced off;
     *appended* counts the batches that joined the backlog; *claim* counts the workers that took the head.
-    *wake_at* is when somebody has to look at the lane at the latest (None: never).
+    *wake_at* is when somebody has to look at the lane at the latest (None: never). *joined* names, packed, what joined
+    the backlog last: a batch that comes twice joins once.
     """
 
     topic: str
@@ -31,11 +35,22 @@ class Lane:
     next_attempt_at: int | None
     wake_at: int | None
     ttl: int | None = None
+    joined: bytes = b""
 
     @property
     def key(self) -> Key:
         """Return the key of the lane's row."""
         return lane_key(self.topic, self.subscription_id)
+
+    def holds(self, message_id: str) -> bool:
+        """Say whether a message is known to have joined this backlog: its delivery stands in it, or came to its end."""
+        name = int(message_id).to_bytes(ID_BYTES)
+        return any(name == self.joined[at : at + ID_BYTES] for at in range(0, len(self.joined), ID_BYTES))
+
+    def may_hold(self, message_id: str) -> bool:
+        """Say whether a message may have joined this backlog: it did, or not all that ever did are named."""
+        named_all = len(self.joined) < JOINED_MAX * ID_BYTES and (bool(self.joined) or not self.appended)
+        return not named_all or self.holds(message_id)
 
     def same_generation(self) -> Expectation:
         """Return the condition that nobody blocked, resumed or skipped since this was read; batches may have joined."""
@@ -86,16 +101,28 @@ def lane_row(lane: Lane) -> Row:
         row["wake_shard"] = str(crc32(lane.subscription_id.encode()) % WAKE_SHARDS)
     if lane.ttl is not None:
         row["ttl"] = lane.ttl
+    if lane.joined:
+        row["joined"] = lane.joined
     return row
+
+
+def joined_by(joined: bytes, message_ids: Iterable[str]) -> bytes:
+    """Return what *joined* becomes when more messages join a backlog: the last of all of them.
+
+    >>> joined_by(bytes(8), ["1", "2"]).hex(" ", 8)
+    '0000000000000000 0000000000000001 0000000000000002'
+    """
+    names = b"".join(int(message_id).to_bytes(ID_BYTES) for message_id in message_ids)
+    return (joined + names)[-JOINED_MAX * ID_BYTES :]
 
 
 def lane_update(lane: Lane, expect: Expectation, *, claims: bool = False) -> Update:
     """Return the write that brings a lane's row to *lane*, on condition of *expect*.
 
-    Batches may join the backlog meanwhile: ``appended`` belongs to fan-out and stays as it is. So does the claim,
-    which only those who take the head raise (*claims*).
+    Batches may join the backlog meanwhile: ``appended`` and ``joined`` belong to fan-out and stay as they are. So does
+    the claim, which only those who take the head raise (*claims*).
     """
-    kept = ("appended",) if claims else ("appended", "claim")
+    kept = ("appended", "joined") if claims else ("appended", "joined", "claim")
     changes = {name: value for name, value in lane_row(lane).items() if name not in kept}
     asleep = ("wake_at", "wake_shard") if lane.wake_at is None else ()
     return Update(lane.key, changes, asleep, expect)
@@ -113,6 +140,7 @@ def lane_of(row: Row) -> Lane:
         next_attempt_at=cast("int | None", row.get("next_attempt_at")),
         wake_at=cast("int | None", row.get("wake_at")),
         ttl=cast("int | None", row.get("ttl")),
+        joined=cast("bytes", row.get("joined", b"")),
     )
 
 
@@ -142,9 +170,9 @@ def wake_update(lane: Lane, wake_at: int | None, expect: Expectation) -> Update:
     return Update(lane.key, changes, () if changes else ("wake_at", "wake_shard"), expect)
 
 
-def join_update(lane: Lane, expires_at: int) -> Update:
+def join_update(lane: Lane, message_ids: Iterable[str], expires_at: int) -> Update:
     """Return the write with which a batch joins the backlog of a lane; the first of it expires at *expires_at*."""
-    changes: dict[str, Value] = {"appended": lane.appended + 1}
+    changes: dict[str, Value] = {"appended": lane.appended + 1, "joined": joined_by(lane.joined, message_ids)}
     expect = lane.as_joined()
     if lane.state.is_asleep:
         # The sweep moves the instant at which it looks at a sleeping lane, and nothing else of the row.
