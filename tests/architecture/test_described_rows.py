@@ -16,8 +16,8 @@ from tagcast.ports import Found, Key, Row, Write
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.subscriptions import SubscriptionSettings
 from tagcast.repairing.relay import Arrival, relay
+from tagcast.rows.due import Due, due_row
 from tagcast.rows.keys import message_key
-from tagcast.rows.lane import Due, due_row
 from tagcast.rows.message import message_row, message_row_of
 from tagcast.state_map import StateMap
 
