@@ -241,19 +241,15 @@ def test_a_pusher_serves_another_loop_with_connections_of_its_own() -> None:
                 break
             writer.write(OK)
 
-    async def attempt() -> Outcome:
+    async def attempt(closes: bool) -> str:
         outcome = await pusher.push(push_to(f"http://127.0.0.1:{port}/"))
-        if last:
+        if closes:
             await pusher.aclose()
-        return outcome
+        return outcome.detail
 
     pusher = pusher_with()
     with serving_elsewhere(keeping) as port:
-        outcomes = []
-        for last in (False, True):
-            outcomes.append(asyncio.run(attempt()))
-
-    assert [outcome.detail for outcome in outcomes] == ["http 200"] * 2
+        assert [asyncio.run(attempt(closes)) for closes in (False, True)] == ["http 200"] * 2
 
 
 def test_nothing_that_a_run_started_runs_in_the_next() -> None:

@@ -220,7 +220,7 @@ def test_a_head_whose_life_is_over_ends_without_a_push_and_is_told_with_its_atte
 
     fake.redeliver(task)
 
-    assert fake.journal.counts[EntryState.EXPIRED] == 1
+    assert fake.journal.ends == [("1", "A", EntryState.EXPIRED)]
     assert len(fake.pusher.pushes) == 1
     [row] = [row for key, row in fake.store.rows.items() if key.pk.startswith("MSG#")]
     assert '"expired",1' in row["exceptions"].replace(" ", "")
