@@ -158,9 +158,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
     dice = Random(f"plan {seed}")
     ordering = dice.choice((Ordering.TOPIC, Ordering.TOPIC, Ordering.KEY, Ordering.KEY, Ordering.NONE))
     retention_s = dice.choice((60, 60, 120, 300, 900, 3_600)) if dice.random() < 0.97 else 86_400
-    rules = tuple(
-        rule for rule in (*RULES[:1] * 6, *RULES, *FUNCTION_RULES) if rule.label in aim.rules or not aim.rules
-    )
+    rules = rules_for(aim)
     subscribers = _subscribers(dice, aim, rules)
     calm = dice.random() < 0.15
     actions = tuple(_weighed(seed, aim.heavy, action) for action in _actions(dice, aim, ordering, subscribers, rules))
@@ -185,11 +183,20 @@ def _subscribers(dice: Random, aim: Aim, rules: tuple[Rule, ...]) -> tuple[Subsc
     for name in ("A", "B", "C", "D")[: dice.choice((1, 2, 2, 3, 3, 4))]:
         rule = dice.choice(rules)
         mode = "healthy" if dice.random() < 0.35 else dice.choice(aim.modes or MODES)
-        subscribers.append(Subscriber(name, rule, _settings(dice, aim, rule, name), mode, dice.random() < 0.7))
+        subscribers.append(
+            Subscriber(name, rule, settings_of(dice, aim, rule, f"http://{name}.test/"), mode, dice.random() < 0.7)
+        )
     return tuple(subscribers)
 
 
-def _settings(dice: Random, aim: Aim, rule: Rule, name: str) -> SubscriptionSettings:
+def rules_for(aim: Aim) -> tuple[Rule, ...]:
+    """Return the rules that subscribers draw from: most want everything."""
+    drawn = (*RULES[:1] * 6, *RULES, *FUNCTION_RULES)
+    return tuple(rule for rule in drawn if rule.label in aim.rules or not aim.rules)
+
+
+def settings_of(dice: Random, aim: Aim, rule: Rule, url: str) -> SubscriptionSettings:
+    """Return what a subscriber at *url* asks for."""
     strategy = Strategy.BACKOFF_RETRY if dice.random() < 0.65 else Strategy.EXPONENTIAL_DECAY_RETRY
     if (aim.strategy or strategy) is Strategy.BACKOFF_RETRY:
         retry = RetryPolicy(
@@ -198,7 +205,7 @@ def _settings(dice: Random, aim: Aim, rule: Rule, name: str) -> SubscriptionSett
     else:
         retry = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, dice.choice((2, 4, 176, 176)))
     return SubscriptionSettings(
-        endpoint=Endpoint(Protocol.HTTP, f"http://{name}.test/"),
+        endpoint=Endpoint(Protocol.HTTP, url),
         filter=rule.json,
         retry=retry,
         timeout_s=dice.choice((1, 5, 15, 30)),
