@@ -6,16 +6,15 @@ from typing import Any
 
 from tagcast.ports import World
 from tagcast_aws import wiring
-from tagcast_aws.api import routes as manage_routes
-from tagcast_aws.api.http.routing import application, serve
-from tagcast_aws.api.publishing import routes as publish_routes
+from tagcast_aws.api.http.routing import Router
+from tagcast_aws.api.routes import MANAGE, PUBLISH
 
-app = application(manage_routes.ROUTES, elsewhere=publish_routes.ROUTES)
+router = Router(MANAGE, elsewhere=PUBLISH)
 
 
 def handle(event: dict[str, Any], world: World) -> dict[str, Any]:
     """Answer one API Gateway event (payload 2.0)."""
-    return serve(app, event, world, wiring.logger())
+    return router.serve(event, world, wiring.logger())
 
 
 @wiring.metrics().log_metrics

@@ -19,6 +19,10 @@ _LOADER = Loader()
 _VALIDATOR = ParamValidator()
 
 
+def _unasked(given: Any) -> bool:
+    return not given
+
+
 @dataclass(frozen=True)
 class Operation:
     """One operation: its name in the API and in Python, and which parameter botocore fills when it is left out."""
@@ -33,6 +37,7 @@ class Operation:
         """Raise botocore's ParamValidationError for parameters that the real client would refuse."""
         if self.plainly_right(parameters):
             return
+        assert self.model.input_shape is not None
         report = _VALIDATOR.validate(parameters, self.model.input_shape)
         if report.has_errors():
             raise ParamValidationError(report=report.generate_report())
@@ -40,7 +45,10 @@ class Operation:
     def check_answer(self, answer: dict[str, Any]) -> None:
         """Raise AssertionError for an answer that is not of this operation's shape."""
         shape = self.model.output_shape
-        members = {} if shape is None else shape.members
+        if shape is None:
+            assert not answer.keys() - {"ResponseMetadata"}, f"{self.name} answers nothing"
+            return
+        members = shape.members
         unknown = answer.keys() - members.keys() - {"ResponseMetadata"}
         assert not unknown, f"{self.name} answers no {sorted(unknown)}"
         streams = {name for name, member in members.items() if member.serialization.get("streaming")}
@@ -83,5 +91,6 @@ def model_of(service: str) -> Model:
     for name in described.operation_names:
         model = described.operation_model(name)
         token = model.idempotent_members[0] if model.idempotent_members else None
-        operations[xform_name(name)] = Operation(name, xform_name(name), model, token, plain.of(model.input_shape))
+        plainly_right = _unasked if model.input_shape is None else plain.of(model.input_shape)
+        operations[xform_name(name)] = Operation(name, xform_name(name), model, token, plainly_right)
     return Model(described, operations, ClientExceptionsFactory().create_client_exceptions(described))

@@ -161,7 +161,7 @@ def test_answers_have_the_shape_of_their_operation() -> None:
     client.put_item(TableName="rows", Item=item("a", keeper="k", due=1))
     told = {"ReturnConsumedCapacity": "INDEXES"}
     put = {"Put": {"TableName": "rows", "Item": item("a")}}
-    for name, parameters in {
+    asked: dict[str, dict[str, Any]] = {
         "get_item": {"TableName": "rows", "Key": key("a")},
         "put_item": {"TableName": "rows", "Item": item("a"), "ReturnValues": "ALL_OLD"},
         "query": {"TableName": "rows", "KeyConditionExpression": "pk = :p", "Limit": 1,
@@ -169,7 +169,8 @@ def test_answers_have_the_shape_of_their_operation() -> None:
         "scan": {"TableName": "rows"},
         "batch_get_item": {"RequestItems": {"rows": {"Keys": [key("a")]}}},
         "transact_write_items": {"TransactItems": [put]},
-    }.items():  # fmt: skip
+    }  # fmt: skip
+    for name, parameters in asked.items():
         operations[name].check_answer(getattr(client, name)(**parameters, **told))
 
 
@@ -185,12 +186,14 @@ def test_answers_have_the_shape_of_their_operation() -> None:
 def test_what_is_plainly_right_is_right_for_botocore(value: Any, name: str) -> None:
     operation = model_of("dynamodb").operations["put_item"]
     parameters = {"TableName": "rows", "Item": {"pk": {"S": "x"}, name: value}}
-    report = ParamValidator().validate(parameters, operation.model.input_shape)
+    shape = operation.model.input_shape
+    assert shape is not None
+    report = ParamValidator().validate(parameters, shape)
 
     assert operation.plainly_right(parameters) <= (not report.has_errors())
 
 
-SPOILING = ("", 0, -1, 1.5, True, None, b"x", [], {}, [None], {"x": 1}, ("x",), object())
+SPOILING: tuple[Any, ...] = ("", 0, -1, 1.5, True, None, b"x", [], {}, [None], {"x": 1}, ("x",), object())
 ASKED: dict[tuple[str, str], dict[str, Any]] = {
     ("dynamodb", "query"): {
         "TableName": "rows", "Limit": 1, "ExpressionAttributeValues": {":p": {"M": {"a": {"L": [{"N": "1"}]}}}},
@@ -223,6 +226,7 @@ def spoiled(value: Any) -> Iterator[Any]:
 def test_nothing_that_botocore_refuses_is_plainly_right(service: str, method: str) -> None:
     operation, right = model_of(service).operations[method], ASKED[service, method]
     shape, refused = operation.model.input_shape, 0
+    assert shape is not None
     for wrong in spoiled(right):
         if isinstance(wrong, dict) and ParamValidator().validate(wrong, shape).has_errors():
             refused += 1

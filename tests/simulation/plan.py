@@ -6,18 +6,15 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from tagcast.model import (
-    ContentFormat,
     Draft,
-    Endpoint,
     Ordering,
-    Protocol,
-    RetryPolicy,
     Strategy,
     SubscriptionSettings,
 )
 from tagcast.rows.message import ROW_BYTES_MAX, TEXT_ROW_BYTES_MAX
 
-from tests.simulation.rules import FUNCTION_RULES, RULES, Rule
+from tests.simulation.asked import rules_for, settings_of
+from tests.simulation.rules import Rule
 
 EPOCH = 1_800_000_000_000
 HEAVY_BYTES = (TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX)
@@ -187,31 +184,6 @@ def _subscribers(dice: Random, aim: Aim, rules: tuple[Rule, ...]) -> tuple[Subsc
             Subscriber(name, rule, settings_of(dice, aim, rule, f"http://{name}.test/"), mode, dice.random() < 0.7)
         )
     return tuple(subscribers)
-
-
-def rules_for(aim: Aim) -> tuple[Rule, ...]:
-    """Return the rules that subscribers draw from: most want everything."""
-    drawn = (*RULES[:1] * 6, *RULES, *FUNCTION_RULES)
-    return tuple(rule for rule in drawn if rule.label in aim.rules or not aim.rules)
-
-
-def settings_of(dice: Random, aim: Aim, rule: Rule, url: str) -> SubscriptionSettings:
-    """Return what a subscriber at *url* asks for."""
-    strategy = Strategy.BACKOFF_RETRY if dice.random() < 0.65 else Strategy.EXPONENTIAL_DECAY_RETRY
-    if (aim.strategy or strategy) is Strategy.BACKOFF_RETRY:
-        retry = RetryPolicy(
-            Strategy.BACKOFF_RETRY, dice.choice((0, 1, 2, 3, 3, 3)), dice.choice((None, None, 1, 5, 12, 30))
-        )
-    else:
-        retry = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, dice.choice((2, 4, 176, 176)))
-    return SubscriptionSettings(
-        endpoint=Endpoint(Protocol.HTTP, url),
-        filter=rule.json,
-        retry=retry,
-        timeout_s=dice.choice((1, 5, 15, 30)),
-        content_format=ContentFormat.JSON,
-        secret=None,
-    )
 
 
 def _actions(

@@ -89,7 +89,7 @@ def test_what_a_subscriber_writes_stays_a_value(text: str) -> None:
     literal = text.replace("'", "''")
     compiled = compile_sql92(f"a = '{literal}' AND b NOT IN ('{literal}') AND a LIKE '{literal}' AND n > 1")
     index = Sql92Index.build([(3, compiled)])
-    rows, lines = json.loads(json.dumps(index.as_rows())), index.entry_lines()
+    rows, lines = json.loads(json.dumps(index.as_rows())), index.lines()
     for again in (index, Sql92Index.from_rows(lines, *rows)):
         assert again.match({"a": text, "b": "", "n": "2"}) == ([3], [])
         assert again.match({"a": text, "b": text, "n": "2"}) == ([], [])

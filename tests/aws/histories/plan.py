@@ -11,6 +11,7 @@ from tagcast.model import (
 )
 
 from tests.aws.faults import Kind
+from tests.simulation.asked import rules_for, settings_of
 from tests.simulation.plan import (
     ANYTHING,
     MODES,
@@ -22,8 +23,6 @@ from tests.simulation.plan import (
     Aim,
     Plan,
     Subscriber,
-    rules_for,
-    settings_of,
 )
 from tests.simulation.rules import Rule
 

@@ -9,15 +9,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tagcast.filters.sql92 import CompiledExpression, Dialect
-from tagcast.filters.sql92.access import Popularity, access_of
-from tagcast.filters.sql92.cell import Cell, Handful, cells_of
+from tagcast.filters.sql92.access import Popularity
+from tagcast.filters.sql92.alternatives import alternatives_of
+from tagcast.filters.sql92.cell import Cell, Handful, cell_rows, cells_of
 from tagcast.filters.sql92.entry import Entry
 from tagcast.filters.sql92.failing import failing_dimensions
-from tagcast.filters.sql92.readings import TEXT, Dimension, MessageView, Reading, as_row, from_row
+from tagcast.filters.sql92.plan import may_hide, plan_of
+from tagcast.filters.sql92.readings import PRESENCE, TEXT, Dimension, MessageView, Reading, as_row, from_row
+from tagcast.filters.sql92.suspect import Suspect
+from tagcast.filters.sql92.whole import Whole
 
 _Cells = tuple[Cell | Handful, ...]
-_Postings = dict[Reading, list[int]]
-"""Value → places of entries."""
+_Found = list[Entry] | bytes
+"""What one key finds: entries, or the line of a snapshot with their cells."""
+_Ready = dict[Reading, _Found | _Cells]
+_ALWAYS = Dimension(PRESENCE, "")
+"""Stands for no property: what is asked for every message."""
 
 
 class Sql92Index:
@@ -31,23 +38,29 @@ class Sql92Index:
 
     def __init__(
         self,
-        entries: Sequence[Entry | bytes],
-        postings: Mapping[Dimension, _Postings],
-        scanned: list[int],
+        postings: Mapping[Dimension, Mapping[Reading, _Found]],
+        wholes: Sequence[Whole],
+        suspects: Sequence[Suspect | bytes],
         failing: Mapping[Dimension, list[int]],
         suspected: list[int],
         overlapping: bool,
     ) -> None:
         self.overlapping = overlapping
-        self._entries = list(entries)
         self._postings = postings
-        self._scanned = scanned
+        self._wholes = wholes
+        self._suspects = list(suspects)
         self._failing = failing
         self._suspected = suspected
-        self._scan: _Cells | None = None
-        self._by_name: dict[str, list[tuple[Dimension, _Postings, dict[Reading, _Cells]]]] = {}
+        self._always: _Ready = dict(postings.get(_ALWAYS, {}))
+        self._by_name: dict[str, tuple[_Ready, list[tuple[Dimension, _Ready]]]] = {}
         for dimension, by_value in postings.items():
-            self._by_name.setdefault(dimension.name, []).append((dimension, by_value, {}))
+            if dimension != _ALWAYS:
+                by_text, others = self._by_name.get(dimension.name, ({}, []))
+                if dimension.kind == TEXT:
+                    by_text = dict(by_value)
+                else:
+                    others.append((dimension, dict(by_value)))
+                self._by_name[dimension.name] = by_text, others
 
     @classmethod
     def build(cls, expressions: Iterable[tuple[int, CompiledExpression]]) -> "Sql92Index":
@@ -55,98 +68,94 @@ class Sql92Index:
         grouped: dict[CompiledExpression, list[int]] = {}
         for owner, expression in expressions:
             grouped.setdefault(expression, []).append(owner)
+        apart = [alternatives_of(expression.nodes, expression.dialect) for expression in grouped]
         popularity = Popularity()
-        for expression in grouped:
-            popularity.count(expression.nodes, expression.dialect)
-        entries: list[Entry] = []
-        postings: dict[Dimension, _Postings] = {}
-        scanned: list[int] = []
-        failing: dict[Dimension, list[int]] = {}
-        suspected: list[int] = []
+        for alternatives in apart:
+            for alternative in alternatives:
+                popularity.count(alternative)
+        postings: dict[Dimension, dict[Reading, list[Entry]]] = {}
+        wholes: list[Whole] = []
+        failures = _Failures()
         overlapping = False
-        for place, (expression, owners) in enumerate(grouped.items()):
-            access = access_of(expression.nodes, expression.dialect, popularity)
-            entries.append(Entry.of(expression, access, owners))
-            if access is None:
-                scanned.append(place)
-            for dimension, value in access.keys if access is not None else ():
-                postings.setdefault(dimension, {}).setdefault(value, []).append(place)
-            overlapping = overlapping or len({key.dimension for key in access.keys} if access is not None else ()) > 1
+        for (expression, owners), alternatives in zip(grouped.items(), apart, strict=True):
+            whole = Whole.of(expression)
             if expression.dialect is Dialect.ROCKETMQ:
-                dimensions = failing_dimensions(expression.nodes)
-                if dimensions is None:
-                    suspected.append(place)
-                for dimension in dimensions or ():
-                    failing.setdefault(dimension, []).append(place)
-        return cls(entries, postings, scanned, failing, suspected, overlapping)
+                failures.add(expression, Suspect.of(owners, alternatives, whole))
+            plans = [plan_of(expression, alternative, len(owners), popularity) for alternative in alternatives]
+            hiding = len(plans) > 1 and may_hide(expression)
+            if hiding or not all(plan.is_exact for plan in plans):
+                wholes.append(whole)
+            for access, terms, is_exact in plans:
+                entry = Entry(owners, terms, len(wholes) - 1 if hiding or not is_exact else None)
+                for dimension, value in access.keys if access is not None else ((_ALWAYS, True),):
+                    postings.setdefault(dimension, {}).setdefault(value, []).append(entry)
+            keys = [key for plan in plans for key in (plan.access.keys if plan.access is not None else ())]
+            overlapping = overlapping or len(plans) > 1 or len({key.dimension for key in keys}) > 1
+        return cls(postings, wholes, failures.suspects, failures.failing, failures.suspected, overlapping)
 
     def __len__(self) -> int:
-        """How many different expressions there are."""
-        return len(self._entries)
+        """How many lines its snapshot has."""
+        return sum(map(len, self._postings.values())) + len(self._suspects)
 
     def match(self, texts: Mapping[str, str]) -> tuple[list[int], list[int]]:
         """Owners of what is TRUE, and owners of what failed; only an ``overlapping`` index finds an owner twice."""
         view = MessageView(texts)
         found: list[int] = []
-        if self._scanned:
-            if self._scan is None:
-                self._scan = self._cells(self._scanned)
-            for cell in self._scan:
+        for always in self._always:
+            for cell in self._made(self._always, always):
                 cell.match(view, found)
         by_name = self._by_name
         for name in texts if len(texts) < len(by_name) else by_name:
-            for dimension, by_value, ready in by_name.get(name, ()):
-                value = texts.get(name) if dimension[0] == TEXT else view.get(dimension)
-                if value is None or value not in by_value:
-                    continue
-                cells = ready.get(value)
-                if cells is None:
-                    cells = ready[value] = self._cells(by_value[value])
-                for cell in cells:
+            postings = by_name.get(name)
+            text = texts.get(name)
+            if postings is None or text is None:
+                continue
+            by_text, others = postings
+            cells = by_text.get(text)
+            if cells is not None:
+                for cell in cells if isinstance(cells, tuple) else self._made(by_text, text):
                     cell.match(view, found)
+            for dimension, by_value in others:
+                value = view.get(dimension)
+                if value is not None and value in by_value:
+                    for cell in self._made(by_value, value):
+                        cell.match(view, found)
         return found, self._failed(view) if self._failing or self._suspected else []
 
     def as_rows(self) -> list[object]:
-        """The parts that are read at once, for a snapshot: plain lists, dicts and texts."""
+        """The parts that are read at once, for a snapshot: plain lists and texts."""
         postings = [
-            [*dimension, [[as_row(value), places] for value, places in by_value.items()]]
-            for dimension, by_value in self._postings.items()
+            [*dimension, [as_row(value) for value in by_value]] for dimension, by_value in self._postings.items()
         ]
         failing = [[*dimension, places] for dimension, places in self._failing.items()]
-        return [postings, self._scanned, failing, self._suspected, self.overlapping]
+        wholes = [whole.as_row() for whole in self._wholes]
+        return [postings, wholes, failing, self._suspected, self.overlapping]
 
     @classmethod
-    def from_rows(cls, entries: Sequence[bytes], *rows: Any) -> "Sql92Index":
-        """The index that :meth:`as_rows` and :meth:`entry_lines` described; entries are read when they are met."""
-        postings, scanned, failing, *rest = rows
-        return cls(
-            entries,
-            {
-                Dimension(kind, name): {from_row(kind, value): places for value, places in by_value}
-                for kind, name, by_value in postings
-            },
-            scanned,
-            {Dimension(kind, name): places for kind, name, places in failing},
-            *rest,
-        )
+    def from_rows(cls, lines: Sequence[bytes], *rows: Any) -> "Sql92Index":
+        """The index that :meth:`as_rows` and :meth:`lines` described; a line is read when a message needs it."""
+        rest = iter(lines)
+        postings = {
+            # Values come first, so that no line is lost when they end.
+            Dimension(kind, name): {from_row(kind, value): line for value, line in zip(values, rest, strict=False)}
+            for kind, name, values in rows[0]
+        }
+        wholes = [Whole.from_row(*row) for row in rows[1]]
+        failing = {Dimension(kind, name): places for kind, name, places in rows[2]}
+        return cls(postings, wholes, list(rest), failing, *rows[3:])
 
-    def entry_lines(self) -> list[bytes]:
-        """Each entry as a line of JSON."""
-        return [
-            entry if isinstance(entry, bytes) else json.dumps(entry.as_row(), separators=(",", ":")).encode()
-            for entry in self._entries
-        ]
+    def lines(self) -> list[bytes]:
+        """What is read when a message needs it, as lines of JSON."""
+        found = [_line(each) for by_value in self._postings.values() for each in by_value.values()]
+        return found + [each if isinstance(each, bytes) else _packed(each.as_row()) for each in self._suspects]
 
-    def _read(self, places: Iterable[int]) -> list[Entry]:
-        """The entries at some places; those that nobody met before are read from their lines, all at once."""
-        entries = self._entries
-        lines = {place: entry for place in places if isinstance(entry := entries[place], bytes)}
-        for place, row in zip(lines, json.loads(b"[" + b",".join(lines.values()) + b"]"), strict=True):
-            entries[place] = Entry.from_row(*row)
-        return [entry for place in places if isinstance(entry := entries[place], Entry)]
-
-    def _cells(self, places: list[int]) -> _Cells:
-        return cells_of(self._read(places))
+    def _made(self, by_value: _Ready, value: Reading) -> _Cells:
+        """The cells that a value finds, made when a message first has it."""
+        cells = by_value[value]
+        if not isinstance(cells, tuple):
+            rows = json.loads(cells) if isinstance(cells, bytes) else cell_rows(cells)
+            cells = by_value[value] = cells_of(rows, self._wholes)
+        return cells
 
     def _failed(self, view: MessageView) -> list[int]:
         suspects = dict.fromkeys(self._suspected)
@@ -154,7 +163,38 @@ class Sql92Index:
             if view.fails(dimension):
                 suspects.update(dict.fromkeys(places))
         failed: list[int] = []
-        for entry in self._read(suspects):
-            if entry.fails(view):
-                failed += entry.owners
+        for place in suspects:
+            suspect = self._suspects[place]
+            if isinstance(suspect, bytes):
+                suspect = self._suspects[place] = Suspect.from_row(*json.loads(suspect))
+            if suspect.fails(view):
+                failed += suspect.owners
         return failed
+
+
+class _Failures:
+    """What may fail, and by which reading of which property."""
+
+    def __init__(self) -> None:
+        self.suspects: list[Suspect] = []
+        self.failing: dict[Dimension, list[int]] = {}
+        self.suspected: list[int] = []
+
+    def add(self, expression: CompiledExpression, suspect: Suspect) -> None:
+        """Take one more expression of the rocketmq dialect."""
+        dimensions = failing_dimensions(expression.nodes)
+        if dimensions == frozenset():
+            return
+        if dimensions is None:
+            self.suspected.append(len(self.suspects))
+        for dimension in dimensions or ():
+            self.failing.setdefault(dimension, []).append(len(self.suspects))
+        self.suspects.append(suspect)
+
+
+def _line(found: _Found) -> bytes:
+    return found if isinstance(found, bytes) else _packed(cell_rows(found))
+
+
+def _packed(row: object) -> bytes:
+    return json.dumps(row, separators=(",", ":")).encode()

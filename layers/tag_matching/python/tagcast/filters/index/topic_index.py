@@ -20,7 +20,7 @@ from tagcast.filters.sql92 import CompiledExpression
 from tagcast.filters.sql92_filter import Sql92Filter, properties_with_tags
 from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter
 
-SNAPSHOT_FORMAT = "tagcast-topic-index-2"
+SNAPSHOT_FORMAT = "tagcast-topic-index-3"
 _ONES = bytes.maketrans(b"01", b"\x00\x01")
 
 
@@ -60,6 +60,9 @@ class TopicIndex:
         self._routing = routing
         self._expressions = expressions
         self._reading_tags = reading_tags
+        self._has_tags, self._has_patterns = len(tags) > 0, len(routing) > 0
+        self._has_expressions, self._reads_tags = len(expressions) > 0, len(reading_tags) > 0
+        self._overlapping = expressions.overlapping or reading_tags.overlapping
         self._only: CompiledFilter | None = None
         self._received = self._failed = _NOBODY
 
@@ -101,10 +104,10 @@ class TopicIndex:
                 return self._received if self._only.evaluate(message) is True else _NOBODY
             except FilterEvaluationError:
                 return self._failed
-        bits, few = self._tags.match(message.tags) if self._tags else (0, ())
-        routed = self._routing.match(message.routing_key or "") if self._routing else ()
-        found, errors = self._expressions.match(message.properties) if self._expressions else ([], [])
-        if self._reading_tags:
+        bits, few = self._tags.match(message.tags) if self._has_tags else (0, ())
+        routed = self._routing.match(message.routing_key or "") if self._has_patterns else ()
+        found, errors = self._expressions.match(message.properties) if self._has_expressions else ([], [])
+        if self._reads_tags:
             more, failing = self._reading_tags.match(properties_with_tags(message))
             found, errors = [*found, *more], [*errors, *failing]
         failed = tuple(sorted(set(errors))) if errors else ()
@@ -115,8 +118,9 @@ class TopicIndex:
                 return Matched(routed, failed)
             if not routed:
                 return Matched(tuple(sorted(few)), failed)
-        elif not few and not routed and not self._expressions.overlapping and not self._reading_tags.overlapping:
-            return Matched(tuple(sorted(found)), failed)
+        elif not few and not routed and not self._overlapping:
+            found.sort()
+            return Matched(tuple(found), failed)
         return Matched(tuple(sorted({*few, *routed, *found})), failed)
 
     def to_snapshot(self) -> bytes:
@@ -124,7 +128,7 @@ class TopicIndex:
         both = self._expressions, self._reading_tags
         parts = [self._tags.as_rows(), self._routing.as_rows(), *(part.as_rows() for part in both)]
         head = [SNAPSHOT_FORMAT, _runs(self._ordinals), len(self._expressions), *parts]
-        lines = [line for part in both for line in part.entry_lines()]
+        lines = [line for part in both for line in part.lines()]
         return b"\n".join([json.dumps(head, separators=(",", ":")).encode(), *lines])
 
     @classmethod

@@ -1,22 +1,18 @@
-"""Which readings an expression needs to be TRUE: what an index over many expressions can look up.
-
-For every node two questions are answered from the leaves up, without recursion: what must hold for it to be TRUE,
-and what must hold for it to be FALSE (so NOT only swaps the answers).
-"""
+"""Which readings an alternative needs to be TRUE: what an index over many expressions can look up."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import frexp
 from typing import NamedTuple
 
+from tagcast.filters.sql92.alternatives import Alternative
 from tagcast.filters.sql92.dialect import Dialect
 from tagcast.filters.sql92.readings import JAVA_DOUBLE, JAVA_INT, JAVA_LONG, PRESENCE, Dimension, Reading
 from tagcast.filters.sql92.terms import ANY, MISSING, Term, terms_of
 from tagcast.filters.sql92.tree import OPERANDS, Node
 
 _MAY_FAIL = frozenset({JAVA_INT, JAVA_LONG, JAVA_DOUBLE})
-_SEARCHES = frozenset({"contains", "startswith", "endswith", "like"})
 KEYS_MAX = 1_024
-"""An expression that can be TRUE in more ways than this is found by the presence of a property, or always."""
+"""An alternative that can be TRUE in more ways than this is found by the presence of a property, or always."""
 
 
 class Key(NamedTuple):
@@ -39,20 +35,20 @@ Needs = tuple[Access | None, Access | None]
 
 
 class Popularity:
-    """How often expressions offer each key: the measure of how many messages will have it."""
+    """How often alternatives offer each key: the measure of how many messages will have it."""
 
     def __init__(self) -> None:
         self._keys: dict[Key, int] = {}
         self._dimensions: dict[Dimension, int] = {}
 
-    def count(self, nodes: Sequence[Node], dialect: Dialect) -> None:
-        """Count the keys of one more expression."""
-        for key in _keys_of(nodes, dialect):
+    def count(self, alternative: Alternative) -> None:
+        """Count the keys of one more alternative."""
+        for key in _keys_of(alternative):
             self._keys[key] = self._keys.get(key, 0) + 1
             self._dimensions[key.dimension] = self._dimensions.get(key.dimension, 0) + 1
 
     def cost(self, access: Access) -> tuple[int, Dimension]:
-        """The share of messages that will meet the keys, roughly, so that like expressions take like keys."""
+        """The share of messages that will meet the keys, roughly, so that like alternatives take like keys."""
         share = sum(self._share(key) for key in access.keys)
         return frexp(share)[1], access.keys[0].dimension
 
@@ -62,8 +58,31 @@ class Popularity:
         return self._keys.get(key, 1) / self._dimensions.get(key.dimension, 1)
 
 
-def access_of(nodes: Sequence[Node], dialect: Dialect, popularity: Popularity) -> Access | None:
-    """The cheapest necessary condition of the root, or ``None``."""
+def access_of(
+    alternative: Alternative, nodes: Sequence[Node], dialect: Dialect, popularity: Popularity
+) -> Access | None:
+    """The cheapest necessary condition of all parts, or ``None``."""
+    needs: list[Needs] = []
+    choices: list[Access | None] = []
+    for part in alternative:
+        if part.terms is not None:
+            choices.append(_terms_access(part.terms, part.place))
+        elif nodes[part.place].operator in ("and", "or", "not"):
+            needs = needs or _needs_of(nodes, dialect, popularity)
+            choices.append(needs[part.place][0 if part.wanted else 1])
+    return _best(choices, popularity.cost)
+
+
+def presence_of(alternative: Alternative) -> Access | None:
+    """That some property which the alternative needs is there."""
+    for part in alternative:
+        if part.terms and part.terms[0].test != MISSING:
+            return _presence(part.terms[0], part.place)
+    return None
+
+
+def _needs_of(nodes: Sequence[Node], dialect: Dialect, popularity: Popularity) -> list[Needs]:
+    """What every node needs, from the leaves up, without recursion: NOT only swaps the answers."""
     needs: list[Needs] = []
     for place, node in enumerate(nodes):
         children = [needs[child] for child in node.children]
@@ -79,47 +98,30 @@ def access_of(nodes: Sequence[Node], dialect: Dialect, popularity: Popularity) -
             case operator if operator in OPERANDS:
                 needs.append((None, None))
             case _:
-                needs.append(_leaf_needs(nodes, place, dialect))
-    return needs[-1][0]
+                both = [terms_of(nodes, place, wanted, dialect) for wanted in (True, False)]
+                true, false = (None if terms is None else _terms_access(terms, place) for terms in both)
+                needs.append((true, false))
+    return needs
 
 
-def _keys_of(nodes: Sequence[Node], dialect: Dialect) -> Iterator[Key]:
-    for place, node in enumerate(nodes):
-        if node.operator in ("equal", "unequal", "in", "not_in", "is_true"):
-            for access in _leaf_needs(nodes, place, dialect):
-                if access is not None and access.whole:
-                    yield from access.keys
+def _keys_of(alternative: Alternative) -> Iterator[Key]:
+    for part in alternative:
+        access = None if part.terms is None else _terms_access(part.terms, part.place)
+        if access is not None and access.whole:
+            yield from access.keys
 
 
-def _leaf_needs(nodes: Sequence[Node], place: int, dialect: Dialect) -> Needs:
-    return _leaf_access(nodes, place, True, dialect), _leaf_access(nodes, place, False, dialect)
-
-
-def _leaf_access(nodes: Sequence[Node], place: int, wanted: bool, dialect: Dialect) -> Access | None:
-    terms = terms_of(nodes, place, wanted, dialect)
-    if terms is None:
-        return _search_access(nodes, place, wanted)
+def _terms_access(terms: Sequence[Term], place: int) -> Access | None:
     if not terms or terms[0].test == MISSING:
         return None
-    return _term_access(terms[0], place)
-
-
-def _term_access(term: Term, place: int) -> Access:
-    if term.test == ANY and len(term.values) <= KEYS_MAX:
+    term = terms[0]
+    if len(terms) == 1 and term.test == ANY and len(term.values) <= KEYS_MAX:
         return Access(tuple(Key(term.dimension, value) for value in term.values), place, True)
-    presence = Key(Dimension(PRESENCE, term.dimension.name), True)
-    return Access((presence,), place, False)
+    return _presence(term, place)
 
 
-def _search_access(nodes: Sequence[Node], place: int, wanted: bool) -> Access | None:
-    """A search that is TRUE has found a text to search in."""
-    node = nodes[place]
-    if not wanted or node.operator.removeprefix("not_") not in _SEARCHES:
-        return None
-    subject = nodes[node.children[0]]
-    if subject.operator != "property":
-        return None
-    return Access((Key(Dimension(PRESENCE, str(subject.value)), True),), place, False)
+def _presence(term: Term, place: int) -> Access:
+    return Access((Key(Dimension(PRESENCE, term.dimension.name), True),), place, False)
 
 
 def _lifted(access: Access | None, child: int, place: int) -> Access | None:

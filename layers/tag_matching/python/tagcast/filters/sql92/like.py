@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 _ANY = None
-Part = tuple[str | None, ...]
-"""Characters of the pattern; ``None`` stands for any one character (``_``)."""
+Part = str | tuple[str | None, ...]
+"""A text, or characters of which ``None`` stands for any one (``_``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,12 @@ def parse_like(pattern: str, escape: str = "") -> LikePattern:
                 parts.append([])
         else:
             parts[-1].append(_ANY if character == "_" else character)
-    return LikePattern(tuple(map(tuple, parts)))
+    return LikePattern(tuple(tuple(part) if _ANY in part else "".join(c for c in part if c) for part in parts))
 
 
 def _fits(part: Part, text: str, at: int) -> bool:
+    if isinstance(part, str):
+        return text.startswith(part, at)
     return all(wanted is _ANY or wanted == text[at + place] for place, wanted in enumerate(part))
 
 
@@ -66,8 +68,8 @@ def _find(part: Part, text: str, at: int, end: int) -> int:
 
     With ``_`` in the part, all its positions advance together as the bits of one number.
     """
-    if _ANY not in part:
-        found = text.find("".join(c for c in part if c), at, end)
+    if isinstance(part, str):
+        found = text.find(part, at, end)
         return found + len(part) if found >= 0 else -1
     if len(part) > end - at:
         return -1

@@ -4,12 +4,12 @@ For the value TRUE this is exact in both dialects: AND is TRUE when all of its p
 its parts are, NOT swaps the two, and whoever asks for TRUE or FALSE asks for no error.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tagcast.filters.sql92.dialect import Dialect
 from tagcast.filters.sql92.java import is_int
+from tagcast.filters.sql92.like import parse_like
 from tagcast.filters.sql92.numbers import Number
 from tagcast.filters.sql92.readings import (
     JAVA_DOUBLE,
@@ -28,7 +28,11 @@ from tagcast.filters.sql92.tree import NUMBER_LITERALS, Node
 ANY, NONE = "any", "none"
 ABOVE, AT_LEAST, BELOW, AT_MOST = "above", "at_least", "below", "at_most"
 MISSING, PRESENT = "missing", "present"
+STARTS, ENDS, CONTAINS, LIKE = "startswith", "endswith", "contains", "like"
+NOT = "not_"
+"""Stands before a search that must not find anything in a text that is there."""
 BOUNDS = frozenset({ABOVE, AT_LEAST, BELOW, AT_MOST})
+_SEARCHES = frozenset({STARTS, ENDS, CONTAINS, LIKE})
 _ORDERINGS = {"less": BELOW, "at_most": AT_MOST, "greater": ABOVE, "at_least": AT_LEAST}
 _MIRRORED = {BELOW: ABOVE, ABOVE: BELOW, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
 _NEGATED = {BELOW: AT_LEAST, AT_LEAST: BELOW, ABOVE: AT_MOST, AT_MOST: ABOVE}
@@ -61,38 +65,10 @@ class Term(NamedTuple):
                 return False
             case "present":
                 return True
-            case _:
-                return _is_beside(self.test, value, self.values[0])
-
-
-@dataclass(frozen=True, slots=True)
-class Conjunct:
-    """A part of an expression that must be ``wanted`` (TRUE or FALSE), and its terms, if it can be written so."""
-
-    place: int
-    wanted: bool
-    terms: tuple[Term, ...] | None
-
-
-def conjuncts_of(nodes: Sequence[Node], dialect: Dialect) -> list[Conjunct]:
-    """The parts that must all hold, in the order in which they are evaluated.
-
-    >>> from tagcast.filters.sql92 import compile_sql92
-    >>> [part.terms[0].test for part in conjuncts_of(compile_sql92("a = 'x' AND NOT (b > 1 OR c = 2)").nodes, "strict")]
-    ['any', 'at_most', 'none']
-    """
-    found: list[Conjunct] = []
-    pending = [(len(nodes) - 1, True)]
-    while pending:
-        place, wanted = pending.pop()
-        node = nodes[place]
-        if node.operator == "not":
-            pending.append((node.children[0], not wanted))
-        elif node.operator == ("and" if wanted else "or"):
-            pending.extend((child, wanted) for child in reversed(node.children))
-        else:
-            found.append(Conjunct(place, wanted, terms_of(nodes, place, wanted, dialect)))
-    return found
+            case test if test in BOUNDS:
+                return _is_beside(test, value, self.values[0])
+            case test:
+                return search_of(test.removeprefix(NOT), self.values)(str(value)) is not test.startswith(NOT)
 
 
 def terms_of(nodes: Sequence[Node], place: int, wanted: bool, dialect: Dialect) -> tuple[Term, ...] | None:
@@ -110,8 +86,37 @@ def terms_of(nodes: Sequence[Node], place: int, wanted: bool, dialect: Dialect) 
             return _between(nodes, node, strict)
         case "is_null" | "is_not_null" | "in" | "not_in" | "is_true":
             return _test(nodes, node, wanted, strict)
+        case operator if is_search(operator):
+            return _search(nodes, node, wanted, strict)
         case _:
             return None
+
+
+def is_search(test: str) -> bool:
+    """Whether a test looks for something in a text.
+
+    >>> is_search("not_contains"), is_search("any")
+    (True, False)
+    """
+    return test.removeprefix(NOT) in _SEARCHES
+
+
+def search_of(test: str, values: Sequence[Reading]) -> Callable[[str], bool]:
+    """What a search asks of a text.
+
+    >>> search_of(STARTS, ("a",))("abc"), search_of(LIKE, ("a%c", ""))("abc")
+    (True, True)
+    """
+    searched = str(values[0])
+    match test:
+        case "startswith":
+            return lambda text: text.startswith(searched)
+        case "endswith":
+            return lambda text: text.endswith(searched)
+        case "contains":
+            return lambda text: searched in text
+        case _:
+            return parse_like(searched, str(values[1])).matches
 
 
 def typed_constant(nodes: Sequence[Node], place: int, strict: bool) -> tuple[str, Reading] | None:
@@ -209,3 +214,38 @@ def _test(nodes: Sequence[Node], node: Node, wanted: bool, strict: bool) -> tupl
             assert isinstance(node.value, (tuple, list))
             values = tuple(dict.fromkeys(node.value))
             return (Term(text, ANY if (node.operator == "in") is wanted else NONE, values),)
+
+
+def _search(nodes: Sequence[Node], node: Node, wanted: bool, strict: bool) -> tuple[Term, ...] | None:
+    subject = nodes[node.children[0]]
+    if subject.operator != "property" or (not strict and not (wanted and node.value)):
+        # In rocketmq a search without a text or for nothing is FALSE, also when negated.
+        return None
+    text = Dimension(TEXT, str(subject.value))
+    found = node.operator.startswith(NOT) is not wanted
+    name = node.operator.removeprefix(NOT)
+    if name == LIKE:
+        assert isinstance(node.value, (tuple, list))
+        name, values = _simplest(str(node.value[0]), str(node.value[1]))
+    else:
+        values = (str(node.value),)
+    if name in (ANY, PRESENT):
+        return (Term(text, name if found else NONE, values),) if found or values else None
+    return (Term(text, name if found else NOT + name, values),)
+
+
+def _simplest(pattern: str, escape: str) -> tuple[str, tuple[str, ...]]:
+    """The test that a pattern stands for."""
+    match parse_like(pattern, escape).parts:
+        case (str(text),):
+            return ANY, (text,)
+        case ("", ""):
+            return PRESENT, ()
+        case (str(text), ""):
+            return STARTS, (text,)
+        case ("", str(text)):
+            return ENDS, (text,)
+        case ("", str(text), ""):
+            return CONTAINS, (text,)
+        case _:
+            return LIKE, (pattern, escape)

@@ -7,14 +7,13 @@ reported together with the faults of single fields.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 from tagcast.errors import Fault
-from tagcast.model import BODY_BYTES_DEFAULT, BODY_BYTES_MAX, RETENTION_S_MAX, RETENTION_S_MIN, Ordering
 
-from tagcast_aws.api.limits import FAULTS_MAX, REASON_LENGTH_MAX
+from tagcast_aws.api.limits import FAULTS_MAX
 
 B = TypeVar("B", bound="Body")
 
@@ -47,36 +46,29 @@ class Body(BaseModel):
     # Fields that hold one of several models, with the field that tells which one.
     unions: ClassVar[Mapping[str, str]] = {}
 
+    # Models of items that are read one by one; the schema refers to them by their names.
+    item_models: ClassVar[tuple[type[Body], ...]] = ()
+
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
         """Return what single fields cannot tell; pointers are relative to this body."""
         return []
+
+    @classmethod
+    def is_required(cls) -> bool:
+        """Say whether a request without a body is refused."""
+        return any(field.is_required() for field in cls.model_fields.values())
 
 
 class EmptyBody(Body):
     """The body of a request that says everything by its path."""
 
 
-class TopicBody(Body):
-    """The settings of a topic; what is left out has its default."""
-
-    retention_seconds: Annotated[int, Field(ge=RETENTION_S_MIN, le=RETENTION_S_MAX)] = RETENTION_S_MAX
-    max_message_bytes: Annotated[int, Field(ge=1, le=BODY_BYTES_MAX)] = BODY_BYTES_DEFAULT
-    ordering: Literal["topic", "key", "none"] = Ordering.TOPIC.value
-
-
-class SkipBody(Body):
-    """Why an operator skips the head of a backlog."""
-
-    reason: Annotated[str, Field(min_length=1, max_length=REASON_LENGTH_MAX)]
-
-
 def read(model: type[B], value: object) -> tuple[B | None, list[Fault]]:
     """Return *value* as a *model*, or every fault that it has.
 
-    >>> read(TopicBody, {"retention_seconds": 59, "size": 1})[1]  # doctest: +NORMALIZE_WHITESPACE
-    [Fault(detail='must be at least 60', pointer='/retention_seconds'),
-     Fault(detail='is not a known field', pointer='/size')]
+    >>> read(EmptyBody, {"size": 1})
+    (None, [Fault(detail='is not a known field', pointer='/size')])
     """
     if not isinstance(value, Mapping):
         return None, [Fault("must be an object", "")]

@@ -1,21 +1,20 @@
-"""The OpenAPI 3.1 document, from route tables and models; ``python -m tagcast_aws.api.http.openapi`` prints it."""
+"""The OpenAPI 3.1 document of a route table and its models."""
 
 from __future__ import annotations
 
 import json
 import re
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from tagcast_aws.api import limits
-from tagcast_aws.api import routes as manage_routes
+from tagcast_aws.api.http.operations import OPERATIONS, TAGS, examples
 from tagcast_aws.api.http.problems import MEDIA_TYPE
 from tagcast_aws.api.http.routing import Route
-from tagcast_aws.api.publishing import body as message_bodies
-from tagcast_aws.api.publishing import routes as publish_routes
+from tagcast_aws.api.http.webhooks import PushBody, webhooks
 from tagcast_aws.runtime.version import VERSION
 
 _REF = "#/components/schemas/{model}"
@@ -54,16 +53,18 @@ _PROBLEM: dict[str, Any] = {
 }
 
 
-@cache
-def openapi() -> dict[str, Any]:
-    """Return the document. The same value every time: nobody may change it."""
-    routes = (*publish_routes.ROUTES, *manage_routes.ROUTES)
+def openapi(routes: Sequence[Route]) -> dict[str, Any]:
+    """Return the document that describes *routes*, in their order."""
     schemas: dict[str, Any] = {"Problem": _PROBLEM}
     models = {route.body for route in routes if route.body is not None}
-    models |= {message_bodies.MessageBody, message_bodies.ReplayedMessage}
+    models |= {item for model in models for item in model.item_models}
     ordered = sorted(models, key=lambda model: model.__name__)
     _, bodies = models_json_schema([(model, "validation") for model in ordered], ref_template=_REF)
     schemas |= bodies["$defs"]
+    # Generators of clients make no method of what has an object as its default.
+    retry = schemas["SubscriptionBody"]["properties"]["retry"]
+    retry["description"] = f"Without it: {json.dumps(retry.pop('default'))}"
+    schemas["PushBody"] = TypeAdapter(PushBody).json_schema(ref_template=_REF)
     paths: dict[str, Any] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
@@ -77,7 +78,9 @@ def openapi() -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "security": [{"iam": []}],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "paths": paths,
+        "webhooks": webhooks(_REF.format(model="PushBody")),
         "components": {
             "schemas": dict(sorted(schemas.items())),
             "securitySchemes": {
@@ -93,30 +96,31 @@ def openapi() -> dict[str, Any]:
 
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    name, tag = OPERATIONS[route.method, route.path]
+    example = examples().get(name, {})
     operation: dict[str, Any] = {
-        "operationId": _operation_id(route),
+        "operationId": name,
+        "tags": [tag],
         "summary": route.summary,
         "parameters": _parameters(route),
         "responses": {str(status): _answer(status, kind, schemas) for status, kind in route.answers.items()},
     }
+    if "answer" in example:
+        operation["responses"][str(example["status"])]["content"]["application/json"]["example"] = example["answer"]
     operation["responses"]["default"] = {
         "description": "A problem",
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
     if route.body is not None:
         operation["requestBody"] = {
-            "required": any(field.is_required() for field in route.body.model_fields.values())
-            or route.body is message_bodies.MessageBody,
+            "required": route.body.is_required(),
             "content": {"application/json": {"schema": {"$ref": _REF.format(model=route.body.__name__)}}},
         }
+        if "body" in example:
+            operation["requestBody"]["content"]["application/json"]["example"] = example["body"]
     if route.is_public:
         operation["security"] = []
     return operation
-
-
-def _operation_id(route: Route) -> str:
-    words = re.findall(r"\w+", route.path)
-    return "_".join([route.method.lower(), *words])
 
 
 def _parameters(route: Route) -> list[dict[str, Any]]:
@@ -144,7 +148,3 @@ def _answer(status: int, kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
         schemas[schema["title"]] = schema
         schema = {"$ref": _REF.format(model=schema["title"])}
     return {"description": description, "content": {"application/json": {"schema": schema}}}
-
-
-if __name__ == "__main__":
-    print(json.dumps(openapi(), indent=2, ensure_ascii=False))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,6 +22,14 @@ from tagcast.errors import (
 from tagcast_aws.api.http.strict_json import MalformedError
 
 MEDIA_TYPE = "application/problem+json"
+_SELF_EXPLAINING: tuple[tuple[type[Exception], str, str, int], ...] = (
+    (MalformedError, "malformed", "Malformed request", 400),
+    (NotFoundError, "not-found", "Not found", 404),
+    (PreconditionFailedError, "precondition-failed", "Precondition failed", 412),
+    (ConflictError, "conflict", "Conflict", 409),
+    (TooLargeError, "too-large", "Too large", 413),
+)
+"""Errors whose text is the detail of their problem; the first that fits counts."""
 _THROTTLED = frozenset(
     {
         "ProvisionedThroughputExceededException",
@@ -81,23 +89,16 @@ def problem_of(error: Exception) -> Problem | None:
     >>> problem_of(ValueError()) is None
     True
     """
+    for kind, name, title, status in _SELF_EXPLAINING:
+        if isinstance(error, kind):
+            return Problem(name, title, status, str(error))
     match error:
-        case MalformedError():
-            return Problem("malformed", "Malformed request", 400, error.detail)
-        case NotFoundError():
-            return Problem("not-found", "Not found", 404, str(error))
         case UnknownRouteError(allow=()):
             return Problem("not-found", "Not found", 404, "no such path")
         case UnknownRouteError():
             allow = ", ".join(error.allow)
             detail = f"this path answers {allow}"
             return Problem("method-not-allowed", "Method not allowed", 405, detail, headers=(("Allow", allow),))
-        case PreconditionFailedError():
-            return Problem("precondition-failed", "Precondition failed", 412, error.detail)
-        case ConflictError():
-            return Problem("conflict", "Conflict", 409, error.detail)
-        case TooLargeError():
-            return Problem("too-large", "Too large", 413, error.detail)
         case InvalidRequestError():
             return invalid(error.faults)
         case InvalidFilterError():
@@ -150,8 +151,3 @@ def internal(correlation_id: str) -> Problem:
         "something failed inside the service",
         correlation_id=correlation_id,
     )
-
-
-def headers_of(problem: Problem) -> Mapping[str, str]:
-    """Return the headers that *problem* asks for."""
-    return dict(problem.headers)

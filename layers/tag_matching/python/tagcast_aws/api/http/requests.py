@@ -14,9 +14,9 @@ from urllib.parse import unquote
 
 from tagcast.errors import Fault, InvalidRequestError, TooLargeError
 
+from tagcast_aws.api.http.paging import decode_cursor
 from tagcast_aws.api.http.strict_json import MalformedError
 from tagcast_aws.api.limits import (
-    CURSOR_LENGTH_MAX,
     IDEMPOTENCY_KEY,
     MESSAGE_ID,
     NAME,
@@ -98,25 +98,6 @@ class Request(Generic[B]):
         if not _ENTITY_TAGS.fullmatch(text.strip()):
             raise MalformedError('If-Match must be * or a list of quoted versions such as "3"')
         return tuple(_STRONG_TAG.findall(text))
-
-
-def encode_cursor(cursor: str | None) -> str | None:
-    """Return *cursor* as the opaque text that callers pass back.
-
-    >>> decode_cursor(encode_cursor("orders"))
-    'orders'
-    """
-    return None if cursor is None else base64.urlsafe_b64encode(cursor.encode()).decode().rstrip("=")
-
-
-def decode_cursor(text: str) -> str | None:
-    """Return the cursor in *text*, or None if it is none."""
-    if not text or len(text) > CURSOR_LENGTH_MAX or not re.fullmatch(r"[A-Za-z0-9_-]+", text):
-        return None
-    try:
-        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return None
 
 
 def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes:

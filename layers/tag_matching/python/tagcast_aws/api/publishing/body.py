@@ -1,16 +1,17 @@
-"""Bodies that carry messages: one, a batch, and one beside a filter to be tested."""
+"""Bodies that carry messages: one, a batch, and messages of the archive."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, StringConstraints
+from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 from tagcast.delivery.publishing import Original
-from tagcast.errors import Fault, InvalidFilterError
+from tagcast.errors import Fault
 from tagcast.model import Draft
 
 from tagcast_aws.api import limits
@@ -106,16 +107,24 @@ class MessageBody(TestedMessage):
             return [Fault("is required (or body_base64)", "/body")]
         return super().cross_faults(value)
 
+    @classmethod
+    def is_required(cls) -> bool:
+        """Either of two fields is, though neither is by itself."""
+        return True
 
-def _items(schema: str) -> Any:
+
+def _items(model: type[Body]) -> Any:
     """Return the bounds of a list whose items are read one by one, so that one's faults are not the others'."""
-    return Field(max_length=limits.BATCH_MAX, json_schema_extra={"items": {"$ref": f"#/components/schemas/{schema}"}})
+    schema: JsonDict = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return Field(max_length=limits.BATCH_MAX, json_schema_extra={"items": schema})
 
 
 class BatchBody(Body):
     """Messages to be published, each on its own: the items are read one by one, as :class:`MessageBody`."""
 
-    messages: Annotated[list[Any], _items("MessageBody")]
+    item_models: ClassVar[tuple[type[Body], ...]] = (MessageBody,)
+
+    messages: Annotated[list[Any], _items(MessageBody)]
 
 
 class ReplayedMessage(MessageBody):
@@ -131,35 +140,9 @@ class ReplayedMessage(MessageBody):
 class ReplayBody(Body):
     """Messages of the archive to be published again: the items are read one by one, as :class:`ReplayedMessage`."""
 
-    messages: Annotated[list[Any], _items("ReplayedMessage")]
+    item_models: ClassVar[tuple[type[Body], ...]] = (ReplayedMessage,)
 
-
-class FilterTestBody(Body):
-    """A filter and a message to try it on."""
-
-    filter: dict[str, Any] | None = None
-    message: TestedMessage
-
-    @classmethod
-    def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Add the faults of the filter and those that cross the message's fields."""
-        message = value.get("message")
-        crossed = TestedMessage.cross_faults(message) if isinstance(message, Mapping) else []
-        return [fault.under("/message") for fault in crossed] + filter_faults(value.get("filter"))
-
-
-def filter_faults(value: object) -> list[Fault]:
-    """Return what the compiler of filters refuses in *value*, seen from the body that holds it."""
-    if not isinstance(value, dict):
-        return []
-    # Publishing reads no filter from a body, so it does not pay for this import.
-    from tagcast.filters.kinds import compile_filter
-
-    try:
-        compile_filter(value)
-    except InvalidFilterError as error:
-        return [fault.under("/filter") for fault in error.faults]
-    return []
+    messages: Annotated[list[Any], _items(ReplayedMessage)]
 
 
 def read_message(value: object) -> tuple[Draft | None, list[Fault]]:

@@ -7,23 +7,22 @@ from collections.abc import Sequence
 from tagcast.delivery.idempotency import Accepted, Idempotency
 from tagcast.delivery.publishing import Original, check_draft, publish, replay
 from tagcast.errors import ConflictError
-from tagcast.instant import rfc3339
 from tagcast.model import Draft, Topic
 from tagcast.ports import World
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.registry.topics import get_topic
 
-from tagcast_aws.api import answers
 from tagcast_aws.api.http.problems import Problem, invalid, too_large
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.publishing.answer import AcceptedAnswer, BatchAnswer, RefusedAnswer, accepted
 from tagcast_aws.api.publishing.body import BatchBody, MessageBody, ReplayBody, read_message, read_replayed
 
 
 def publish_one(world: World, request: Request[MessageBody]) -> Answer:
     """Accept one message."""
-    (accepted,) = publish(world, request.topic, (request.body.draft(),), _idempotency(request))
-    return Answer(201, _accepted(accepted))
+    (one,) = publish(world, request.topic, (request.body.draft(),), _idempotency(request))
+    return Answer(201, accepted(one))
 
 
 def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
@@ -60,13 +59,13 @@ def _refusal(topic: Topic, draft: Draft) -> Problem | None:
     return None if fault is None else too_large(fault)
 
 
-def _results(items: Sequence[object], accepted: Sequence[Accepted]) -> Answer:
+def _results(items: Sequence[object], taken: Sequence[Accepted]) -> Answer:
     """Put the answers into the places of what was accepted, beside the problems of the others."""
-    if len(accepted) != sum(not isinstance(item, Problem) for item in items):
+    if len(taken) != sum(not isinstance(item, Problem) for item in items):
         raise ConflictError("this Idempotency-Key was used while the topic had other limits")
-    remaining = iter(accepted)
-    results: list[answers.AcceptedAnswer | answers.RefusedAnswer] = [
-        {"error": item.as_json()} if isinstance(item, Problem) else _accepted(next(remaining)) for item in items
+    remaining = iter(taken)
+    results: list[AcceptedAnswer | RefusedAnswer] = [
+        {"error": item.as_json()} if isinstance(item, Problem) else accepted(next(remaining)) for item in items
     ]
     return Answer(200, {"results": results})
 
@@ -76,22 +75,13 @@ def _idempotency(request: Request[MessageBody] | Request[BatchBody] | Request[Re
     return None if key is None else Idempotency(key, request.fingerprint())
 
 
-def _accepted(value: Accepted) -> answers.AcceptedAnswer:
-    return {
-        "message_id": value.message_id,
-        "accepted_at": rfc3339(value.accepted_at),
-        "expires_at": rfc3339(value.expires_at),
-        "matched": value.matched,
-    }
-
-
 ROUTES = (
     Route(
         "POST",
         "/topics/{topic}/messages",
         publish_one,
         "Publish a message",
-        {201: answers.AcceptedAnswer},
+        {201: AcceptedAnswer},
         body=MessageBody,
         headers=("Idempotency-Key",),
     ),
@@ -100,7 +90,7 @@ ROUTES = (
         "/topics/{topic}/messages/batch",
         publish_batch,
         "Publish up to 100 messages, each on its own",
-        {200: answers.BatchAnswer},
+        {200: BatchAnswer},
         body=BatchBody,
         headers=("Idempotency-Key",),
     ),
@@ -109,7 +99,7 @@ ROUTES = (
         "/topics/{topic}/subscriptions/{subscription}/replay",
         replay_batch,
         "Publish up to 100 archived messages again, for this subscription only",
-        {200: answers.BatchAnswer},
+        {200: BatchAnswer},
         body=ReplayBody,
         headers=("Idempotency-Key",),
     ),

@@ -15,13 +15,27 @@ from tagcast.registry.subscriptions import (
 )
 from tagcast.registry.topics import get_topic
 
-from tagcast_aws.api import answers, present
-from tagcast_aws.api.http.body import EmptyBody, SkipBody
-from tagcast_aws.api.http.requests import Request, encode_cursor
+from tagcast_aws.api.http.body import EmptyBody
+from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
+from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
-from tagcast_aws.api.subscriptions.settings import SubscriptionBody
-
-PAGING = ("limit", "cursor")
+from tagcast_aws.api.subscriptions.endpoint import target_field
+from tagcast_aws.api.subscriptions.lane import (
+    BacklogAnswer,
+    LaneAnswer,
+    LanesAnswer,
+    SkipBody,
+    shown_delivery,
+    shown_lane,
+)
+from tagcast_aws.api.subscriptions.settings import (
+    SubscriptionAnswer,
+    SubscriptionBody,
+    SubscriptionsAnswer,
+    VersionsAnswer,
+    shown,
+    shown_version,
+)
 
 
 def put(world: World, request: Request[SubscriptionBody]) -> Answer:
@@ -32,27 +46,27 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
         subscription, is_new = put_subscription(world, request.topic, request.subscription, settings, wanted)
     except InvalidRequestError as error:
         raise InvalidRequestError(tuple(_narrowed(fault, settings.endpoint) for fault in error.faults)) from None
-    return _shown(world, subscription, 201 if is_new else 200)
+    return _with_lane(world, subscription, 201 if is_new else 200)
 
 
 def _narrowed(fault: Fault, endpoint: Endpoint) -> Fault:
     """Let a fault of a whole endpoint point to the field that says where the endpoint is."""
     if fault.pointer != "/endpoint":
         return fault
-    return Fault(fault.detail, f"/endpoint/{present.target_field(endpoint)}")
+    return Fault(fault.detail, f"/endpoint/{target_field(endpoint)}")
 
 
 def one(world: World, request: Request[None]) -> Answer:
     """Answer with one subscription and its lane."""
-    return _shown(world, get_subscription(world, request.topic, request.subscription), 200)
+    return _with_lane(world, get_subscription(world, request.topic, request.subscription), 200)
 
 
 def several(world: World, request: Request[None]) -> Answer:
     """Answer with a page of subscriptions, each with its lane."""
-    page = list_subscriptions(world, request.topic, *request.page())
-    lanes = lane_views(world, request.topic, page.items)
-    shown = [present.subscription(item, lane) for item, lane in zip(page.items, lanes, strict=True)]
-    return Answer(200, present.page("subscriptions", shown, encode_cursor(page.cursor)))
+    found = list_subscriptions(world, request.topic, *request.page())
+    lanes = lane_views(world, request.topic, found.items)
+    items = [shown(item, lane) for item, lane in zip(found.items, lanes, strict=True)]
+    return Answer(200, page("subscriptions", items, encode_cursor(found.cursor)))
 
 
 def delete(world: World, request: Request[None]) -> Answer:
@@ -64,37 +78,37 @@ def delete(world: World, request: Request[None]) -> Answer:
 
 def pause_lane(world: World, request: Request[EmptyBody]) -> Answer:
     """Stop the attempts of a subscription."""
-    return Answer(200, present.lane_state(pause(world, request.topic, request.subscription)))
+    return Answer(200, shown_lane(pause(world, request.topic, request.subscription)))
 
 
 def resume_lane(world: World, request: Request[EmptyBody]) -> Answer:
     """End a pause or a suspension."""
-    return Answer(200, present.lane_state(resume(world, request.topic, request.subscription)))
+    return Answer(200, shown_lane(resume(world, request.topic, request.subscription)))
 
 
 def retry_lane(world: World, request: Request[EmptyBody]) -> Answer:
     """Attempt the head at once."""
-    return Answer(200, present.lane_state(retry_now(world, request.topic, request.subscription)))
+    return Answer(200, shown_lane(retry_now(world, request.topic, request.subscription)))
 
 
 def skip_in_lane(world: World, request: Request[SkipBody]) -> Answer:
     """Cancel the head for a reason."""
     lane = skip_head(world, request.topic, request.subscription, request.body.reason)
-    return Answer(200, present.lane_state(lane))
+    return Answer(200, shown_lane(lane))
 
 
 def owed(world: World, request: Request[None]) -> Answer:
     """Answer with a page of the backlog."""
     limit, cursor = request.page()
-    page = backlog(world, request.topic, request.subscription, limit, cursor)
-    shown = [present.delivery(item) for item in page.items]
-    return Answer(200, present.page("deliveries", shown, encode_cursor(page.cursor)))
+    found = backlog(world, request.topic, request.subscription, limit, cursor)
+    items = [shown_delivery(item) for item in found.items]
+    return Answer(200, page("deliveries", items, encode_cursor(found.cursor)))
 
 
 def versions(world: World, request: Request[None]) -> Answer:
     """Answer with the history of a filter."""
     kept = filter_versions(world, request.topic, request.subscription)
-    return Answer(200, {"versions": [present.filter_version(version) for version in kept]})
+    return Answer(200, {"versions": [shown_version(version) for version in kept]})
 
 
 def push(world: World, request: Request[EmptyBody]) -> Answer:
@@ -102,8 +116,8 @@ def push(world: World, request: Request[EmptyBody]) -> Answer:
     return Answer(202, {"lanes": list(repush(world, request.topic))})
 
 
-def _shown(world: World, subscription: Subscription, status: int) -> Answer:
-    answer = present.subscription(subscription, lane_view(world, subscription))
+def _with_lane(world: World, subscription: Subscription, status: int) -> Answer:
+    answer = shown(subscription, lane_view(world, subscription))
     return Answer(status, answer, {"ETag": f'"{subscription.version}"'})
 
 
@@ -123,33 +137,33 @@ def _wanted_version(world: World, topic: str, name: str, allowed: tuple[str, ...
 
 _ALL = "/topics/{topic}/subscriptions"
 _ONE = "/topics/{topic}/subscriptions/{subscription}"
-_LANE = {200: answers.LaneAnswer}
+_LANE = {200: LaneAnswer}
 
 ROUTES = (
-    Route("GET", _ALL, several, "List the subscriptions", {200: answers.SubscriptionsAnswer}, query=PAGING),
+    Route("GET", _ALL, several, "List the subscriptions", {200: SubscriptionsAnswer}, query=PAGING),
     Route(
         "PUT",
         _ONE,
         put,
         "Create or replace a subscription",
-        {201: answers.SubscriptionAnswer, 200: answers.SubscriptionAnswer},
+        {201: SubscriptionAnswer, 200: SubscriptionAnswer},
         body=SubscriptionBody,
         headers=("If-Match",),
     ),
-    Route("GET", _ONE, one, "Look at a subscription and its lane", {200: answers.SubscriptionAnswer}),
+    Route("GET", _ONE, one, "Look at a subscription and its lane", {200: SubscriptionAnswer}),
     Route("DELETE", _ONE, delete, "Remove a subscription", {204: None}, headers=("If-Match",)),
-    Route("POST", _ONE + "/pause", pause_lane, "Stop the attempts", {200: answers.LaneAnswer}, body=EmptyBody),
+    Route("POST", _ONE + "/pause", pause_lane, "Stop the attempts", {200: LaneAnswer}, body=EmptyBody),
     Route("POST", _ONE + "/resume", resume_lane, "End a pause", _LANE, body=EmptyBody),
     Route("POST", _ONE + "/retry", retry_lane, "Attempt the head now", _LANE, body=EmptyBody),
     Route("POST", _ONE + "/skip", skip_in_lane, "Cancel the head", _LANE, body=SkipBody),
-    Route("GET", _ONE + "/backlog", owed, "List what is owed", {200: answers.BacklogAnswer}, query=PAGING),
-    Route("GET", _ONE + "/versions", versions, "List the filter's versions", {200: answers.VersionsAnswer}),
+    Route("GET", _ONE + "/backlog", owed, "List what is owed", {200: BacklogAnswer}, query=PAGING),
+    Route("GET", _ONE + "/versions", versions, "List the filter's versions", {200: VersionsAnswer}),
     Route(
         "POST",
         "/topics/{topic}/push",
         push,
         "Attempt now what is owed to blocked subscriptions",
-        {202: answers.LanesAnswer},
+        {202: LanesAnswer},
         body=EmptyBody,
     ),
 )

@@ -1,0 +1,109 @@
+"""An expression as alternatives: it is TRUE when all parts of one of them are as wanted.
+
+For the value TRUE this is exact in the strict dialect: AND is TRUE when all of its parts are, OR when one of them is,
+NOT swaps the two, and whoever asks for TRUE or FALSE asks for no error. In the rocketmq dialect a part of an OR that
+fails hides those behind it, so there an alternative only says that the expression may be TRUE.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tagcast.filters.sql92.dialect import Dialect
+from tagcast.filters.sql92.readings import Dimension, Reading
+from tagcast.filters.sql92.terms import ANY, Term, terms_of
+from tagcast.filters.sql92.tree import Node
+
+ALTERNATIVES_MAX = 8
+PARTS_MAX = 64
+"""More than these in all would make an index much larger than its expressions: such a part stays one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A node that must be ``wanted`` (TRUE or FALSE), and terms that say the same, if it can be written so."""
+
+    place: int
+    wanted: bool
+    terms: tuple[Term, ...] | None
+
+
+Alternative = tuple[Part, ...]
+
+
+def alternatives_of(nodes: Sequence[Node], dialect: Dialect) -> list[Alternative]:
+    """Take an expression apart, from the leaves up.
+
+    >>> from tagcast.filters.sql92 import compile_sql92
+    >>> nodes = compile_sql92("a = 'x' AND NOT (b > 1 AND c = 2)").nodes
+    >>> [[part.terms[0].test for part in alternative] for alternative in alternatives_of(nodes, Dialect.STRICT)]
+    [['any', 'at_most'], ['any', 'none']]
+    """
+    wanted = _wanted(nodes)
+    found: dict[int, list[Alternative]] = {}
+    for place in sorted(wanted):
+        node, asked = nodes[place], wanted[place]
+        if node.operator == "not":
+            found[place] = found[node.children[0]]
+        elif node.operator not in ("and", "or"):
+            found[place] = [(Part(place, asked, terms_of(nodes, place, asked, dialect)),)]
+        elif (node.operator == "and") is asked:
+            found[place] = _all([found[child] for child in node.children], node.children, wanted)
+        else:
+            each = _united([alternative for child in node.children for alternative in found[child]])
+            small = len(each) <= ALTERNATIVES_MAX and sum(map(len, each)) <= PARTS_MAX
+            found[place] = each if small or len(each) == 1 else [(Part(place, asked, None),)]
+    return found[len(nodes) - 1]
+
+
+def _wanted(nodes: Sequence[Node]) -> dict[int, bool]:
+    """The value that each node, reached through AND, OR and NOT alone, must have or may have."""
+    wanted = {len(nodes) - 1: True}
+    for place in range(len(nodes) - 1, -1, -1):
+        if place in wanted and nodes[place].operator in ("not", "and", "or"):
+            asked = wanted[place] is not (nodes[place].operator == "not")
+            wanted.update(dict.fromkeys(nodes[place].children, asked))
+    return wanted
+
+
+def _all(each: Sequence[list[Alternative]], places: Sequence[int], wanted: dict[int, bool]) -> list[Alternative]:
+    """One alternative of each, in all ways; of what would be too many, the whole as one part."""
+    made: list[list[Part]] = [[]]
+    for choices, place in zip(each, places, strict=True):
+        count = len(made) * len(choices)
+        if len(choices) > 1 and (
+            count > ALTERNATIVES_MAX or count * max(map(len, made)) + len(made) * sum(map(len, choices)) > PARTS_MAX
+        ):
+            choices = [(Part(place, wanted[place], None),)]
+        if len(choices) == 1:
+            for parts in made:
+                parts.extend(choices[0])
+        else:
+            made = [[*parts, *choice] for parts in made for choice in choices]
+    return [tuple(parts) for parts in made]
+
+
+def _united(each: list[Alternative]) -> list[Alternative]:
+    """Values of one reading are one part, however many are written."""
+    made: list[Alternative] = []
+    values: dict[Dimension, dict[Reading, None]] = {}
+    first: dict[Dimension, int] = {}
+    for alternative in each:
+        term = _only_values(alternative)
+        if term is None:
+            made.append(alternative)
+            continue
+        if term.dimension not in first:
+            first[term.dimension] = len(made)
+            made.append(alternative)
+        values.setdefault(term.dimension, {}).update(dict.fromkeys(term.values))
+    for dimension, place in first.items():
+        part = made[place][0]
+        made[place] = (Part(part.place, part.wanted, (Term(dimension, ANY, tuple(values[dimension])),)),)
+    return made
+
+
+def _only_values(alternative: Alternative) -> Term | None:
+    if len(alternative) != 1 or alternative[0].terms is None or len(alternative[0].terms) != 1:
+        return None
+    term = alternative[0].terms[0]
+    return term if term.test == ANY else None

@@ -1,0 +1,145 @@
+"""Entries that one key has found, by property instead of by entry: what a cell is made of, as JSON can hold it.
+
+One entry has one bit for each of a few owners; ``places`` are bits. An entry of which one value of one property is all
+that is left to ask needs no bit: it stands below that value.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from tagcast.filters.sql92.entry import Entry
+from tagcast.filters.sql92.readings import TEXT, Dimension, Reading, as_row, float_of
+from tagcast.filters.sql92.terms import (
+    ABOVE,
+    ANY,
+    AT_LEAST,
+    AT_MOST,
+    BELOW,
+    BOUNDS,
+    MISSING,
+    NONE,
+    PRESENT,
+    Term,
+    is_search,
+)
+
+_FEW_OWNERS = 8
+_Column = tuple[Dimension, str, int]
+"""What some entries ask; the number keeps apart what one entry asks twice."""
+_Asked = list[tuple[int, tuple[Reading, ...]]]
+"""Places, with the values of their terms."""
+_ORDER = (ANY, MISSING, PRESENT, ABOVE, AT_LEAST, BELOW, AT_MOST, NONE)
+
+
+class Columns(NamedTuple):
+    """A cell as plain lists.
+
+    ``always``: owners of whom nothing is left to ask. ``below``: property → text → owners. ``firsts``: the owner of
+    each bit. ``crowds``: places with the further owners of those that have many. ``partial``: places with the number
+    of the whole to be asked. ``tests``: reading, property, test, values, and the places of each value.
+    """
+
+    always: list[int]
+    below: dict[str, dict[str | None, list[int]]]
+    firsts: list[int]
+    crowds: list[tuple[int, list[int]]]
+    partial: list[tuple[int, int]]
+    tests: list[tuple[str, str, str, Any, Any]]
+
+
+def columns_of(entries: Iterable[Entry]) -> Columns:
+    """Turn entries into columns.
+
+    >>> term = Term(Dimension("number", "a"), "above", (5,))
+    >>> columns_of([Entry([7], (), None), Entry([8], (term,), None)])[2:]
+    ([8], [], [], [('number', 'a', 'above', [5], [0])])
+    """
+    columns = Columns([], {}, [], [], [], [])
+    asked: dict[_Column, _Asked] = {}
+    for entry in entries:
+        terms = merged(entry.terms)
+        if any(column[1] == ANY and not values for column, values in terms.items()):
+            continue  # No value is two at once.
+        text = _only_text(terms) if entry.whole is None else None
+        if entry.whole is None and not terms:
+            columns.always.extend(entry.owners)
+        elif text is not None:
+            below = columns.below.setdefault(text, {})
+            for values in terms.values():
+                for value in values:
+                    below.setdefault(str(value), []).extend(entry.owners)
+        else:
+            _place(columns, entry, terms, asked)
+    columns.tests.extend(_test(column, asked[column]) for column in sorted(asked, key=_turn))
+    return columns
+
+
+def merged(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
+    """One term for each property and test, as far as one can say the same as several.
+
+    >>> a = Dimension("number", "a")
+    >>> merged([Term(a, "above", (5,)), Term(a, "above", (7,)), Term(a, "none", (9,))])
+    {(Dimension(kind='number', name='a'), 'above', 0): (7,), (Dimension(kind='number', name='a'), 'none', 0): (9,)}
+    """
+    found: dict[_Column, tuple[Reading, ...]] = {}
+    counts: dict[tuple[Dimension, str], int] = {}
+    for dimension, test, values in terms:
+        key = dimension, test, 0
+        known = found.get(key)
+        if known is None:
+            found[key] = values
+        elif test == ANY:
+            found[key] = tuple(value for value in known if value in values)
+        elif test == NONE:
+            found[key] = known + values
+        elif test in BOUNDS:
+            found[key] = (max if test in (ABOVE, AT_LEAST) else min)(known, values)
+        elif is_search(test):
+            count = counts[dimension, test] = counts.get((dimension, test), 0) + 1
+            found[dimension, test, count] = values
+    return found
+
+
+def _only_text(terms: dict[_Column, tuple[Reading, ...]]) -> str | None:
+    """The property whose text is all that is asked."""
+    if len(terms) == 1:
+        for (kind, name), test, _ in terms:
+            if kind == TEXT and test == ANY:
+                return name
+    return None
+
+
+def _turn(column: _Column) -> int:
+    """What is quick and leaves few entries comes first."""
+    return _ORDER.index(column[1]) if column[1] in _ORDER else len(_ORDER)
+
+
+def _place(
+    columns: Columns, entry: Entry, terms: dict[_Column, tuple[Reading, ...]], asked: dict[_Column, _Asked]
+) -> None:
+    """Give an entry its bits."""
+    many = len(entry.owners) > _FEW_OWNERS
+    for owner in entry.owners[:1] if many else entry.owners:
+        place = len(columns.firsts)
+        columns.firsts.append(owner)
+        if many:
+            columns.crowds.append((place, entry.owners[1:]))
+        if entry.whole is not None:
+            columns.partial.append((place, entry.whole))
+        for column, values in terms.items():
+            asked.setdefault(column, []).append((place, values))
+
+
+def _test(column: _Column, rows: _Asked) -> tuple[str, str, str, Any, Any]:
+    (kind, name), test, _ = column
+    if test in BOUNDS:
+        rows = sorted(rows, key=lambda row: (float_of(row[1][0]), row[1][0]))
+        return kind, name, test, [as_row(values[0]) for _, values in rows], [place for place, _ in rows]
+    if test in (MISSING, PRESENT):
+        return kind, name, test, [], [place for place, _ in rows]
+    grouped: dict[Reading | tuple[Reading, ...], list[int]] = {}
+    for place, values in rows:
+        for value in [values] if is_search(test) else values:
+            grouped.setdefault(value, []).append(place)
+    shown = [list(value) if isinstance(value, tuple) else as_row(value) for value in grouped]
+    return kind, name, test, shown, list(grouped.values())

@@ -1,0 +1,42 @@
+"""How an index finds each alternative of an expression, and what it then has to ask."""
+
+from typing import NamedTuple
+
+from tagcast.filters.sql92.access import Access, Popularity, access_of, presence_of
+from tagcast.filters.sql92.alternatives import Alternative
+from tagcast.filters.sql92.dialect import Dialect
+from tagcast.filters.sql92.expression import CompiledExpression
+from tagcast.filters.sql92.failing import failing_dimensions
+from tagcast.filters.sql92.terms import Term
+
+COPIES_MAX = 1_024
+"""What an alternative stands for under all its keys together; beyond that it is found in another way."""
+
+
+class Plan(NamedTuple):
+    """The keys, or ``None`` for what is asked always; the terms left; whether those and the keys say all."""
+
+    access: Access | None
+    terms: tuple[Term, ...]
+    is_exact: bool
+
+
+def plan_of(expression: CompiledExpression, alternative: Alternative, owners: int, popularity: Popularity) -> Plan:
+    """Choose the keys of an alternative."""
+    plan = _with(alternative, access_of(alternative, expression.nodes, expression.dialect, popularity))
+    if plan.access is None or len(plan.access.keys) == 1:
+        return plan
+    size = owners + sum(1 + len(term.values) for term in plan.terms)
+    return plan if len(plan.access.keys) * size <= COPIES_MAX else _with(alternative, presence_of(alternative))
+
+
+def may_hide(expression: CompiledExpression) -> bool:
+    """Whether an alternative may fail and so hide another one that is TRUE."""
+    return expression.dialect is Dialect.ROCKETMQ and failing_dimensions(expression.nodes) != frozenset()
+
+
+def _with(alternative: Alternative, access: Access | None) -> Plan:
+    implied = access.place if access is not None and access.whole else None
+    rest = [part for part in alternative if part.place != implied]
+    terms = tuple(term for part in rest for term in part.terms or ())
+    return Plan(access, terms, all(part.terms is not None for part in rest))
