@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from local.credentials import Credentials, mint
+from local.intrinsics import Resolver
 from local.permissions import Need, Role, decide, grants_of
-from local.roles import DELIVERY_STREAM, JOB, WORKFLOW, Resolver, role_of, roles_of
+from local.roles import DELIVERY_STREAM, JOB, WORKFLOW, role_of, roles_of
 from local.template import FUNCTION, Template
 
 STATES = "states.amazonaws.com"

@@ -12,9 +12,9 @@ from local.delivery_log import printer
 from local.deployment import STACK, Deployment, deploy
 from local.engine import ACCOUNT, REGION, Engine, free_port
 from local.front import Front, PortInUseError
+from local.intrinsics import Resolver
 from local.lambda_host import LambdaHost
 from local.needs import Account
-from local.roles import Resolver
 from local.routes import Routes
 from local.sources import Sources
 from local.template import Template, read_template

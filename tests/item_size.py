@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tagcast.ports import Row
-from tagcast_aws.dynamodb import to_attribute
+from tagcast_aws.store.attributes import to_attribute
 
 ITEM_BYTES_MAX = 400 * 1024
 
@@ -23,12 +23,12 @@ def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:
 def _attribute_size(attribute: Mapping[str, Any]) -> int:
     ((kind, content),) = attribute.items()
     if kind == "S":
-        return len(content.encode())
+        return len(str(content).encode())
     if kind == "B":
-        return len(content)
+        return len(bytes(content))
     if kind == "N":
-        digits = content.lstrip("-").strip("0") or "0"
-        return 1 + (len(digits) + 1) // 2 + content.startswith("-")
+        digits = str(content).lstrip("-").strip("0") or "0"
+        return 1 + (len(digits) + 1) // 2 + str(content).startswith("-")
     if kind in ("NULL", "BOOL"):
         return 1
     if kind == "L":

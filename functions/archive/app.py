@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from tagcast.archive.record import RecordKind
 from tagcast.archive.records import records_of
 from tagcast_aws import wiring
-from tagcast_aws.stream import change_of
+from tagcast_aws.store.stream import change_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
-    from tagcast_aws.firehose import FirehoseArchive
+    from tagcast_aws.dispatch.firehose import FirehoseArchive
 
 
 def handle(event: Mapping[str, Any], archive: FirehoseArchive) -> dict[str, Any]:

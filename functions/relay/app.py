@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tagcast.ports import World
 from tagcast.repairing.relay import relay
 from tagcast_aws import wiring
-from tagcast_aws.stream import arrival_of
+from tagcast_aws.store.stream import arrival_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 from tagcast.ports import Key
 from tagcast.rows import keys
-from tagcast_aws.api import manage_routes, publish_routes
+from tagcast.rows.kinds import kind_of
+from tagcast_aws.api.routes import MANAGE, PUBLISH
 
 from functions.retry.app import RESERVE_S
 from local.event_pattern import matches
+from local.intrinsics import Resolver
 from local.limits import HTTP_API_TIMEOUT_S
 from local.needs import Account
 from local.permissions import Need
-from local.roles import Resolver, role_of, roles_of
+from local.roles import role_of, roles_of
 from local.template import FUNCTION, SourceSpec, read_template
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,15 +75,15 @@ def literals(folder: str) -> set[str]:
 
 def test_the_routes_of_the_template_are_the_routes_of_the_code() -> None:
     declared = {(route.method, route.path, route.function) for route in TEMPLATE.routes()}
-    served = {(route.method, route.path, "PublishFunction") for route in publish_routes.ROUTES} | {
-        (route.method, route.path, "ManageFunction") for route in manage_routes.ROUTES
+    served = {(route.method, route.path, "PublishFunction") for route in PUBLISH} | {
+        (route.method, route.path, "ManageFunction") for route in MANAGE
     }
     assert {(method, path, function) for method, path, function in declared if path != "$default"} == served
     assert [function for _, path, function in declared if path == "$default"] == ["ManageFunction"]
 
 
 def test_public_routes_of_the_code_need_no_signature() -> None:
-    public = {route.path for route in (*publish_routes.ROUTES, *manage_routes.ROUTES) if route.is_public}
+    public = {route.path for route in (*PUBLISH, *MANAGE) if route.is_public}
     api = next(properties for _, properties in TEMPLATE.of_type("AWS::ApiGatewayV2::Api"))
     unsigned = {
         path
@@ -104,8 +106,9 @@ def test_every_filter_of_a_stream_is_about_keys_that_the_code_makes(source: Sour
 
 def test_the_relay_is_given_what_its_stream_reads_and_nothing_else() -> None:
     source = next(each for each in SOURCES if each.function == "RelayFunction")
-    given = {pattern["dynamodb"]["Keys"]["pk"]["S"][0]["prefix"] for pattern in source.filters}
-    read = set(re.findall(r'pk\.startswith\("(\w+#)"\)', _text("layers/tag_matching/python/tagcast_aws/stream.py")))
+    prefixes = [pattern["dynamodb"]["Keys"]["pk"]["S"][0]["prefix"] for pattern in source.filters]
+    given = {kind_of({"pk": f"{prefix}x", "sk": "x"}).name for prefix in prefixes}
+    read = set(re.findall(r"case RowKind\.(\w+)", _text("layers/tag_matching/python/tagcast_aws/store/stream.py")))
     assert given == read
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from local.intrinsics import Resolver
 from tests.aws.box import Box
 from tests.aws.dynamodb import DynamoDB
 from tests.aws.faults import Accidents
@@ -16,14 +17,13 @@ from tests.aws.s3 import S3
 from tests.aws.secrets_manager import SecretsManager
 from tests.aws.solo_timeline import Timeline
 from tests.aws.sqs import SQS
-from tests.aws.stack import Stack
 
 SHARDS_MAX = 3
 """A new table's stream has few shards; how many is drawn."""
 
 
 def furnished(
-    stack: Stack,
+    stack: Resolver,
     timeline: Timeline,
     roles: Roles | None = None,
     accidents: Accidents | None = None,
@@ -44,5 +44,5 @@ def furnished(
     }
     for kind, make in makers.items():
         for logical_id, properties in stack.of_type(kind):
-            make(stack.physical(logical_id), properties)
+            make(stack.name_of(logical_id), properties)
     return box

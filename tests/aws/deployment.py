@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from random import Random
 
 from tests.aws.box import Box
@@ -18,45 +18,40 @@ from tests.aws.roles import Roles
 from tests.aws.s3 import S3
 from tests.aws.sources import StreamSource
 from tests.aws.sqs import SQS
-from tests.aws.stack import Stack, translated
+from tests.aws.stack import deployed
 from tests.aws.states import StateMachine
 from tests.aws.tables import Table
 from tests.aws.timeline import Timeline
 
 
 @cache
-def _stack() -> Stack:
-    return Stack(translated())
-
-
-@cache
 def _roles() -> Roles:
-    return Roles.of(_stack())
+    return Roles.of(deployed())
 
 
 class Deployment:
     """One account with one deployment of the template, about to serve its first request."""
 
     def __init__(self, timeline: Timeline, accidents: Accidents | None, seed: int | str, shards: int = 2) -> None:
-        self.timeline, self.stack = timeline, _stack()
-        self.box = Box(timeline, _roles(), accidents, seed)  # type: ignore[arg-type]
+        self.timeline, self.stack = timeline, deployed()
+        self.box = Box(timeline, _roles(), accidents, seed)
         self.network = Network(timeline, Random(f"network {seed}"))
         self.dynamodb = DynamoDB(self.box)
         self.tables: dict[str, Table] = {
-            logical_id: self.dynamodb.create(self.stack.physical(logical_id), properties, shards)
+            logical_id: self.dynamodb.create(self.stack.name_of(logical_id), properties, shards)
             for logical_id, properties in self.stack.of_type("AWS::DynamoDB::Table")
         }
         self.sqs = SQS(self.box)
         self.queues = {
-            logical_id: self.sqs.create(self.stack.physical(logical_id), properties)
+            logical_id: self.sqs.create(self.stack.name_of(logical_id), properties)
             for logical_id, properties in self.stack.of_type("AWS::SQS::Queue")
         }
         self.s3 = S3(self.box)
         for logical_id, _ in self.stack.of_type("AWS::S3::Bucket"):
-            self.s3.create(self.stack.physical(logical_id))
+            self.s3.create(self.stack.name_of(logical_id))
         self.firehose = Firehose(self.box)
         for logical_id, _ in self.stack.of_type("AWS::KinesisFirehose::DeliveryStream"):
-            self.firehose.create(self.stack.physical(logical_id))
+            self.firehose.create(self.stack.name_of(logical_id))
         self.functions = Functions(self.box, timeline, self.stack, self.network, seed)
         self.machine = StateMachine(self.box, timeline, self.stack, self.functions, seed)
         for service in (self.dynamodb, self.sqs, self.s3, self.firehose, self.functions, self.machine):
@@ -80,8 +75,12 @@ class Deployment:
 
     def begin(self) -> None:
         """Let streams and queues tell their sources, and let the schedules run."""
-        for source in self.stream_sources:
-            source.stream.told.append(source.told)
-        for source in self.queue_sources:
-            source.queue.told.append(lambda message, source=source: source.told())
+        for of_stream in self.stream_sources:
+            of_stream.stream.told.append(of_stream.told)
+        for of_queue in self.queue_sources:
+            of_queue.queue.told.append(partial(_tell, of_queue))
         self.schedules.begin()
+
+
+def _tell(source: QueueSource, _: object) -> None:
+    source.told()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
+from local.intrinsics import Resolver
 from tests.aws.lambdas import Ended, Function, Functions
-from tests.aws.stack import Stack
 from tests.aws.timeline import Timeline
 
 UNITS_MS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
@@ -20,7 +21,7 @@ _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 class Schedules:
     """Every rule that has a rate and calls a function."""
 
-    def __init__(self, timeline: Timeline, stack: Stack, functions: Functions, seed: int | str = 0) -> None:
+    def __init__(self, timeline: Timeline, stack: Resolver, functions: Functions, seed: int | str = 0) -> None:
         self._timeline, self._functions = timeline, functions
         self._chance = Random(f"schedules {seed}")
         self.skips: Callable[[], bool] = lambda: False
@@ -36,7 +37,7 @@ class Schedules:
     def begin(self) -> None:
         """Let the schedules run, each from a chance instant within its first period."""
         for period_ms, function in self._rates:
-            self._timeline.after(self._chance.uniform(0, period_ms), lambda p=period_ms, f=function: self._tick(p, f))
+            self._timeline.after(self._chance.uniform(0, period_ms), partial(self._tick, period_ms, function))
 
     def fire(self, kind: str, then: Callable[[Ended], None] = lambda ended: None) -> None:
         """Send the event of the schedule of one function now."""

@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from local.http_event import response_of
+from local.intrinsics import Resolver
 from tests.aws import limits
 from tests.aws.lambdas import Ended, Function, Functions
-from tests.aws.stack import Stack
 from tests.aws.timeline import Timeline
 
 
@@ -32,7 +32,7 @@ class Answer:
 class HttpApi:
     """The routes of the template."""
 
-    def __init__(self, timeline: Timeline, stack: Stack, functions: Functions) -> None:
+    def __init__(self, timeline: Timeline, stack: Resolver, functions: Functions) -> None:
         self._timeline, self._functions = timeline, functions
         self._routes = []
         for route in stack.template.routes():

@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 
 from tagcast_aws import wiring
 
+from local.intrinsics import Resolver
 from tests.aws import limits
 from tests.aws.box import Box, Service
 from tests.aws.calls import Call, Caller
 from tests.aws.environments import Context, Environment, Invocation, environ_of
 from tests.aws.faults import ApiError, UnplayedError
 from tests.aws.network import Network
-from tests.aws.stack import Stack
 from tests.aws.strands import Killed
 from tests.aws.timeline import Timeline
 
@@ -85,7 +85,7 @@ class Functions(Service):
     throttled: ClassVar[tuple[str, int]] = ("TooManyRequestsException", 429)
     failed: ClassVar[tuple[str, int]] = ("ServiceException", 500)
 
-    def __init__(self, box: Box, timeline: Timeline, stack: Stack, network: Network, seed: int | str = 0) -> None:
+    def __init__(self, box: Box, timeline: Timeline, stack: Resolver, network: Network, seed: int | str = 0) -> None:
         super().__init__(box)
         self.timeline, self.network = timeline, network
         self.weather = Weather()

@@ -8,13 +8,14 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
+from local.intrinsics import Resolver
 from local.template import SourceSpec
 from tests.aws import limits
 from tests.aws.box import Box
 from tests.aws.faults import ApiError
 from tests.aws.lambdas import Ended, Functions
 from tests.aws.queues import Queue, QueuedMessage
-from tests.aws.stack import REGION, Stack
+from tests.aws.stack import REGION
 from tests.aws.timeline import Timeline
 
 TRIES_AGAIN_MS = (200, 10_000)
@@ -24,7 +25,7 @@ class QueueSource:
     """One mapping of one queue to one function."""
 
     def __init__(
-        self, box: Box, timeline: Timeline, stack: Stack, functions: Functions, spec: SourceSpec, queue: Queue
+        self, box: Box, timeline: Timeline, stack: Resolver, functions: Functions, spec: SourceSpec, queue: Queue
     ) -> None:
         properties = stack.value(dict(spec.properties))
         self._size = int(properties.get("BatchSize", 10))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from local.intrinsics import Resolver
 from local.permissions import Need, Role
 from local.roles import WORKFLOW, role_of, roles_of
 from local.template import FUNCTION
-from tests.aws.stack import Stack
 
 
 class Roles:
@@ -19,7 +19,7 @@ class Roles:
         self._known: dict[tuple[str, Need], bool] = {}
 
     @classmethod
-    def of(cls, stack: Stack) -> Roles:
+    def of(cls, stack: Resolver) -> Roles:
         """Read the roles of a stack."""
         template = stack.template
         holders = [logical_id for kind in (FUNCTION, WORKFLOW) for logical_id, _ in template.of_type(kind)]

@@ -9,13 +9,13 @@ from random import Random
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local.event_pattern import matches
+from local.intrinsics import Resolver
 from local.stream_source import StreamRules
 from local.template import SourceSpec
 from tests.aws import limits
 from tests.aws.box import Box
 from tests.aws.calls import Caller
 from tests.aws.lambdas import Ended, Function, Functions
-from tests.aws.stack import Stack
 from tests.aws.streams import Record, Stream
 from tests.aws.timeline import Timeline
 
@@ -28,7 +28,7 @@ class StreamSource:
     """One mapping of one stream to one function."""
 
     def __init__(
-        self, box: Box, timeline: Timeline, stack: Stack, functions: Functions, spec: SourceSpec, stream: Stream
+        self, box: Box, timeline: Timeline, stack: Resolver, functions: Functions, spec: SourceSpec, stream: Stream
     ) -> None:
         properties = stack.value(dict(spec.properties))
         assert PARALLEL not in properties, "a factor of parallelization is not played"

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 from tagcast import instant
 
+from local.intrinsics import Resolver
 from tests.aws import limits
 from tests.aws.box import Box, Service
 from tests.aws.calls import Call
 from tests.aws.faults import ApiError
 from tests.aws.lambdas import Ended, Functions
-from tests.aws.stack import Stack
 from tests.aws.timeline import Timeline
 
 EVENTS = {"Task": 5, "Wait": 2, "Choice": 2, "Succeed": 2}
@@ -49,7 +49,9 @@ class StateMachine(Service):
 
     name: ClassVar[str] = "stepfunctions"
 
-    def __init__(self, box: Box, timeline: Timeline, stack: Stack, functions: Functions, seed: int | str = 0) -> None:
+    def __init__(
+        self, box: Box, timeline: Timeline, stack: Resolver, functions: Functions, seed: int | str = 0
+    ) -> None:
         super().__init__(box)
         ((self.logical_id, properties),) = stack.of_type("AWS::StepFunctions::StateMachine")
         self.arn = stack.arn(self.logical_id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import cache
 from typing import Any
 
 import pytest
@@ -18,23 +17,19 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
     Subscription,
+    SubscriptionSettings,
 )
-from tagcast_aws.chance import SystemClock
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.sqs import QueueEndpoint
+from tagcast_aws.runtime.clock import SystemClock
 
 from tests.aws.account import furnished
 from tests.aws.box import Box
 from tests.aws.solo_timeline import SoloTimeline
 from tests.aws.sqs import SQS
-from tests.aws.stack import Stack, translated
+from tests.aws.stack import deployed
 
 PUSHING = ("FanOutFunction", "RetryFunction")
-
-
-@cache
-def stack() -> Stack:
-    return Stack(translated())
 
 
 def push_to(target: str) -> Push:
@@ -43,12 +38,14 @@ def push_to(target: str) -> Push:
         name="A",
         topic_id="07457000000000000001",
         ordinal=0,
-        endpoint=Endpoint(Protocol.SQS, target),
-        filter=None,
-        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-        timeout_s=5,
-        content_format=ContentFormat.SIMPLIFIED,
-        secret=None,
+        settings=SubscriptionSettings(
+            endpoint=Endpoint(Protocol.SQS, target),
+            filter=None,
+            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+            timeout_s=5,
+            content_format=ContentFormat.SIMPLIFIED,
+            secret=None,
+        ),
         version=1,
         created_at=0,
         updated_at=0,
@@ -72,7 +69,7 @@ def delivered(box: Box, role: str, target: str) -> Outcome:
 
 @pytest.mark.parametrize("role", PUSHING)
 def test_a_queue_named_by_its_arn_is_reached_with_the_permissions_of_the_function(role: str) -> None:
-    box = furnished(stack(), SoloTimeline())
+    box = furnished(deployed(), SoloTimeline())
     sqs = box.services["sqs"]
     assert isinstance(sqs, SQS)
     orders = sqs.create("orders", {})
@@ -83,6 +80,6 @@ def test_a_queue_named_by_its_arn_is_reached_with_the_permissions_of_the_functio
 
 @pytest.mark.parametrize("role", PUSHING)
 def test_the_queues_of_the_service_itself_are_no_endpoints(role: str) -> None:
-    box = furnished(stack(), SoloTimeline())
-    for target in (stack().ref("DeliveryQueue"), stack().arn("RelayFailures")):
+    box = furnished(deployed(), SoloTimeline())
+    for target in (deployed().reference("DeliveryQueue"), deployed().arn("RelayFailures")):
         assert delivered(box, role, target) == Outcome(False, "sqs: AccessDenied")

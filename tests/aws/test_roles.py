@@ -14,21 +14,16 @@ from tests.aws.box import ADMINISTRATOR
 from tests.aws.roles import Roles
 from tests.aws.small_account import code_of
 from tests.aws.solo_timeline import SoloTimeline
-from tests.aws.stack import Stack, translated
-
-
-@cache
-def stack() -> Stack:
-    return Stack(translated())
+from tests.aws.stack import deployed
 
 
 @cache
 def roles() -> Roles:
-    return Roles.of(stack())
+    return Roles.of(deployed())
 
 
 def test_a_role_may_do_what_the_template_says_and_nothing_else() -> None:
-    messages, registry = stack().arn("MessagesTable"), stack().arn("RegistryTable")
+    messages, registry = deployed().arn("MessagesTable"), deployed().arn("RegistryTable")
     assert roles().allows("PublishFunction", "dynamodb:PutItem", messages)
     assert roles().allows("PublishFunctionRole", "dynamodb:PutItem", messages)
     assert not roles().allows("PublishFunction", "dynamodb:PutItem", registry)
@@ -41,15 +36,15 @@ def test_a_role_may_do_what_the_template_says_and_nothing_else() -> None:
 def test_a_denial_wins_over_what_is_allowed() -> None:
     other = "arn:aws:sqs:us-east-1:123456789012:orders"
     assert roles().allows("FanOutFunction", "sqs:SendMessage", other)
-    assert not roles().allows("FanOutFunction", "sqs:SendMessage", stack().arn("DeliveryQueue"))
+    assert not roles().allows("FanOutFunction", "sqs:SendMessage", deployed().arn("DeliveryQueue"))
     assert roles().allows("RetryFunction", "lambda:InvokeFunction", "arn:aws:lambda:us-east-1:123456789012:function:f")
-    assert not roles().allows("RetryFunction", "lambda:InvokeFunction", stack().arn("PublishFunction"))
+    assert not roles().allows("RetryFunction", "lambda:InvokeFunction", deployed().arn("PublishFunction"))
 
 
 def test_managed_policies_count() -> None:
-    assert roles().allows("FanOutFunction", "sqs:ReceiveMessage", stack().arn("DeliveryQueue"))
+    assert roles().allows("FanOutFunction", "sqs:ReceiveMessage", deployed().arn("DeliveryQueue"))
     assert roles().allows("RelayFunction", "dynamodb:GetRecords", "arn:any")
-    assert not roles().allows("PublishFunction", "sqs:ReceiveMessage", stack().arn("DeliveryQueue"))
+    assert not roles().allows("PublishFunction", "sqs:ReceiveMessage", deployed().arn("DeliveryQueue"))
 
 
 def test_a_role_that_the_template_does_not_have_is_a_mistake() -> None:
@@ -86,8 +81,8 @@ def test_a_condition_holds_only_for_what_the_request_says() -> None:
 
 
 def test_a_refused_call_has_the_code_of_its_service_and_no_effect() -> None:
-    box = furnished(stack(), SoloTimeline(), roles())
-    table, queue = stack().physical("MessagesTable"), stack().ref("DeliveryQueue")
+    box = furnished(deployed(), SoloTimeline(), roles())
+    table, queue = deployed().name_of("MessagesTable"), deployed().reference("DeliveryQueue")
     row = {"pk": {"S": "p"}, "sk": {"S": "s"}}
     dynamodb = box.client("dynamodb", "RelayFunction")
     assert code_of(lambda: dynamodb.delete_item(TableName=table, Key=row)) == "AccessDeniedException"
@@ -96,14 +91,14 @@ def test_a_refused_call_has_the_code_of_its_service_and_no_effect() -> None:
     assert code_of(lambda: box.client("sqs", "FanOutFunction").send_message(**message)) == "AccessDenied"
     box.client("sqs", "PublishFunction").send_message(**message)
     firehose = box.client("firehose", "SweepFunction")
-    put = {"DeliveryStreamName": stack().physical("MessagesDelivery"), "Records": [{"Data": b"x"}]}
+    put = {"DeliveryStreamName": deployed().name_of("MessagesDelivery"), "Records": [{"Data": b"x"}]}
     assert code_of(lambda: firehose.put_record_batch(**put)) == "AccessDeniedException"
-    assert box.calls["FanOutFunction", "sqs:SendMessage", stack().arn("DeliveryQueue")] == 1
+    assert box.calls["FanOutFunction", "sqs:SendMessage", deployed().arn("DeliveryQueue")] == 1
 
 
 def test_each_write_of_a_transaction_has_to_be_allowed() -> None:
-    box = furnished(stack(), SoloTimeline(), roles())
-    table = stack().physical("MessagesTable")
+    box = furnished(deployed(), SoloTimeline(), roles())
+    table = deployed().name_of("MessagesTable")
     publish = box.client("dynamodb", "PublishFunction")
     put = {"Put": {"TableName": table, "Item": {"pk": {"S": "p"}, "sk": {"S": "s"}}}}
     delete = {"Delete": {"TableName": table, "Key": {"pk": {"S": "p"}, "sk": {"S": "t"}}}}
@@ -112,9 +107,9 @@ def test_each_write_of_a_transaction_has_to_be_allowed() -> None:
 
 
 def test_an_absent_object_is_forbidden_to_those_who_may_not_list() -> None:
-    bucket = stack().physical("IndexBucket")
-    blind = roles_of(stack())["PublishFunctionRole"].without(Grant("s3:ListBucket", stack().arn("IndexBucket")))
-    box = furnished(stack(), SoloTimeline(), Roles({**roles_of(stack()), "Blind": blind}, {}))
+    bucket = deployed().name_of("IndexBucket")
+    blind = roles_of(deployed())["PublishFunctionRole"].without(Grant("s3:ListBucket", deployed().arn("IndexBucket")))
+    box = furnished(deployed(), SoloTimeline(), Roles({**roles_of(deployed()), "Blind": blind}, {}))
     absent = {"Bucket": bucket, "Key": "indexes/x"}
     assert code_of(lambda: box.client("s3", "Blind").get_object(**absent)) == "AccessDenied"
     assert code_of(lambda: box.client("s3", "PublishFunctionRole").get_object(**absent)) == "NoSuchKey"
@@ -122,9 +117,10 @@ def test_an_absent_object_is_forbidden_to_those_who_may_not_list() -> None:
 
 
 def test_names_and_arns_are_those_that_the_template_gives() -> None:
-    assert stack().ref("DeliveryQueue") == "https://sqs.us-east-1.amazonaws.com/123456789012/tagcast-DeliveryQueue.fifo"
-    assert stack().physical("PublishFunction") == "tagcast-publish"
-    environment = dict(stack().of_type("AWS::Lambda::Function"))["PublishFunction"]["Environment"]["Variables"]
-    assert environment["STATE_MACHINE_ARN"] == stack().arn("Redelivery")
+    queue_url = deployed().reference("DeliveryQueue")
+    assert queue_url == "https://sqs.us-east-1.amazonaws.com/123456789012/tagcast-DeliveryQueue.fifo"
+    assert deployed().name_of("PublishFunction") == "tagcast-publish"
+    environment = dict(deployed().of_type("AWS::Lambda::Function"))["PublishFunction"]["Environment"]["Variables"]
+    assert environment["STATE_MACHINE_ARN"] == deployed().arn("Redelivery")
     assert environment["ARCHIVE_BODIES"] == ""
-    assert environment["MESSAGES_TABLE"] == stack().physical("MessagesTable")
+    assert environment["MESSAGES_TABLE"] == deployed().name_of("MessagesTable")

@@ -43,13 +43,13 @@ class Stage:
     def put(self, *names: str) -> None:
         for name in names:
             self.dynamodb.put_item(
-                TableName=self.deployment.stack.physical("MessagesTable"), Item={"pk": {"S": name}, "sk": {"S": "x"}}
+                TableName=self.deployment.stack.name_of("MessagesTable"), Item={"pk": {"S": name}, "sk": {"S": "x"}}
             )
 
     def send(self, group: str, *bodies: str) -> None:
         for body in bodies:
             self.sqs.send_message(
-                QueueUrl=self.deployment.stack.ref("DeliveryQueue"),
+                QueueUrl=self.deployment.stack.reference("DeliveryQueue"),
                 MessageBody=json.dumps({"message_id": body}),
                 MessageGroupId=group,
                 MessageDeduplicationId=body,

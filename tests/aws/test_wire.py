@@ -9,7 +9,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 from tagcast.errors import ConditionLostError
 from tagcast.ports import ABSENT, Key, Put, Table
-from tagcast_aws.dynamodb import DynamoStore
+from tagcast_aws.store.dynamodb import DynamoStore
 
 from tests.aws import test_contract_dynamodb, test_contract_others
 from tests.aws.contract import BoxWorld, WiredWorld, seen

@@ -17,14 +17,24 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from tagcast.model import ContentFormat, Endpoint, EntryState, Outcome, Protocol, Push, RetryPolicy, Strategy
+from tagcast.model import (
+    ContentFormat,
+    Endpoint,
+    EntryState,
+    Outcome,
+    Protocol,
+    Push,
+    RetryPolicy,
+    Strategy,
+    SubscriptionSettings,
+)
 from tagcast.ports import Key, Row, Table, Write
-from tagcast.registry.subscriptions import SubscriptionSettings, put_subscription
+from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row_of
-from tagcast_aws.chance import SystemClock
 from tagcast_aws.endpoints.pusher import EndpointPusher
-from tagcast_aws.executor import ThreadExecutor
+from tagcast_aws.runtime.clock import SystemClock
+from tagcast_aws.runtime.executor import ThreadExecutor
 
 from functions.fan_out.app import handle
 from tests.fakes.virtual_time import PartitionedStore
@@ -145,7 +155,8 @@ class Figures:
 
 def first_round(port: int, kinds: Sequence[Kind], messages: int) -> Figures:
     """Serve one batch in a fresh process's world; the kind ``healthy`` is looked at."""
-    fake, clock = FakeWorld(store=SlowTable()), SystemClock()
+    store = SlowTable()
+    fake, clock = FakeWorld(store=store), SystemClock()
     pusher = WatchedPusher()
     fake.world = world = replace(fake.world, clock=clock, pusher=pusher, executor=ThreadExecutor())
     fake.topic()
@@ -170,7 +181,7 @@ def first_round(port: int, kinds: Sequence[Kind], messages: int) -> Figures:
     def serve_batch(bodies: list[str], tag: str) -> tuple[list[str], float, float]:
         ids = fake.publish(*bodies, tags=(tag,))
         records = [{"messageId": each, "body": json.dumps({"topic": "test1", "message_id": each})} for each in ids]
-        fake.store.call_s = CALL_S
+        store.call_s = CALL_S
         began = time.perf_counter()
         assert pusher.run(handle({"Records": records}, world)) == {"batchItemFailures": []}
         return ids, began, time.perf_counter() - began
@@ -178,7 +189,7 @@ def first_round(port: int, kinds: Sequence[Kind], messages: int) -> Figures:
     if any(kind.known for kind in kinds):
         serve_batch(["warm"], "known")
     ids, began, took_s = serve_batch([f"{place} {'x' * 1000}" for place in range(messages)], "all")
-    fake.store.call_s = 0.0
+    store.call_s = 0.0
     pusher.close()
     maps = [message_row_of(fake.store.rows[message_key("test1", each)]).map for each in ids]
     entries = [each.entry(ordinal).state for each in maps for ordinal in ordinals]

@@ -25,23 +25,15 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
     Subscription,
+    SubscriptionSettings,
 )
 from tagcast_aws.endpoints.pusher import EndpointPusher
+
+from tests.fakes.stopped_clock import StoppedClock
 
 ENDPOINTS, SLOW, SLOW_S = 1_000, 100, 1.0
 RATIO_MAX = 1.3
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
-class StoppedClock:
-    def now(self) -> int:
-        return 1_700_000_000_000
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
 
 
 class Receiver(asyncio.Protocol):
@@ -91,12 +83,14 @@ def push_to(number: int, port: int) -> Push:
         name=f"s{number}",
         topic_id="07457000000000000001",
         ordinal=number,
-        endpoint=Endpoint(Protocol.HTTP, target),
-        filter=None,
-        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-        timeout_s=15,
-        content_format=ContentFormat.JSON,
-        secret="whsec_c2VjcmV0",
+        settings=SubscriptionSettings(
+            endpoint=Endpoint(Protocol.HTTP, target),
+            filter=None,
+            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+            timeout_s=15,
+            content_format=ContentFormat.JSON,
+            secret="whsec_c2VjcmV0",
+        ),
         version=1,
         created_at=0,
         updated_at=0,
@@ -116,7 +110,8 @@ async def round_of(pusher: EndpointPusher, pushes: list[Push], slots: int) -> di
         return time.perf_counter() - started
 
     done = await asyncio.gather(*map(one, pushes))
-    fast = sorted(at for at, push in zip(done, pushes, strict=True) if push.subscription.endpoint.target[-4:] == "fast")
+    targets = (push.subscription.settings.endpoint.target for push in pushes)
+    fast = sorted(at for at, target in zip(done, targets, strict=True) if target.endswith("fast"))
     return {
         "wall": max(done),
         "cpu": time.process_time() - cpu,
@@ -131,11 +126,11 @@ def measure() -> tuple[float, dict[str, dict[str, float]]]:
         pushes = [push_to(number, port) for number in range(ENDPOINTS)]
         rounds: dict[str, dict[str, float]] = {}
         for name, slots in (("one slot per endpoint", ENDPOINTS), ("64 slots", 64)):
-            pusher = EndpointPusher(StoppedClock(), "0", allow_private=True)
+            pusher = EndpointPusher(StoppedClock(1_700_000_000_000), "0", allow_private=True)
             rounds[f"{name}, cold"] = pusher.run(round_of(pusher, pushes, slots))
             rounds[f"{name}, warm"] = pusher.run(round_of(pusher, pushes, slots))
             pusher.close()
-        pusher = EndpointPusher(StoppedClock(), "0", allow_private=True)
+        pusher = EndpointPusher(StoppedClock(1_700_000_000_000), "0", allow_private=True)
         slowest = max(pusher.run(round_of(pusher, pushes[:1], 1))["wall"] for _ in range(3))
         pusher.close()
     return slowest, rounds

@@ -17,12 +17,12 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
-from tagcast.model import ContentFormat, Endpoint, Ordering, Protocol, RetryPolicy, Strategy
+from tagcast.model import ContentFormat, Endpoint, Ordering, Protocol, RetryPolicy, Strategy, SubscriptionSettings
 from tagcast.registry import topics
-from tagcast.registry.subscriptions import SubscriptionSettings, put_subscription
-from tagcast_aws.chance import SystemClock
+from tagcast.registry.subscriptions import put_subscription
 from tagcast_aws.endpoints.pusher import EndpointPusher
-from tagcast_aws.executor import ThreadExecutor
+from tagcast_aws.runtime.clock import SystemClock
+from tagcast_aws.runtime.executor import ThreadExecutor
 
 from functions.fan_out.app import handle
 from tests.fakes.virtual_time import PartitionedStore

@@ -13,11 +13,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tagcast.model import ContentFormat, Endpoint, Outcome, Protocol, Push, RetryPolicy, Strategy
+from tagcast.model import ContentFormat, Endpoint, Outcome, Protocol, Push, RetryPolicy, Strategy, SubscriptionSettings
 from tagcast.ports import Key, Row, Table, Write
-from tagcast.registry.subscriptions import SubscriptionSettings, get_subscription, put_subscription
+from tagcast.registry.subscriptions import get_subscription, put_subscription
+from tagcast.rows.due import Due, due_of
 from tagcast.rows.keys import due_key, message_key
-from tagcast.rows.lane import Due, due_of
 from tagcast.rows.message import MessageRow, message_row_of
 
 from functions.fan_out.app import handle
@@ -100,10 +100,9 @@ class PartitionedStore(MemoryStore):
         sk_from: str = "",
         sk_to: str = "\U0010ffff",
         limit: int | None = None,
-        descending: bool = False,
     ) -> list[Row]:
         partition = self._partitions[table, pk]
-        names = sorted((sk for sk in partition if sk_from <= sk <= sk_to), reverse=descending)
+        names = sorted(sk for sk in partition if sk_from <= sk <= sk_to)
         return [dict(self.rows[partition[sk]]) for sk in names[:limit]]
 
     def transact(self, writes: Sequence[Write]) -> None:
@@ -179,13 +178,13 @@ class VirtualReceivers:
         self.loop.seconds += self.work_s
         self.started.append(Started(name, push.message.draft.body.decode(), self.loop.seconds, push.attempt))
         seconds, outcome = self.replies.get(name, (0.0, OK))
-        host = push.subscription.endpoint.target
+        host = push.subscription.settings.endpoint.target
         for counted in (host, ""):
             self.under_way[counted] += 1
             self.most[counted] = max(self.most[counted], self.under_way[counted])
         try:
-            if seconds >= push.subscription.timeout_s:
-                await asyncio.sleep(push.subscription.timeout_s)
+            if seconds >= push.subscription.settings.timeout_s:
+                await asyncio.sleep(push.subscription.settings.timeout_s)
                 return Outcome(False, "timeout")
             await asyncio.sleep(seconds)
             self.done_at_s[name] = self.loop.seconds

@@ -14,9 +14,19 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 from botocore.exceptions import BotoCoreError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
-from tagcast.model import ContentFormat, Draft, Endpoint, Message, Outcome, Protocol, Push, RetryPolicy, Strategy
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    Message,
+    Outcome,
+    Protocol,
+    Push,
+    RetryPolicy,
+    Strategy,
+    SubscriptionSettings,
+)
 from tagcast.model import Subscription as Owner
-from tagcast_aws.chance import SystemClock
 from tagcast_aws.endpoints import addresses
 from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
 from tagcast_aws.endpoints.clients import Caller
@@ -25,6 +35,7 @@ from tagcast_aws.endpoints.guard import Guard
 from tagcast_aws.endpoints.http import HttpEndpoint, failure, outcome, retry_after_s
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
 from tagcast_aws.endpoints.sqs import QueueEndpoint, group_id, region_of
+from tagcast_aws.runtime.clock import SystemClock
 
 from tests.integration.scripted import ScriptedClient, refusal
 
@@ -40,12 +51,14 @@ def push_to(
         name="A",
         topic_id="07457000000000000001",
         ordinal=0,
-        endpoint=Endpoint(protocol, target),
-        filter=None,
-        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-        timeout_s=7,
-        content_format=form,
-        secret=None,
+        settings=SubscriptionSettings(
+            endpoint=Endpoint(protocol, target),
+            filter=None,
+            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+            timeout_s=7,
+            content_format=form,
+            secret=None,
+        ),
         version=1,
         created_at=0,
         updated_at=0,

@@ -27,22 +27,14 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
     Subscription,
+    SubscriptionSettings,
 )
 from tagcast.pushing.envelope import envelope
 from tagcast_aws.endpoints.pusher import EndpointPusher
 
+from tests.fakes.stopped_clock import StoppedClock
+
 REGION = "eu-west-1"
-
-
-class StoppedClock:
-    def now(self) -> int:
-        return 0
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
 
 
 @pytest.fixture
@@ -69,12 +61,14 @@ def push_to(
         name="A",
         topic_id="07457000000000000001",
         ordinal=0,
-        endpoint=Endpoint(protocol, target),
-        filter=None,
-        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-        timeout_s=timeout_s,
-        content_format=content_format,
-        secret=None,
+        settings=SubscriptionSettings(
+            endpoint=Endpoint(protocol, target),
+            filter=None,
+            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+            timeout_s=timeout_s,
+            content_format=content_format,
+            secret=None,
+        ),
         version=1,
         created_at=0,
         updated_at=0,

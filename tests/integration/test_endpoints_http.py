@@ -9,7 +9,7 @@ import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Thread
@@ -31,27 +31,18 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
     Subscription,
+    SubscriptionSettings,
 )
 from tagcast.pushing.envelope import http_request
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.http import ANSWER_BYTES_MAX, KeepingConnector, retry_after_s
 from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher
 
+from tests.fakes.stopped_clock import StoppedClock
+
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 NOW = 1_700_000_000_000
-
-
-@dataclass
-class StoppedClock:
-    def now(self) -> int:
-        return NOW
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
 
 
 def push_to(url: str, timeout_s: int = 5, secret: str | None = None) -> Push:
@@ -60,12 +51,14 @@ def push_to(url: str, timeout_s: int = 5, secret: str | None = None) -> Push:
         name="A",
         topic_id="07457000000000000001",
         ordinal=0,
-        endpoint=Endpoint(Protocol(url.partition(":")[0]), url),
-        filter=None,
-        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-        timeout_s=timeout_s,
-        content_format=ContentFormat.JSON,
-        secret=secret,
+        settings=SubscriptionSettings(
+            endpoint=Endpoint(Protocol(url.partition(":")[0]), url),
+            filter=None,
+            retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+            timeout_s=timeout_s,
+            content_format=ContentFormat.JSON,
+            secret=secret,
+        ),
         version=1,
         created_at=0,
         updated_at=0,
@@ -74,7 +67,7 @@ def push_to(url: str, timeout_s: int = 5, secret: str | None = None) -> Push:
 
 
 def pusher_with(**settings: object) -> EndpointPusher:
-    return EndpointPusher(StoppedClock(), "1", **{"allow_private": True, **settings})  # type: ignore[arg-type]
+    return EndpointPusher(StoppedClock(NOW), "1", **{"allow_private": True, **settings})  # type: ignore[arg-type]
 
 
 @asynccontextmanager
@@ -459,6 +452,40 @@ def test_the_pool_closes_idle_connections_before_it_outgrows_its_limit() -> None
     assert 10 < most <= 1.2 * limit
 
 
+def test_the_pool_closes_what_was_used_last_since_batches_come_back_in_turn() -> None:
+    async def opened_in_the_second_turn() -> int:
+        opened = 0
+
+        async def answer(_: web.Request) -> web.Response:
+            return web.Response(text="ok")
+
+        async def count(*_: object) -> None:
+            nonlocal opened
+            opened += 1
+
+        async def take_turn(hosts: int) -> None:
+            for number in range(1, hosts + 1):
+                async with session.get(f"http://127.0.0.{number}:{port}/") as response:
+                    await response.read()
+
+        app = web.Application()
+        app.router.add_get("/", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await (site := web.TCPSite(runner, "0.0.0.0", 0)).start()
+        port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_create_end.append(count)
+        async with aiohttp.ClientSession(connector=KeepingConnector(limit=20), trace_configs=[trace]) as session:
+            await take_turn(30)
+            opened = 0
+            await take_turn(15)
+        await runner.cleanup()
+        return opened
+
+    assert asyncio.run(opened_in_the_second_turn()) == 0
+
+
 def test_pushes_of_one_large_message_share_its_content() -> None:
     pushes, body = 60, b"\x01" * 256 * 1024
 
@@ -501,4 +528,4 @@ def test_a_large_body_arrives_whole() -> None:
 
 def test_every_protocol_is_registered() -> None:
     assert set(ADAPTERS) == set(Protocol)
-    assert Surroundings(StoppedClock(), "1").allow_private is False
+    assert Surroundings(StoppedClock(NOW), "1").allow_private is False

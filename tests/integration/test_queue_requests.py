@@ -6,7 +6,7 @@ import json
 
 from aws_lambda_powertools import Logger
 from tagcast.ports import QueueEntry
-from tagcast_aws.queue import SqsQueue
+from tagcast_aws.dispatch.queue import SqsQueue
 
 from tests.integration.scripted import ScriptedClient
 

@@ -9,14 +9,15 @@ import boto3
 import pytest
 from moto import mock_aws
 from tagcast.errors import ConditionLostError
-from tagcast.ports import ABSENT, Check, Delete, Found, Key, Put, Row, Store, Table, Update
-from tagcast_aws.dynamodb import DynamoStore
+from tagcast.ports import ABSENT, Delete, Found, Key, Put, Row, Store, Table, Update, Write
+from tagcast.tables import Check, Value
+from tagcast_aws.store.dynamodb import DynamoStore
 
 from local.limits import STALE_MS
 from tests.aws.account import furnished
 from tests.aws.box import ADMINISTRATOR
 from tests.aws.solo_timeline import SoloTimeline
-from tests.aws.stack import Stack, translated
+from tests.aws.stack import deployed
 from tests.fakes.memory_store import MemoryStore
 from tests.integration.tables import make_tables
 
@@ -52,36 +53,42 @@ class LaterStore(DynamoStore):
 
 
 def _store_in_the_box() -> Store:
-    stack, timeline = Stack(translated()), SoloTimeline()
+    stack, timeline = deployed(), SoloTimeline()
     box = furnished(stack, timeline)
-    names = {Table.REGISTRY: stack.physical("RegistryTable"), Table.MESSAGES: stack.physical("MessagesTable")}
+    names = {Table.REGISTRY: stack.name_of("RegistryTable"), Table.MESSAGES: stack.name_of("MessagesTable")}
     store = LaterStore(box.client("dynamodb", ADMINISTRATOR), names)
     store.timeline = timeline
     return store
 
 
-def test_returns_every_kind_of_value_as_it_was_written(store):
-    row = {"text": "a", "number": 3, "bytes": b"\x00\xff", "list": ["x", "y"], "map": {"k": "v"}}
+def read(store: Store, key: Key) -> Row:
+    row = store.get(key)
+    assert row is not None
+    return row
+
+
+def test_returns_every_kind_of_value_as_it_was_written(store: Store) -> None:
+    row: dict[str, Value] = {"text": "a", "number": 3, "bytes": b"\x00\xff", "list": ["x", "y"], "map": {"k": "v"}}
 
     store.write(Put(ROW, row))
 
     assert store.get(ROW) == {"pk": ROW.pk, "sk": ROW.sk, **row}
 
 
-def test_a_row_that_is_not_there_is_none(store):
+def test_a_row_that_is_not_there_is_none(store: Store) -> None:
     assert store.get(ROW) is None
 
 
-def test_a_put_on_condition_of_absence_succeeds_once(store):
+def test_a_put_on_condition_of_absence_succeeds_once(store: Store) -> None:
     store.write(Put(ROW, {"n": 1}, {"pk": ABSENT}))
 
     with pytest.raises(ConditionLostError):
         store.write(Put(ROW, {"n": 2}, {"pk": ABSENT}))
 
-    assert store.get(ROW)["n"] == 1
+    assert read(store, ROW)["n"] == 1
 
 
-def test_an_update_sets_and_removes_and_keeps_the_rest(store):
+def test_an_update_sets_and_removes_and_keeps_the_rest(store: Store) -> None:
     store.write(Put(ROW, {"a": 1, "b": 2, "c": 3}))
 
     store.write(Update(ROW, {"a": 9}, ("b",), {"c": 3}))
@@ -89,26 +96,26 @@ def test_an_update_sets_and_removes_and_keeps_the_rest(store):
     assert store.get(ROW) == {"pk": ROW.pk, "sk": ROW.sk, "a": 9, "c": 3}
 
 
-def test_an_update_whose_condition_is_lost_changes_nothing(store):
+def test_an_update_whose_condition_is_lost_changes_nothing(store: Store) -> None:
     store.write(Put(ROW, {"a": 1}))
 
     with pytest.raises(ConditionLostError):
         store.write(Update(ROW, {"a": 2}, (), {"a": 5}))
 
-    assert store.get(ROW)["a"] == 1
+    assert read(store, ROW)["a"] == 1
 
 
-def test_an_update_adds_to_numbers_from_zero_and_beside_what_it_sets(store):
+def test_an_update_adds_to_numbers_from_zero_and_beside_what_it_sets(store: Store) -> None:
     store.write(Update(ROW, {}, add={"n": 2}))
     store.write(Update(ROW, {"a": 1}, add={"n": 3, "m": 1}))
 
     assert store.get(ROW) == {"pk": ROW.pk, "sk": ROW.sk, "a": 1, "n": 5, "m": 1}
     with pytest.raises(ConditionLostError):
         store.write(Update(ROW, {}, add={"n": 1}, expect={"a": 2}))
-    assert store.get(ROW)["n"] == 5
+    assert read(store, ROW)["n"] == 5
 
 
-def test_removing_what_is_not_there_succeeds_without_a_condition_and_fails_with_one(store):
+def test_removing_what_is_not_there_succeeds_without_a_condition_and_fails_with_one(store: Store) -> None:
     store.write(Delete(ROW))
 
     with pytest.raises(ConditionLostError):
@@ -116,7 +123,7 @@ def test_removing_what_is_not_there_succeeds_without_a_condition_and_fails_with_
 
 
 @pytest.mark.parametrize("lost", [Check(OTHER, {"n": 2}), Delete(OTHER, {"n": 2}), Put(OTHER, {}, {"pk": ABSENT})])
-def test_a_transaction_over_both_tables_is_applied_whole_or_not_at_all(store, lost):
+def test_a_transaction_over_both_tables_is_applied_whole_or_not_at_all(store: Store, lost: Write) -> None:
     store.write(Put(OTHER, {"n": 1}))
 
     with pytest.raises(ConditionLostError):
@@ -124,10 +131,10 @@ def test_a_transaction_over_both_tables_is_applied_whole_or_not_at_all(store, lo
 
     assert store.get(ROW) is None
     store.transact((Put(ROW, {"n": 1}), Check(OTHER, {"n": 1})))
-    assert store.get(ROW)["n"] == 1
+    assert read(store, ROW)["n"] == 1
 
 
-def test_a_query_is_ordered_bounded_and_limited(store):
+def test_a_query_is_ordered_bounded_and_limited(store: Store) -> None:
     for sk in ("c", "a", "d", "b"):
         store.write(Put(Key(Table.MESSAGES, "p", sk), {}))
     store.write(Put(Key(Table.MESSAGES, "q", "b"), {}))
@@ -135,10 +142,9 @@ def test_a_query_is_ordered_bounded_and_limited(store):
     assert [row["sk"] for row in store.query(Table.MESSAGES, "p")] == ["a", "b", "c", "d"]
     assert [row["sk"] for row in store.query(Table.MESSAGES, "p", sk_from="b", sk_to="c")] == ["b", "c"]
     assert [row["sk"] for row in store.query(Table.MESSAGES, "p", limit=2)] == ["a", "b"]
-    assert [row["sk"] for row in store.query(Table.MESSAGES, "p", limit=1, descending=True)] == ["d"]
 
 
-def test_many_rows_are_read_at_once_and_missing_ones_left_out(store):
+def test_many_rows_are_read_at_once_and_missing_ones_left_out(store: Store) -> None:
     store.write(Put(ROW, {"n": 1}))
     store.write(Put(OTHER, {"n": 2}))
     missing = Key(Table.MESSAGES, "MSG#t#2", "MSG")
@@ -148,7 +154,7 @@ def test_many_rows_are_read_at_once_and_missing_ones_left_out(store):
     assert {key: row["n"] for key, row in found.items()} == {ROW: 1, OTHER: 2}
 
 
-def test_only_lanes_whose_time_has_come_are_to_be_woken_earliest_first(store):
+def test_only_lanes_whose_time_has_come_are_to_be_woken_earliest_first(store: Store) -> None:
     for sk, wake_at in (("a", 300), ("b", 100), ("c", 200)):
         store.write(Put(Key(Table.MESSAGES, "LANES#t", sk), {"wake_shard": "1", "wake_at": wake_at}))
     store.write(Put(Key(Table.MESSAGES, "LANES#t", "asleep"), {}))
@@ -158,7 +164,7 @@ def test_only_lanes_whose_time_has_come_are_to_be_woken_earliest_first(store):
     assert [row["sk"] for row in store.lanes_to_wake(1, 300, 1)] == ["b"]
 
 
-def test_lanes_to_wake_are_read_page_by_page_also_those_of_one_instant(store):
+def test_lanes_to_wake_are_read_page_by_page_also_those_of_one_instant(store: Store) -> None:
     for sk in "abcdefg":
         store.write(Put(Key(Table.MESSAGES, "LANES#t", sk), {"wake_shard": "1", "wake_at": 100 if sk < "f" else 200}))
 
@@ -167,16 +173,17 @@ def test_lanes_to_wake_are_read_page_by_page_also_those_of_one_instant(store):
         pages.append([row["sk"] for row in page])
         after = page[-1]
 
-    assert sorted(sk for page in pages for sk in page) == list("abcdefg")
+    assert sorted(str(sk) for page in pages for sk in page) == list("abcdefg")
     assert {sk for page in pages[-2:] for sk in page} >= {"f", "g"}
 
 
-def message(number: int, **attributes: object) -> Put:
-    row = {"topic": "t", "message_id": f"{number:020d}", "pending": 1, "round": "open", "body": b"secret"}
-    return Put(Key(Table.MESSAGES, f"MSG#t#{number:020d}", "MSG"), {**row, **attributes})
+def message(number: int, **attributes: Value) -> Put:
+    message_id = f"{number:020d}"
+    row: dict[str, Value] = {"topic": "t", "message_id": message_id, "pending": 1, "round": "open", "body": b"secret"}
+    return Put(Key(Table.MESSAGES, f"MSG#t#{message_id}", "MSG"), {**row, **attributes})
 
 
-def test_a_search_finds_open_rounds_and_ended_lives_and_shows_no_bodies(store):
+def test_a_search_finds_open_rounds_and_ended_lives_and_shows_no_bodies(store: Store) -> None:
     for write in (
         message(1, accepted_at=99, expires_at=500, ordering_key="k"),
         message(2, accepted_at=100, expires_at=500),
@@ -188,7 +195,8 @@ def test_a_search_finds_open_rounds_and_ended_lives_and_shows_no_bodies(store):
     ):
         store.write(write)
 
-    rows, cursor = [], None
+    rows: list[Row] = []
+    cursor = None
     while True:
         found = store.search(open_before=100, over_before=50, cursor=cursor)
         rows += found.rows
@@ -196,8 +204,8 @@ def test_a_search_finds_open_rounds_and_ended_lives_and_shows_no_bodies(store):
         if cursor is None:
             break
 
-    shown = sorted(rows, key=lambda row: row["message_id"])
-    assert [int(row["message_id"]) for row in shown] == [1, 4]
+    shown = sorted(rows, key=lambda row: str(row["message_id"]))
+    assert [int(str(row["message_id"])) for row in shown] == [1, 4]
     assert shown[0] == {
         "pk": f"MSG#t#{1:020d}",
         "sk": "MSG",
@@ -209,16 +217,16 @@ def test_a_search_finds_open_rounds_and_ended_lives_and_shows_no_bodies(store):
     }
 
 
-def test_a_search_goes_on_behind_its_cursor(store, monkeypatch):
+def test_a_search_goes_on_behind_its_cursor(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.fakes.memory_store.SEARCH_PAGE", 2)
     for number in range(7):  # DynamoDB's page is a megabyte.
         store.write(message(number, accepted_at=1, expires_at=500, body=b"x" * 390_000))
 
-    found: list[object] = []
+    found: list[str] = []
     pages, cursor = 0, None
     while pages == 0 or cursor is not None:
         part = store.search(open_before=2, over_before=0, cursor=cursor)
-        found += [row["message_id"] for row in part.rows]
+        found += [str(row["message_id"]) for row in part.rows]
         pages, cursor = pages + 1, part.cursor
 
     assert sorted(found) == [f"{number:020d}" for number in range(7)]

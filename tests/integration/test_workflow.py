@@ -28,8 +28,8 @@ from tagcast.model import Outcome, Push, Strategy
 from tagcast.operating import lanes
 from tagcast.registry.subscriptions import get_subscription
 from tagcast_aws import wiring
-from tagcast_aws.dynamodb import DynamoStore
-from tagcast_aws.workflow import StepFunctionsWorkflow
+from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
+from tagcast_aws.store.dynamodb import DynamoStore
 
 from functions.retry import app as retry
 from tests.fakes.world import FAIL, OK, FakeWorld

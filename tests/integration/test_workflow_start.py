@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ConnectTimeoutError
-from tagcast_aws.workflow import StepFunctionsWorkflow
+from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
 
 from tests.fakes.log import Log
 from tests.integration.scripted import ScriptedClient, refusal

@@ -17,12 +17,15 @@ CORE = (
     "delivery.publishing",
     "delivery.idempotency",
     "delivery.fan_out",
+    "delivery.serving",
     "delivery.appending",
     "pushing.attempts",
     "pushing.push_slots",
     "concurrency.side_by_side",
     "pushing.verdicts",
     "delivery.redelivery",
+    "delivery.backlog",
+    "delivery.retrying",
     "delivery.lane_hold",
     "delivery.outcomes",
     "delivery.continuing",
@@ -37,23 +40,34 @@ CORE = (
     "concurrency.contention",
     "delivery.settling",
     "rows.message",
+    "rows.message_writes",
     "rows.ended_entries",
     "rows.registry",
+    "rows.topic_writes",
+    "rows.subscription_writes",
+    "rows.filter_version",
     "rows.values",
     "rows.lane",
+    "rows.due",
+    "rows.listed",
+    "rows.claim",
+    "rows.progress",
+    "rows.kinds",
+    "rows.stored",
     "rows.keys",
     "registry.directory",
     "registry.subscriptions",
     "state_map",
 )
 ADAPTERS = (
-    "dynamodb",
-    "conflicts",
-    "queue",
-    "stream",
-    "workflow",
-    "executor",
-    "journal",
+    "store.dynamodb",
+    "store.writes",
+    "store.conflicts",
+    "store.stream",
+    "dispatch.queue",
+    "dispatch.workflow",
+    "runtime.executor",
+    "runtime.journal",
     "endpoints.adapter",
     "endpoints.addresses",
     "endpoints.clients",
@@ -114,7 +128,7 @@ def functions_of(module: str) -> dict[str, ast.AST]:
         elif isinstance(node, ast.ClassDef):
             methods = [inner for inner in node.body if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)]
             found |= {f"{node.name}.{method.name}": method for method in methods}
-    constants = [node for node in tree.body if isinstance(node, ast.Assign) and _is_number(node.value)]
+    constants: list[ast.stmt] = [node for node in tree.body if isinstance(node, ast.Assign) and _is_number(node.value)]
     return {**found, TOP: ast.Module(constants, [])}
 
 
@@ -197,6 +211,6 @@ def _head(node: ast.AST) -> str:
 
 def _last_line(node: ast.stmt | ast.ExceptHandler) -> int:
     body = getattr(node, "body", None)
-    if body and isinstance(body, list):
+    if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
         return max(node.lineno, body[0].lineno - 1)
     return node.end_lineno or node.lineno

@@ -11,7 +11,7 @@ from pathlib import Path
 
 USES = Path(os.environ.get("TAGCAST_USES") or Path(tempfile.mkdtemp(prefix="tagcast-uses-")) / "uses.jsonl")
 """The file of this session; the environment may name one that is to be kept."""
-_MADE_UP = re.compile(r"tagcast-([A-Za-z]+)-[0-9A-Fa-f]{10,}(?:\.fifo)?")
+_MADE_UP = re.compile(r"tagcast-([A-Za-z]+)-[0-9A-Fa-f]{10,}")
 
 
 @dataclass(frozen=True)

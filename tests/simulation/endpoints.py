@@ -28,7 +28,7 @@ class Endpoints:
         history = self._history
         dice = history.chance
         quick_ms = dice.choice((0, 3, 20, 150))
-        timeout_ms = push.subscription.timeout_s * 1000
+        timeout_ms = push.subscription.settings.timeout_s * 1000
         match self._mood(push.subscription.name):
             case "healthy":
                 return Reply(dice.choice((200, 200, 202, 204, 299)), "2xx", quick_ms)

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from tagcast.model import ContentFormat, Draft, Endpoint, Ordering, Protocol, RetryPolicy, Strategy
-from tagcast.registry.subscriptions import SubscriptionSettings
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    Ordering,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    SubscriptionSettings,
+)
 from tagcast.rows.message import ROW_BYTES_MAX, TEXT_ROW_BYTES_MAX
 
 from tests.simulation.rules import FUNCTION_RULES, RULES, Rule

@@ -14,7 +14,7 @@ from tagcast.errors import ConditionLostError
 from tagcast.model import Message, Outcome, Push, Subscription
 from tagcast.ports import QueueEntry, World
 from tagcast_aws import wiring
-from tagcast_aws.queue import SqsQueue
+from tagcast_aws.dispatch.queue import SqsQueue
 
 from tests.fakes.world import FakeWorld, QuietJournal
 from tests.simulation.baton import Crashed, UnavailableError, Worker

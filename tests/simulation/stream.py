@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from tagcast.ports import Key, Table
-from tagcast_aws.dynamodb import to_attribute
+from tagcast_aws.store.attributes import to_attribute
 
 from functions.relay import app as relay_app
 from tests.simulation.baton import Worker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,17 +13,27 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 from tagcast.archive.record import Change, RecordKind
 from tagcast.archive.records import records_of
-from tagcast.model import ContentFormat, Draft, Endpoint, LaneState, Message, Protocol, RetryPolicy, Strategy
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    LaneState,
+    Message,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    SubscriptionSettings,
+)
 from tagcast.operating import lanes
 from tagcast.ports import Key, Row
 from tagcast.registry import subscriptions
-from tagcast.registry.subscriptions import SubscriptionSettings
 from tagcast.rows.lane import Lane, lane_row
 from tagcast.rows.message import MessageRow, message_row
+from tagcast.rows.registry import settings_attributes
 from tagcast.state_map import StateMap
 from tagcast_aws import wiring
-from tagcast_aws.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, FirehoseArchive, parcels_of
-from tagcast_aws.stream import change_of
+from tagcast_aws.dispatch.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, FirehoseArchive, parcels_of
+from tagcast_aws.store.stream import change_of
 
 from functions.archive import app
 from local.event_pattern import matches
@@ -173,7 +183,8 @@ def test_a_change_that_cannot_be_read_ends_the_batch_where_it_stands_so_that_it_
 def test_of_what_was_lost_and_what_could_not_be_read_the_first_is_reported() -> None:
     batch = event("archive_messages")
     del batch["Records"][2]["dynamodb"]["NewImage"]["expires_at"]
-    firehose = FakeFirehose(refusals=[None] * 2 * ATTEMPTS_MAX)
+    errors: list[Sequence[int] | None] = [None for _ in range(2 * ATTEMPTS_MAX)]
+    firehose = FakeFirehose(refusals=errors)
 
     answer = app.handle(batch, archive_into(firehose))
 
@@ -212,6 +223,16 @@ def test_no_secret_of_a_subscription_is_archived() -> None:
     assert '"endpoint": "https://hooks.test"' in kept
     for secret in ("word", "whsec", "MfKQ9r8", "token", "services"):
         assert secret not in kept
+
+
+def test_a_secret_has_in_its_row_the_name_by_which_the_archive_leaves_it_out() -> None:
+    settings = SubscriptionSettings(
+        Endpoint(Protocol.SQS, "q"), None, RetryPolicy(Strategy.BACKOFF_RETRY, 3), 15, ContentFormat.JSON, "whsec_x"
+    )
+    hidden = {each.name for each in fields(settings) if not each.repr}
+
+    assert hidden == {"secret"}
+    assert hidden <= settings_attributes(settings).keys()
 
 
 def test_every_end_of_a_delivery_is_told_once() -> None:

@@ -23,15 +23,16 @@ def test_all_http_pushes_of_a_message_in_one_format_count_once() -> None:
     loads = [counted.load_of(each, message) for each in others]
     assert len(set(loads)) == 1
     assert loads[0].size == pytest.approx(6 * 64 * 1024, rel=0.01)
-    assert counted.load_of(replace(SUBSCRIPTION, content_format=ContentFormat.SIMPLIFIED), message).size == 64 * 1024
+    bare = replace(SUBSCRIPTION, settings=replace(SUBSCRIPTION.settings, content_format=ContentFormat.SIMPLIFIED))
+    assert counted.load_of(bare, message).size == 64 * 1024
 
 
 def test_each_call_of_the_sdk_counts_with_its_copies() -> None:
     counted = BytesInFlight()
     message = push_of(draft=CONTROLS).message
     functions = [
-        replace(SUBSCRIPTION, ordinal=ordinal, endpoint=Endpoint(Protocol.LAMBDA, f"f{ordinal}"))
-        for ordinal in range(2)
+        replace(SUBSCRIPTION, ordinal=ordinal, settings=replace(SUBSCRIPTION.settings, endpoint=endpoint))
+        for ordinal, endpoint in enumerate((Endpoint(Protocol.LAMBDA, "f0"), Endpoint(Protocol.LAMBDA, "f1")))
     ]
     one, other = (counted.load_of(each, message) for each in functions)
     assert one != other

@@ -23,6 +23,7 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
     Subscription,
+    SubscriptionSettings,
 )
 from tagcast.pushing.envelope import (
     cloudevent_header,
@@ -42,12 +43,14 @@ SUBSCRIPTION = Subscription(
     name="A",
     topic_id="07457000000000000001",
     ordinal=0,
-    endpoint=Endpoint(Protocol.HTTPS, "https://example.com/hook"),
-    filter=None,
-    retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
-    timeout_s=15,
-    content_format=ContentFormat.JSON,
-    secret=None,
+    settings=SubscriptionSettings(
+        endpoint=Endpoint(Protocol.HTTPS, "https://example.com/hook"),
+        filter=None,
+        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+        timeout_s=15,
+        content_format=ContentFormat.JSON,
+        secret=None,
+    ),
     version=1,
     created_at=0,
     updated_at=0,
@@ -65,7 +68,8 @@ def push_of(
     content_format: ContentFormat = ContentFormat.JSON, draft: Draft = DRAFT, secret: str | None = None
 ) -> Push:
     message = Message("fruit", "07457000000000000042", draft, 1_700_000_000_007, 1_700_086_400_007)
-    return Push(replace(SUBSCRIPTION, content_format=content_format, secret=secret), message, attempt=2)
+    settings = replace(SUBSCRIPTION.settings, content_format=content_format, secret=secret)
+    return Push(replace(SUBSCRIPTION, settings=settings), message, attempt=2)
 
 
 def test_the_envelope_has_exactly_the_documented_fields() -> None:
@@ -125,14 +129,14 @@ def test_headers_take_at_most_4_kib_and_the_tags_are_left_out_first(content_form
 
 def test_every_format_says_that_it_is_a_replay() -> None:
     old = "07457000000000000007"
-    for content_format in ContentFormat:
-        replayed = push_of(content_format)
-        replayed = replace(replayed, message=replace(replayed.message, replay_of=old))
+    pushes = [push_of(content_format) for content_format in ContentFormat]
+    replays = [replace(push, message=replace(push.message, replay_of=old)) for push in pushes]
+    for replayed in replays:
         assert http_request(replayed, 0, "1.0").headers["x-tagcast-replay-of"] == old
         queued = queue_message(replayed)
         assert old in queued.body or queued.attributes["replay_of"] == old
-    assert envelope(replayed)["replay_of"] == old
-    assert json.loads(structured_cloudevent(replayed.message))["replayof"] == old
+    assert envelope(replays[-1])["replay_of"] == old
+    assert json.loads(structured_cloudevent(replays[-1].message))["replayof"] == old
 
 
 def test_without_a_secret_there_is_no_signature() -> None:

@@ -26,7 +26,7 @@ from tagcast.ports import QueueEntry, Row, Table
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import Lane, lane_of, lane_row
 from tagcast_aws import wiring
-from tagcast_aws.dynamodb import to_attribute
+from tagcast_aws.store.attributes import to_attribute
 
 from functions.fan_out import app as fan_out
 from functions.relay import app as relay

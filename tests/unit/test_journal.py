@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools import Metrics
 from tagcast.model import EntryState, Outcome, Push
-from tagcast_aws.journal import PowertoolsJournal
+from tagcast_aws.runtime.journal import PowertoolsJournal
 
 from tests.fakes.log import Log
 from tests.fakes.world import FakeWorld

@@ -18,11 +18,13 @@ from tagcast.model import (
     RetryPolicy,
     Strategy,
     Subscription,
+    SubscriptionSettings,
     Topic,
 )
 from tagcast.ports import Key, Table
 from tagcast.rows import keys
-from tagcast.rows.lane import PLACES, Due, Lane, due_of, due_row, lane_of, lane_row, position
+from tagcast.rows.due import PLACES, Due, due_of, due_row, position
+from tagcast.rows.lane import Lane, lane_of, lane_row
 from tagcast.rows.message import (
     FILTER_ERROR_NAMES_MAX,
     MessageRow,
@@ -33,6 +35,7 @@ from tagcast.rows.message import (
 )
 from tagcast.rows.registry import subscription_of, subscription_row, topic_of, topic_row
 from tagcast.state_map import StateMap
+from tagcast.tables import Value
 
 TOPIC = Topic("t", "07457000000000000001", 3_600, 65_536, Ordering.KEY, 1_000, 2_000, 7, 2, 3)
 SUBSCRIPTION = Subscription(
@@ -40,12 +43,14 @@ SUBSCRIPTION = Subscription(
     name="A",
     topic_id="07457000000000000001",
     ordinal=2,
-    endpoint=Endpoint(Protocol.HTTPS, "https://a.test/"),
-    filter={"kind": "tags", "all": ["x"]},
-    retry=RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176, 9, 64),
-    timeout_s=15,
-    content_format=ContentFormat.CLOUDEVENTS,
-    secret="whsec_x",
+    settings=SubscriptionSettings(
+        endpoint=Endpoint(Protocol.HTTPS, "https://a.test/"),
+        filter={"kind": "tags", "all": ["x"]},
+        retry=RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176, 9, 64),
+        timeout_s=15,
+        content_format=ContentFormat.CLOUDEVENTS,
+        secret="whsec_x",
+    ),
     version=4,
     created_at=1_000,
     updated_at=2_000,
@@ -65,12 +70,12 @@ def closed_round() -> MessageRow:
     return FIRST_ROUND.settled(ENDED, round_at=10_900)
 
 
-def stored(key: Key, row: object) -> dict[str, object]:
+def stored(key: Key, row: object) -> dict[str, Value]:
     return {"pk": key.pk, "sk": key.sk, **row}  # type: ignore[dict-item]
 
 
 def test_a_topic_is_stored_as_it_always_was_and_read_back() -> None:
-    row = {
+    row: dict[str, Value] = {
         "topic": "t",
         "topic_id": "07457000000000000001",
         "retention_s": 3_600,
@@ -88,7 +93,7 @@ def test_a_topic_is_stored_as_it_always_was_and_read_back() -> None:
 
 
 def test_a_subscription_is_stored_as_it_always_was_and_read_back() -> None:
-    row = {
+    row: dict[str, Value] = {
         "topic": "t",
         "name": "A",
         "topic_id": "07457000000000000001",
@@ -114,7 +119,8 @@ def test_a_subscription_is_stored_as_it_always_was_and_read_back() -> None:
 
 def test_what_a_subscription_leaves_open_is_not_stored() -> None:
     retry = RetryPolicy(Strategy.BACKOFF_RETRY, 3)
-    subscription = replace(SUBSCRIPTION, filter=None, secret=None, retry=retry)
+    settings = replace(SUBSCRIPTION.settings, filter=None, secret=None, retry=retry)
+    subscription = replace(SUBSCRIPTION, settings=settings)
 
     row = subscription_row(subscription)
 
@@ -123,7 +129,7 @@ def test_what_a_subscription_leaves_open_is_not_stored() -> None:
 
 
 def test_an_accepted_message_is_stored_as_it_always_was_and_read_back() -> None:
-    row = {
+    row: dict[str, Value] = {
         "topic": "t",
         "message_id": "07457000000000000042",
         "body": b"\x00body",
@@ -173,7 +179,7 @@ def test_a_message_that_matches_nobody_is_stored_without_a_body_and_read_back() 
 
 
 def test_a_closed_round_is_stored_as_it_always_was_and_read_back() -> None:
-    attributes = {
+    attributes: dict[str, Value] = {
         "matched": b"\x01\x1d",
         "owed": b"\x00\x00",
         "pending": 1,
@@ -211,7 +217,7 @@ LANE = Lane("t", "07457000000000000001.2", LaneState.LOST_CONTACT, "g", 3, 5, 1_
 
 
 def test_a_lane_is_stored_as_it_always_was_and_read_back() -> None:
-    row = {
+    row: dict[str, Value] = {
         "topic": "t",
         "state": "lost_contact",
         "generation": "g",
@@ -239,7 +245,7 @@ DUE = Due("07457000000000000001.2", "00000000000000000049", "m", 2, 1_800_000_07
 
 
 def test_an_owed_delivery_is_stored_as_it_always_was_and_read_back() -> None:
-    row = {
+    row: dict[str, Value] = {
         "attempts": 2,
         "expires_at": 1_800_000_070_500,
         "ttl": 1_800_000_070 + GARBAGE_S,
@@ -271,7 +277,7 @@ def test_positions_sort_by_batch_and_place_within_twenty_digits() -> None:
 REGISTRY = {
     ("TOPIC#t", "TOPIC"): lambda: keys.topic_key("t"),
     ("TOPICS", "t"): lambda: keys.directory_key("t"),
-    ("TOPIC#t", "GRAVE"): lambda: keys.grave_key("t"),
+    ("TOPIC#t", "GRAVE"): lambda: keys.counters_key("t"),
     ("TOPIC#t", "SUB#A"): lambda: keys.subscription_key("t", "A"),
     ("TOPIC#t", "NAME#0000000007"): lambda: keys.name_key("t", 7),
     ("TOPIC#t", "VERSION#0000000007#0000000012"): lambda: keys.version_key("t", 7, 12),

@@ -13,8 +13,8 @@ from tagcast.repairing.relay import Arrival
 from tagcast.rows.lane import Lane, lane_row
 from tagcast.rows.message import MessageRow, message_row
 from tagcast.state_map import StateMap
-from tagcast_aws.dynamodb import to_attribute
-from tagcast_aws.stream import arrival_of, change_of
+from tagcast_aws.store.attributes import to_attribute
+from tagcast_aws.store.stream import arrival_of, change_of
 
 MESSAGE = MessageRow(Message("t", "m", Draft(b"\x00\xff"), 10_000, 70_500), StateMap.of([1]), 7, 1)
 LANE = Lane("t", "t.1", LaneState.BLOCKED, "g1", 1, 0, 1_000, 1_000)

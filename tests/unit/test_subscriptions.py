@@ -14,7 +14,17 @@ from tagcast.errors import (
     NotFoundError,
     PreconditionFailedError,
 )
-from tagcast.model import ContentFormat, Draft, Endpoint, LaneState, Protocol, RetryPolicy, Strategy
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    LaneState,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+    SubscriptionSettings,
+)
 from tagcast.operating import lanes
 from tagcast.ports import Table
 from tagcast.registry import shadows, subscriptions
@@ -22,9 +32,8 @@ from tagcast.registry.subscriptions import (
     SUBSCRIPTIONS_MAX,
     VERSION_LIFE_S,
     VERSIONS_KEPT,
-    FilterVersion,
-    SubscriptionSettings,
 )
+from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.keys import lane_key, name_key, shadow_key, subscription_key, topic_key, version_key
 from tagcast.rows.lane import lane_of
 
@@ -49,7 +58,9 @@ def fake() -> FakeWorld:
     return fake
 
 
-def put(fake: FakeWorld, name: str = "A", settings: SubscriptionSettings = SETTINGS, if_match: int | None = None):
+def put(
+    fake: FakeWorld, name: str = "A", settings: SubscriptionSettings = SETTINGS, if_match: int | None = None
+) -> tuple[Subscription, bool]:
     return subscriptions.put_subscription(fake.world, "test1", name, settings, if_match)
 
 
@@ -67,8 +78,7 @@ def test_a_new_subscription_has_what_was_asked_for_and_is_counted(fake: FakeWorl
 
     assert is_new
     assert (made.topic, made.name, made.topic_id, made.ordinal) == ("test1", "A", topic_id(fake), 0)
-    assert (made.endpoint, made.filter, made.retry) == (SETTINGS.endpoint, APPLE, SETTINGS.retry)
-    assert (made.timeout_s, made.content_format, made.secret) == (11, ContentFormat.SIMPLIFIED, "whsec_x")
+    assert made.settings == SETTINGS
     assert (made.version, made.created_at, made.updated_at) == (1, NOW, NOW)
     assert subscriptions.get_subscription(fake.world, "test1", "A") == made
     assert counters(fake) == (1, 1, 1)
@@ -82,7 +92,12 @@ def test_a_replaced_subscription_keeps_its_identity_and_counts_a_version(fake: F
 
     assert not is_new
     assert (second.ordinal, second.created_at) == (first.ordinal, NOW)
-    assert (second.version, second.updated_at, second.filter, second.timeout_s) == (2, NOW + 1_000, PEAR, 12)
+    assert (second.version, second.updated_at, second.settings.filter, second.settings.timeout_s) == (
+        2,
+        NOW + 1_000,
+        PEAR,
+        12,
+    )
     assert counters(fake) == (2, 1, 1)
 
 
@@ -105,10 +120,12 @@ def test_each_version_of_a_filter_is_stored_with_the_version_of_the_topic_since_
     }
     assert "filter" not in fake.store.rows[version_key("test1", 1, 1)]
     assert subscriptions.filter_versions(fake.world, "test1", "A") == (
-        FilterVersion(2, PEAR, NOW, 3),
-        FilterVersion(1, APPLE, NOW, 1),
+        FilterVersion(2, PEAR, NOW, 3, 0, "A", topic_id(fake)),
+        FilterVersion(1, APPLE, NOW, 1, 0, "A", topic_id(fake)),
     )
-    assert subscriptions.filter_versions(fake.world, "test1", "B") == (FilterVersion(1, None, NOW, 2),)
+    assert subscriptions.filter_versions(fake.world, "test1", "B") == (
+        FilterVersion(1, None, NOW, 2, 1, "B", topic_id(fake)),
+    )
 
 
 def test_a_publish_evaluated_the_filters_that_were_in_force_at_its_version(fake: FakeWorld) -> None:

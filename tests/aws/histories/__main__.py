@@ -12,7 +12,6 @@ import sys
 
 from tests.aws.histories.campaign import play, shrunk, told_of
 from tests.aws.histories.history import History
-from tests.aws.histories.known_faults import is_known
 from tests.aws.histories.plan import AwsPlan, draw_plan
 from tests.simulation import progress_file
 from tests.simulation.campaign import Tally, campaign
@@ -51,16 +50,14 @@ def tell(plan: AwsPlan) -> int:
 
 
 def report(tally: Tally) -> int:
-    """Print the totals, then the first histories that failed in a new way, shrunk."""
+    """Print the totals, then the first histories that failed, shrunk."""
     print("\n".join(tally.lines()))
-    news = [seed for seed, told in sorted(tally.broken.items()) if not is_known(told)]
-    print(f"of them known {len(tally.broken) - len(news):>9,}")
-    for seed in news[:SHRUNK_MAX]:
+    for seed in sorted(tally.broken)[:SHRUNK_MAX]:
         small = shrunk(draw_plan(seed))
         print(f"\n--- shrunk: {tally.broken[seed]}")
         print("\n".join(told_of(small)))
         tell(small)
-    return int(bool(news))
+    return int(bool(tally.broken))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from tagcast.model import Draft, Strategy
-from tagcast.registry.subscriptions import SubscriptionSettings
+from tagcast.model import Draft, Strategy, SubscriptionSettings
 
 from tests.aws.histories.plan import BODY_BYTES_MAX
 from tests.aws.http_api import Answer

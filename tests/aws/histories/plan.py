@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from tagcast.model import ContentFormat, Draft, Endpoint, Ordering, Protocol, RetryPolicy, Strategy
-from tagcast.registry.subscriptions import SubscriptionSettings
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    Ordering,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    SubscriptionSettings,
+)
 
 from tests.aws.faults import Kind
 from tests.simulation.plan import (

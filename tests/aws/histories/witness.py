@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tagcast.ports import Key, Table
-from tagcast_aws.dynamodb import to_row
+from tagcast_aws.store.attributes import to_row
 
 from tests.aws.calls import Call
 from tests.aws.environments import Environment, Invocation

@@ -109,8 +109,6 @@ class AttemptChecks:
         ledger, ordinal = self.ledger, push.subscription.ordinal
         if push.attempt < 2 or worker.by_hand or not ledger.clocks_agree:
             return
-        if worker.lane is not None and not self._holds(worker, *worker.lane):
-            return  # It stood still, and the lane is another's by now: it may repeat a push, but writes nothing.
         rows = ledger.dues.get((push.subscription.subscription_id, push.message.message_id), {})
         head = rows[min(rows)] if rows else {}
         if head.get("attempts") != push.attempt - 1:

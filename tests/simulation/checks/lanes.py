@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from tests.simulation.baton import Worker
 from tests.simulation.ledger import Change, Ledger, Row, delays_ms, ordinal_in
 
 ASLEEP, AWAKE = ("paused", "suspended"), ("blocked", "lost_contact")
+NAMES_BYTES = 512
+"""So long are the names of what joined a backlog last; earlier ones may be missing then."""
 
 
 class LaneChecks:
@@ -82,7 +84,7 @@ class LaneChecks:
             return
         sid, generation = worker.lane
         before = (old for key, old, _ in changes if key.pk.startswith("LANES#") and old is not None)
-        lane: dict[str, Any] = next(before, None) or self.ledger.lanes.get(sid, {})
+        lane: dict[str, Any] = next(before, {}) or self.ledger.lanes.get(sid, {})
         mine = lane.get("generation") == generation and (claimed or lane.get("claim") == worker.claim)
         for key, old, new in changes:
             if key.pk.startswith("DUE#") and new is None:
@@ -123,7 +125,7 @@ class LaneChecks:
         if lane["next_attempt_at"] >= row["expires_at"]:
             ledger.fail("7 life", f"{message_id} #{ordinal} is planned after its expiry")
 
-    def backlogs(self, sids: Iterable[str], message_ids: Iterable[str]) -> None:
+    def backlogs(self, sids: Iterable[str], message_ids: Collection[str]) -> None:
         """Invariants 4 and 5 for the lanes and messages that a commit touched."""
         ledger = self.ledger
         for sid in sids:
@@ -131,5 +133,15 @@ class LaneChecks:
                 ledger.fail(
                     "4 an active lane owes nothing", f"lane {sid} is active with {ledger.dues_of[sid]} due rows"
                 )
+            self._joined_once(sid, message_ids)
         for message_id, ordinal in ledger.owed_without_due(message_ids):
             ledger.fail("5 owed has a due row", f"{message_id} #{ordinal} is owed and in nobody's backlog")
+
+    def _joined_once(self, sid: str, message_ids: Iterable[str]) -> None:
+        """Check that no copy of a batch joined a backlog again, where the lane still names all that ever joined."""
+        ledger = self.ledger
+        if len(ledger.lanes.get(sid, {}).get("joined", b"")) >= NAMES_BYTES:
+            return
+        for message_id in message_ids:
+            if len(ledger.dues[sid, message_id]) > 1:
+                ledger.fail("5 one due row", f"{message_id} stands in the backlog of {sid} more than once")

@@ -122,19 +122,29 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
-    """A named rule of a topic. *filter* is its canonical JSON form, or None for everything."""
+class SubscriptionSettings:
+    """What a subscriber chooses. *filter* is its JSON form, canonical once it is stored, or None for everything.
 
-    topic: str
-    name: str
-    topic_id: str
-    ordinal: int
+    What is left out of ``repr`` is a secret: nothing shows it, and the archive is not told of it.
+    """
+
     endpoint: Endpoint
     filter: Mapping[str, object] | None
     retry: RetryPolicy
     timeout_s: int
     content_format: ContentFormat
     secret: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A named rule of a topic: who it is, what its subscriber chose, and which version of that this is."""
+
+    topic: str
+    name: str
+    topic_id: str
+    ordinal: int
+    settings: SubscriptionSettings
     version: int
     created_at: int
     updated_at: int
@@ -147,7 +157,7 @@ class Subscription:
     @property
     def window(self) -> int:
         """Return how many deliveries may be in flight once the receiver answered well (semantics §4)."""
-        return 1 if self.retry.strategy is Strategy.BACKOFF_RETRY else DECAY_WINDOW
+        return 1 if self.settings.retry.strategy is Strategy.BACKOFF_RETRY else DECAY_WINDOW
 
 
 DECAY_WINDOW = 100

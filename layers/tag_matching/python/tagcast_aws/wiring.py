@@ -9,22 +9,25 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aws_lambda_powertools import Logger, Metrics
 from tagcast.ports import Clock, Dice, Table, World
-from tagcast_aws.chance import SystemClock, SystemDice
-from tagcast_aws.journal import PowertoolsJournal
-from tagcast_aws.settings import Settings
+
+from tagcast_aws.runtime.clock import SystemClock
+from tagcast_aws.runtime.dice import SystemDice
+from tagcast_aws.runtime.journal import PowertoolsJournal
+from tagcast_aws.runtime.settings import Settings
 
 if TYPE_CHECKING:
     import ssl
 
     from aiohttp.connector import SocketFactoryType
+
+    from tagcast_aws.dispatch.firehose import FirehoseArchive
     from tagcast_aws.endpoints.addresses import Lookup
     from tagcast_aws.endpoints.pusher import EndpointPusher
-    from tagcast_aws.firehose import FirehoseArchive
 
 T = TypeVar("T")
 
@@ -104,35 +107,26 @@ def archive() -> FirehoseArchive:
 
 def compose(ground: Ground) -> World:
     """Put the adapters together."""
-    from botocore.config import Config
-    from tagcast_aws.dynamodb import DynamoStore
+    from tagcast_aws.dispatch.queue import SqsQueue
+    from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
     from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
+    from tagcast_aws.endpoints.filter_function import LambdaJudge
     from tagcast_aws.endpoints.guard import Guard
     from tagcast_aws.endpoints.pusher import EndpointPusher
-    from tagcast_aws.executor import CALLS_MAX, ThreadExecutor
-    from tagcast_aws.index_archive import S3IndexArchive
-    from tagcast_aws.judge import LambdaJudge
-    from tagcast_aws.queue import SqsQueue
-    from tagcast_aws.version import VERSION
-    from tagcast_aws.workflow import StepFunctionsWorkflow
+    from tagcast_aws.runtime.executor import ThreadExecutor
+    from tagcast_aws.runtime.version import VERSION
+    from tagcast_aws.store.dynamodb import DynamoStore
+    from tagcast_aws.store.index_archive import S3IndexArchive
 
     settings = Settings.from_environment(ground.environ)
-    make_client = ground.make_client or _boto3_client
-    config = Config(
-        retries={"mode": "standard", "max_attempts": 5},
-        connect_timeout=3,
-        read_timeout=10,
-        max_pool_connections=CALLS_MAX,
-    )
+    client = _client_factory(ground, attempts_max=5)
     clock = ground.clock
     threads = threads_for_pushes()
     tables = {Table.REGISTRY: settings.registry_table, Table.MESSAGES: settings.messages_table}
     return World(
-        store=DynamoStore(make_client("dynamodb", config=config), tables, clock.sleep),
-        queue=SqsQueue(make_client("sqs", config=config), settings.queue_url, logger()),
-        workflow=StepFunctionsWorkflow(
-            make_client("stepfunctions", config=config), settings.state_machine_arn, logger()
-        ),
+        store=DynamoStore(client("dynamodb"), tables, clock.sleep),
+        queue=SqsQueue(client("sqs"), settings.queue_url, logger()),
+        workflow=StepFunctionsWorkflow(client("stepfunctions"), settings.state_machine_arn, logger()),
         pusher=EndpointPusher(
             clock,
             VERSION,
@@ -144,7 +138,7 @@ def compose(ground: Ground) -> World:
             make_loop=ground.make_loop,
             threads=threads,
         ),
-        index_archive=S3IndexArchive(lambda: make_client("s3", config=config), settings.index_bucket, logger()),
+        index_archive=S3IndexArchive(lambda: client("s3"), settings.index_bucket, logger()),
         judge=LambdaJudge(Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)),
         guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread),
         clock=clock,
@@ -157,15 +151,29 @@ def compose(ground: Ground) -> World:
 
 def compose_archive(ground: Ground) -> FirehoseArchive:
     """Put the archive's adapter together."""
-    from botocore.config import Config
     from tagcast.archive.record import RecordKind
-    from tagcast_aws.firehose import FirehoseArchive
+
+    from tagcast_aws.dispatch.firehose import FirehoseArchive
 
     settings = Settings.from_environment(ground.environ)
-    config = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeout=3, read_timeout=10)
     streams = {kind: f"{settings.archive_streams}{kind.value}" for kind in RecordKind}
-    client = (ground.make_client or _boto3_client)("firehose", config=config)
-    return FirehoseArchive(client, streams, settings.archive_bodies, logger(), ground.clock.sleep)
+    client = _client_factory(ground, attempts_max=3)
+    return FirehoseArchive(client("firehose"), streams, settings.archive_bodies, logger(), ground.clock.sleep)
+
+
+def _client_factory(ground: Ground, attempts_max: int) -> Callable[[str], Any]:
+    """Return what makes the clients of the services that belong to the deployment."""
+    from botocore.config import Config
+
+    from tagcast_aws.runtime.executor import CALLS_MAX
+
+    config = Config(
+        retries={"mode": "standard", "max_attempts": attempts_max},
+        connect_timeout=3,
+        read_timeout=10,
+        max_pool_connections=CALLS_MAX,
+    )
+    return partial(ground.make_client or _boto3_client, config=config)
 
 
 def run(world: World, work: Coroutine[Any, Any, T]) -> T:

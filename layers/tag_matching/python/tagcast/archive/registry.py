@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import cast
+from dataclasses import fields, replace
 from urllib.parse import urlsplit
 
 from tagcast.archive.record import Change, Record, RecordKind, record
-from tagcast.model import Protocol
-from tagcast.registry.subscriptions import filter_version_of
-from tagcast.rows.registry import subscription_of, topic_of
+from tagcast.model import Endpoint, Protocol, SubscriptionSettings
+from tagcast.rows.filter_version import filter_version_of
+from tagcast.rows.registry import settings_attributes, subscription_of, topic_of
+
+_SECRETS = frozenset(each.name for each in fields(SubscriptionSettings) if not each.repr)
 
 
 def of_topic(change: Change) -> Iterator[Record]:
@@ -47,29 +49,30 @@ def of_subscription(change: Change) -> Iterator[Record]:
         subscription=subscription.name,
         ordinal=subscription.ordinal,
         version=subscription.version,
-        filter=None if subscription.filter is None else json.dumps(subscription.filter, sort_keys=True),
-        protocol=subscription.endpoint.protocol.value,
-        endpoint=_without_secrets(subscription.endpoint.protocol, subscription.endpoint.target),
-        strategy=subscription.retry.strategy.value,
-        max_retries=subscription.retry.max_retries,
-        interval_s=subscription.retry.interval_s,
-        interval_s_max=subscription.retry.interval_s_max,
-        timeout_s=subscription.timeout_s,
-        content_format=subscription.content_format.value,
+        **_shown(subscription.settings),
         created_at=subscription.created_at,
         changed_at=change.changed_at if removed else subscription.updated_at,
     )
 
 
-def _without_secrets(protocol: Protocol, target: str) -> str:
+def _shown(settings: SubscriptionSettings) -> dict[str, str | int | None]:
+    """Return what a subscriber chose, under the names of its row, without secrets."""
+    place = Endpoint(settings.endpoint.protocol, _without_secrets(settings.endpoint))
+    attributes = settings_attributes(replace(settings, endpoint=place))
+    return {
+        "endpoint" if name == "target" else name: value for name, value in attributes.items() if name not in _SECRETS
+    }
+
+
+def _without_secrets(endpoint: Endpoint) -> str:
     """Return where an endpoint is; the user, path and query of a URL may be secrets and are left out.
 
-    >>> _without_secrets(Protocol.HTTPS, "https://me:word@hooks.test:8443/T0/B1?token=x")
+    >>> _without_secrets(Endpoint(Protocol.HTTPS, "https://me:word@hooks.test:8443/T0/B1?token=x"))
     'https://hooks.test:8443'
     """
-    if protocol not in (Protocol.HTTP, Protocol.HTTPS):
-        return target
-    parts = urlsplit(target)
+    if endpoint.protocol not in (Protocol.HTTP, Protocol.HTTPS):
+        return endpoint.target
+    parts = urlsplit(endpoint.target)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
@@ -81,16 +84,14 @@ def of_filter_version(change: Change, topic: str) -> Iterator[Record]:
     if change.after is None:
         return
     version = filter_version_of(change.after)
-    ordinal = cast("int", change.after["ordinal"])
-    topic_id = cast("str | None", change.after.get("topic_id"))
     yield record(
         RecordKind.SUBSCRIPTIONS,
-        f"{topic_id or topic}.{ordinal}.{version.version}.filter",
+        f"{version.topic_id or topic}.{version.ordinal}.{version.version}.filter",
         part="filter",
         topic=topic,
-        topic_id=topic_id,
-        subscription=cast("str", change.after["name"]),
-        ordinal=ordinal,
+        topic_id=version.topic_id,
+        subscription=version.name,
+        ordinal=version.ordinal,
         version=version.version,
         filter=None if version.filter is None else json.dumps(version.filter, sort_keys=True),
         since=version.since,

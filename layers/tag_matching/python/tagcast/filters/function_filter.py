@@ -1,18 +1,15 @@
 """The filter kind ``function``: user code of the subscription's owner decides, outside the service."""
 
-import re
 from dataclasses import dataclass
 
 from tagcast.errors import Fault, InvalidFilterError
 from tagcast.filters.compiled import FilterInput, FilterValue, unknown_keys
 from tagcast.filters.explanation import Explanation
 from tagcast.model import Subscription
+from tagcast.resource_names import is_function
 
 TIMEOUT_DEFAULT_S = 3
 TIMEOUT_MAX_S = 10
-_NAME = r"[A-Za-z0-9_-]{1,64}(?::(?:\$LATEST|[A-Za-z0-9_-]{1,128}))?"
-_ARN = rf"arn:aws[a-z-]{{0,20}}:lambda:[a-z0-9-]{{1,32}}:[0-9]{{12}}:function:{_NAME}"
-_FUNCTION = re.compile(rf"{_NAME}|{_ARN}")
 _ON_ERROR = ("drop", "block")
 
 
@@ -47,7 +44,7 @@ class FunctionFilter:
 
 def function_of(subscription: Subscription) -> FunctionFilter | None:
     """Return the filter of *subscription* if a function decides, else None."""
-    value = subscription.filter
+    value = subscription.settings.filter
     return None if value is None or value.get("kind") != "function" else compile_function(value)
 
 
@@ -59,7 +56,7 @@ def compile_function(value: FilterValue) -> FunctionFilter:
     """
     faults = unknown_keys(value, frozenset({"kind", "function", "on_error", "timeout_seconds"}))
     function = value.get("function")
-    if not isinstance(function, str) or not _FUNCTION.fullmatch(function):
+    if not isinstance(function, str) or not is_function(function):
         faults.append(Fault("the name or the ARN of a Lambda function is required", "/function"))
     on_error = value.get("on_error", _ON_ERROR[0])
     if not isinstance(on_error, str) or on_error not in _ON_ERROR:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from tagcast.concurrency.side_by_side import side_by_side
@@ -53,11 +53,6 @@ class Progress:
     judged: set[str] = field(default_factory=set)
     """Those to which the subscription's filter function has just said yes."""
 
-    @property
-    def gone(self) -> bool:
-        """Say whether the receiver answered that it wants nothing ever again."""
-        return any(failure.outcome.gone for failure in self.failures.values())
-
 
 async def attempt(world: World, subscription: Subscription, message: Message, attempts: int) -> Entry | Failure:
     """Push once, as attempt number *attempts*; return the terminal entry or the failure that leaves it owed."""
@@ -84,13 +79,13 @@ def failed_unpushed(world: World, push: Push, detail: str) -> Entry | Failure:
 
 def planned_at(world: World, subscription: Subscription, failures: int, ended_at: int) -> int:
     """Return when a delivery is attempted again whose *failures*-th attempt ended at *ended_at*."""
-    wait_s = delay_s(subscription.retry, failures, world.dice.uniform(*BACKOFF_INTERVAL_S_RANGE)) or 0.0
+    wait_s = delay_s(subscription.settings.retry, failures, world.dice.uniform(*BACKOFF_INTERVAL_S_RANGE)) or 0.0
     return ended_at + round(wait_s / world.time_scale * 1000)
 
 
 def _after_failure(world: World, push: Push, outcome: Outcome, ended_at: int) -> Verdict:
     return after_failure(
-        push.subscription.retry,
+        push.subscription.settings.retry,
         push.attempt,
         ended_at=ended_at,
         expires_at=push.message.expires_at,
@@ -140,7 +135,7 @@ class _Course:
 
     @property
     def host(self) -> str:
-        return host_of(self.subscription.endpoint)
+        return host_of(self.subscription.settings.endpoint)
 
     async def run(self, lead: bool = True, held: Ask | None = None) -> None:
         """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
@@ -203,10 +198,10 @@ class _Course:
         return True
 
 
-def lane_state_after(subscription: Subscription, progress: Progress) -> LaneState:
-    """Return the state of a lane that stops being active because of *progress*."""
-    if progress.gone:
+def lane_state_after(subscription: Subscription, failures: Collection[Failure]) -> LaneState:
+    """Return the state of a lane after *failures*; without any it is blocked behind what was not started."""
+    if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
-    if progress.failures and subscription.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY:
+    if failures and subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY:
         return LaneState.LOST_CONTACT
     return LaneState.BLOCKED

@@ -38,9 +38,9 @@ class BytesInFlight:
 
     def load_of(self, subscription: Subscription, message: Message) -> Load:
         """Return the load of a push: over HTTP all pushes of a message in one format share the content."""
-        content_format = subscription.content_format
+        content_format = subscription.settings.content_format
         size = self._size(message, content_format)
-        if subscription.endpoint.protocol in (Protocol.HTTP, Protocol.HTTPS):
+        if subscription.settings.endpoint.protocol in (Protocol.HTTP, Protocol.HTTPS):
             return Load((message.message_id, content_format.value), size)
         return Load((message.message_id, content_format.value, subscription.subscription_id), COPIES * size)
 

@@ -73,7 +73,7 @@ def http_request(push: Push, sent_at: int, version: str, shared: Content | None 
     the message in this format. The headers take at most 4 KiB: ``x-tagcast-tags`` is left out where they would
     take more. Raises SecretError.
     """
-    parts, headers = _http_content(push, shared or content(push.message, push.subscription.content_format))
+    parts, headers = _http_content(push, shared or content(push.message, push.subscription.settings.content_format))
     message, subscription = push.message, push.subscription
     timestamp = sent_at // 1000
     headers |= {
@@ -87,8 +87,8 @@ def http_request(push: Push, sent_at: int, version: str, shared: Content | None 
     }
     if message.replay_of is not None:
         headers["x-tagcast-replay-of"] = message.replay_of
-    if subscription.secret is not None:
-        headers["webhook-signature"] = signature(subscription.secret, message.message_id, timestamp, *parts)
+    if subscription.settings.secret is not None:
+        headers["webhook-signature"] = signature(subscription.settings.secret, message.message_id, timestamp, *parts)
     if sum(len(name) + len(value) + HEADER_BYTES_AROUND for name, value in headers.items()) > HEADERS_BYTES_MAX:
         del headers["x-tagcast-tags"]
     return HttpRequest(parts, headers)
@@ -97,7 +97,7 @@ def http_request(push: Push, sent_at: int, version: str, shared: Content | None 
 def queue_message(push: Push) -> QueueMessage:
     """Return the message for an SQS queue; a body that SQS cannot carry as text travels as base64."""
     draft = push.message.draft
-    match push.subscription.content_format:
+    match push.subscription.settings.content_format:
         case ContentFormat.JSON:
             return QueueMessage(json.dumps(envelope(push), separators=(",", ":")), {})
         case ContentFormat.CLOUDEVENTS:
@@ -113,7 +113,7 @@ def queue_message(push: Push) -> QueueMessage:
 
 def function_event(push: Push) -> bytes:
     """Return the JSON event for a Lambda function."""
-    match push.subscription.content_format:
+    match push.subscription.settings.content_format:
         case ContentFormat.JSON:
             return _json(envelope(push))
         case ContentFormat.CLOUDEVENTS:
@@ -198,7 +198,7 @@ def cloudevent_header(value: str) -> str:
 
 def _http_content(push: Push, shared: Content) -> tuple[tuple[bytes, ...], dict[str, str]]:
     message = push.message
-    match push.subscription.content_format:
+    match push.subscription.settings.content_format:
         case ContentFormat.JSON:
             before, after = _json(_fields_before(push))[:-1], _json(_fields_after(push))[1:]
             return (before + b",", shared.octets, b"," + after), {"content-type": JSON_TYPE}

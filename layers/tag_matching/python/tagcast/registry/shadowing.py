@@ -46,9 +46,9 @@ def ready(shadows: Iterable[Shadow], by_ordinal: Mapping[int, Subscription]) -> 
     Left out are those beside a function filter: what it says is not known while a message is published.
     """
     return tuple(
-        ReadyShadow(shadow.ordinal, compile_filter(shadow.filter), shadow.observations(owner.filter))
+        ReadyShadow(shadow.ordinal, compile_filter(shadow.filter), shadow.observations(owner.settings.filter))
         for shadow in shadows
-        if (owner := by_ordinal.get(shadow.ordinal)) is not None and not is_function(owner.filter)
+        if (owner := by_ordinal.get(shadow.ordinal)) is not None and not is_function(owner.settings.filter)
     )
 
 

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import json
 
-from tagcast.model import ContentFormat, Endpoint, Ordering, Protocol, RetryPolicy, Strategy, Subscription, Topic
-from tagcast.ports import Row
+from tagcast.model import (
+    ContentFormat,
+    Endpoint,
+    Ordering,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+    SubscriptionSettings,
+    Topic,
+)
 from tagcast.rows.recent_changes import recent_of
 from tagcast.rows.values import dense, number, optional_number, optional_text, text
+from tagcast.tables import Row
 
 
 def topic_row(topic: Topic) -> Row:
@@ -44,23 +54,14 @@ def topic_of(row: Row) -> Topic:
 
 
 def subscription_row(subscription: Subscription) -> Row:
-    """Return the row of a subscription; the archive leaves ``secret`` out."""
+    """Return the row of a subscription."""
     return dense(
         {
             "topic": subscription.topic,
             "name": subscription.name,
             "topic_id": subscription.topic_id,
             "ordinal": subscription.ordinal,
-            "protocol": subscription.endpoint.protocol.value,
-            "target": subscription.endpoint.target,
-            "filter": None if subscription.filter is None else json.dumps(subscription.filter, sort_keys=True),
-            "strategy": subscription.retry.strategy.value,
-            "max_retries": subscription.retry.max_retries,
-            "interval_s": subscription.retry.interval_s,
-            "interval_s_max": subscription.retry.interval_s_max,
-            "timeout_s": subscription.timeout_s,
-            "content_format": subscription.content_format.value,
-            "secret": subscription.secret,
+            **settings_attributes(subscription.settings),
             "version": subscription.version,
             "created_at": subscription.created_at,
             "updated_at": subscription.updated_at,
@@ -70,12 +71,37 @@ def subscription_row(subscription: Subscription) -> Row:
 
 def subscription_of(row: Row) -> Subscription:
     """Return the subscription in a row."""
-    filter_text = optional_text(row, "filter")
     return Subscription(
         topic=text(row, "topic"),
         name=text(row, "name"),
         topic_id=text(row, "topic_id"),
         ordinal=number(row, "ordinal"),
+        settings=_settings_of(row),
+        version=number(row, "version"),
+        created_at=number(row, "created_at"),
+        updated_at=number(row, "updated_at"),
+    )
+
+
+def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int | None]:
+    """Return what a subscriber chose as attributes; a secret has the name that it has in the model."""
+    return {
+        "filter": None if settings.filter is None else json.dumps(settings.filter, sort_keys=True),
+        "protocol": settings.endpoint.protocol.value,
+        "target": settings.endpoint.target,
+        "strategy": settings.retry.strategy.value,
+        "max_retries": settings.retry.max_retries,
+        "interval_s": settings.retry.interval_s,
+        "interval_s_max": settings.retry.interval_s_max,
+        "timeout_s": settings.timeout_s,
+        "content_format": settings.content_format.value,
+        "secret": settings.secret,
+    }
+
+
+def _settings_of(row: Row) -> SubscriptionSettings:
+    filter_text = optional_text(row, "filter")
+    return SubscriptionSettings(
         endpoint=Endpoint(Protocol(text(row, "protocol")), text(row, "target")),
         filter=None if filter_text is None else json.loads(filter_text),
         retry=RetryPolicy(
@@ -87,7 +113,4 @@ def subscription_of(row: Row) -> Subscription:
         timeout_s=number(row, "timeout_s"),
         content_format=ContentFormat(text(row, "content_format")),
         secret=optional_text(row, "secret"),
-        version=number(row, "version"),
-        created_at=number(row, "created_at"),
-        updated_at=number(row, "updated_at"),
     )

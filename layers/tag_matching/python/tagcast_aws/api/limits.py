@@ -1,4 +1,4 @@
-"""The limits of the native HTTP API (http-api.md); topic settings have theirs in the core's model."""
+"""The limits of the native HTTP API; topic settings have theirs in the core's model."""
 
 from __future__ import annotations
 
@@ -45,8 +45,3 @@ BACKOFF_INTERVAL_S_MAX = 3_600
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
 REASON_LENGTH_MAX = 256
 CONTENT_TYPE = r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+[\x20-\x7e]*$"
-QUEUE_ARN = r"^arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,80}(\.fifo)?$"
-FUNCTION = (
-    r"^(arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:)?"
-    r"[A-Za-z0-9_-]{1,64}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?$"
-)

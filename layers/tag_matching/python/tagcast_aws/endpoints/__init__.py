@@ -1,1 +1,1 @@
-"""The ways to the endpoints of subscribers: one module per protocol, chosen in :mod:`.pusher`."""
+"""The ways to what belongs to subscribers: one module per protocol, chosen in :mod:`.pusher`; filter functions."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tagcast.model import Outcome, Push
 from tagcast.ports import Clock
 from tagcast.pushing.push_slots import SLOTS
+
 from tagcast_aws.endpoints.addresses import Lookup
 
 if TYPE_CHECKING:
@@ -60,4 +61,4 @@ class EndpointAdapter(Protocol):
 
 def timed_out(push: Push) -> Outcome:
     """Return the outcome of an attempt that took too long."""
-    return Outcome(False, f"timeout after {push.subscription.timeout_s} s")
+    return Outcome(False, f"timeout after {push.subscription.settings.timeout_s} s")

@@ -11,6 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
 from tagcast.model import Outcome, Push
 from tagcast.pushing.push_slots import SLOTS
+
 from tagcast_aws.endpoints.adapter import ClientFactory, Surroundings, timed_out
 from tagcast_aws.endpoints.time_limit import time_limit
 
@@ -32,7 +33,7 @@ class Caller:
     async def attempt(self, push: Push, region: str | None, call: Callable[[Any], Outcome]) -> Outcome:
         """Return what *call* makes of a client of *region*; a fault of AWS or on the way is an outcome."""
         try:
-            return await self.call(region, push.subscription.timeout_s, call)
+            return await self.call(region, push.subscription.settings.timeout_s, call)
         except (TimeoutError, ReadTimeoutError, ConnectTimeoutError):
             return timed_out(push)
         except ClientError as error:

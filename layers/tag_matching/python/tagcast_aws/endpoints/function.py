@@ -8,6 +8,7 @@ from typing import Any
 
 from tagcast.model import Outcome, Push
 from tagcast.pushing.envelope import function_event
+
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.clients import Caller
 
@@ -22,7 +23,7 @@ class FunctionEndpoint:
 
     async def deliver(self, push: Push) -> Outcome:
         """Invoke the function once."""
-        target = push.subscription.endpoint.target
+        target = push.subscription.settings.endpoint.target
         region = target.split(":")[3] if target.startswith("arn:") else None
         return await self._caller.attempt(push, region, lambda client: _invoke(client, push))
 
@@ -32,7 +33,7 @@ class FunctionEndpoint:
 
 def _invoke(client: Any, push: Push) -> Outcome:
     answer = client.invoke(
-        FunctionName=push.subscription.endpoint.target,
+        FunctionName=push.subscription.settings.endpoint.target,
         InvocationType="RequestResponse",
         Payload=function_event(push),
     )

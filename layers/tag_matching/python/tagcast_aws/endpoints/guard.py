@@ -9,6 +9,9 @@ from concurrent.futures import TimeoutError as LookupTimeoutError
 from functools import partial
 
 from tagcast.model import Endpoint, Protocol
+from tagcast.resource_names import is_function, is_queue_arn, is_queue_name
+from yarl import URL
+
 from tagcast_aws.endpoints.addresses import (
     DOES_NOT_RESOLVE,
     NOT_PUBLIC,
@@ -18,17 +21,11 @@ from tagcast_aws.endpoints.addresses import (
     look_up,
     url_refusal,
 )
-from yarl import URL
 
 LOOKUP_S_MAX = 5.0
 
-_QUEUE_ARN = re.compile(r"arn:aws[a-z-]*:sqs:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,75}(\.fifo)?")
-_QUEUE_PATH = re.compile(r"(/[A-Za-z0-9_-]+)*/\d{12}/[A-Za-z0-9_-]{1,75}(\.fifo)?")
+_QUEUE_FOLDER = re.compile(r"(/[A-Za-z0-9_-]+)*/[0-9]{12}")
 _AWS_HOST = re.compile(r"([a-z0-9-]+\.)+amazonaws\.com(\.cn)?|queue\.amazonaws\.com(\.cn)?")
-_FUNCTION = re.compile(
-    r"(arn:aws[a-z-]*:lambda:[a-z0-9-]+:\d{12}:function:|\d{12}:(function:)?)?"
-    r"[A-Za-z0-9_-]{1,140}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?"
-)
 
 
 class Guard:
@@ -57,7 +54,7 @@ class Guard:
             case Protocol.SQS:
                 return self._queue_refusal(endpoint.target)
             case Protocol.LAMBDA:
-                return None if _FUNCTION.fullmatch(endpoint.target) else "not a function name or ARN"
+                return None if is_function(endpoint.target) else "not a function name or ARN"
 
     def _name_refusal(self, host: str) -> str | None:
         if self._allow_private or literal(host) is not None:
@@ -74,13 +71,14 @@ class Guard:
         return None if all_public(addresses) else NOT_PUBLIC
 
     def _queue_refusal(self, target: str) -> str | None:
-        if _QUEUE_ARN.fullmatch(target):
+        if is_queue_arn(target):
             return None
         protocol = Protocol.HTTP if self._allow_private and target.startswith("http:") else Protocol.HTTPS
         if (fault := url_refusal(target, protocol, self._allow_private)) is not None:
             return fault
         url = URL(target)
-        if not _QUEUE_PATH.fullmatch(url.raw_path) or url.raw_query_string:
+        folder, _, name = url.raw_path.rpartition("/")
+        if not _QUEUE_FOLDER.fullmatch(folder) or not is_queue_name(name) or url.raw_query_string:
             return "not a queue URL or ARN"
         known = self._allow_private or _AWS_HOST.fullmatch(url.raw_host or "")
         return None if known else "not a queue of AWS"

@@ -17,12 +17,13 @@ from aiohttp.client_proto import ResponseHandler
 from tagcast.model import ContentFormat, Outcome, Push
 from tagcast.pushing.envelope import Content, HttpRequest, content, http_request
 from tagcast.pushing.push_slots import SLOTS
+from yarl import URL
+
 from tagcast_aws.endpoints.adapter import Surroundings, timed_out
 from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC, url_refusal
 from tagcast_aws.endpoints.payload import SLICE_BYTES, body_of
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
 from tagcast_aws.endpoints.time_limit import time_limit
-from yarl import URL
 
 ANSWER_BYTES_MAX = 64 * 1024
 RETRY_AFTER_S_MAX = 86_400.0
@@ -109,17 +110,17 @@ class HttpEndpoint:
 
     async def deliver(self, push: Push) -> Outcome:
         """Make one attempt; the timeout covers connecting, TLS and reading the answer."""
-        endpoint = push.subscription.endpoint
+        endpoint = push.subscription.settings.endpoint
         refusal = url_refusal(endpoint.target, endpoint.protocol, self._allow_private)
         if refusal is not None:
             return Outcome(False, refusal)
-        key = push.message.message_id, push.subscription.content_format
+        key = push.message.message_id, push.subscription.settings.content_format
         shared = self._contents.get(key)
         if shared is None:
-            shared = self._contents[key] = content(push.message, push.subscription.content_format)
+            shared = self._contents[key] = content(push.message, push.subscription.settings.content_format)
         request = http_request(push, self._clock.now(), self._version, shared)
         try:
-            async with time_limit(push.subscription.timeout_s):
+            async with time_limit(push.subscription.settings.timeout_s):
                 return await self._post(URL(endpoint.target), request)
         except TimeoutError:
             return timed_out(push)

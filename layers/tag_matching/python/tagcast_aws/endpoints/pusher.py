@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tagcast.model import Outcome, Protocol, Push
 from tagcast.ports import Clock
 from tagcast.pushing.webhook_signature import SecretError
+
 from tagcast_aws.endpoints.adapter import ClientFactory, EndpointAdapter, Surroundings, threads_for_pushes
 from tagcast_aws.endpoints.addresses import Lookup
 
@@ -82,7 +83,7 @@ class EndpointPusher:
     async def push(self, push: Push) -> Outcome:
         """Make one attempt within the subscription's timeout; a failure is an outcome, never an exception."""
         try:
-            return await self._adapter(push.subscription.endpoint.protocol).deliver(push)
+            return await self._adapter(push.subscription.settings.endpoint.protocol).deliver(push)
         except SecretError:
             return Outcome(False, "malformed webhook secret")
         except Exception as error:  # noqa: BLE001 One subscriber's strange fault must not end the others' batch.

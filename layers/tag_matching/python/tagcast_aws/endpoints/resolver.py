@@ -8,6 +8,7 @@ import socket
 from concurrent.futures import Executor
 
 from aiohttp.abc import AbstractResolver, ResolveResult
+
 from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC, Lookup, all_public, look_up
 
 

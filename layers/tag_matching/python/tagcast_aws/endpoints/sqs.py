@@ -8,6 +8,7 @@ from typing import Any
 
 from tagcast.model import Message, Outcome, Push
 from tagcast.pushing.envelope import queue_message
+
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.clients import Caller
 
@@ -23,14 +24,14 @@ class QueueEndpoint:
 
     async def deliver(self, push: Push) -> Outcome:
         """Send the message once."""
-        region = region_of(push.subscription.endpoint.target)
+        region = region_of(push.subscription.settings.endpoint.target)
         return await self._caller.attempt(push, region, lambda sqs: self._send(sqs, push))
 
     async def close(self) -> None:
         """Do nothing: no connection belongs to the event loop."""
 
     def _send(self, sqs: Any, push: Push) -> Outcome:
-        url = self._url(sqs, push.subscription.endpoint.target)
+        url = self._url(sqs, push.subscription.settings.endpoint.target)
         content = queue_message(push)
         fifo = _fifo_fields(push.message) if url.endswith(".fifo") else {}
         attributes = {name: {"DataType": "String", "StringValue": value} for name, value in content.attributes.items()}

@@ -1,0 +1,65 @@
+"""Makes the synchronous client from the asynchronous one: `python clients/python/make_sync.py` writes it anew."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent / "tagcast_client"
+FILES = {"async_client.py": "client.py", "async_connection.py": "connection.py"}
+WORDS = {
+    "The asynchronous client; `client` is made from this file by `make_sync.py`.": (
+        "The synchronous client, made from `async_client` by `make_sync.py`: change that file, not this one."
+    ),
+    "The asynchronous connection; `connection` is made from this file by `make_sync.py`.": (
+        "The synchronous connection, made from `async_connection` by `make_sync.py`: change that file, not this one."
+    ),
+    "async_connection": "connection",
+    "AsyncConnection": "Connection",
+    "AsyncIterator": "Iterator",
+    "AsyncBaseTransport": "BaseTransport",
+    "AsyncClient": "Client",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "aclose": "close",
+    "import asyncio\n": "",
+    "asyncio.sleep": "time.sleep",
+    "Awaitable[object]": "object",
+    "Awaitable, ": "",
+    "await ": "",
+    "async def ": "def ",
+    "async for ": "for ",
+}
+
+
+def synchronous(source: str) -> str:
+    """Return the synchronous form of an asynchronous module.
+
+    >>> synchronous("async def f(c: AsyncClient): return await c.aclose()")
+    'def f(c: Client): return c.close()'
+    """
+    pattern = re.compile("|".join(re.escape(word) for word in WORDS))
+    text = pattern.sub(lambda found: WORDS[found.group()], source)
+    names = re.search(r"^from collections\.abc import (.+)$", text, re.MULTILINE)
+    if names is None:
+        return text
+    ordered = ", ".join(sorted(names.group(1).split(", ")))
+    return text.replace(names.group(1), ordered, 1)
+
+
+def formatted(source: str) -> str:
+    """Return *source* in the house style."""
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(HERE / "client.py"), "-"]
+    return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+
+
+def made_from(source: Path) -> str:
+    """Return the synchronous form of a file."""
+    return formatted(synchronous(source.read_text()))
+
+
+if __name__ == "__main__":
+    for source, target in FILES.items():
+        (HERE / target).write_text(made_from(HERE / source))

@@ -1,0 +1,23 @@
+"""A webhook receiver with FastAPI: `uvicorn fastapi_app:app`."""
+
+import os
+
+from fastapi import FastAPI, Request, Response
+from tagcast_client import Deduplicator, Receiver, TagcastError
+
+receiver = Receiver(os.environ["WEBHOOK_SECRET"])
+seen = Deduplicator()
+app = FastAPI()
+
+
+@app.post("/hook")
+async def hook(request: Request) -> Response:
+    """Answer 2xx only for what was processed: everything else is delivered again."""
+    try:
+        message = receiver.verify(request.headers, await request.body())
+    except TagcastError:
+        return Response(status_code=401)
+    with seen.once(message) as is_new:
+        if is_new:
+            print(message.topic, message.message_id, message.text)
+    return Response(status_code=204)

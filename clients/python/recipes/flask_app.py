@@ -1,0 +1,23 @@
+"""A webhook receiver with Flask: `flask --app flask_app run`."""
+
+import os
+
+from flask import Flask, request
+from tagcast_client import Deduplicator, Receiver, TagcastError
+
+receiver = Receiver(os.environ["WEBHOOK_SECRET"])
+seen = Deduplicator()
+app = Flask(__name__)
+
+
+@app.post("/hook")
+def hook() -> tuple[str, int]:
+    """Answer 2xx only for what was processed: everything else is delivered again."""
+    try:
+        message = receiver.verify(dict(request.headers), request.get_data())
+    except TagcastError:
+        return "", 401
+    with seen.once(message) as is_new:
+        if is_new:
+            print(message.topic, message.message_id, message.text)
+    return "", 204

@@ -1,0 +1,24 @@
+"""A webhook receiver as a Lambda function behind a function URL (or an HTTP API): handler `function_url.handler`."""
+
+import base64
+import os
+from typing import Any
+
+from tagcast_client import Deduplicator, Receiver, TagcastError
+
+receiver = Receiver(os.environ["WEBHOOK_SECRET"])
+seen = Deduplicator()  # Of this execution environment: for all of them, give it a store of your own.
+
+
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Answer 2xx only for what was processed: everything else is delivered again."""
+    body = event.get("body") or ""
+    content = base64.b64decode(body) if event.get("isBase64Encoded") else body.encode()
+    try:
+        message = receiver.verify(event["headers"], content)
+    except TagcastError:
+        return {"statusCode": 401}
+    with seen.once(message) as is_new:
+        if is_new:
+            print(message.topic, message.message_id, message.text)
+    return {"statusCode": 204}

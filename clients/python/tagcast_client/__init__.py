@@ -1,0 +1,63 @@
+"""Publish to tagcast, manage it, and receive its webhooks.
+
+`Client` and `AsyncClient` speak to the API; `Receiver` verifies and reads pushes, `Deduplicator` processes each once.
+"""
+
+from tagcast_client.async_client import AsyncClient
+from tagcast_client.client import Client
+from tagcast_client.deduplication import Deduplicator, MemoryStore, SeenStore
+from tagcast_client.errors import (
+    BatchInterruptedError,
+    ConflictError,
+    Fault,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    PreconditionFailedError,
+    ProblemError,
+    ServerError,
+    SigningError,
+    TagcastError,
+    ThrottledError,
+    TooLargeError,
+    UnexpectedAnswerError,
+    UnreachableError,
+)
+from tagcast_client.models import Accepted, ArchivedMessage, NewMessage, Refused
+from tagcast_client.receiver import Received, Receiver, UnreadableError, VerificationError, read
+from tagcast_client.retrying import Retries
+from tagcast_client.signing import SigV4
+
+__all__ = [
+    "Accepted",
+    "ArchivedMessage",
+    "AsyncClient",
+    "BatchInterruptedError",
+    "Client",
+    "ConflictError",
+    "Deduplicator",
+    "Fault",
+    "ForbiddenError",
+    "InvalidError",
+    "MemoryStore",
+    "NewMessage",
+    "NotFoundError",
+    "PreconditionFailedError",
+    "ProblemError",
+    "Received",
+    "Receiver",
+    "Refused",
+    "Retries",
+    "SeenStore",
+    "ServerError",
+    "SigV4",
+    "SigningError",
+    "TagcastError",
+    "ThrottledError",
+    "TooLargeError",
+    "UnexpectedAnswerError",
+    "UnreachableError",
+    "UnreadableError",
+    "VerificationError",
+    "read",
+]

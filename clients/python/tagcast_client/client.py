@@ -1,0 +1,243 @@
+"""The synchronous client, made from `async_client` by `make_sync.py`: change that file, not this one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tagcast_client import models, operations, publishing
+from tagcast_client.connection import Connection
+from tagcast_client.errors import BatchInterruptedError, TagcastError
+from tagcast_client.operation import Answer, Operation, raw
+from tagcast_client.publishing import Result
+
+
+class Client(Connection):
+    """The API at *url*: signed with the default AWS credentials towards AWS, plain elsewhere, unless *auth* says how.
+
+    Requests whose answer is lost, and answers 429 and 5xx, are repeated as *retries* says where a repetition changes
+    nothing; every publish has an idempotency key for that. What the API refuses raises a `ProblemError`, when nobody
+    answers an `UnreachableError`. Use it as a context manager, or call `close`.
+    """
+
+    # Publishing
+
+    def publish(
+        self,
+        topic: str,
+        body: str | bytes,
+        *,
+        tags: Iterable[str] = (),
+        routing_key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        ordering_key: str | None = None,
+        content_type: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> models.Accepted:
+        """Publish one message; it is accepted once, however often the request has to be repeated."""
+        message = models.NewMessage(body, tuple(tags), routing_key, properties or {}, ordering_key, content_type)
+        return self.send(publishing.publish(topic, message, idempotency_key or _new_key()))
+
+    def publish_batch(
+        self, topic: str, messages: Iterable[models.NewMessage], *, idempotency_key: str | None = None
+    ) -> tuple[Result, ...]:
+        """Publish any number of messages, in their order, in as many requests as the API's limits ask for.
+
+        Each has its own result: `Accepted`, or `Refused` with its problem. Raises BatchInterruptedError when a part
+        fails after another was accepted.
+        """
+        parts = publishing.parts([message.as_json() for message in messages])
+        key = idempotency_key or _new_key()
+        return self._all_parts(lambda part, its: publishing.publish_batch(topic, part, its), parts, key)
+
+    def replay(
+        self,
+        topic: str,
+        subscription: str,
+        messages: Iterable[models.ArchivedMessage],
+        *,
+        idempotency_key: str | None = None,
+    ) -> tuple[Result, ...]:
+        """Publish messages of the archive again, for one subscription; otherwise as `publish_batch`."""
+        parts = publishing.parts([message.as_json() for message in messages])
+        key = idempotency_key or _new_key()
+        return self._all_parts(lambda part, its: publishing.replay(topic, subscription, part, its), parts, key)
+
+    def push(self, topic: str) -> tuple[str, ...]:
+        """Try at once whatever the topic's subscriptions are owed; return the names of those lanes."""
+        return self.send(operations.push(topic))
+
+    # Topics
+
+    def put_topic(
+        self,
+        topic: str,
+        *,
+        retention_seconds: int | None = None,
+        max_message_bytes: int | None = None,
+        ordering: str | None = None,
+    ) -> models.Topic:
+        """Make a topic, or give it these settings; what is not named gets its default."""
+        settings = {
+            "retention_seconds": retention_seconds,
+            "max_message_bytes": max_message_bytes,
+            "ordering": ordering,
+        }
+        return self.send(operations.put_topic(topic, settings))
+
+    def get_topic(self, topic: str) -> models.Topic:
+        """Return a topic."""
+        return self.send(operations.get_topic(topic))
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove a topic that has no subscriptions."""
+        self.send(operations.delete_topic(topic))
+
+    def list_topics(self, *, page_size: int | None = None) -> Iterator[models.Topic]:
+        """Yield all topics, by name."""
+        return self.all_pages(lambda cursor: operations.list_topics(page_size, cursor))
+
+    # Subscriptions
+
+    def put_subscription(
+        self,
+        topic: str,
+        subscription: str,
+        endpoint: str | Mapping[str, str],
+        *,
+        filter: models.Filter | None = None,
+        retry: Mapping[str, Any] | None = None,
+        timeout_seconds: int | None = None,
+        content_format: str | None = None,
+        secret: str | None = None,
+        if_version: int | None = None,
+    ) -> models.Subscription:
+        """Make a subscription, or replace its settings; *endpoint* is a URL, or an endpoint as the API writes it.
+
+        With *if_version* only if it still has that version; else PreconditionFailedError.
+        """
+        settings = {
+            "endpoint": endpoint,
+            "filter": filter,
+            "retry": retry,
+            "timeout_seconds": timeout_seconds,
+            "content_format": content_format,
+            "secret": secret,
+        }
+        return self.send(operations.put_subscription(topic, subscription, settings, if_version))
+
+    def get_subscription(self, topic: str, subscription: str) -> models.Subscription:
+        """Return a subscription with its lane."""
+        return self.send(operations.get_subscription(topic, subscription))
+
+    def delete_subscription(self, topic: str, subscription: str, *, if_version: int | None = None) -> None:
+        """Remove a subscription; what it is still owed is cancelled."""
+        self.send(operations.delete_subscription(topic, subscription, if_version))
+
+    def list_subscriptions(self, topic: str, *, page_size: int | None = None) -> Iterator[models.Subscription]:
+        """Yield the topic's subscriptions, by name."""
+        return self.all_pages(lambda cursor: operations.list_subscriptions(topic, page_size, cursor))
+
+    def list_versions(self, topic: str, subscription: str) -> tuple[models.Version, ...]:
+        """Return the history of the subscription's filter, newest first."""
+        return self.send(operations.list_versions(topic, subscription))
+
+    # Lanes
+
+    def pause(self, topic: str, subscription: str) -> models.Lane:
+        """Stop pushing to a subscription; what it is owed waits."""
+        return self.send(operations.change_lane(topic, subscription, "pause"))
+
+    def resume(self, topic: str, subscription: str) -> models.Lane:
+        """Go on with a paused or suspended subscription."""
+        return self.send(operations.change_lane(topic, subscription, "resume"))
+
+    def retry(self, topic: str, subscription: str) -> models.Lane:
+        """Attempt the head of a lane now."""
+        return self.send(operations.change_lane(topic, subscription, "retry"))
+
+    def skip(self, topic: str, subscription: str, reason: str) -> models.Lane:
+        """Give up the head of a lane, and say why."""
+        return self.send(operations.skip(topic, subscription, reason))
+
+    def list_backlog(self, topic: str, subscription: str, *, page_size: int | None = None) -> Iterator[models.Delivery]:
+        """Yield what a subscription is owed, in order."""
+        return self.all_pages(lambda cursor: operations.backlog(topic, subscription, page_size, cursor))
+
+    # Messages
+
+    def get_message(self, topic: str, message_id: str) -> models.Message:
+        """Return a message, or its receipt, with what became of it for each subscription."""
+        return self.send(operations.get_message(topic, message_id))
+
+    def list_messages(
+        self, topic: str, *, bodies: bool = False, page_size: int | None = None
+    ) -> Iterator[models.Message]:
+        """Yield the messages that are still owed to somebody, oldest first."""
+        return self.all_pages(lambda cursor: operations.list_messages(topic, bodies, page_size, cursor))
+
+    def explain(self, topic: str, message_id: str, subscription: str) -> Mapping[str, Any]:
+        """Return why a subscription did or did not get a message."""
+        return self.send(operations.explain(topic, message_id, subscription))
+
+    # Filters
+
+    def set_shadow(self, topic: str, subscription: str, filter: models.Filter | None) -> models.Shadow:
+        """Watch a candidate filter beside the active one; it delivers nothing."""
+        return self.send(operations.set_shadow(topic, subscription, filter))
+
+    def get_shadow(self, topic: str, subscription: str) -> models.Shadow:
+        """Return what was seen of the candidate so far."""
+        return self.send(operations.get_shadow(topic, subscription))
+
+    def delete_shadow(self, topic: str, subscription: str) -> None:
+        """Stop watching the candidate."""
+        self.send(operations.delete_shadow(topic, subscription))
+
+    def promote_shadow(
+        self, topic: str, subscription: str, *, shadow_version: int | None = None
+    ) -> models.Subscription:
+        """Make the candidate the active filter; with *shadow_version* only if it is still that one."""
+        return self.send(operations.promote_shadow(topic, subscription, shadow_version))
+
+    def test_filter(self, filter: models.Filter | None, message: models.NewMessage | None = None) -> models.FilterTest:
+        """Ask what a filter says of a message; nothing is stored or sent."""
+        return self.send(operations.test_filter(filter, message or models.NewMessage("")))
+
+    # Anything
+
+    def health(self) -> models.Health:
+        """Return the API's health and version."""
+        return self.send(operations.health())
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, str | int | None] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send any request and return the answer as it came. Raises as all methods do."""
+        return self.send(raw(method, path, body, query, headers))
+
+    def _all_parts(
+        self,
+        operation_of: Callable[[Sequence[Mapping[str, Any]], str], Operation[tuple[Result, ...]]],
+        parts: Iterable[tuple[int, Sequence[Mapping[str, Any]]]],
+        key: str,
+    ) -> tuple[Result, ...]:
+        results: tuple[Result, ...] = ()
+        for place, part in parts:
+            try:
+                results += self.send(operation_of(part, publishing.key_of_part(key, place)))
+            except TagcastError as fault:
+                if results:
+                    raise BatchInterruptedError(results, len(results)) from fault
+                raise
+        return results
+
+
+def _new_key() -> str:
+    return str(uuid.uuid4())

@@ -1,0 +1,105 @@
+"""The synchronous connection, made from `async_connection` by `make_sync.py`: change that file, not this one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self, TypeVar
+
+import httpx
+
+from tagcast_client.errors import UnreachableError, refusal
+from tagcast_client.operation import Answer, Operation, Page
+from tagcast_client.retrying import Retries, Tries
+from tagcast_client.signing import SigV4, is_aws
+
+T = TypeVar("T")
+
+TIMEOUT = httpx.Timeout(35.0, connect=5.0)
+_NEVER_BY_PROXY = {f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")}
+"""What runs on this machine is asked directly, whatever the environment says of proxies."""
+
+
+class Connection:
+    """Carries operations out, repeating them as far as they may be; what `Client` says holds here."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        auth: httpx.Auth | None = None,
+        retries: Retries | None = None,
+        timeout: httpx.Timeout | float = TIMEOUT,
+        transport: httpx.BaseTransport | None = None,
+        user_agent: str = "tagcast-client",
+        sleep: Callable[[float], object] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self.auth = auth or (SigV4() if is_aws(url) else None)
+        self._retries = retries or Retries()
+        self._sleep = sleep
+        self._clock = clock
+        self._http = httpx.Client(
+            auth=self.auth,
+            timeout=timeout,
+            transport=transport,
+            headers={"accept": "application/json", "user-agent": user_agent},
+            follow_redirects=False,
+            mounts=_NEVER_BY_PROXY,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def send(self, operation: Operation[T]) -> T:
+        """Carry out an operation, repeating it as far as it may be."""
+        tries = Tries(self._retries, self._clock())
+        while True:
+            outcome = self._try(operation)
+            wait_s = tries.wait_s(operation, outcome, self._clock())
+            if wait_s is None:
+                break
+            self._sleep(wait_s)
+        if isinstance(outcome, UnreachableError):
+            raise outcome
+        if outcome.status == 404 and operation.gone_is_done and tries.made > 1:
+            return operation.read(Answer(204, ""))
+        if outcome.status >= 300:
+            raise refusal(outcome.status, outcome.text)
+        return operation.read(outcome)
+
+    def _try(self, operation: Operation[T]) -> Answer | UnreachableError:
+        headers = dict(operation.headers)
+        content = operation.content
+        if content is not None:
+            headers["content-type"] = "application/json"
+        try:
+            got = self._http.request(
+                operation.method, self.url + operation.path, params=operation.query, headers=headers, content=content
+            )
+        except httpx.TransportError as fault:
+            refused = isinstance(fault, httpx.ConnectError | httpx.ConnectTimeout)
+            return UnreachableError(self.url, str(fault) or type(fault).__name__, refused=refused)
+        return Answer(got.status_code, got.text, {name.lower(): value for name, value in got.headers.items()})
+
+    def all_pages(self, page_at: Callable[[str | None], Operation[Page[T]]]) -> Iterator[T]:
+        """Yield the items of a list, page by page."""
+        cursor: str | None = None
+        while True:
+            page = self.send(page_at(cursor))
+            for item in page.items:
+                yield item
+            cursor = page.next_cursor
+            if cursor is None:
+                return

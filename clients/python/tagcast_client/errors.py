@@ -1,0 +1,147 @@
+"""Every error of the client; all are a `TagcastError`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+class TagcastError(Exception):
+    """Whatever the client raises."""
+
+
+class UnreachableError(TagcastError):
+    """Nobody answered at *url*; whether the request arrived is not known.
+
+    *refused* says that no connection was made at all, as when a local stack is not running.
+    """
+
+    def __init__(self, url: str, reason: str, *, refused: bool) -> None:
+        super().__init__(f"{url}: {reason}")
+        self.url = url
+        self.reason = reason
+        self.refused = refused
+
+
+class SigningError(TagcastError):
+    """The request cannot be signed: no credentials, no such profile, no region, or botocore is not installed."""
+
+
+class UnexpectedAnswerError(TagcastError):
+    """The API answered something that this client cannot read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with a request; *pointer* is a JSON pointer to it."""
+
+    detail: str
+    pointer: str
+
+
+class ProblemError(TagcastError):
+    """The API refused the request: the problem (RFC 9457), with one fault for each thing that is wrong."""
+
+    def __init__(self, status: int, problem: dict[str, Any], text: str) -> None:
+        self.status = status
+        self.title = str(problem.get("title", f"HTTP {status}"))
+        self.detail = str(problem.get("detail", ""))
+        self.faults = tuple(
+            Fault(str(each.get("detail", "")), str(each.get("pointer", "")))
+            for each in problem.get("errors", ())
+            if isinstance(each, Mapping)
+        )
+        self.problem = problem
+        self.text = text
+        told = "; ".join(f"{fault.pointer}: {fault.detail}" for fault in self.faults) or self.detail
+        super().__init__(f"{status} {self.title}: {told}" if told else f"{status} {self.title}")
+
+
+class InvalidError(ProblemError):
+    """400, 422: the request says something that is not allowed; see *faults*."""
+
+
+class ForbiddenError(ProblemError):
+    """401, 403: not signed, or not by somebody who may do this."""
+
+
+class NotFoundError(ProblemError):
+    """404: no such topic, subscription, message or route."""
+
+
+class ConflictError(ProblemError):
+    """409: it contradicts what is there, such as a topic that still has subscriptions."""
+
+
+class PreconditionFailedError(ProblemError):
+    """412: somebody changed it since the version that was named."""
+
+
+class TooLargeError(ProblemError):
+    """413: the request or a body is larger than allowed."""
+
+
+class ThrottledError(ProblemError):
+    """429: too many requests, also after all repetitions."""
+
+
+class ServerError(ProblemError):
+    """5xx: the service failed, also after all repetitions; whether the request was carried out is not known."""
+
+
+_BY_STATUS: dict[int, type[ProblemError]] = {
+    400: InvalidError,
+    401: ForbiddenError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    412: PreconditionFailedError,
+    413: TooLargeError,
+    422: InvalidError,
+    429: ThrottledError,
+}
+
+
+def problem_of(status: int, text: str) -> dict[str, Any]:
+    """Read a refusal; API Gateway's own answers, ``{"message": …}``, become a problem, too.
+
+    >>> problem_of(403, '{"message": "Forbidden"}')
+    {'title': 'HTTP 403', 'status': 403, 'detail': 'Forbidden'}
+    >>> problem_of(404, '{"title": "No such topic", "status": 404}')
+    {'title': 'No such topic', 'status': 404}
+    """
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        parsed = None
+    if isinstance(parsed, dict) and "title" in parsed:
+        return parsed
+    detail = text.strip()[:500]
+    if isinstance(parsed, dict):
+        detail = str(parsed.get("message") or parsed.get("Message") or detail)
+    return {"title": f"HTTP {status}", "status": status, "detail": detail}
+
+
+def refusal(status: int, text: str) -> ProblemError:
+    """Return the error for an answer that is no success.
+
+    >>> refusal(404, '{"title": "Not found", "detail": "no topic t"}')
+    NotFoundError('404 Not found: no topic t')
+    """
+    kind = _BY_STATUS.get(status, ServerError if status >= 500 else ProblemError)
+    return kind(status, problem_of(status, text), text)
+
+
+class BatchInterruptedError(TagcastError):
+    """A batch that was split by the API's limits failed after its first part.
+
+    *results* are those of the parts before; *rest* is the place of the first message that has none. The cause
+    (``__cause__``) says why; messages of the part that failed may have been accepted all the same.
+    """
+
+    def __init__(self, results: tuple[Any, ...], rest: int) -> None:
+        super().__init__(f"the batch was interrupted: there are results of its first {rest} messages only")
+        self.results = results
+        self.rest = rest

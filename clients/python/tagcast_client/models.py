@@ -1,0 +1,241 @@
+"""What the API answers, as values; what it does not know yet is left out, so that an older client reads a newer API.
+
+Every answer is named after its schema in the OpenAPI document, without ``Answer``. Instants are aware datetimes.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+Filter = Mapping[str, Any]
+"""A filter as the API writes it, such as ``{"kind": "tags", "tags": ["apple"]}``; None everywhere: everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A message was accepted: *matched* subscriptions are owed it."""
+
+    message_id: str
+    accepted_at: datetime
+    expires_at: datetime
+    matched: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A message of a batch was refused, for the reasons in *error* (a problem of RFC 9457); the others stand."""
+
+    error: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic; *retained_messages* is told for one topic only, not in lists."""
+
+    name: str
+    retention_seconds: int
+    max_message_bytes: int
+    ordering: str
+    subscriptions: int
+    created_at: datetime
+    updated_at: datetime
+    retained_messages: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first delivery that a lane owes."""
+
+    message_id: str
+    attempts: int
+    next_attempt_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One subscription's side of a topic: active, blocked, lost_contact, paused or suspended, and what it owes.
+
+    With *backlog_has_more* the backlog is longer than was counted.
+    """
+
+    state: str
+    backlog: int
+    head: Head | None
+    backlog_has_more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscription as it stands; its secret is never told. *version* is what `if_version` compares."""
+
+    topic: str
+    name: str
+    endpoint: Mapping[str, str]
+    filter: Filter | None
+    retry: Mapping[str, Any]
+    timeout_seconds: int
+    content_format: str
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    warnings: tuple[str, ...] = ()
+    lane: Lane | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What became of one message for one subscription so far."""
+
+    state: str
+    attempts: int
+    last_attempt_at: datetime | None = None
+    last_outcome: str | None = None
+    filter_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message or its receipt: whom it was owed to, and what became of that."""
+
+    message_id: str
+    topic: str
+    state: str
+    accepted_at: datetime
+    expires_at: datetime
+    tags: tuple[str, ...]
+    routing_key: str | None
+    properties: Mapping[str, str]
+    ordering_key: str | None
+    content_type: str | None
+    subscribers: Mapping[str, Entry]
+    body: str | None = None
+    body_base64: str | None = None
+    body_bytes: int | None = None
+    replay_of: str | None = None
+    filter_errors: tuple[str, ...] = ()
+    filter_error_count: int = 0
+
+    @property
+    def content(self) -> bytes | None:
+        """The body as it was published; None once it is gone, or where a list leaves it out."""
+        if self.body_base64 is not None:
+            return base64.b64decode(self.body_base64)
+        return None if self.body is None else self.body.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One delivery of a backlog."""
+
+    message_id: str
+    state: str
+    attempts: int
+    next_attempt_at: datetime | None
+    expires_at: datetime
+    last_attempt_at: datetime | None
+    last_outcome: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version in the history of a subscription's filter."""
+
+    version: int
+    filter: Filter | None
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowCounts:
+    """How often the active filter and the shadow agreed, and how they differed."""
+
+    evaluated: int
+    both: int
+    only_active: int
+    only_shadow: int
+    neither: int
+    errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowSample:
+    """A message that one of the two filters would deliver and the other would not."""
+
+    message_id: str
+    way: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """A candidate filter beside the active one, and what was seen of both."""
+
+    filter: Filter | None
+    shadow_version: int
+    active_version: int
+    since: datetime
+    counts: ShadowCounts
+    samples: tuple[ShadowSample, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FilterTest:
+    """What a filter says of a message (matched, not_matched or error) and the tree that says why."""
+
+    verdict: str
+    explanation: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The API is there; *version* is its software's."""
+
+    status: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message to publish: text, or octets of any kind."""
+
+    body: str | bytes
+    tags: tuple[str, ...] | list[str] = ()
+    routing_key: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    ordering_key: str | None = None
+    content_type: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as the API reads it.
+
+        >>> NewMessage(b"\\xff", tags=("a",)).as_json()
+        {'body_base64': '/w==', 'tags': ['a']}
+        """
+        body = self.body
+        said: dict[str, Any] = (
+            {"body": body} if isinstance(body, str) else {"body_base64": base64.b64encode(body).decode()}
+        )
+        optional = {
+            "tags": list(self.tags),
+            "routing_key": self.routing_key,
+            "properties": dict(self.properties),
+            "ordering_key": self.ordering_key,
+            "content_type": self.content_type,
+        }
+        return said | {name: value for name, value in optional.items() if value not in (None, [], {})}
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedMessage:
+    """A message of the archive to publish again; *replay_of* is the id that it had."""
+
+    replay_of: str
+    message: NewMessage
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as the API reads it."""
+        return {"replay_of": self.replay_of, **self.message.as_json()}

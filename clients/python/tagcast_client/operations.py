@@ -1,0 +1,158 @@
+"""The operations on topics, subscriptions, lanes, messages and filters; those that publish are in `publishing`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tagcast_client import models
+from tagcast_client.decoding import decode
+from tagcast_client.operation import (
+    Answer,
+    Operation,
+    Page,
+    given,
+    if_match_header,
+    listing,
+    nothing,
+    reads,
+    subscription_path,
+    topic_path,
+)
+
+
+def health() -> Operation[models.Health]:
+    """GET /health."""
+    return Operation("GET", "/health", reads(models.Health))
+
+
+def put_topic(topic: str, settings: Mapping[str, Any]) -> Operation[models.Topic]:
+    """PUT /topics/{topic}."""
+    return Operation("PUT", topic_path(topic), reads(models.Topic), given(**settings))
+
+
+def get_topic(topic: str) -> Operation[models.Topic]:
+    """GET /topics/{topic}."""
+    return Operation("GET", topic_path(topic), reads(models.Topic))
+
+
+def delete_topic(topic: str) -> Operation[None]:
+    """DELETE /topics/{topic}."""
+    return Operation("DELETE", topic_path(topic), nothing, gone_is_done=True)
+
+
+def list_topics(limit: int | None, cursor: str | None) -> Operation[Page[models.Topic]]:
+    """GET /topics."""
+    return listing(models.Topic, "topics", "/topics", {"limit": limit, "cursor": cursor})
+
+
+def put_subscription(
+    topic: str, name: str, settings: Mapping[str, Any], if_version: int | None
+) -> Operation[models.Subscription]:
+    """PUT /topics/{topic}/subscriptions/{subscription}; an endpoint may be a URL."""
+    endpoint = settings.get("endpoint")
+    if isinstance(endpoint, str):
+        settings = {**settings, "endpoint": {"protocol": endpoint.partition(":")[0].lower(), "url": endpoint}}
+    return Operation(
+        "PUT",
+        subscription_path(topic, name),
+        reads(models.Subscription),
+        given(**settings),
+        headers=if_match_header(if_version),
+        repeatable=if_version is None,
+    )
+
+
+def get_subscription(topic: str, name: str) -> Operation[models.Subscription]:
+    """GET /topics/{topic}/subscriptions/{subscription}."""
+    return Operation("GET", subscription_path(topic, name), reads(models.Subscription))
+
+
+def delete_subscription(topic: str, name: str, if_version: int | None) -> Operation[None]:
+    """DELETE /topics/{topic}/subscriptions/{subscription}."""
+    return Operation(
+        "DELETE", subscription_path(topic, name), nothing, headers=if_match_header(if_version), gone_is_done=True
+    )
+
+
+def list_subscriptions(topic: str, limit: int | None, cursor: str | None) -> Operation[Page[models.Subscription]]:
+    """GET /topics/{topic}/subscriptions."""
+    query = {"limit": limit, "cursor": cursor}
+    return listing(models.Subscription, "subscriptions", topic_path(topic, "subscriptions"), query)
+
+
+def list_versions(topic: str, name: str) -> Operation[tuple[models.Version, ...]]:
+    """GET /topics/{topic}/subscriptions/{subscription}/versions."""
+
+    def read(answer: Answer) -> tuple[models.Version, ...]:
+        return tuple(decode(models.Version, each) for each in answer.json.get("versions", ()))
+
+    return Operation("GET", subscription_path(topic, name, "versions"), read)
+
+
+def get_message(topic: str, message_id: str) -> Operation[models.Message]:
+    """GET /topics/{topic}/messages/{message_id}."""
+    return Operation("GET", topic_path(topic, "messages", message_id), reads(models.Message))
+
+
+def list_messages(topic: str, bodies: bool, limit: int | None, cursor: str | None) -> Operation[Page[models.Message]]:
+    """GET /topics/{topic}/messages."""
+    query = {"limit": limit, "cursor": cursor, "bodies": True if bodies else None}
+    return listing(models.Message, "messages", topic_path(topic, "messages"), query)
+
+
+def explain(topic: str, message_id: str, name: str) -> Operation[Mapping[str, Any]]:
+    """GET /topics/{topic}/messages/{message_id}/explain."""
+    path = topic_path(topic, "messages", message_id, "explain")
+    return Operation("GET", path, lambda answer: answer.json, query={"subscription": name})
+
+
+def change_lane(topic: str, name: str, change: str) -> Operation[models.Lane]:
+    """POST …/pause, …/resume or …/retry: a repetition finds the lane as it should be."""
+    return Operation("POST", subscription_path(topic, name, change), reads(models.Lane))
+
+
+def skip(topic: str, name: str, reason: str) -> Operation[models.Lane]:
+    """POST …/skip: never repeated after a lost answer, since that might skip one more."""
+    return Operation(
+        "POST", subscription_path(topic, name, "skip"), reads(models.Lane), {"reason": reason}, repeatable=False
+    )
+
+
+def backlog(topic: str, name: str, limit: int | None, cursor: str | None) -> Operation[Page[models.Delivery]]:
+    """GET /topics/{topic}/subscriptions/{subscription}/backlog."""
+    query = {"limit": limit, "cursor": cursor}
+    return listing(models.Delivery, "deliveries", subscription_path(topic, name, "backlog"), query)
+
+
+def push(topic: str) -> Operation[tuple[str, ...]]:
+    """POST /topics/{topic}/push."""
+    return Operation("POST", topic_path(topic, "push"), lambda answer: tuple(answer.json.get("lanes", ())))
+
+
+def set_shadow(topic: str, name: str, filter: models.Filter | None) -> Operation[models.Shadow]:
+    """PUT /topics/{topic}/subscriptions/{subscription}/shadow."""
+    return Operation("PUT", subscription_path(topic, name, "shadow"), reads(models.Shadow), {"filter": filter})
+
+
+def get_shadow(topic: str, name: str) -> Operation[models.Shadow]:
+    """GET /topics/{topic}/subscriptions/{subscription}/shadow."""
+    return Operation("GET", subscription_path(topic, name, "shadow"), reads(models.Shadow))
+
+
+def delete_shadow(topic: str, name: str) -> Operation[None]:
+    """DELETE /topics/{topic}/subscriptions/{subscription}/shadow."""
+    return Operation("DELETE", subscription_path(topic, name, "shadow"), nothing, gone_is_done=True)
+
+
+def promote_shadow(topic: str, name: str, shadow_version: int | None) -> Operation[models.Subscription]:
+    """POST …/shadow/promote: never repeated after a lost answer, since the shadow is gone once it was promoted."""
+    path = subscription_path(topic, name, "shadow", "promote")
+    body = given(shadow_version=shadow_version)
+    return Operation("POST", path, reads(models.Subscription), body, repeatable=False)
+
+
+def test_filter(filter: models.Filter | None, message: models.NewMessage) -> Operation[models.FilterTest]:
+    """POST /filters/test."""
+    body = {"filter": filter, "message": message.as_json()}
+    return Operation("POST", "/filters/test", reads(models.FilterTest), body)

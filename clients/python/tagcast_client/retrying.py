@@ -1,0 +1,61 @@
+"""When a request is sent again, and after which wait."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tagcast_client.errors import UnreachableError
+from tagcast_client.operation import Answer, Operation
+
+TRANSIENT = frozenset({429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """For how long a request is repeated, counted from its first try, and the waits between.
+
+    The API remembers an idempotency key for five minutes. No try begins later than *seconds* after the first one, so
+    that with four minutes and a timeout well below one no repetition can publish twice. 0: nothing is repeated.
+    """
+
+    seconds: float = 240.0
+    first_wait_s: float = 0.2
+    wait_s_max: float = 20.0
+
+
+@dataclass(slots=True)
+class Tries:
+    """The tries of one operation, begun at *began_s* of a monotonic clock."""
+
+    policy: Retries
+    began_s: float
+    draw: Callable[[float, float], float] = field(default=random.uniform)
+    made: int = 0
+
+    def wait_s(self, operation: Operation[Any], outcome: Answer | UnreachableError, now_s: float) -> float | None:
+        """Return how long to wait before the next try, or None when *outcome* stands.
+
+        The wait is drawn between nothing and a window that doubles; a Retry-After is a lower bound of it.
+        """
+        self.made += 1
+        if not self._may_repeat(operation, outcome):
+            return None
+        window_s = min(self.policy.wait_s_max, self.policy.first_wait_s * 2.0 ** min(self.made - 1, 16))
+        wait_s = max(self.draw(0.0, window_s), _asked_s(outcome))
+        return wait_s if now_s + wait_s <= self.began_s + self.policy.seconds else None
+
+    def _may_repeat(self, operation: Operation[Any], outcome: Answer | UnreachableError) -> bool:
+        if isinstance(outcome, UnreachableError):
+            return operation.repeatable or outcome.refused
+        if outcome.status == 429:  # Turned away before anything was done.
+            return True
+        return operation.repeatable and outcome.status in TRANSIENT
+
+
+def _asked_s(outcome: Answer | UnreachableError) -> float:
+    """Return the seconds that the answer asks to wait; dates are not read."""
+    asked = "" if isinstance(outcome, UnreachableError) else outcome.headers.get("retry-after", "")
+    return float(asked) if asked.isascii() and asked.isdigit() else 0.0

@@ -1,0 +1,96 @@
+"""Requests to API Gateway are signed with the caller's AWS credentials (Signature Version 4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from tagcast_client.errors import SigningError
+
+_EXECUTE_API = re.compile(r"\.execute-api\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$")
+_AWS = re.compile(r"\.amazonaws\.com(?:\.cn)?$")
+_SIGNED = ("content-type", "host", "idempotency-key", "if-match")
+"""What a proxy may change is not signed."""
+
+
+def is_aws(url: str) -> bool:
+    """Say whether requests to this URL are signed unless somebody says otherwise.
+
+    >>> is_aws("https://abc.execute-api.eu-west-1.amazonaws.com/prod")
+    True
+    >>> is_aws("http://127.0.0.1:8080"), is_aws("https://amazonaws.com.example.org")
+    (False, False)
+    """
+    return _AWS.search(urlsplit(url).hostname or "") is not None
+
+
+def region_of(url: str) -> str | None:
+    """Return the region that an API Gateway host names itself, if it does.
+
+    >>> region_of("https://abc.execute-api.eu-west-1.amazonaws.com/prod")
+    'eu-west-1'
+    """
+    found = _EXECUTE_API.search(urlsplit(url).hostname or "")
+    return found.group(1) if found else None
+
+
+class SigV4(httpx.Auth):
+    """Signs with the credentials of *profile* (the default chain when None), loaded at the first request.
+
+    Needs the extra ``tagcast-client[aws]``. The *region* is taken from the URL or the profile if it is not given.
+    """
+
+    requires_request_body = True
+
+    def __init__(self, profile: str | None = None, region: str | None = None) -> None:
+        self._profile = profile
+        self._region = region
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Add the signature. Raises SigningError."""
+        request.headers.update(self._signature(request))
+        yield request
+
+    def _signature(self, request: httpx.Request) -> dict[str, str]:
+        auth, aws_request, fault_class = self._botocore
+        url = str(request.url)
+        session = self._session
+        try:
+            credentials = session.get_credentials()
+            region = self._region or region_of(url) or session.get_config_variable("region")
+            if credentials is None:
+                raise SigningError("no AWS credentials found; name a profile or set AWS_PROFILE")
+            if not region:
+                raise SigningError("no AWS region found; name one or set AWS_DEFAULT_REGION")
+            headers = {name: request.headers[name] for name in _SIGNED if name in request.headers}
+            signed = aws_request(request.method, url, headers=headers, data=request.content)
+            auth(credentials, "execute-api", str(region)).add_auth(signed)
+        except fault_class as fault:
+            raise SigningError(str(fault)) from fault
+        return {str(name): str(value) for name, value in signed.headers.items()}
+
+    @cached_property
+    def _botocore(self) -> tuple[Any, Any, type[Exception]]:
+        # Imported here: it takes longer to load than a request to a local stack takes.
+        try:
+            from botocore.auth import SigV4Auth
+            from botocore.awsrequest import AWSRequest
+            from botocore.exceptions import BotoCoreError
+        except ImportError as fault:
+            raise SigningError("requests to AWS need botocore: pip install 'tagcast-client[aws]'") from fault
+        return SigV4Auth, AWSRequest, BotoCoreError
+
+    @cached_property
+    def _session(self) -> Any:
+        from botocore.exceptions import BotoCoreError
+        from botocore.session import Session
+
+        try:
+            return Session(profile=self._profile)
+        except BotoCoreError as fault:
+            raise SigningError(str(fault)) from fault

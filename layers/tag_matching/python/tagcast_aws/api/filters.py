@@ -1,0 +1,70 @@
+"""Filters: what is wrong with one, and trying one on a message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from tagcast.errors import Fault, InvalidFilterError, InvalidRequestError
+from tagcast.filters.kinds import compile_filter
+from tagcast.operating.explaining import test_filter
+from tagcast.ports import World
+from typing_extensions import TypedDict
+
+from tagcast_aws.api.http.body import Body
+from tagcast_aws.api.http.requests import Request
+from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.publishing.body import TestedMessage
+
+
+class FilterTestBody(Body):
+    """A filter and a message to try it on."""
+
+    filter: dict[str, Any] | None = None
+    message: TestedMessage
+
+    @classmethod
+    def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
+        """Add the faults of the filter and those that cross the message's fields."""
+        message = value.get("message")
+        crossed = TestedMessage.cross_faults(message) if isinstance(message, Mapping) else []
+        return [fault.under("/message") for fault in crossed] + filter_faults(value.get("filter"))
+
+
+class FilterTestAnswer(TypedDict):
+    """What a filter says of a message, and why."""
+
+    verdict: Literal["matched", "not_matched", "error"]
+    explanation: dict[str, Any]
+
+
+def filter_faults(value: object) -> list[Fault]:
+    """Return what the compiler of filters refuses in *value*, seen from the body that holds it."""
+    if not isinstance(value, dict):
+        return []
+    try:
+        compile_filter(value)
+    except InvalidFilterError as error:
+        return [fault.under("/filter") for fault in error.faults]
+    return []
+
+
+def try_filter(world: World, request: Request[FilterTestBody]) -> Answer:
+    """Try a filter on a message; nothing is stored or sent."""
+    try:
+        verdict, explanation = test_filter(request.body.filter, request.body.message.draft())
+    except InvalidFilterError as error:
+        raise InvalidRequestError(tuple(fault.under("/filter") for fault in error.faults)) from None
+    return Answer(200, {"verdict": verdict, "explanation": dict(explanation)})
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/filters/test",
+        try_filter,
+        "Try a filter on a message",
+        {200: FilterTestAnswer},
+        body=FilterTestBody,
+    ),
+)

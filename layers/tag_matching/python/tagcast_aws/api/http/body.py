@@ -1,0 +1,101 @@
+"""Bodies of requests: strict models that refuse unknown fields, and every fault of a body named at once.
+
+What one field says about another is checked by ``cross_faults`` on the JSON value itself, so that it is
+reported together with the faults of single fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+from tagcast.errors import Fault
+
+from tagcast_aws.api.limits import FAULTS_MAX
+
+B = TypeVar("B", bound="Body")
+
+_MESSAGES = {
+    "missing": "is required",
+    "extra_forbidden": "is not a known field",
+    "string_type": "must be a text",
+    "int_type": "must be an integer",
+    "list_type": "must be an array",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must match {pattern}",
+    "too_long": "must have at most {max_length} items",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be one of {expected}",
+    "union_tag_invalid": "must be one of {expected_tags}",
+    "union_tag_not_found": "is required",
+}
+
+
+class Body(BaseModel):
+    """The base of all bodies."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    # Fields that hold one of several models, with the field that tells which one.
+    unions: ClassVar[Mapping[str, str]] = {}
+
+    # Models of items that are read one by one; the schema refers to them by their names.
+    item_models: ClassVar[tuple[type[Body], ...]] = ()
+
+    @classmethod
+    def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
+        """Return what single fields cannot tell; pointers are relative to this body."""
+        return []
+
+    @classmethod
+    def is_required(cls) -> bool:
+        """Say whether a request without a body is refused."""
+        return any(field.is_required() for field in cls.model_fields.values())
+
+
+class EmptyBody(Body):
+    """The body of a request that says everything by its path."""
+
+
+def read(model: type[B], value: object) -> tuple[B | None, list[Fault]]:
+    """Return *value* as a *model*, or every fault that it has.
+
+    >>> read(EmptyBody, {"size": 1})
+    (None, [Fault(detail='is not a known field', pointer='/size')])
+    """
+    if not isinstance(value, Mapping):
+        return None, [Fault("must be an object", "")]
+    crossed = model.cross_faults(value)
+    try:
+        body = model.model_validate(value)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False)[:FAULTS_MAX]
+        return None, ([_fault(model, detail) for detail in details] + crossed)[:FAULTS_MAX]
+    return (None, crossed[:FAULTS_MAX]) if crossed else (body, [])
+
+
+def _fault(model: type[Body], error: ErrorDetails) -> Fault:
+    kind, place = error["type"], [part for part in error["loc"] if part != "[key]"]
+    if len(place) > 1 and place[0] in model.unions:
+        del place[1]
+    elif place and place[0] in model.unions and kind.startswith("union_tag"):
+        place.append(model.unions[str(place[0])])
+    text = _MESSAGES.get(kind)
+    detail = error["msg"] if text is None else text.format_map(error.get("ctx", {}))
+    return Fault(detail, "".join(f"/{pointer_part(part)}" for part in place))
+
+
+def pointer_part(part: object) -> str:
+    """Return one step of a JSON pointer (RFC 6901).
+
+    >>> pointer_part("a/b~c")
+    'a~1b~0c'
+    """
+    return str(part).replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,150 @@
+"""The OpenAPI 3.1 document of a route table and its models."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import models_json_schema
+
+from tagcast_aws.api import limits
+from tagcast_aws.api.http.operations import OPERATIONS, TAGS, examples
+from tagcast_aws.api.http.problems import MEDIA_TYPE
+from tagcast_aws.api.http.routing import Route
+from tagcast_aws.api.http.webhooks import PushBody, webhooks
+from tagcast_aws.runtime.version import VERSION
+
+_REF = "#/components/schemas/{model}"
+_HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "Idempotency-Key": (
+        "A repetition with this key within 5 minutes answers as the first request did.",
+        {"type": "string", "pattern": limits.IDEMPOTENCY_KEY},
+    ),
+    "If-Match": ("The ETag that the subscription must have, or *.", {"type": "string"}),
+}
+_QUERY: dict[str, dict[str, Any]] = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": limits.PAGE_MAX, "default": limits.PAGE_DEFAULT},
+    "cursor": {"type": "string"},
+    "subscription": {"type": "string", "pattern": limits.NAME},
+    "bodies": {"type": "boolean", "default": False},
+}
+_PROBLEM: dict[str, Any] = {
+    "type": "object",
+    "description": "RFC 9457 problem details",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "correlation_id": {"type": "string"},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["detail", "pointer"],
+                "properties": {"detail": {"type": "string"}, "pointer": {"type": "string"}},
+            },
+        },
+    },
+}
+
+
+def openapi(routes: Sequence[Route]) -> dict[str, Any]:
+    """Return the document that describes *routes*, in their order."""
+    schemas: dict[str, Any] = {"Problem": _PROBLEM}
+    models = {route.body for route in routes if route.body is not None}
+    models |= {item for model in models for item in model.item_models}
+    ordered = sorted(models, key=lambda model: model.__name__)
+    _, bodies = models_json_schema([(model, "validation") for model in ordered], ref_template=_REF)
+    schemas |= bodies["$defs"]
+    # Generators of clients make no method of what has an object as its default.
+    retry = schemas["SubscriptionBody"]["properties"]["retry"]
+    retry["description"] = f"Without it: {json.dumps(retry.pop('default'))}"
+    schemas["PushBody"] = TypeAdapter(PushBody).json_schema(ref_template=_REF)
+    paths: dict[str, Any] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "tagcast",
+            "version": VERSION,
+            "description": "Publish/subscribe: tag-matched fan-out, blocking lanes, two retry strategies.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"iam": []}],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "paths": paths,
+        "webhooks": webhooks(_REF.format(model="PushBody")),
+        "components": {
+            "schemas": dict(sorted(schemas.items())),
+            "securitySchemes": {
+                "iam": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "Authorization",
+                    "description": "AWS Signature Version 4, service execute-api",
+                }
+            },
+        },
+    }
+
+
+def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    name, tag = OPERATIONS[route.method, route.path]
+    example = examples().get(name, {})
+    operation: dict[str, Any] = {
+        "operationId": name,
+        "tags": [tag],
+        "summary": route.summary,
+        "parameters": _parameters(route),
+        "responses": {str(status): _answer(status, kind, schemas) for status, kind in route.answers.items()},
+    }
+    if "answer" in example:
+        operation["responses"][str(example["status"])]["content"]["application/json"]["example"] = example["answer"]
+    operation["responses"]["default"] = {
+        "description": "A problem",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    if route.body is not None:
+        operation["requestBody"] = {
+            "required": route.body.is_required(),
+            "content": {"application/json": {"schema": {"$ref": _REF.format(model=route.body.__name__)}}},
+        }
+        if "body" in example:
+            operation["requestBody"]["content"]["application/json"]["example"] = example["body"]
+    if route.is_public:
+        operation["security"] = []
+    return operation
+
+
+def _parameters(route: Route) -> list[dict[str, Any]]:
+    parameters: list[dict[str, Any]] = []
+    for name in re.findall(r"\{(\w+)\}", route.path):
+        pattern = limits.MESSAGE_ID if name == "message_id" else limits.NAME
+        schema = {"type": "string", "pattern": pattern}
+        parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
+    for name in route.query:
+        is_required = name == "subscription"
+        parameters.append({"name": name, "in": "query", "required": is_required, "schema": _QUERY[name]})
+    for name in route.headers:
+        text, schema = _HEADERS[name]
+        parameters.append({"name": name, "in": "header", "required": False, "description": text, "schema": schema})
+    return parameters
+
+
+def _answer(status: int, kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+    description = {200: "Done", 201: "Created", 202: "Under way", 204: "Removed"}[status]
+    if kind is None:
+        return {"description": description}
+    schema = TypeAdapter(kind).json_schema(ref_template=_REF)
+    schemas |= schema.pop("$defs", {})
+    if "title" in schema:
+        schemas[schema["title"]] = schema
+        schema = {"$ref": _REF.format(model=schema["title"])}
+    return {"description": description, "content": {"application/json": {"schema": schema}}}

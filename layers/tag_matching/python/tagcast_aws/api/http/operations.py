@@ -1,0 +1,65 @@
+"""What the API document says of each route besides its shapes: a short name, a group, an example.
+
+The names are those of the client's methods, and what generators of clients make methods of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+TAGS = {
+    "publishing": "Messages go in.",
+    "messages": "What became of a message, and why.",
+    "topics": "Named streams of messages.",
+    "subscriptions": "Who receives what of a topic, and how.",
+    "lanes": "One subscription's deliveries: stop, go on, skip, look at what it is owed.",
+    "filters": "Candidates beside the active filter, and trying a filter out.",
+    "service": "The service itself.",
+}
+_TOPIC = "/topics/{topic}"
+_MESSAGE = "/topics/{topic}/messages/{message_id}"
+_SUBSCRIPTION = "/topics/{topic}/subscriptions/{subscription}"
+OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("POST", f"{_TOPIC}/messages"): ("publish", "publishing"),
+    ("POST", f"{_TOPIC}/messages/batch"): ("publish_batch", "publishing"),
+    ("POST", f"{_SUBSCRIPTION}/replay"): ("replay", "publishing"),
+    ("POST", f"{_TOPIC}/push"): ("push", "lanes"),
+    ("GET", f"{_TOPIC}/messages"): ("list_messages", "messages"),
+    ("GET", _MESSAGE): ("get_message", "messages"),
+    ("GET", f"{_MESSAGE}/explain"): ("explain", "messages"),
+    ("GET", "/topics"): ("list_topics", "topics"),
+    ("PUT", _TOPIC): ("put_topic", "topics"),
+    ("GET", _TOPIC): ("get_topic", "topics"),
+    ("DELETE", _TOPIC): ("delete_topic", "topics"),
+    ("GET", f"{_TOPIC}/subscriptions"): ("list_subscriptions", "subscriptions"),
+    ("PUT", _SUBSCRIPTION): ("put_subscription", "subscriptions"),
+    ("GET", _SUBSCRIPTION): ("get_subscription", "subscriptions"),
+    ("DELETE", _SUBSCRIPTION): ("delete_subscription", "subscriptions"),
+    ("GET", f"{_SUBSCRIPTION}/versions"): ("list_versions", "subscriptions"),
+    ("POST", f"{_SUBSCRIPTION}/pause"): ("pause", "lanes"),
+    ("POST", f"{_SUBSCRIPTION}/resume"): ("resume", "lanes"),
+    ("POST", f"{_SUBSCRIPTION}/retry"): ("retry", "lanes"),
+    ("POST", f"{_SUBSCRIPTION}/skip"): ("skip", "lanes"),
+    ("GET", f"{_SUBSCRIPTION}/backlog"): ("list_backlog", "lanes"),
+    ("PUT", f"{_SUBSCRIPTION}/shadow"): ("set_shadow", "filters"),
+    ("GET", f"{_SUBSCRIPTION}/shadow"): ("get_shadow", "filters"),
+    ("DELETE", f"{_SUBSCRIPTION}/shadow"): ("delete_shadow", "filters"),
+    ("POST", f"{_SUBSCRIPTION}/shadow/promote"): ("promote_shadow", "filters"),
+    ("POST", "/filters/test"): ("test_filter", "filters"),
+    ("GET", "/health"): ("health", "service"),
+    ("GET", "/openapi.json"): ("get_openapi", "service"),
+}
+
+
+@cache
+def examples() -> Mapping[str, Mapping[str, Any]]:
+    """Return the examples by operation: one request (``body``) and its answer (``status``, ``answer``) each.
+
+    They are what the service answered in one story (tests/unit/api/example_story.py), which a test plays again.
+    """
+    found: Mapping[str, Mapping[str, Any]] = json.loads((Path(__file__).parent / "examples.json").read_text())
+    return found

@@ -1,0 +1,42 @@
+"""Pages of lists: the cursor that a caller passes back, and the answer with the next one."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tagcast_aws.api.limits import CURSOR_LENGTH_MAX
+
+PAGING = ("limit", "cursor")
+"""The query parameters of every list."""
+
+
+def page(name: str, items: list[Any], cursor: str | None) -> Mapping[str, Any]:
+    """Return one page of a list under its *name*.
+
+    >>> page("topics", [], None)
+    {'topics': [], 'next_cursor': None}
+    """
+    return {name: items, "next_cursor": cursor}
+
+
+def encode_cursor(cursor: str | None) -> str | None:
+    """Return *cursor* as the opaque text that callers pass back.
+
+    >>> decode_cursor(encode_cursor("orders"))
+    'orders'
+    """
+    return None if cursor is None else base64.urlsafe_b64encode(cursor.encode()).decode().rstrip("=")
+
+
+def decode_cursor(text: str) -> str | None:
+    """Return the cursor in *text*, or None if it is none."""
+    if not text or len(text) > CURSOR_LENGTH_MAX or not re.fullmatch(r"[A-Za-z0-9_-]+", text):
+        return None
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None

@@ -1,0 +1,145 @@
+"""One HTTP request as routes see it, read from an API Gateway event with nothing taken on trust."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Generic, TypeVar
+from urllib.parse import unquote
+
+from tagcast.errors import Fault, InvalidRequestError, TooLargeError
+
+from tagcast_aws.api.http.paging import decode_cursor
+from tagcast_aws.api.http.strict_json import MalformedError
+from tagcast_aws.api.limits import (
+    IDEMPOTENCY_KEY,
+    MESSAGE_ID,
+    NAME,
+    PAGE_DEFAULT,
+    PAGE_MAX,
+    REQUEST_BYTES_MAX,
+)
+
+B = TypeVar("B")
+
+_JSON_TYPE = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json\s*(?:;\s*charset=\"?utf-8\"?\s*)?;?", re.IGNORECASE)
+_ENTITY_TAGS = re.compile(r'(?:W/)?"[\x21\x23-\x7e]*"(?:\s*,\s*(?:W/)?"[\x21\x23-\x7e]*")*')
+_STRONG_TAG = re.compile(r'(?<!W/)"([\x21\x23-\x7e]*)"')
+_PATTERNS = {"message_id": (re.compile(MESSAGE_ID), "must be 20 decimal digits")}
+_NAME = re.compile(NAME.strip("^$"))
+
+
+@dataclass(frozen=True)
+class Request(Generic[B]):
+    """What a route is called with: checked names of its path, its checked body, the rest on demand."""
+
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    content: bytes
+    body: B
+
+    @cached_property
+    def topic(self) -> str:
+        """The topic in the path."""
+        return self.path["topic"]
+
+    @cached_property
+    def subscription(self) -> str:
+        """The subscription in the path."""
+        return self.path["subscription"]
+
+    def page(self) -> tuple[int, str | None]:
+        """Return the limit and the cursor of a list; both faults are named at once."""
+        faults, limit, cursor = [], PAGE_DEFAULT, None
+        if "limit" in self.query:
+            text = self.query["limit"]
+            if not re.fullmatch(r"[0-9]{1,3}", text) or not 1 <= int(text) <= PAGE_MAX:
+                faults.append(Fault(f"must be an integer from 1 to {PAGE_MAX}", "/limit"))
+            else:
+                limit = int(text)
+        if "cursor" in self.query:
+            cursor = decode_cursor(self.query["cursor"])
+            if cursor is None:
+                faults.append(Fault("is not a cursor of this list", "/cursor"))
+        if faults:
+            raise InvalidRequestError(tuple(faults))
+        return limit, cursor
+
+    def flag(self, name: str) -> bool:
+        """Return a query parameter that is ``true`` or ``false`` (without it: false)."""
+        text = self.query.get(name, "false")
+        if text not in ("true", "false"):
+            raise InvalidRequestError((Fault("must be true or false", f"/{name}"),))
+        return text == "true"
+
+    def idempotency_key(self) -> str | None:
+        """Return the Idempotency-Key, if there is one."""
+        key = self.headers.get("idempotency-key")
+        if key is not None and not re.fullmatch(IDEMPOTENCY_KEY.strip("^$"), key):
+            raise MalformedError("Idempotency-Key must have 1-128 printable ASCII characters")
+        return key
+
+    def fingerprint(self) -> str:
+        """Return the digest by which a repeated request is told from a different one."""
+        asked = "/".join(self.path.values()).encode()
+        return sha256(asked + b"\n" + self.content).hexdigest()
+
+    def if_match(self) -> tuple[str, ...] | None:
+        """Return the versions that If-Match allows (``*``: any that exists), or None without it."""
+        text = self.headers.get("if-match")
+        if text is None or text.strip() == "*":
+            return None if text is None else ("*",)
+        if not _ENTITY_TAGS.fullmatch(text.strip()):
+            raise MalformedError('If-Match must be * or a list of quoted versions such as "3"')
+        return tuple(_STRONG_TAG.findall(text))
+
+
+def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes:
+    """Return the bytes of the request's body; refuse what says it is no JSON, and what is too large."""
+    body = event.get("body") or ""
+    assert isinstance(body, str)
+    if event.get("isBase64Encoded"):
+        try:
+            content = base64.b64decode(body, validate=True)
+        except (binascii.Error, ValueError):
+            raise MalformedError("the body is not base64") from None
+    else:
+        content = body.encode("utf-8", "surrogatepass")
+    if not content:
+        return content
+    if headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise MalformedError("Content-Encoding must be identity")
+    if not _JSON_TYPE.fullmatch(headers.get("content-type", "application/json").strip()):
+        raise MalformedError("Content-Type must be application/json in UTF-8")
+    if len(content) > REQUEST_BYTES_MAX:
+        raise TooLargeError(f"the body has {len(content)} bytes; at most {REQUEST_BYTES_MAX} are read")
+    return content
+
+
+def checked_names(path: Mapping[str, str]) -> tuple[dict[str, str], list[Fault]]:
+    """Return the path's parameters, decoded, and what is wrong with them.
+
+    >>> checked_names({"topic": "9lives"})[1]
+    [Fault(detail='must match ^[A-Za-z][A-Za-z0-9_-]{0,63}$', pointer='/topic')]
+    """
+    names = {name: unquote(text) for name, text in path.items()}
+    faults = []
+    for name, text in names.items():
+        pattern, detail = _PATTERNS.get(name, (_NAME, f"must match {NAME}"))
+        if not pattern.fullmatch(text):
+            faults.append(Fault(detail, f"/{name}"))
+    return names, faults
+
+
+def required_name(request: Request[None], parameter: str) -> str:
+    """Return a name that the query must have."""
+    names, faults = checked_names({parameter: request.query.get(parameter, "")})
+    if faults:
+        raise InvalidRequestError(tuple(faults))
+    return names[parameter]

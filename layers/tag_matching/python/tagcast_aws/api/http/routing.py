@@ -1,0 +1,151 @@
+"""The route table of a function: find the route, read the request, one use case, translate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tagcast.errors import Fault, InvalidRequestError
+from tagcast.ports import World
+
+from tagcast_aws.api.http.problems import MEDIA_TYPE, Problem, UnknownRouteError, internal, problem_of
+from tagcast_aws.api.http.requests import Request, checked_names, content_of
+from tagcast_aws.api.http.strict_json import parse
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools import Logger
+
+    from tagcast_aws.api.http.body import Body
+
+_NO_BODY_NEEDED = b"{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A success: a status, a JSON value (None: no content), headers."""
+
+    status: int
+    value: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one path: what serves it, the model of its body, and what the API document says of it.
+
+    *answers* maps a status to the type of its JSON value; *query* and *headers* name the parameters it reads.
+    """
+
+    method: str
+    path: str
+    serve: Callable[[World, Request[Any]], Answer]
+    summary: str
+    answers: Mapping[int, Any]
+    body: type[Body] | None = None
+    query: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    is_public: bool = False
+
+    def parameters_in(self, path: str) -> dict[str, str] | None:
+        """Return what stands in *path* for the parameters, or None if it is not one of this route's.
+
+        >>> route = Route("GET", "/topics/{topic}", lambda world, request: Answer(200), "Look at a topic", {})
+        >>> route.parameters_in("/topics/orders"), route.parameters_in("/topics"), route.parameters_in("/topics/")
+        ({'topic': 'orders'}, None, None)
+        """
+        wanted, given = self.path.split("/"), path.split("/")
+        if len(wanted) != len(given):
+            return None
+        found: dict[str, str] = {}
+        for name, text in zip(wanted, given, strict=True):
+            if name.startswith("{") and text:
+                found[name.strip("{}")] = text
+            elif name != text:
+                return None
+        return found
+
+
+@dataclass(frozen=True)
+class Router:
+    """The routes of a function; *elsewhere* are other functions' routes, known for 405's Allow only."""
+
+    routes: Sequence[Route]
+    elsewhere: Sequence[Route] = ()
+
+    def serve(self, event: Mapping[str, Any], world: World, logger: Logger) -> dict[str, Any]:
+        """Answer one API Gateway event (payload 2.0).
+
+        What nobody foresaw is logged with its stack, but without the event.
+        """
+        try:
+            return self._answer(event, world)
+        except Exception as error:
+            if (problem := problem_of(error)) is None:
+                correlation_id = str(event.get("requestContext", {}).get("requestId", "unknown"))
+                logger.exception("unexpected error", correlation_id=correlation_id)
+                problem = internal(correlation_id)
+            return _refused(problem)
+
+    def _answer(self, event: Mapping[str, Any], world: World) -> dict[str, Any]:
+        method, path = _asked(event)
+        for route in self.routes:
+            if route.method == method and (parameters := route.parameters_in(path)) is not None:
+                return _accepted(route.serve(world, _request(event, route, parameters)))
+        known = (*self.routes, *self.elsewhere)
+        raise UnknownRouteError(route.method for route in known if route.parameters_in(path) is not None)
+
+
+def _asked(event: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the method and the path of a request, without the stage that API Gateway puts before it."""
+    context, path = event["requestContext"], event["rawPath"]
+    stage = context["stage"]
+    return context["http"]["method"].upper(), path if stage == "$default" else path.removeprefix(f"/{stage}")
+
+
+def _request(event: Mapping[str, Any], route: Route, parameters: Mapping[str, str]) -> Request[Any]:
+    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    names, faults = checked_names(parameters)
+    content, body = b"", None
+    if route.body is not None:
+        content = content_of(event, headers)
+        body, found = _read(route.body, content)
+        faults += found
+    if faults:
+        raise InvalidRequestError(tuple(faults))
+    return Request(names, event.get("queryStringParameters") or {}, headers, content, body)
+
+
+def _read(model: type[Body], content: bytes) -> tuple[Body | None, list[Fault]]:
+    from tagcast_aws.api.http.body import read
+
+    return read(model, parse(content or _NO_BODY_NEEDED))
+
+
+def _accepted(answer: Answer) -> dict[str, Any]:
+    if answer.value is None:
+        return _response(answer.status, answer.headers, "")
+    return _response(answer.status, {**answer.headers, "Content-Type": "application/json"}, _text(answer.value))
+
+
+def _refused(problem: Problem) -> dict[str, Any]:
+    text = json.dumps(problem.as_json(), ensure_ascii=False)
+    return _response(problem.status, {**dict(problem.headers), "Content-Type": MEDIA_TYPE}, text)
+
+
+def _response(status: int, headers: Mapping[str, str], body: str) -> dict[str, Any]:
+    return {"statusCode": status, "body": body, "isBase64Encoded": False, "headers": dict(headers), "cookies": []}
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def encoded_size(value: Any) -> int:
+    r"""Return how many bytes *value* takes in the answer of a function at most: its JSON text is a string there.
+
+    >>> encoded_size({"body": "\x01"}) == len(r'{\"body\":\"\\u0001\"}')
+    True
+    """
+    return len(json.dumps(_text(value))) - 2

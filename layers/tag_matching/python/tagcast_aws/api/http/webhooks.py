@@ -1,0 +1,83 @@
+"""What the API document says of pushes: the requests that an HTTP endpoint receives."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+
+class PushBody(TypedDict):
+    """The envelope of content format ``json``; octets that are no text come as ``body_base64``."""
+
+    topic: str
+    subscription: str
+    message_id: str
+    body: NotRequired[str]
+    body_base64: NotRequired[str]
+    tags: list[str]
+    routing_key: str | None
+    properties: dict[str, str]
+    accepted_at: str
+    attempt: int
+    replay_of: NotRequired[str]
+
+
+EXAMPLE: PushBody = {
+    "topic": "orders",
+    "subscription": "billing",
+    "message_id": "07457000000000000001",
+    "body": "order 17",
+    "tags": ["paid"],
+    "routing_key": None,
+    "properties": {"amount": "30"},
+    "accepted_at": "2027-01-15T08:00:00.000Z",
+    "attempt": 1,
+}
+_HEADERS = {
+    "webhook-id": "The message's id: the same at every attempt.",
+    "webhook-timestamp": "When this attempt was made, in seconds since 1970 UTC.",
+    "webhook-signature": "Standard Webhooks, v1; there if the subscription has a secret.",
+    "x-tagcast-topic": "The topic.",
+    "x-tagcast-subscription": "The subscription.",
+    "x-tagcast-attempt": "Which attempt this is, from 1.",
+    "x-tagcast-tags": "The message's tags as a JSON array; left out where headers would exceed 4 KiB.",
+    "x-tagcast-replay-of": "The id of the archived message that this one repeats, if it does.",
+}
+_OPTIONAL = ("webhook-signature", "x-tagcast-tags", "x-tagcast-replay-of")
+
+
+def webhooks(reference: str) -> dict[str, Any]:
+    """Return the ``webhooks`` section; *reference* names the schema of :class:`PushBody`."""
+    parameters = [
+        {
+            "name": name,
+            "in": "header",
+            "required": name not in _OPTIONAL,
+            "description": text,
+            "schema": {"type": "string"},
+        }
+        for name, text in _HEADERS.items()
+    ]
+    anything = {"description": "The body alone (simplified), or CloudEvents 1.0 in binary mode.", "schema": {}}
+    return {
+        "push": {
+            "post": {
+                "operationId": "receive",
+                "summary": "A message is pushed to an HTTP endpoint",
+                "tags": ["publishing"],
+                "parameters": parameters,
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "application/json": {"schema": {"$ref": reference}, "example": EXAMPLE},
+                        "*/*": anything,
+                    },
+                },
+                "responses": {
+                    "2XX": {"description": "The message was processed; it is not pushed again."},
+                    "default": {"description": "It was not: it is pushed again as the retry strategy says."},
+                },
+            }
+        }
+    }

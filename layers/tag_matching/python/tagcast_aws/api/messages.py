@@ -1,0 +1,154 @@
+"""Messages and their receipts, with what became of them at each subscription, and why."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, NotRequired
+
+from tagcast.instant import rfc3339
+from tagcast.model import Entry
+from tagcast.operating.explaining import explain
+from tagcast.operating.messages import MessageView, list_retained, message_view
+from tagcast.ports import World
+from typing_extensions import TypedDict
+
+from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
+from tagcast_aws.api.http.requests import Request, required_name
+from tagcast_aws.api.http.routing import Answer, Route, encoded_size
+from tagcast_aws.api.limits import PAGE_BYTES_MAX
+
+
+class EntryAnswer(TypedDict):
+    """One entry of a state map."""
+
+    state: str
+    attempts: int
+    last_attempt_at: NotRequired[str]
+    last_outcome: NotRequired[str]
+    filter_version: NotRequired[int]
+
+
+class MessageAnswer(TypedDict):
+    """A message or its receipt, with its state map; its body is text, base64, or null once it is gone.
+
+    Lists have ``body_bytes`` instead, unless bodies were asked for.
+    """
+
+    body: NotRequired[str | None]
+    body_base64: NotRequired[str]
+    body_bytes: NotRequired[int]
+
+    message_id: str
+    topic: str
+    state: str
+    accepted_at: str
+    expires_at: str
+    tags: list[str]
+    routing_key: str | None
+    properties: dict[str, str]
+    ordering_key: str | None
+    content_type: str | None
+    subscribers: dict[str, EntryAnswer]
+    replay_of: NotRequired[str]
+    filter_errors: NotRequired[list[str]]
+    filter_error_count: NotRequired[int]
+
+
+class MessagesAnswer(TypedDict):
+    """One page of retained messages, oldest first."""
+
+    messages: list[MessageAnswer]
+    next_cursor: str | None
+
+
+def message(value: MessageView) -> MessageAnswer:
+    """Return the message or its receipt, with the state map."""
+    answer = _receipt(value)
+    if value.body is None:
+        answer["body"] = None
+    elif value.message.draft.is_text:
+        answer["body"] = value.body.decode()
+    else:
+        answer["body_base64"] = base64.b64encode(value.body).decode()
+    return answer
+
+
+def message_without_body(value: MessageView) -> MessageAnswer:
+    """Return the message as a list shows it: how large its body is, instead of the body."""
+    answer = _receipt(value)
+    if value.body is not None:
+        answer["body_bytes"] = len(value.body)
+    return answer
+
+
+def _receipt(value: MessageView) -> MessageAnswer:
+    sent = value.message
+    answer: MessageAnswer = {
+        "message_id": sent.message_id,
+        "topic": sent.topic,
+        "state": value.state,
+        "accepted_at": rfc3339(sent.accepted_at),
+        "expires_at": rfc3339(sent.expires_at),
+        "tags": list(sent.tags),
+        "routing_key": sent.routing_key,
+        "properties": dict(sent.properties),
+        "ordering_key": sent.ordering_key,
+        "content_type": sent.draft.content_type,
+        "subscribers": {name: _entry(entry) for name, entry in value.subscribers.items()},
+    }
+    if sent.replay_of is not None:
+        answer["replay_of"] = sent.replay_of
+    if value.filter_error_count:
+        answer["filter_errors"] = list(value.filter_errors)
+        answer["filter_error_count"] = value.filter_error_count
+    return answer
+
+
+def _entry(value: Entry) -> EntryAnswer:
+    answer: EntryAnswer = {"state": value.state.value, "attempts": value.attempts}
+    if value.last_attempt_at is not None:
+        answer["last_attempt_at"] = rfc3339(value.last_attempt_at)
+    if value.last_outcome is not None:
+        answer["last_outcome"] = value.last_outcome
+    if value.filter_version is not None:
+        answer["filter_version"] = value.filter_version
+    return answer
+
+
+def retained(world: World, request: Request[None]) -> Answer:
+    """Answer with a page of the retained messages, with their bodies only when asked for."""
+    limit, cursor = request.page()
+    show = message if request.flag("bodies") else message_without_body
+    found = list_retained(
+        world, request.topic, limit, cursor, size=lambda view: encoded_size(show(view)), size_max=PAGE_BYTES_MAX
+    )
+    shown = [show(item) for item in found.items]
+    return Answer(200, page("messages", shown, encode_cursor(found.cursor)))
+
+
+def one(world: World, request: Request[None]) -> Answer:
+    """Answer with a message or its receipt."""
+    return Answer(200, message(message_view(world, request.topic, request.path["message_id"])))
+
+
+def why(world: World, request: Request[None]) -> Answer:
+    """Answer why a subscription did or did not receive a message."""
+    subscription = required_name(request, "subscription")
+    return Answer(200, dict(explain(world, request.topic, request.path["message_id"], subscription)))
+
+
+_ALL = "/topics/{topic}/messages"
+_ONE = "/topics/{topic}/messages/{message_id}"
+
+ROUTES = (
+    Route("GET", _ALL, retained, "List the retained messages", {200: MessagesAnswer}, query=(*PAGING, "bodies")),
+    Route("GET", _ONE, one, "Look at a message or its receipt", {200: MessageAnswer}),
+    Route(
+        "GET",
+        _ONE + "/explain",
+        why,
+        "Explain why a subscription did or did not receive a message",
+        {200: dict[str, Any]},
+        query=("subscription",),
+    ),
+)

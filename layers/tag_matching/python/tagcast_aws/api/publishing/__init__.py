@@ -1,0 +1,1 @@
+"""Publishing: one message, a batch, and messages of the archive again."""

@@ -1,0 +1,40 @@
+"""Answers to publishing: each accepted message by its id, each refused one by its problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tagcast.delivery.idempotency import Accepted
+from tagcast.instant import rfc3339
+from typing_extensions import TypedDict
+
+
+class AcceptedAnswer(TypedDict):
+    """An accepted message."""
+
+    message_id: str
+    accepted_at: str
+    expires_at: str
+    matched: int
+
+
+class RefusedAnswer(TypedDict):
+    """A message of a batch that was refused: its problem."""
+
+    error: dict[str, Any]
+
+
+class BatchAnswer(TypedDict):
+    """The results of a batch, in its order."""
+
+    results: list[AcceptedAnswer | RefusedAnswer]
+
+
+def accepted(value: Accepted) -> AcceptedAnswer:
+    """Return the answer to one accepted message."""
+    return {
+        "message_id": value.message_id,
+        "accepted_at": rfc3339(value.accepted_at),
+        "expires_at": rfc3339(value.expires_at),
+        "matched": value.matched,
+    }

@@ -1,0 +1,164 @@
+"""Bodies that carry messages: one, a batch, and messages of the archive."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Field, StringConstraints
+from pydantic.config import JsonDict
+from pydantic_core import PydanticCustomError
+from tagcast.delivery.publishing import Original
+from tagcast.errors import Fault
+from tagcast.model import Draft
+
+from tagcast_aws.api import limits
+from tagcast_aws.api.http.body import Body, read
+
+_CONTROLS = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
+
+
+def _plain(text: str) -> str:
+    if not _CONTROLS.isdisjoint(text):
+        raise PydanticCustomError("control_character", "must not have control characters")
+    return text
+
+
+def _distinct(tags: list[str]) -> list[str]:
+    kept = list(dict.fromkeys(tags))
+    if len(kept) > limits.TAGS_MAX:
+        raise PydanticCustomError("too_many_tags", f"must have at most {limits.TAGS_MAX} different tags")
+    return kept
+
+
+def _routing_key(key: str) -> str:
+    if len(key.encode()) > limits.ROUTING_KEY_BYTES_MAX:
+        raise PydanticCustomError("key_length", f"must have at most {limits.ROUTING_KEY_BYTES_MAX} bytes")
+    if key.count(".") > limits.ROUTING_KEY_DOTS_MAX:
+        raise PydanticCustomError("key_dots", f"must have at most {limits.ROUTING_KEY_DOTS_MAX} dots")
+    if "" in key.split("."):
+        raise PydanticCustomError("key_word", "must not have an empty word")
+    return key
+
+
+def _properties(pairs: dict[str, str]) -> dict[str, str]:
+    if len(pairs) > limits.PROPERTIES_MAX:
+        raise PydanticCustomError("properties_count", f"must have at most {limits.PROPERTIES_MAX} properties")
+    if sum(len(name) + len(value.encode()) for name, value in pairs.items()) > limits.PROPERTIES_BYTES_MAX:
+        raise PydanticCustomError("properties_size", f"must have at most {limits.PROPERTIES_BYTES_MAX} bytes in all")
+    return pairs
+
+
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=limits.TAG_LENGTH_MAX), AfterValidator(_plain)]
+PropertyName = Annotated[str, StringConstraints(pattern=limits.PROPERTY_NAME)]
+PropertyValue = Annotated[str, StringConstraints(max_length=limits.PROPERTY_LENGTH_MAX)]
+OrderingKey = Annotated[
+    str, StringConstraints(min_length=1, max_length=limits.ORDERING_KEY_LENGTH_MAX), AfterValidator(_plain)
+]
+ContentType = Annotated[str, StringConstraints(max_length=limits.CONTENT_TYPE_LENGTH_MAX, pattern=limits.CONTENT_TYPE)]
+
+
+class TestedMessage(Body):
+    """A message; to test a filter it needs no body."""
+
+    __test__ = False
+
+    body: str | None = None
+    body_base64: str | None = None
+    tags: Annotated[list[Tag], Field(max_length=limits.TAGS_SENT_MAX), AfterValidator(_distinct)] = Field([])
+    routing_key: Annotated[str, AfterValidator(_routing_key)] | None = None
+    properties: Annotated[dict[PropertyName, PropertyValue], AfterValidator(_properties)] = Field({})
+    ordering_key: OrderingKey | None = None
+    content_type: ContentType | None = None
+
+    @classmethod
+    def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
+        """Refuse a message with two bodies, and base64 that is none."""
+        encoded = value.get("body_base64")
+        if encoded is not None and value.get("body") is not None:
+            return [Fault("must not be given together with body", "/body_base64")]
+        if isinstance(encoded, str) and _decoded(encoded) is None:
+            return [Fault("must be base64", "/body_base64")]
+        return []
+
+    def draft(self) -> Draft:
+        """Return the message as the core knows it."""
+        content = (self.body or "").encode() if self.body_base64 is None else _decoded(self.body_base64)
+        return Draft(
+            body=content or b"",
+            is_text=self.body_base64 is None,
+            tags=tuple(self.tags),
+            routing_key=self.routing_key,
+            properties=self.properties,
+            ordering_key=self.ordering_key,
+            content_type=self.content_type,
+        )
+
+
+class MessageBody(TestedMessage):
+    """A message to be published: a body as text or as base64, and what filters read."""
+
+    @classmethod
+    def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
+        """Refuse a message without a body, too."""
+        if value.get("body") is None and value.get("body_base64") is None:
+            return [Fault("is required (or body_base64)", "/body")]
+        return super().cross_faults(value)
+
+    @classmethod
+    def is_required(cls) -> bool:
+        """Either of two fields is, though neither is by itself."""
+        return True
+
+
+def _items(model: type[Body]) -> Any:
+    """Return the bounds of a list whose items are read one by one, so that one's faults are not the others'."""
+    schema: JsonDict = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return Field(max_length=limits.BATCH_MAX, json_schema_extra={"items": schema})
+
+
+class BatchBody(Body):
+    """Messages to be published, each on its own: the items are read one by one, as :class:`MessageBody`."""
+
+    item_models: ClassVar[tuple[type[Body], ...]] = (MessageBody,)
+
+    messages: Annotated[list[Any], _items(MessageBody)]
+
+
+class ReplayedMessage(MessageBody):
+    """A message of the archive, with the id that it had."""
+
+    replay_of: Annotated[str, StringConstraints(pattern=limits.MESSAGE_ID)]
+
+    def original(self) -> Original:
+        """Return what is to be published again."""
+        return Original(self.draft(), self.replay_of)
+
+
+class ReplayBody(Body):
+    """Messages of the archive to be published again: the items are read one by one, as :class:`ReplayedMessage`."""
+
+    item_models: ClassVar[tuple[type[Body], ...]] = (ReplayedMessage,)
+
+    messages: Annotated[list[Any], _items(ReplayedMessage)]
+
+
+def read_message(value: object) -> tuple[Draft | None, list[Fault]]:
+    """Return one item of a batch as a draft, or its faults."""
+    body, faults = read(MessageBody, value)
+    return (None if body is None else body.draft()), faults
+
+
+def read_replayed(value: object) -> tuple[Original | None, list[Fault]]:
+    """Return one item of a replay, or its faults."""
+    body, faults = read(ReplayedMessage, value)
+    return (None if body is None else body.original()), faults
+
+
+def _decoded(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text.encode(), validate=True)
+    except (binascii.Error, ValueError):
+        return None

@@ -1,0 +1,106 @@
+"""The routes of the publish function: one message, or a batch in which each message stands on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tagcast.delivery.idempotency import Accepted, Idempotency
+from tagcast.delivery.publishing import Original, check_draft, publish, replay
+from tagcast.errors import ConflictError
+from tagcast.model import Draft, Topic
+from tagcast.ports import World
+from tagcast.registry.subscriptions import get_subscription
+from tagcast.registry.topics import get_topic
+
+from tagcast_aws.api.http.problems import Problem, invalid, too_large
+from tagcast_aws.api.http.requests import Request
+from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.publishing.answer import AcceptedAnswer, BatchAnswer, RefusedAnswer, accepted
+from tagcast_aws.api.publishing.body import BatchBody, MessageBody, ReplayBody, read_message, read_replayed
+
+
+def publish_one(world: World, request: Request[MessageBody]) -> Answer:
+    """Accept one message."""
+    (one,) = publish(world, request.topic, (request.body.draft(),), _idempotency(request))
+    return Answer(201, accepted(one))
+
+
+def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
+    """Accept those messages of a batch that are valid; the others' places hold their problems."""
+    idempotency = _idempotency(request)
+    topic = get_topic(world, request.topic)
+    items = [_draft(topic, item) for item in request.body.messages]
+    drafts = [item for item in items if not isinstance(item, Problem)]
+    return _results(items, publish(world, topic.name, drafts, idempotency) if drafts else ())
+
+
+def replay_batch(world: World, request: Request[ReplayBody]) -> Answer:
+    """Publish messages of the archive again, for one subscription; what is wrong with one does not stop the others."""
+    idempotency = _idempotency(request)
+    topic, subscription = get_topic(world, request.topic), request.subscription
+    get_subscription(world, topic.name, subscription)
+    items = [_original(topic, item) for item in request.body.messages]
+    originals = [item for item in items if not isinstance(item, Problem)]
+    return _results(items, replay(world, topic.name, subscription, originals, idempotency) if originals else ())
+
+
+def _draft(topic: Topic, item: object) -> Draft | Problem:
+    draft, faults = read_message(item)
+    return invalid(faults) if draft is None else _refusal(topic, draft) or draft
+
+
+def _original(topic: Topic, item: object) -> Original | Problem:
+    original, faults = read_replayed(item)
+    return invalid(faults) if original is None else _refusal(topic, original.draft) or original
+
+
+def _refusal(topic: Topic, draft: Draft) -> Problem | None:
+    fault = check_draft(topic, draft)
+    return None if fault is None else too_large(fault)
+
+
+def _results(items: Sequence[object], taken: Sequence[Accepted]) -> Answer:
+    """Put the answers into the places of what was accepted, beside the problems of the others."""
+    if len(taken) != sum(not isinstance(item, Problem) for item in items):
+        raise ConflictError("this Idempotency-Key was used while the topic had other limits")
+    remaining = iter(taken)
+    results: list[AcceptedAnswer | RefusedAnswer] = [
+        {"error": item.as_json()} if isinstance(item, Problem) else accepted(next(remaining)) for item in items
+    ]
+    return Answer(200, {"results": results})
+
+
+def _idempotency(request: Request[MessageBody] | Request[BatchBody] | Request[ReplayBody]) -> Idempotency | None:
+    key = request.idempotency_key()
+    return None if key is None else Idempotency(key, request.fingerprint())
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/topics/{topic}/messages",
+        publish_one,
+        "Publish a message",
+        {201: AcceptedAnswer},
+        body=MessageBody,
+        headers=("Idempotency-Key",),
+    ),
+    Route(
+        "POST",
+        "/topics/{topic}/messages/batch",
+        publish_batch,
+        "Publish up to 100 messages, each on its own",
+        {200: BatchAnswer},
+        body=BatchBody,
+        headers=("Idempotency-Key",),
+    ),
+    Route(
+        "POST",
+        "/topics/{topic}/subscriptions/{subscription}/replay",
+        replay_batch,
+        "Publish up to 100 archived messages again, for this subscription only",
+        {200: BatchAnswer},
+        body=ReplayBody,
+        headers=("Idempotency-Key",),
+    ),
+)

@@ -1,0 +1,57 @@
+"""The route tables of both functions, the service's own routes among them, and the document that describes them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Literal
+
+from tagcast.ports import World
+from typing_extensions import TypedDict
+
+from tagcast_aws.api import filters, messages, shadows, topics
+from tagcast_aws.api.http.requests import Request
+from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.publishing import routes as publishing
+from tagcast_aws.api.subscriptions import routes as subscriptions
+from tagcast_aws.runtime.version import VERSION
+
+
+class HealthAnswer(TypedDict):
+    """That the service answers."""
+
+    status: Literal["ok"]
+    version: str
+
+
+def health(world: World, request: Request[None]) -> Answer:
+    """Answer that the service answers."""
+    return Answer(200, {"status": "ok", "version": VERSION})
+
+
+def document(world: World, request: Request[None]) -> Answer:
+    """Answer with the description of this API."""
+    return Answer(200, description())
+
+
+PUBLISH = publishing.ROUTES
+"""The routes of the publish function; it imports them from their room, without the others."""
+
+MANAGE = (
+    *topics.ROUTES,
+    *messages.ROUTES,
+    *filters.ROUTES,
+    Route("GET", "/health", health, "Say that the service answers", {200: HealthAnswer}, is_public=True),
+    Route("GET", "/openapi.json", document, "Describe this API", {200: dict[str, Any]}, is_public=True),
+    *subscriptions.ROUTES,
+    *shadows.ROUTES,
+)
+"""The routes of the manage function: all that is not publishing."""
+
+
+@cache
+def description() -> dict[str, Any]:
+    """Return the OpenAPI document of all routes. The same value every time: nobody may change it."""
+    # Making it is rare and takes more imports than all the rest.
+    from tagcast_aws.api.http.openapi import openapi
+
+    return openapi((*PUBLISH, *MANAGE))

@@ -1,0 +1,145 @@
+"""Shadows: candidate filters that run beside the active ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NotRequired
+
+from pydantic import Field
+from tagcast.errors import Fault
+from tagcast.filters.kinds import compile_filter
+from tagcast.instant import rfc3339
+from tagcast.operating.lanes import lane_view
+from tagcast.ports import World
+from tagcast.registry.shadows import ShadowReport, delete_shadow, get_shadow, promote_shadow, put_shadow
+from tagcast.rows.shadow import Verdict
+from typing_extensions import TypedDict
+
+from tagcast_aws.api.filters import filter_faults
+from tagcast_aws.api.http.body import Body
+from tagcast_aws.api.http.requests import Request
+from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer
+from tagcast_aws.api.subscriptions.settings import shown as shown_subscription
+
+
+class ShadowBody(Body):
+    """A candidate filter; null receives everything."""
+
+    filter: dict[str, Any] | None
+
+    @classmethod
+    def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
+        """Add the faults of the filter."""
+        return filter_faults(value.get("filter"))
+
+
+class PromoteBody(Body):
+    """Which shadow is meant; without it, whichever is present."""
+
+    shadow_version: int | None = Field(None, ge=1)
+
+
+class ShadowCounts(TypedDict):
+    """How many messages the active filter and the shadow saw alike and differently since both are as they are."""
+
+    evaluated: int
+    both: int
+    only_active: int
+    only_shadow: int
+    neither: int
+    errors: int
+
+
+class ShadowSample(TypedDict):
+    """A message that only one of both filters matches."""
+
+    message_id: str
+    way: Literal["only_active", "only_shadow"]
+
+
+class ShadowAnswer(TypedDict):
+    """A shadow with what it said beside the active filter of ``active_version``; it is eventually complete."""
+
+    filter: dict[str, Any] | None
+    shadow_version: int
+    active_version: int
+    since: str
+    counts: ShadowCounts
+    samples: list[ShadowSample]
+    warnings: NotRequired[list[str]]
+
+
+def shown(value: ShadowReport) -> ShadowAnswer:
+    """Return a shadow with its counts and samples."""
+    kept, counts = value.shadow.filter, value.counts
+    answer: ShadowAnswer = {
+        "filter": None if kept is None else dict(kept),
+        "shadow_version": value.shadow.shadow_version,
+        "active_version": value.active_version,
+        "since": rfc3339(value.shadow.since),
+        "counts": {
+            "evaluated": sum(counts.values()),
+            "both": counts[Verdict.BOTH],
+            "only_active": counts[Verdict.ONLY_ACTIVE],
+            "only_shadow": counts[Verdict.ONLY_SHADOW],
+            "neither": counts[Verdict.NEITHER],
+            "errors": counts[Verdict.ERRORS],
+        },
+        "samples": [
+            {"message_id": message_id, "way": "only_active" if way is Verdict.ONLY_ACTIVE else "only_shadow"}
+            for message_id, way in value.samples
+        ],
+    }
+    warnings = compile_filter(kept).warnings
+    if warnings:
+        answer["warnings"] = list(warnings)
+    return answer
+
+
+def put(world: World, request: Request[ShadowBody]) -> Answer:
+    """Begin a shadow; the same filter again leaves it as it is."""
+    report, is_new = put_shadow(world, request.topic, request.subscription, request.body.filter)
+    return Answer(201 if is_new else 200, shown(report))
+
+
+def one(world: World, request: Request[None]) -> Answer:
+    """Answer with the shadow, its counts and samples."""
+    return Answer(200, shown(get_shadow(world, request.topic, request.subscription)))
+
+
+def delete(world: World, request: Request[None]) -> Answer:
+    """End the shadow."""
+    delete_shadow(world, request.topic, request.subscription)
+    return Answer(204)
+
+
+def promote(world: World, request: Request[PromoteBody]) -> Answer:
+    """Make the shadow the active filter."""
+    changed = promote_shadow(world, request.topic, request.subscription, request.body.shadow_version)
+    answer = shown_subscription(changed, lane_view(world, changed))
+    return Answer(200, answer, {"ETag": f'"{changed.version}"'})
+
+
+_SHADOW = "/topics/{topic}/subscriptions/{subscription}/shadow"
+
+ROUTES = (
+    Route(
+        "PUT",
+        _SHADOW,
+        put,
+        "Run a candidate filter beside the active one",
+        {201: ShadowAnswer, 200: ShadowAnswer},
+        body=ShadowBody,
+    ),
+    Route("GET", _SHADOW, one, "Look at the shadow, its counts and samples", {200: ShadowAnswer}),
+    Route("DELETE", _SHADOW, delete, "End the shadow", {204: None}),
+    Route(
+        "POST",
+        _SHADOW + "/promote",
+        promote,
+        "Make the shadow the active filter",
+        {200: SubscriptionAnswer},
+        body=PromoteBody,
+    ),
+)

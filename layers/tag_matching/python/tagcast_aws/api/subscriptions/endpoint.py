@@ -1,0 +1,119 @@
+"""The endpoint of a subscription, in and out: one model per protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import StringConstraints
+from tagcast.errors import Fault
+from tagcast.model import Endpoint, Protocol
+from tagcast.resource_names import FUNCTION, QUEUE_ARN
+
+from tagcast_aws.api import limits
+from tagcast_aws.api.http.body import Body
+
+Url = Annotated[str, StringConstraints(max_length=limits.URL_LENGTH_MAX)]
+
+
+class HttpEndpoint(Body):
+    """A URL that is sent a POST for every message."""
+
+    protocol: Literal["http", "https"]
+    url: Url
+
+
+class SqsEndpoint(Body):
+    """A queue, by its URL or its ARN."""
+
+    protocol: Literal["sqs"]
+    queue_url: Url | None = None
+    arn: Annotated[str, StringConstraints(pattern=f"^{QUEUE_ARN}$")] | None = None
+
+
+class LambdaEndpoint(Body):
+    """A function, by its name or its ARN."""
+
+    protocol: Literal["lambda"]
+    function: Annotated[str, StringConstraints(pattern=f"^{FUNCTION}$")]
+
+
+def target(endpoint: HttpEndpoint | SqsEndpoint | LambdaEndpoint) -> str:
+    """Return where the endpoint is, as the core knows it."""
+    match endpoint:
+        case HttpEndpoint():
+            return endpoint.url
+        case SqsEndpoint():
+            return endpoint.queue_url or endpoint.arn or ""
+        case LambdaEndpoint():
+            return endpoint.function
+
+
+def shown_endpoint(value: Endpoint) -> dict[str, str]:
+    """Return the endpoint under the field that its protocol has for it.
+
+    >>> shown_endpoint(Endpoint(Protocol.SQS, "arn:aws:sqs:eu-west-1:123456789012:orders"))
+    {'protocol': 'sqs', 'arn': 'arn:aws:sqs:eu-west-1:123456789012:orders'}
+    """
+    return {"protocol": value.protocol.value, target_field(value): value.target}
+
+
+def target_field(value: Endpoint) -> str:
+    """Return the field of an endpoint that says where it is.
+
+    >>> target_field(Endpoint(Protocol.LAMBDA, "bill"))
+    'function'
+    """
+    match value.protocol:
+        case Protocol.HTTP | Protocol.HTTPS:
+            return "url"
+        case Protocol.SQS:
+            return "arn" if value.target.startswith("arn:") else "queue_url"
+        case Protocol.LAMBDA:
+            return "function"
+
+
+def endpoint_faults(endpoint: Mapping[str, object]) -> list[Fault]:
+    """Return what single fields cannot tell; pointers are relative to the endpoint."""
+    protocol, url = endpoint.get("protocol"), endpoint.get("url")
+    match protocol:
+        case "http" | "https" if isinstance(url, str):
+            refusal = writing_fault(url, (str(protocol),))
+            return [Fault(refusal, "/url")] if refusal else []
+        case "sqs":
+            queue_url, arn = endpoint.get("queue_url"), endpoint.get("arn")
+            if (queue_url is None) == (arn is None):
+                return [Fault("exactly one of queue_url and arn is required", "/queue_url")]
+            refusal = writing_fault(queue_url, ("http", "https")) if isinstance(queue_url, str) else None
+            return [Fault(refusal, "/queue_url")] if refusal else []
+    return []
+
+
+def writing_fault(url: str, schemes: tuple[str, ...]) -> str | None:
+    """Return why *url* is not written as an absolute URL of one of *schemes*, or None.
+
+    How it is written is all that is looked at here; where it leads is for the guard of endpoints to judge.
+
+    >>> writing_fault("https://example.com:8443/hook?a=1", ("https",))
+    >>> writing_fault("https://", ("https",))
+    'must name a host'
+    >>> writing_fault("http://example.com", ("https",))
+    'must begin with https://'
+    """
+    if not url.isascii() or any(character <= " " or character == "\x7f" or character in '\\<>"' for character in url):
+        return "must be a URL of printable ASCII characters"
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return "is not a URL"
+    if parts.scheme not in schemes or not url[len(parts.scheme) :].startswith("://"):
+        return f"must begin with {' or '.join(scheme + '://' for scheme in schemes)}"
+    if not host:
+        return "must name a host"
+    if port == 0:
+        return "must not have port 0"
+    if "@" in parts.netloc:
+        return "must not carry a user name or password"
+    return "must not have a fragment" if "#" in url else None

@@ -1,0 +1,169 @@
+"""Routes of subscriptions and their lanes."""
+
+from __future__ import annotations
+
+from tagcast.errors import Fault, InvalidRequestError, NotFoundError, PreconditionFailedError
+from tagcast.model import Endpoint, Subscription
+from tagcast.operating.lanes import backlog, lane_view, lane_views, pause, repush, resume, retry_now, skip_head
+from tagcast.ports import World
+from tagcast.registry.subscriptions import (
+    delete_subscription,
+    filter_versions,
+    get_subscription,
+    list_subscriptions,
+    put_subscription,
+)
+from tagcast.registry.topics import get_topic
+
+from tagcast_aws.api.http.body import EmptyBody
+from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
+from tagcast_aws.api.http.requests import Request
+from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.subscriptions.endpoint import target_field
+from tagcast_aws.api.subscriptions.lane import (
+    BacklogAnswer,
+    LaneAnswer,
+    LanesAnswer,
+    SkipBody,
+    shown_delivery,
+    shown_lane,
+)
+from tagcast_aws.api.subscriptions.settings import (
+    SubscriptionAnswer,
+    SubscriptionBody,
+    SubscriptionsAnswer,
+    VersionsAnswer,
+    shown,
+    shown_version,
+)
+
+
+def put(world: World, request: Request[SubscriptionBody]) -> Answer:
+    """Create or replace a subscription."""
+    wanted = _wanted_version(world, request.topic, request.subscription, request.if_match())
+    settings = request.body.settings()
+    try:
+        subscription, is_new = put_subscription(world, request.topic, request.subscription, settings, wanted)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(tuple(_narrowed(fault, settings.endpoint) for fault in error.faults)) from None
+    return _with_lane(world, subscription, 201 if is_new else 200)
+
+
+def _narrowed(fault: Fault, endpoint: Endpoint) -> Fault:
+    """Let a fault of a whole endpoint point to the field that says where the endpoint is."""
+    if fault.pointer != "/endpoint":
+        return fault
+    return Fault(fault.detail, f"/endpoint/{target_field(endpoint)}")
+
+
+def one(world: World, request: Request[None]) -> Answer:
+    """Answer with one subscription and its lane."""
+    return _with_lane(world, get_subscription(world, request.topic, request.subscription), 200)
+
+
+def several(world: World, request: Request[None]) -> Answer:
+    """Answer with a page of subscriptions, each with its lane."""
+    found = list_subscriptions(world, request.topic, *request.page())
+    lanes = lane_views(world, request.topic, found.items)
+    items = [shown(item, lane) for item, lane in zip(found.items, lanes, strict=True)]
+    return Answer(200, page("subscriptions", items, encode_cursor(found.cursor)))
+
+
+def delete(world: World, request: Request[None]) -> Answer:
+    """Remove a subscription; what it is owed is cancelled."""
+    wanted = _wanted_version(world, request.topic, request.subscription, request.if_match())
+    delete_subscription(world, request.topic, request.subscription, wanted)
+    return Answer(204)
+
+
+def pause_lane(world: World, request: Request[EmptyBody]) -> Answer:
+    """Stop the attempts of a subscription."""
+    return Answer(200, shown_lane(pause(world, request.topic, request.subscription)))
+
+
+def resume_lane(world: World, request: Request[EmptyBody]) -> Answer:
+    """End a pause or a suspension."""
+    return Answer(200, shown_lane(resume(world, request.topic, request.subscription)))
+
+
+def retry_lane(world: World, request: Request[EmptyBody]) -> Answer:
+    """Attempt the head at once."""
+    return Answer(200, shown_lane(retry_now(world, request.topic, request.subscription)))
+
+
+def skip_in_lane(world: World, request: Request[SkipBody]) -> Answer:
+    """Cancel the head for a reason."""
+    lane = skip_head(world, request.topic, request.subscription, request.body.reason)
+    return Answer(200, shown_lane(lane))
+
+
+def owed(world: World, request: Request[None]) -> Answer:
+    """Answer with a page of the backlog."""
+    limit, cursor = request.page()
+    found = backlog(world, request.topic, request.subscription, limit, cursor)
+    items = [shown_delivery(item) for item in found.items]
+    return Answer(200, page("deliveries", items, encode_cursor(found.cursor)))
+
+
+def versions(world: World, request: Request[None]) -> Answer:
+    """Answer with the history of a filter."""
+    kept = filter_versions(world, request.topic, request.subscription)
+    return Answer(200, {"versions": [shown_version(version) for version in kept]})
+
+
+def push(world: World, request: Request[EmptyBody]) -> Answer:
+    """Attempt now what a topic owes to blocked subscriptions."""
+    return Answer(202, {"lanes": list(repush(world, request.topic))})
+
+
+def _with_lane(world: World, subscription: Subscription, status: int) -> Answer:
+    answer = shown(subscription, lane_view(world, subscription))
+    return Answer(status, answer, {"ETag": f'"{subscription.version}"'})
+
+
+def _wanted_version(world: World, topic: str, name: str, allowed: tuple[str, ...] | None) -> int | None:
+    """Return the version that a conditional change must find; None without a condition."""
+    if allowed is None:
+        return None
+    get_topic(world, topic)
+    try:
+        present_version = get_subscription(world, topic, name).version
+    except NotFoundError:
+        raise PreconditionFailedError("the subscription does not exist") from None
+    if allowed != ("*",) and str(present_version) not in allowed:
+        raise PreconditionFailedError(f"the subscription has version {present_version}")
+    return present_version
+
+
+_ALL = "/topics/{topic}/subscriptions"
+_ONE = "/topics/{topic}/subscriptions/{subscription}"
+_LANE = {200: LaneAnswer}
+
+ROUTES = (
+    Route("GET", _ALL, several, "List the subscriptions", {200: SubscriptionsAnswer}, query=PAGING),
+    Route(
+        "PUT",
+        _ONE,
+        put,
+        "Create or replace a subscription",
+        {201: SubscriptionAnswer, 200: SubscriptionAnswer},
+        body=SubscriptionBody,
+        headers=("If-Match",),
+    ),
+    Route("GET", _ONE, one, "Look at a subscription and its lane", {200: SubscriptionAnswer}),
+    Route("DELETE", _ONE, delete, "Remove a subscription", {204: None}, headers=("If-Match",)),
+    Route("POST", _ONE + "/pause", pause_lane, "Stop the attempts", {200: LaneAnswer}, body=EmptyBody),
+    Route("POST", _ONE + "/resume", resume_lane, "End a pause", _LANE, body=EmptyBody),
+    Route("POST", _ONE + "/retry", retry_lane, "Attempt the head now", _LANE, body=EmptyBody),
+    Route("POST", _ONE + "/skip", skip_in_lane, "Cancel the head", _LANE, body=SkipBody),
+    Route("GET", _ONE + "/backlog", owed, "List what is owed", {200: BacklogAnswer}, query=PAGING),
+    Route("GET", _ONE + "/versions", versions, "List the filter's versions", {200: VersionsAnswer}),
+    Route(
+        "POST",
+        "/topics/{topic}/push",
+        push,
+        "Attempt now what is owed to blocked subscriptions",
+        {202: LanesAnswer},
+        body=EmptyBody,
+    ),
+)

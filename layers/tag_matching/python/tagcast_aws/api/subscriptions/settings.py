@@ -1,0 +1,141 @@
+"""What a subscriber chooses, in and out: the body of a subscription and the answer that shows it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+from tagcast.errors import Fault
+from tagcast.filters.kinds import compile_filter
+from tagcast.instant import rfc3339
+from tagcast.model import ContentFormat, Endpoint, Protocol, Subscription, SubscriptionSettings
+from tagcast.operating.lanes import LaneView
+from tagcast.rows.filter_version import FilterVersion
+from typing_extensions import TypedDict
+
+from tagcast_aws.api import limits
+from tagcast_aws.api.filters import filter_faults
+from tagcast_aws.api.http.body import Body
+from tagcast_aws.api.subscriptions.endpoint import (
+    HttpEndpoint,
+    LambdaEndpoint,
+    SqsEndpoint,
+    endpoint_faults,
+    shown_endpoint,
+    target,
+)
+from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
+from tagcast_aws.api.subscriptions.retry import DecayRetry, Retry, policy, shown_retry
+
+
+def _secret(text: str) -> str:
+    try:
+        key = base64.b64decode(text.removeprefix("whsec_").encode(), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not text.startswith("whsec_") or not limits.SECRET_BYTES_MIN <= len(key) <= limits.SECRET_BYTES_MAX:
+        span = f"{limits.SECRET_BYTES_MIN}-{limits.SECRET_BYTES_MAX}"
+        raise PydanticCustomError("secret", f"must be whsec_ and the base64 of {span} bytes")
+    return text
+
+
+class SubscriptionBody(Body):
+    """A subscription; what is left out has its default."""
+
+    unions: ClassVar[Mapping[str, str]] = {"endpoint": "protocol", "retry": "strategy"}
+
+    endpoint: Annotated[HttpEndpoint | SqsEndpoint | LambdaEndpoint, Field(discriminator="protocol")]
+    filter: dict[str, Any] | None = None
+    retry: Retry = DecayRetry()
+    timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
+    content_format: Literal["json", "simplified", "cloudevents"] = "json"
+    secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra={"writeOnly": True})] | None = None
+
+    @classmethod
+    def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
+        """Add the faults of the filter and those that cross the endpoint's fields."""
+        endpoint = value.get("endpoint")
+        crossed = endpoint_faults(endpoint) if isinstance(endpoint, Mapping) else []
+        return [fault.under("/endpoint") for fault in crossed] + filter_faults(value.get("filter"))
+
+    def settings(self) -> SubscriptionSettings:
+        """Return the settings as the core knows them."""
+        return SubscriptionSettings(
+            endpoint=Endpoint(Protocol(self.endpoint.protocol), target(self.endpoint)),
+            filter=self.filter,
+            retry=policy(self.retry),
+            timeout_s=self.timeout_seconds,
+            content_format=ContentFormat(self.content_format),
+            secret=self.secret,
+        )
+
+
+class SubscriptionAnswer(TypedDict):
+    """A subscription with its lane, as far as that was looked at."""
+
+    topic: str
+    name: str
+    endpoint: dict[str, str]
+    filter: dict[str, Any] | None
+    retry: dict[str, Any]
+    timeout_seconds: int
+    content_format: str
+    version: int
+    created_at: str
+    updated_at: str
+    warnings: NotRequired[list[str]]
+    lane: NotRequired[LaneAnswer]
+
+
+class SubscriptionsAnswer(TypedDict):
+    """One page of subscriptions."""
+
+    subscriptions: list[SubscriptionAnswer]
+    next_cursor: str | None
+
+
+class VersionAnswer(TypedDict):
+    """One version of a filter."""
+
+    version: int
+    filter: dict[str, Any] | None
+    changed_at: str
+
+
+class VersionsAnswer(TypedDict):
+    """The kept versions of a filter, newest first."""
+
+    versions: list[VersionAnswer]
+
+
+def shown(value: Subscription, lane: LaneView | None = None) -> SubscriptionAnswer:
+    """Return the subscription without its secret; with its lane, if that was looked at."""
+    chosen = value.settings
+    answer: SubscriptionAnswer = {
+        "topic": value.topic,
+        "name": value.name,
+        "endpoint": shown_endpoint(chosen.endpoint),
+        "filter": None if chosen.filter is None else dict(chosen.filter),
+        "retry": shown_retry(chosen.retry),
+        "timeout_seconds": chosen.timeout_s,
+        "content_format": chosen.content_format.value,
+        "version": value.version,
+        "created_at": rfc3339(value.created_at),
+        "updated_at": rfc3339(value.updated_at),
+    }
+    warnings = compile_filter(chosen.filter).warnings
+    if warnings:
+        answer["warnings"] = list(warnings)
+    if lane is not None:
+        answer["lane"] = shown_lane(lane)
+    return answer
+
+
+def shown_version(value: FilterVersion) -> VersionAnswer:
+    """Return one version of a filter."""
+    kept = None if value.filter is None else dict(value.filter)
+    return {"version": value.version, "filter": kept, "changed_at": rfc3339(value.changed_at)}

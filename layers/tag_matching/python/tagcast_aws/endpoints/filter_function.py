@@ -1,0 +1,77 @@
+"""Filter functions on Lambda: one synchronous invocation per batch, whatever goes wrong is no verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tagcast.filters.function_filter import function_of
+from tagcast.model import Message, Subscription
+from tagcast.pushing.envelope import filter_event
+
+from tagcast_aws.endpoints.adapter import Surroundings
+
+if TYPE_CHECKING:
+    from tagcast_aws.endpoints.clients import Caller
+
+EVENT_BYTES_MAX = 5_000_000
+"""Lambda takes synchronous events of up to 6 MB."""
+
+
+class LambdaJudge:
+    """Implements the core's Judge; the client is made when the first verdict is needed."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self._caller: Caller | None = None
+
+    async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
+        """Ask the subscription's function; an event too large for Lambda is asked in halves, side by side."""
+        function = function_of(subscription)
+        assert function is not None
+        loop = asyncio.get_running_loop()
+        event = await loop.run_in_executor(self._surroundings.threads, filter_event, subscription, messages)
+        if len(event) > EVENT_BYTES_MAX and len(messages) > 1:
+            middle = len(messages) // 2
+            first, second = await asyncio.gather(
+                self.verdicts(subscription, messages[:middle]), self.verdicts(subscription, messages[middle:])
+            )
+            return None if first is None or second is None else first + second
+        name = function.function
+        region = name.split(":")[3] if name.startswith("arn:") else None
+        try:
+            payload = await self._calls().call(region, function.timeout_s, lambda client: _invoke(client, name, event))
+            return None if payload is None else verdicts_in(payload, len(messages))
+        except Exception:  # noqa: BLE001 A stranger's function, or the way to it, failed: that is an answer here.
+            return None
+
+    def _calls(self) -> Caller:
+        if self._caller is None:
+            from tagcast_aws.endpoints.clients import Caller
+
+            self._caller = Caller("lambda", self._surroundings)
+        return self._caller
+
+
+def _invoke(client: Any, function: str, event: bytes) -> bytes | None:
+    answer = client.invoke(FunctionName=function, InvocationType="RequestResponse", Payload=event)
+    payload: bytes = answer["Payload"].read()
+    return None if answer.get("FunctionError") else payload
+
+
+def verdicts_in(payload: bytes, count: int) -> tuple[bool, ...] | None:
+    """Return the verdicts in a function's answer, or None if they are not exactly *count* booleans.
+
+    >>> verdicts_in(b'{"verdicts": [true, false]}', 2), verdicts_in(b'{"verdicts": [true, 0]}', 2)
+    ((True, False), None)
+    """
+    try:
+        answer = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    verdicts = answer.get("verdicts") if isinstance(answer, dict) else None
+    if not isinstance(verdicts, list) or len(verdicts) != count:
+        return None
+    return tuple(verdicts) if all(isinstance(verdict, bool) for verdict in verdicts) else None

@@ -1,0 +1,25 @@
+"""Chance from this machine: spread waits, and ids."""
+
+from __future__ import annotations
+
+import random
+import secrets
+
+from tagcast.model import ID_SEQUENCE_BITS
+
+
+class SystemDice:
+    """The port ``Dice``. Ids of one process grow strictly; those of several are ordered by millisecond."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def uniform(self, low: float, high: float) -> float:
+        """Return a number in [low, high]."""
+        return random.uniform(low, high)
+
+    def unique_id(self, now: int) -> str:
+        """Return 20 decimal digits: 42 bits of milliseconds, 22 of chance or, within one millisecond, sequence."""
+        fresh = (now << ID_SEQUENCE_BITS) | secrets.randbits(ID_SEQUENCE_BITS - 1)
+        self._last = fresh if fresh >> ID_SEQUENCE_BITS > self._last >> ID_SEQUENCE_BITS else self._last + 1
+        return f"{self._last:020d}"

@@ -1,0 +1,137 @@
+"""The store on DynamoDB: typed rows in, conditional and transactional writes out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from tagcast.ports import Found, Key, Row, Table, Write
+
+from tagcast_aws.store.attributes import to_attribute, to_row
+from tagcast_aws.store.conflicts import back_off, carried_out
+from tagcast_aws.store.search import cursor_at, search_request
+from tagcast_aws.store.writes import key_of, write_request
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+WAKE_INDEX = "wake"
+BATCH_GET_MAX = 100
+
+
+class DynamoStore:
+    """The port ``Store`` on two tables. Conflicts of transactions are tried again; conditions are not."""
+
+    def __init__(
+        self, client: DynamoDBClient, names: Mapping[Table, str], sleep: Callable[[float], object] = time.sleep
+    ) -> None:
+        self._client = client
+        self._names = names
+        self._sleep = sleep
+
+    def get(self, key: Key) -> Row | None:
+        """Return the row, strongly consistent, or None."""
+        answer = self._client.get_item(TableName=self._names[key.table], Key=key_of(key), ConsistentRead=True)
+        return to_row(answer["Item"]) if "Item" in answer else None
+
+    def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
+        """Return those of the rows that exist; UnavailableError if the table gives no more of them for some seconds."""
+        assert len(keys) <= BATCH_GET_MAX
+        wanted: dict[str, Any] = {}
+        by_name = {(self._names[key.table], key.pk, key.sk): key for key in keys}
+        for key in by_name.values():
+            request = wanted.setdefault(self._names[key.table], {"Keys": [], "ConsistentRead": True})
+            request["Keys"].append(key_of(key))
+        found: dict[Key, Row] = {}
+        in_vain = 0
+        while wanted:
+            answer = self._client.batch_get_item(RequestItems=wanted)
+            for table, items in answer["Responses"].items():
+                for item in items:
+                    row = to_row(item)
+                    found[by_name[table, cast("str", row["pk"]), cast("str", row["sk"])]] = row
+            left = cast("dict[str, Any]", answer.get("UnprocessedKeys") or {})
+            # Sixteen megabytes are an answer: what is left of larger rows is asked for at once.
+            in_vain = 0 if _number(left) < _number(wanted) else in_vain + 1
+            if in_vain:
+                back_off(in_vain, "the table gives no more rows at the moment; try again", self._sleep)
+            wanted = left
+        return found
+
+    def query(
+        self,
+        table: Table,
+        pk: str,
+        *,
+        sk_from: str = "",
+        sk_to: str = "\U0010ffff",
+        limit: int | None = None,
+    ) -> list[Row]:
+        """Return rows of one partition in order of their sort key."""
+        request: dict[str, Any] = {
+            "TableName": self._names[table],
+            "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
+            "ExpressionAttributeValues": {
+                ":pk": {"S": pk},
+                ":low": {"S": sk_from or "\x00"},
+                ":high": {"S": sk_to},
+            },
+            "ConsistentRead": True,
+        }
+        return self._pages(request, limit)
+
+    def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
+        """Return lanes of a shard whose ``wake_at`` has come, earliest first; eventually consistent."""
+        request: dict[str, Any] = {
+            "TableName": self._names[Table.MESSAGES],
+            "IndexName": WAKE_INDEX,
+            "KeyConditionExpression": "wake_shard = :shard AND wake_at <= :until",
+            "ExpressionAttributeValues": {":shard": {"S": str(shard)}, ":until": {"N": str(until)}},
+        }
+        if after is not None:
+            key = {name: to_attribute(after[name]) for name in ("pk", "sk", "wake_shard", "wake_at")}
+            request["ExclusiveStartKey"] = key
+        return self._pages(request, limit)
+
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
+        """Read the next megabyte of the table, at half a read unit per 4 KB whatever the filter lets through."""
+        request = search_request(open_before, over_before, cursor)
+        answer = self._client.scan(TableName=self._names[Table.MESSAGES], **request)
+        return Found(tuple(map(to_row, answer["Items"])), cursor_at(answer.get("LastEvaluatedKey")))
+
+    def _pages(self, request: dict[str, Any], limit: int | None) -> list[Row]:
+        """Return all pages up to *limit*. It ends: each page begins behind the one before."""
+        rows: list[Row] = []
+        while limit is None or len(rows) < limit:
+            if limit is not None:
+                request["Limit"] = limit - len(rows)
+            answer = self._client.query(**request)
+            rows += (to_row(item) for item in answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                break
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        return rows
+
+    def write(self, write: Write) -> None:
+        """Apply one write, or raise ConditionLostError."""
+        ((kind, request),) = write_request(write, self._names).items()
+        match kind:
+            case "Put":
+                carried_out(lambda: self._client.put_item(**request), self._sleep)
+            case "Update":
+                carried_out(lambda: self._client.update_item(**request), self._sleep)
+            case "Delete":
+                carried_out(lambda: self._client.delete_item(**request), self._sleep)
+            case _:
+                raise TypeError("a check alone is a read")
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        """Apply all writes or none; raise ConditionLostError if any condition fails."""
+        items = cast("Any", [write_request(write, self._names) for write in writes])
+        carried_out(lambda: self._client.transact_write_items(TransactItems=items), self._sleep)
+
+
+def _number(wanted: Mapping[str, Any]) -> int:
+    """Return how many keys a request for many rows names."""
+    return sum(len(request["Keys"]) for request in wanted.values())

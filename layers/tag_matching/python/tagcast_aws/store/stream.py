@@ -1,0 +1,57 @@
+"""Records of the tables' streams as the values they were written from."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from tagcast.archive.record import Change
+from tagcast.ports import Row
+from tagcast.repairing.relay import Arrival
+from tagcast.rows.kinds import RowKind, kind_of
+from tagcast.rows.lane import is_new_generation, lane_of
+from tagcast.rows.message import message_row_of
+
+from tagcast_aws.store.attributes import to_row
+
+TTL_PRINCIPAL = "dynamodb.amazonaws.com"
+
+
+def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
+    """Return the message or lane that *record* wrote, or None when it needs no repair."""
+    change = record["dynamodb"]
+    image = change.get("NewImage")
+    if image is None:
+        return None
+    row = _row(image)
+    sequence = str(change["SequenceNumber"])
+    match kind_of(row):
+        case RowKind.MESSAGE if record["eventName"] == "INSERT":
+            return Arrival(sequence, message_row_of(row))
+        case RowKind.LANE if is_new_generation(_row(change.get("OldImage", {})), row):
+            return Arrival(sequence, lane_of(row))
+    return None
+
+
+def change_of(record: Mapping[str, Any]) -> Change:
+    """Return what *record* says: both images, when, and whether the time to live removed the row."""
+    change = record["dynamodb"]
+    before, after = change.get("OldImage"), change.get("NewImage")
+    return Change(
+        before=_row(before) if before else None,
+        after=_row(after) if after else None,
+        changed_at=round(change["ApproximateCreationDateTime"] * 1000),
+        removed_by_ttl=record.get("userIdentity", {}).get("principalId") == TTL_PRINCIPAL,
+    )
+
+
+def _row(image: Mapping[str, Any]) -> Row:
+    return to_row({name: _attribute(attribute) for name, attribute in image.items()})
+
+
+def _attribute(attribute: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an attribute with its bytes decoded: in Lambda events they are base64 text."""
+    if "B" in attribute and isinstance(attribute["B"], str):
+        return {"B": base64.b64decode(attribute["B"])}
+    return attribute

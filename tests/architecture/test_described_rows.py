@@ -1,0 +1,187 @@
+"""Every row that is stored is described, attribute by attribute, and no other (docs/architecture.md, Tables)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tagcast.delivery.idempotency import Idempotency
+from tagcast.delivery.publishing import Original, publish, replay
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    Entry,
+    EntryState,
+    Outcome,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    SubscriptionSettings,
+)
+from tagcast.operating import lanes
+from tagcast.ports import Found, Key, Row, Write
+from tagcast.registry import shadows, subscriptions, topics
+from tagcast.repairing.relay import Arrival, relay
+from tagcast.rows.due import Due, due_row
+from tagcast.rows.keys import message_key
+from tagcast.rows.message import message_row, message_row_of
+from tagcast.state_map import StateMap
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FAIL, FakeClock, FakeWorld
+
+DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "architecture.md").read_text()
+
+
+SIGNED = SubscriptionSettings(
+    endpoint=Endpoint(Protocol.HTTPS, "https://signed.test/"),
+    filter=None,
+    retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3, interval_s=15),
+    timeout_s=15,
+    content_format=ContentFormat.JSON,
+    secret="whsec_",
+)
+
+
+def kind_of(table: str, pk: str, sk: str) -> str:
+    """The kind of a row: the fixed parts of its keys.
+
+    >>> kind_of("messages", "UNSENT#3", "07#t"), kind_of("messages", "UNSENT#shard", "id#topic")
+    ('messages UNSENT …', 'messages UNSENT …')
+    """
+    fixed = sk.partition("#")[0]
+    return f"{table} {pk.partition('#')[0]} {fixed if fixed.isalpha() and fixed.isupper() else '…'}"
+
+
+class WatchedStore(MemoryStore):
+    """Remembers every row that was ever written; a search of it takes longer than a sweep has."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self.seen: dict[str, list[Row]] = {}
+        self.clock = clock
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        super().transact(writes)
+        for write in writes:
+            if write.key in self.rows:
+                self.note(write.key, self.rows[write.key])
+
+    def note(self, key: Key, row: Row) -> None:
+        kept = {name: value for name, value in row.items() if name not in ("pk", "sk")}
+        self.seen.setdefault(kind_of(key.table.value, key.pk, key.sk), []).append(kept)
+
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
+        self.clock.sleep(600)
+        return Found((), "more")
+
+
+def described() -> dict[str, tuple[set[str], set[str]]]:
+    """What the document says: by kind, the attributes that are always there, and those that may be."""
+    kinds: dict[str, tuple[set[str], set[str]]] = {}
+    table = ""
+    for line in DOCUMENT.splitlines():
+        if line.startswith("#"):
+            table = line.strip("# ").lower()
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if table in ("registry", "messages") and len(cells) >= 5 and cells[0].startswith("`"):
+            optional = set(re.findall(r"\(`(\w+)`\)", cells[3]))
+            kind = kind_of(table, cells[0].strip("`"), cells[1].strip("`"))
+            always, maybe = kinds.setdefault(kind, (set(), set()))
+            always |= set(re.findall(r"`(\w+)`", cells[3])) - optional
+            maybe |= optional
+    kinds["messages MSG MSG"][1].update(state_map_attributes())
+    return kinds
+
+
+def state_map_attributes() -> set[str]:
+    section = DOCUMENT[DOCUMENT.index("### The state map in a row") :].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+
+
+def everything(price: str = "9", *tags: str) -> Draft:
+    return Draft(b"x", False, tags, "a.b", {"price": price}, "k", "text/plain")
+
+
+def publish_all(fake: FakeWorld) -> None:
+    """Let filters match and fail, and shadows see all that they can see."""
+    fake.subscribe("fails", filter={"kind": "sql92", "expression": "price > 5", "dialect": "rocketmq"})
+    fake.subscribe("tags", "apple", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    shadows.put_shadow(fake.world, "test1", "tags", {"kind": "sql92", "expression": "price > 5", "dialect": "rocketmq"})
+    for draft in (
+        everything("9", "apple"),
+        everything("1", "apple"),
+        everything("9"),
+        everything("1"),
+        everything("x"),
+    ):
+        publish(fake.world, "test1", [draft], Idempotency(f"{draft}", "f"))
+    fake.subscribe("again")
+    subscriptions.put_subscription(fake.world, "test1", "signed", SIGNED)
+    replay(fake.world, "test1", "again", [Original(everything(), "0" * 20)])
+
+
+def deliver_all(fake: FakeWorld) -> None:
+    """Let a receiver fail, one be gone, and one that a function decides for sleep while messages join its backlog."""
+    for name in ("broken", "gone"):
+        fake.subscribe(name)
+    fake.subscribe("judged", filter={"kind": "function", "function": "f"})
+    fake.pusher.behaviours["broken"] = lambda push: FAIL
+    fake.pusher.behaviours["gone"] = lambda push: Outcome(False, "http 410", gone=True)
+    lanes.pause(fake.world, "test1", "judged")
+    fake.publish("1", "2", "3")
+    fake.deliver()
+    lanes.skip_head(fake.world, "test1", "broken", "poison")
+
+
+def sweep_all(fake: FakeWorld, store: WatchedStore) -> None:
+    """Let the queue refuse a message, and a search of the table take more than one sweep."""
+    [unsent] = fake.publish_unqueued("4")
+    fake.queue.broken = True
+    relay(fake.world, [Arrival("1", message_row_of(store.rows[message_key("test1", unsent)]))])
+    fake.sweep()
+
+
+def remove_all(fake: FakeWorld) -> None:
+    for subscription in subscriptions.list_subscriptions(fake.world, "test1", 100, None).items:
+        subscriptions.delete_subscription(fake.world, "test1", subscription.name)
+    topics.delete_topic(fake.world, "test1")
+
+
+@pytest.fixture(scope="module")
+def store() -> WatchedStore:
+    """The rows of a story in which everything happens that stores something."""
+    clock = FakeClock()
+    store = WatchedStore(clock)
+    fake = FakeWorld(store=store, clock=clock)
+    fake.topic()
+    publish_all(fake)
+    deliver_all(fake)
+    sweep_all(fake, store)
+    remove_all(fake)
+    # What takes a thousand lanes at one message, as their codecs write it.
+    due = Due("t.1", "0", "7", 1, 9, 5, "http 200", ended=EntryState.DELIVERED)
+    store.note(due.key, due_row(due))
+    [row] = [row for key, row in store.rows.items() if key.sk == "MSG"][:1]
+    ends = {each: Entry(EntryState.DISCARDED, 4, 1, f"{each:0200d}") for each in range(2_000)}
+    heavy = replace(message_row_of(row), map=StateMap.of(ends).settle(ends))
+    store.note(message_key("test1", "7"), message_row(heavy))
+    return store
+
+
+def test_every_kind_of_row_is_described_and_each_that_is_described_exists(store: WatchedStore) -> None:
+    assert store.seen.keys() == described().keys()
+
+
+@pytest.mark.parametrize("kind", described())
+def test_a_row_has_the_attributes_that_are_described(store: WatchedStore, kind: str) -> None:
+    always, maybe = described()[kind]
+    names = [set(row) for row in store.seen[kind]]
+
+    assert set.union(*names) == always | maybe
+    assert always <= set.intersection(*names)

@@ -1,0 +1,203 @@
+"""Documents and code say the same: links, headings, tests, numbers, rows."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tagcast import model
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACKED = subprocess.run(
+    ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+    cwd=ROOT, capture_output=True, text=True, check=True,
+).stdout.split("\n")  # fmt: skip
+DOCUMENTS = [name for name in TRACKED if name.endswith(".md") and (ROOT / name).exists()]
+NORMATIVE = ["docs/architecture.md", "docs/semantics.md", "docs/filters.md", "docs/http-api.md"]
+SOURCES = [
+    name
+    for name in TRACKED
+    if name.endswith((".py", ".toml", ".yaml", ".json", "Makefile"))
+    and (ROOT / name).is_file()
+    and "vectors/" not in name
+]
+PRODUCT = [name for name in SOURCES if name.endswith(".py") and not name.startswith("tests/")]
+
+
+@cache
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text()
+
+
+@cache
+def headings(name: str) -> tuple[str, ...]:
+    outside = re.sub(r"^```.*?^```", "", text_of(name), flags=re.DOTALL | re.MULTILINE)
+    return tuple(re.findall(r"^#+ (.+?) *$", outside, re.MULTILINE))
+
+
+def anchor(heading: str) -> str:
+    """The fragment that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def table_rows(name: str, *header: str) -> Iterator[list[str]]:
+    """The cells of every table whose columns are these."""
+    wanted = "| " + " | ".join(header) + " |"
+    lines = text_of(name).splitlines()
+    for place, line in enumerate(lines):
+        if line == wanted:
+            for row in lines[place + 2 :]:
+                if not row.startswith("|"):
+                    break
+                yield [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_link_between_documents_leads_somewhere(name: str) -> None:
+    outside = re.sub(r"^```.*?^```", "", text_of(name), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", outside):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, fragment = target.partition("#")
+        found = (ROOT / name).parent / path if path else ROOT / name
+        assert found.exists(), target
+        if fragment:
+            inside = str(found.resolve().relative_to(ROOT))
+            assert fragment in map(anchor, headings(inside)), target
+
+
+@pytest.mark.parametrize("name", NORMATIVE)
+def test_every_test_that_a_document_names_exists(name: str) -> None:
+    tests = {
+        found
+        for source in SOURCES
+        if source.startswith("tests/") and source.endswith(".py")
+        for found in re.findall(r"^\s*(?:async )?def (test_\w+)", text_of(source), re.MULTILINE)
+    }
+    named = set(re.findall(r"`(test_\w+)`", text_of(name)))
+
+    assert named - tests == set()
+
+
+def test_every_promise_to_users_names_its_test() -> None:
+    text = text_of("docs/semantics.md")
+    promises = text[text.index("## The promise") : text.index("Not promised:")].split("\n## ")[0]
+    rules = re.split(
+        r"^(?:\d+\.|-) ", promises + text[text.index("## Topics") : text.index("## Readings")], flags=re.MULTILINE
+    )
+
+    assert len(rules) > 50
+    assert [rule for rule in rules[1:] if "`test_" not in rule] == []
+
+
+def constants() -> dict[str, set[object]]:
+    """The plain values that names in capitals have in modules of the product; arithmetic is computed."""
+    found: dict[str, set[object]] = {}
+    for name in PRODUCT:
+        for node in ast.parse(text_of(name)).body:
+            match node:
+                case ast.Assign(targets=targets, value=value):
+                    for target in targets:
+                        for each, what in _pairs(target, value):
+                            _note(found, each, what)
+                case ast.AnnAssign(target=ast.Name() as target, value=ast.expr() as value):
+                    _note(found, target, value)
+    return found
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        yield from zip(target.elts, value.elts, strict=True)
+    else:
+        yield target, value
+
+
+def _note(found: dict[str, set[object]], target: ast.expr, value: ast.expr) -> None:
+    plain = all(
+        isinstance(node, ast.Constant | ast.BinOp | ast.operator | ast.Name | ast.expr_context)
+        for node in ast.walk(value)
+    )
+    if isinstance(target, ast.Name) and target.id.isupper() and plain:
+        known = {name: next(iter(values)) for name, values in found.items()}
+        if all(node.id in known for node in ast.walk(value) if isinstance(node, ast.Name)):
+            result = eval(compile(ast.Expression(value), "", "eval"), {}, known)
+            found.setdefault(target.id, set()).add(result)
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [("docs/architecture.md", "value"), ("docs/http-api.md", "limit"), ("docs/filters.md", "limit")]
+)
+def test_every_limit_is_the_number_in_the_code(name: str, column: str) -> None:
+    known = constants()
+    checked = 0
+    for what, told, constant in table_rows(name, "what", column, "constant"):
+        if constant:
+            number = float(re.search(r"[\d,.]+", told).group().replace(",", ""))  # type: ignore[union-attr]
+            assert number in known[constant.strip("`")], what
+            checked += 1
+
+    assert checked >= 10
+
+
+def test_every_reference_to_a_document_names_a_heading_of_it() -> None:
+    for name in SOURCES:
+        text = " ".join(text_of(name).replace("#", " ").split())
+        for found in re.finditer(r"\b(docs/[\w-]+\.md)(, (.{0,80}))?", text):
+            path, rest = found[1], found[3]
+            assert path in DOCUMENTS, (name, path)
+            if rest is not None:
+                assert any(rest.startswith(heading) for heading in headings(path)), (name, found[0])
+
+
+def test_every_word_that_is_stored_is_in_the_glossary() -> None:
+    words = set(re.findall(r"^\| \*\*([\w -]+)\*\*", text_of("docs/glossary.md"), re.MULTILINE))
+    stored = {member.value.replace("_", " ") for kind in (model.EntryState, model.LaneState) for member in kind}
+
+    assert issubclass(model.EntryState, StrEnum)
+    assert stored - words == set()
+
+
+def test_the_glossary_is_in_order_and_has_each_word_once() -> None:
+    words = re.findall(r"^\| \*\*([\w -]+)\*\*", text_of("docs/glossary.md"), re.MULTILINE)
+
+    assert words == sorted(set(words), key=lambda word: word.replace("-", "").replace(" ", ""))
+
+
+def test_every_function_is_in_the_plan() -> None:
+    functions = {Path(name).parent.name for name in PRODUCT if name.startswith("functions/")}
+    told = {row[0].strip("`") for row in table_rows("docs/architecture.md", "function", "called by", "does")}
+
+    assert told == functions
+
+
+@pytest.mark.parametrize(
+    ("package", "heading"),
+    [
+        ("tagcast", "room of the core"),
+        ("tagcast_aws", "room of the adapters"),
+        ("tagcast_aws/api", "room of the API"),
+    ],
+)
+def test_every_room_is_in_the_plan(package: str, heading: str) -> None:
+    folder = f"layers/tag_matching/python/{package}/"
+    rooms = {
+        Path(name.removeprefix(folder)).parts[0].removesuffix(".py") for name in PRODUCT if name.startswith(folder)
+    }
+    rows = table_rows("docs/architecture.md", heading, "holds")
+    named = {room for row in rows for room in re.findall(r"`(\w+)`", row[0])}
+
+    assert named == rooms - {"__init__", "__main__"}
+
+
+@pytest.mark.parametrize("name", ["README.md", ".github/CONTRIBUTING.md"])
+def test_every_path_of_the_code_that_a_document_names_exists(name: str) -> None:
+    roots = ("functions/", "layers/", "local/", "glue_jobs/", "events/", "tests/", "docs/")
+    for path in re.findall(r"`([\w./*<>{}-]+)`", text_of(name)):
+        if path.startswith(roots):
+            assert list(ROOT.glob(re.sub(r"<\w+>|\{\w+\}", "*", path))), path

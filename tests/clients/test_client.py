@@ -1,0 +1,310 @@
+"""The client against the shipped handlers: what it sends, what it reads, and what it does when things go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from tagcast_client import (
+    Accepted,
+    ArchivedMessage,
+    AsyncClient,
+    BatchInterruptedError,
+    Client,
+    ConflictError,
+    InvalidError,
+    NewMessage,
+    NotFoundError,
+    PreconditionFailedError,
+    Refused,
+    Retries,
+    ServerError,
+    ThrottledError,
+    UnexpectedAnswerError,
+    UnreachableError,
+)
+from tagcast_client.publishing import BATCH_BYTES_MAX
+
+from tests.clients.in_memory_api import Accident, InMemoryApi, lost, refused, status
+
+URL = "http://127.0.0.1:8080/"
+HOOK = "https://example.com/hook"
+NEVER = Retries(seconds=0)
+
+
+class Waits:
+    """A clock that only waiting moves."""
+
+    def __init__(self) -> None:
+        self.waited: list[float] = []
+
+    def __call__(self, seconds: float) -> None:
+        self.waited.append(seconds)
+
+    def now(self) -> float:
+        return sum(self.waited)
+
+
+@pytest.fixture
+def api() -> InMemoryApi:
+    return InMemoryApi()
+
+
+@pytest.fixture
+def waits() -> Waits:
+    return Waits()
+
+
+@pytest.fixture
+def client(api: InMemoryApi, waits: Waits) -> Client:
+    made = Client(URL, transport=api, sleep=waits, clock=waits.now)
+    made.put_topic("orders")
+    return made
+
+
+def test_the_life_of_a_topic_its_subscription_and_its_messages(client: Client, api: InMemoryApi) -> None:
+    topic = client.put_topic("orders", retention_seconds=3600, ordering="key")
+    assert (topic.name, topic.retention_seconds, topic.ordering) == ("orders", 3600, "key")
+    tags = {"kind": "tags", "tags": ["apple"]}
+    subscription = client.put_subscription(
+        "orders", "billing", HOOK, filter=tags, retry={"strategy": "BACKOFF_RETRY"}, secret="whsec_" + "QUJD" * 8
+    )
+    assert subscription.endpoint == {"protocol": "https", "url": HOOK}
+    assert subscription.lane is not None
+    assert subscription.lane.state == "active"
+
+    accepted = client.publish("orders", "äöü", tags=["apple"], properties={"price": "3"}, ordering_key="k")
+    assert accepted.matched == 1
+    shown = client.get_message("orders", accepted.message_id)
+    assert (shown.content, shown.tags, shown.ordering_key) == ("äöü".encode(), ("apple",), "k")
+    assert shown.accepted_at == accepted.accepted_at
+    assert shown.subscribers["billing"].state == "pending"
+
+    assert client.pause("orders", "billing").state == "paused"
+    api.fakes.deliver()
+    [listed] = client.list_messages("orders", bodies=True)
+    assert (listed.message_id, listed.content) == (accepted.message_id, "äöü".encode())
+    assert [each.content for each in client.list_messages("orders")] == [None]
+    [owed] = client.list_backlog("orders", "billing")
+    assert owed.message_id == accepted.message_id
+    assert client.skip("orders", "billing", "not wanted").backlog == 0
+    assert client.resume("orders", "billing").state in ("active", "blocked")
+    assert client.explain("orders", accepted.message_id, "billing")["subscription"] == "billing"
+
+    assert client.get_topic("orders").subscriptions == 1
+    client.delete_subscription("orders", "billing", if_version=1)
+    client.delete_topic("orders")
+    assert list(client.list_topics()) == []
+
+
+def test_octets_of_any_kind_are_published_as_they_are(client: Client) -> None:
+    client.put_subscription("orders", "s", HOOK)
+    body = bytes(range(256))
+    assert client.get_message("orders", client.publish("orders", body).message_id).content == body
+    escaped = client.publish("orders", "x", properties={"p": "ok"})
+    assert client.get_message("orders", escaped.message_id).properties == {"p": "ok"}
+
+
+def test_a_list_is_followed_to_its_end(client: Client) -> None:
+    for name in ("a", "b", "c"):
+        client.put_topic(name)
+    assert [topic.name for topic in client.list_topics(page_size=2)] == ["a", "b", "c", "orders"]
+    client.put_subscription("a", "one", HOOK)
+    client.put_subscription("a", "two", HOOK)
+    assert [each.name for each in client.list_subscriptions("a", page_size=1)] == ["one", "two"]
+
+
+def test_shadows_versions_and_tests_of_filters(client: Client) -> None:
+    client.put_subscription("orders", "s", HOOK, filter={"kind": "tags", "tags": ["a"]})
+    client.set_shadow("orders", "s", {"kind": "tags", "tags": ["b"]})
+    client.publish("orders", "x", tags=["b"])
+    shadow = client.get_shadow("orders", "s")
+    assert (shadow.counts.evaluated, shadow.counts.only_shadow) == (1, 1)
+    assert client.promote_shadow("orders", "s", shadow_version=shadow.shadow_version).version == 2
+    assert [version.version for version in client.list_versions("orders", "s")] == [2, 1]
+    client.set_shadow("orders", "s", None)
+    client.delete_shadow("orders", "s")
+    told = client.test_filter({"kind": "tags", "tags": ["a"]}, NewMessage("x", tags=("a",)))
+    assert told.verdict == "matched"
+
+
+def test_what_is_wrong_is_named_fault_by_fault(client: Client) -> None:
+    with pytest.raises(InvalidError) as caught:
+        client.put_subscription("orders", "s", "ftp://x", timeout_seconds=99)
+    assert {fault.pointer for fault in caught.value.faults} >= {"#/timeout_seconds"}
+    with pytest.raises(NotFoundError, match="nowhere"):
+        client.get_topic("nowhere")
+    client.put_subscription("orders", "s", HOOK)
+    with pytest.raises(PreconditionFailedError):
+        client.delete_subscription("orders", "s", if_version=7)
+    with pytest.raises(ConflictError):
+        client.delete_topic("orders")
+
+
+@pytest.mark.parametrize("accidents", [[lost], [lost, status(502), lost], [status(429), status(503), refused]])
+def test_a_message_is_published_once_however_many_answers_are_lost(
+    client: Client, api: InMemoryApi, accidents: list[Accident]
+) -> None:
+    client.put_subscription("orders", "s", HOOK)
+    api.accidents = list(accidents)
+    before = len(api.requests)
+
+    accepted = client.publish("orders", "x")
+
+    assert len(api.requests) - before == len(accidents) + 1
+    assert [entry.message_id for entry in api.fakes.queue.entries] == [accepted.message_id]
+
+
+def test_repetitions_end_four_minutes_after_the_first_try(client: Client, api: InMemoryApi, waits: Waits) -> None:
+    api.accidents = [lost] * 10_000
+    began = waits.now()
+    with pytest.raises(UnreachableError):
+        client.publish("orders", "x")
+    assert 200 < waits.now() - began <= 240
+    assert max(waits.waited) <= 20
+
+
+def test_waits_are_drawn_from_windows_that_double_and_respect_retry_after(
+    client: Client, api: InMemoryApi, waits: Waits
+) -> None:
+    api.accidents = [status(503), status(503), status(429, retry_after="7")]
+    client.publish("orders", "x")
+    assert waits.waited[0] <= 0.2
+    assert waits.waited[1] <= 0.4
+    assert waits.waited[2] >= 7.0
+
+
+def test_what_may_not_happen_twice_is_not_sent_twice(client: Client, api: InMemoryApi) -> None:
+    client.put_subscription("orders", "s", HOOK)
+    client.pause("orders", "s")
+    for body in "xy":
+        client.publish("orders", body)
+    api.fakes.deliver()
+    api.accidents = [lost]
+    with pytest.raises(UnreachableError):
+        client.skip("orders", "s", "once")
+    assert len(list(client.list_backlog("orders", "s"))) == 1
+    api.accidents = [status(429)]
+    assert client.skip("orders", "s", "turned away before anything was done").backlog == 0
+
+
+def test_a_removal_whose_answer_was_lost_is_done(client: Client, api: InMemoryApi) -> None:
+    api.accidents = [lost]
+    client.delete_topic("orders")
+    with pytest.raises(NotFoundError):
+        client.delete_topic("orders")
+
+
+def test_without_retries_the_first_fault_is_raised(api: InMemoryApi) -> None:
+    client = Client(URL, transport=api, retries=NEVER, sleep=lambda seconds: pytest.fail("waited"))
+    api.accidents = [refused]
+    with pytest.raises(UnreachableError) as unreachable:
+        client.health()
+    assert unreachable.value.refused
+    api.accidents = [status(429)]
+    with pytest.raises(ThrottledError, match="busy"):
+        client.health()
+    api.accidents = [status(500)]
+    with pytest.raises(ServerError):
+        client.health()
+    assert client.health().status == "ok"
+
+
+def answering(content: str) -> Accident:
+    return lambda request: httpx.Response(200, content=content)
+
+
+def test_an_answer_of_another_shape_is_an_error_of_the_clients_own(api: InMemoryApi) -> None:
+    client = Client(URL, transport=api, retries=NEVER)
+    for content in ('{"status": 1}', "{", "[]"):
+        api.accidents = [answering(content)]
+        with pytest.raises(UnexpectedAnswerError):
+            client.health()
+
+
+def test_a_batch_splits_itself_by_the_apis_limits(client: Client, api: InMemoryApi) -> None:
+    client.put_subscription("orders", "s", HOOK)
+    before = len(api.requests)
+    results = client.publish_batch("orders", (NewMessage(str(number)) for number in range(250)))
+    assert len(api.requests) - before == 3
+    sent = [result.message_id for result in results if isinstance(result, Accepted)]
+    assert sent == sorted(sent)
+    assert [entry.message_id for entry in api.fakes.queue.entries] == sent
+    assert len(set(sent)) == 250
+
+    client.put_topic("orders", max_message_bytes=262_144)
+    before = len(api.requests)
+    wide = client.publish_batch("orders", [NewMessage("ä" * 131_000)] * 20)
+    requests = api.requests[before:]
+    assert len(requests) > 1
+    assert all(len(request.content) <= BATCH_BYTES_MAX for request in requests)
+    assert all(isinstance(result, Accepted) for result in wide)
+
+
+def test_a_batch_tells_of_each_message_and_repeats_none(client: Client, api: InMemoryApi) -> None:
+    client.put_subscription("orders", "s", HOOK)
+    api.accidents = [lost, lost]
+    good, bad = client.publish_batch("orders", [NewMessage("x"), NewMessage("x", tags=["\x00"])])
+    assert isinstance(good, Accepted)
+    assert isinstance(bad, Refused)
+    assert bad.error["status"] == 422
+    assert len(api.fakes.queue.entries) == 1
+
+
+def test_an_interrupted_batch_says_how_far_it_came(client: Client, api: InMemoryApi, waits: Waits) -> None:
+    api.accidents = [lambda request: None, *[lost] * 10_000]
+    with pytest.raises(BatchInterruptedError) as caught:
+        client.publish_batch("orders", [NewMessage("x")] * 150)
+    assert (caught.value.rest, len(caught.value.results)) == (100, 100)
+    assert isinstance(caught.value.__cause__, UnreachableError)
+
+
+def test_archived_messages_are_published_again_for_one_subscription(client: Client) -> None:
+    client.put_subscription("orders", "s", HOOK)
+    client.put_subscription("orders", "other", HOOK)
+    old = client.publish("orders", "x").message_id
+    [again] = client.replay("orders", "s", [ArchivedMessage(old, NewMessage("x"))])
+    assert isinstance(again, Accepted)
+    shown = client.get_message("orders", again.message_id)
+    assert (shown.replay_of, list(shown.subscribers)) == (old, ["s"])
+    assert client.push("orders") == ()
+
+
+def test_names_travel_as_they_are_and_are_never_part_of_the_path(client: Client, api: InMemoryApi) -> None:
+    with pytest.raises((InvalidError, NotFoundError)):
+        client.get_topic("../health")
+    assert api.requests[-1].url.raw_path == b"/topics/..%2Fhealth"
+
+
+def test_the_asynchronous_client_does_the_same(api: InMemoryApi) -> None:
+    async def work() -> None:
+        async with AsyncClient(URL, transport=api) as client:
+            await client.put_topic("orders")
+            await client.put_subscription("orders", "s", HOOK)
+            api.accidents = [lost]
+            accepted = await client.publish("orders", "x")
+            assert [each.name async for each in client.list_subscriptions("orders")] == ["s"]
+            assert (await client.get_message("orders", accepted.message_id)).content == b"x"
+
+    asyncio.run(work())
+    assert len(api.fakes.queue.entries) == 1
+
+
+def test_both_clients_are_one_source() -> None:
+    folder = Path(__file__).parents[2] / "clients/python"
+    make = "import make_sync as m; print(m.made_from(m.HERE / '{}'), end='')"
+    for source, target in (("async_client.py", "client.py"), ("async_connection.py", "connection.py")):
+        made = subprocess.run(
+            [sys.executable, "-c", make.format(source)], cwd=folder, capture_output=True, text=True, check=True
+        ).stdout
+        assert (folder / "tagcast_client" / target).read_text() == made
+
+    def methods(kind: type) -> set[str]:
+        return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
+
+    assert methods(Client) ^ methods(AsyncClient) == {"close", "aclose"}

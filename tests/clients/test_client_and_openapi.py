@@ -1,0 +1,155 @@
+"""The client against the OpenAPI document: no operation without a method, no field without its like."""
+
+from __future__ import annotations
+
+import json
+import re
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from tagcast_client import models, operations, publishing
+from tagcast_client.operation import Operation
+
+DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
+SCHEMAS = DOCUMENT["components"]["schemas"]
+MESSAGE = models.NewMessage("x")
+OPERATIONS: list[Operation[Any]] = [
+    operations.health(),
+    operations.put_topic("t", {}),
+    operations.get_topic("t"),
+    operations.delete_topic("t"),
+    operations.list_topics(1, "c"),
+    operations.put_subscription("t", "s", {}, 1),
+    operations.get_subscription("t", "s"),
+    operations.delete_subscription("t", "s", 1),
+    operations.list_subscriptions("t", 1, "c"),
+    operations.list_versions("t", "s"),
+    publishing.publish("t", MESSAGE, "k"),
+    publishing.publish_batch("t", [], "k"),
+    publishing.replay("t", "s", [], "k"),
+    operations.get_message("t", "1"),
+    operations.list_messages("t", True, 1, "c"),
+    operations.explain("t", "1", "s"),
+    operations.change_lane("t", "s", "pause"),
+    operations.change_lane("t", "s", "resume"),
+    operations.change_lane("t", "s", "retry"),
+    operations.skip("t", "s", "r"),
+    operations.backlog("t", "s", 1, "c"),
+    operations.push("t"),
+    operations.set_shadow("t", "s", None),
+    operations.get_shadow("t", "s"),
+    operations.delete_shadow("t", "s"),
+    operations.promote_shadow("t", "s", 1),
+    operations.test_filter(None, MESSAGE),
+]
+WORDS = {"t": "{topic}", "s": "{subscription}", "1": "{message_id}"}
+ANSWERS = {
+    models.Accepted: "AcceptedAnswer",
+    models.Refused: "RefusedAnswer",
+    models.Topic: "TopicAnswer",
+    models.Head: "HeadAnswer",
+    models.Lane: "LaneAnswer",
+    models.Subscription: "SubscriptionAnswer",
+    models.Entry: "EntryAnswer",
+    models.Message: "MessageAnswer",
+    models.Delivery: "DeliveryAnswer",
+    models.Version: "VersionAnswer",
+    models.Shadow: "ShadowAnswer",
+    models.ShadowCounts: "ShadowCounts",
+    models.ShadowSample: "ShadowSample",
+    models.FilterTest: "FilterTestAnswer",
+    models.Health: "HealthAnswer",
+}
+ENVELOPES = {
+    "BacklogAnswer", "BatchAnswer", "LanesAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
+    "VersionsAnswer",
+}  # fmt: skip
+
+
+def template(path: str) -> str:
+    return "/" + "/".join(WORDS.get(word, word) for word in path.strip("/").split("/"))
+
+
+def described(operation: Operation[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = DOCUMENT["paths"][template(operation.path)][operation.method.lower()]
+    return found
+
+
+def test_every_operation_of_the_document_has_its_like() -> None:
+    offered = {
+        (method.upper(), path)
+        for path, methods in DOCUMENT["paths"].items()
+        for method in methods
+        if method in ("get", "put", "post", "delete")
+    }
+    assert {(each.method, template(each.path)) for each in OPERATIONS} == offered - {("GET", "/openapi.json")}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: f"{each.method} {each.path}")
+def test_an_operation_sends_only_parameters_that_the_document_knows(operation: Operation[Any]) -> None:
+    parameters = {each["name"]: each["in"] for each in described(operation).get("parameters", [])}
+    assert {name for name, where in parameters.items() if where == "query"} == set(operation.query)
+    assert {name for name, where in parameters.items() if where == "header"} == set(operation.headers)
+
+
+def kind_of(schema: Mapping[str, Any], is_instant: bool) -> object:
+    """Return the annotation that a schema asks for."""
+    if "anyOf" in schema:
+        [only] = [each for each in schema["anyOf"] if each.get("type") != "null"]
+        return kind_of(only, is_instant) | type(None)
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return next(kind for kind, its in ANSWERS.items() if its == name)
+    match schema["type"]:
+        case "string":
+            return datetime if is_instant else str
+        case "integer":
+            return int
+        case "boolean":
+            return bool
+        case "array":
+            return tuple[kind_of(schema["items"], False), ...]  # type: ignore[misc]
+        case "object":
+            inner = schema.get("additionalProperties")
+            return Mapping[str, kind_of(inner, False) if isinstance(inner, dict) else Any]  # type: ignore[misc]
+    raise AssertionError(schema)
+
+
+def shown(kind: object) -> str:
+    """Return an annotation as text; `X | None` and the default of what may be absent look the same."""
+    if get_origin(kind) in (Union, types.UnionType):
+        return " | ".join(sorted(shown(each) for each in get_args(kind)))
+    return re.sub(r"(typing|collections\.abc|tagcast_client\.models|datetime)\.", "", str(kind)).replace("<class ", "")
+
+
+@pytest.mark.parametrize(("kind", "name"), ANSWERS.items(), ids=ANSWERS.values())
+def test_a_value_has_the_fields_of_its_schema(kind: Any, name: str) -> None:
+    schema = SCHEMAS[name]
+    hints = get_type_hints(kind)
+    mine = {each.name: each.default is MISSING and each.default_factory is MISSING for each in fields(kind)}
+    required = set(schema.get("required", ()))
+    assert mine == {field: field in required for field in schema["properties"]}
+    for field, said in schema["properties"].items():
+        wanted = kind_of(said, field.endswith("_at") or field == "since")
+        hint = hints[field]
+        if not mine[field] and type(None) in get_args(hint) and type(None) not in get_args(wanted):
+            wanted = wanted | type(None)
+        assert shown(hint) == shown(wanted), field
+
+
+def test_every_answer_of_the_document_has_its_value() -> None:
+    answers = {name for name in SCHEMAS if name.endswith("Answer")}
+    assert answers == {name for name in ANSWERS.values() if name.endswith("Answer")} | ENVELOPES
+
+
+def test_a_new_message_has_the_fields_of_its_schema() -> None:
+    given = models.NewMessage("x", ("a",), "a.b", {"p": "v"}, "k", "text/plain").as_json()
+    octets = models.NewMessage(b"x").as_json()
+    assert given.keys() | octets.keys() == SCHEMAS["MessageBody"]["properties"].keys()
+    archived = models.ArchivedMessage("1", models.NewMessage("x")).as_json()
+    assert archived.keys() <= SCHEMAS["ReplayedMessage"]["properties"].keys()

@@ -1,0 +1,248 @@
+"""Receiving: what the shipped code puts on the wire is verified and read, everything else is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import importlib.util
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import httpx
+import pytest
+from standardwebhooks import Webhook
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    Message,
+    Protocol,
+    Push,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+    SubscriptionSettings,
+)
+from tagcast.pushing.envelope import http_request
+from tagcast_client import Deduplicator, MemoryStore, Receiver, UnreadableError, VerificationError, read
+
+SECRET, OTHER = "whsec_" + "QUJD" * 8, "whsec_" + "REVG" * 8
+RECIPES = Path(__file__).parents[2] / "clients/python/recipes"
+BODIES: dict[str, Draft] = {
+    "text": Draft(b"hello", True, ("apple", "pear")),
+    "text beyond ASCII": Draft("äöü € 😀".encode(), True, ("größe",), properties={"p": "ä"}),
+    "octets": Draft(bytes(range(256)), False),
+    "JSON": Draft(b'{"a": [1, 2]}', True, content_type="application/json"),
+    "broken JSON": Draft(b'{"a": ', True, content_type="application/json"),
+    "a routed message": Draft(b"", True, routing_key="a.b", ordering_key="k 1"),
+    "an envelope of its own": Draft(b'{"topic": "orders", "message_id": "0"}', True, content_type="application/json"),
+}
+
+
+def push_of(draft: Draft, content_format: ContentFormat, secret: str | None = SECRET) -> Push:
+    message = Message("orders", "01787000000000000001", draft, 1_800_000_000_123, 1_800_086_400_123)
+    subscription = subscription_with(content_format, secret)
+    return Push(subscription, message, 3)
+
+
+def signed(
+    draft: Draft,
+    content_format: ContentFormat = ContentFormat.JSON,
+    secret: str | None = SECRET,
+    at_s: float | None = None,
+) -> tuple[Mapping[str, str], bytes]:
+    sent_at = round((time.time() if at_s is None else at_s) * 1000)
+    request = http_request(push_of(draft, content_format, secret), sent_at, "0.1.0")
+    return request.headers, request.body
+
+
+@pytest.mark.parametrize("content_format", ContentFormat)
+@pytest.mark.parametrize("name", BODIES)
+def test_every_push_is_verified_and_read(name: str, content_format: ContentFormat) -> None:
+    draft = BODIES[name]
+    received = Receiver(SECRET).verify(*signed(draft, content_format))
+
+    assert (received.topic, received.subscription, received.attempt) == ("orders", "billing", 3)
+    assert received.message_id == "01787000000000000001"
+    assert received.body == draft.body
+    assert received.tags == draft.tags
+    if content_format is ContentFormat.JSON:
+        assert (received.routing_key, received.properties) == (draft.routing_key, draft.properties)
+    if content_format is not ContentFormat.SIMPLIFIED:
+        assert received.accepted_at is not None
+        assert received.accepted_at.timestamp() == 1_800_000_000.123
+    if content_format is ContentFormat.CLOUDEVENTS:
+        assert received.ordering_key == draft.ordering_key
+
+
+def test_a_structured_cloud_event_is_read_too() -> None:
+    headers, _ = signed(BODIES["text"], ContentFormat.CLOUDEVENTS)
+    rest = {name: value for name, value in headers.items() if not name.startswith("ce-")}
+    envelope = {"specversion": "1.0", "id": "01787000000000000001", "time": "2027-01-15T08:00:00.123Z"}
+    structured = rest | {"content-type": "application/cloudevents+json; charset=utf-8"}
+    for data, body in (
+        ({"data": "text", "datacontenttype": "text/plain"}, b"text"),
+        ({"data_base64": "/w=="}, b"\xff"),
+        ({"data": {"a": 1}, "datacontenttype": "application/json"}, b'{"a": 1}'),
+        ({"data": "quoted", "datacontenttype": "application/json"}, b'"quoted"'),
+    ):
+        assert read(structured, httpx.Request("POST", "http://x", json=envelope | data).content).body == body
+    with pytest.raises(UnreadableError):
+        read(structured, b'{"id": "another", "time": "2027-01-15T08:00:00Z", "data": ""}')
+
+
+def flip(body: bytes) -> bytes:
+    return bytes([body[0] ^ 1]) + body[1:]
+
+
+TAMPERED: dict[str, Callable[[dict[str, str], bytes], tuple[dict[str, str], bytes]]] = {
+    "another body": lambda headers, body: (headers, flip(body)),
+    "another id": lambda headers, body: (headers | {"webhook-id": "1"}, body),
+    "another time": lambda headers, body: (headers | {"webhook-timestamp": str(int(time.time()) + 1)}, body),
+    "no signature": lambda headers, body: ({n: v for n, v in headers.items() if n != "webhook-signature"}, body),
+    "a signature that is none": lambda headers, body: (headers | {"webhook-signature": "v1"}, body),
+    "a signature that is no base64": lambda headers, body: (headers | {"webhook-signature": "v1,ä"}, body),
+    "a signature of another version": lambda headers, body: (headers | {"webhook-signature": "v9,QUJD"}, body),
+    "a time that is none": lambda headers, body: (headers | {"webhook-timestamp": "now"}, body),
+    "nothing": lambda headers, body: ({}, b""),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_what_was_changed_on_its_way_is_refused(name: str) -> None:
+    headers, body = signed(BODIES["text"])
+    with pytest.raises(VerificationError):
+        Receiver(SECRET).verify(*TAMPERED[name](dict(headers), body))
+
+
+@pytest.mark.parametrize("off_s", [-301, 301])
+def test_what_is_older_or_newer_than_five_minutes_is_refused(off_s: int) -> None:
+    late = signed(BODIES["text"], at_s=time.time() + off_s)
+    with pytest.raises(VerificationError):
+        Receiver(SECRET).verify(*late)
+    assert Receiver(SECRET).verify(*signed(BODIES["text"], at_s=time.time() + off_s * 0.97)).text == "hello"
+
+
+def test_any_of_the_secrets_may_have_signed() -> None:
+    request = signed(BODIES["octets"], ContentFormat.SIMPLIFIED, OTHER)
+    assert Receiver(SECRET, OTHER).verify(*request).body == bytes(range(256))
+    with pytest.raises(VerificationError):
+        Receiver(SECRET).verify(*request)
+    with pytest.raises(ValueError, match="secret"):
+        Receiver()
+
+
+def test_what_the_standard_webhooks_library_signs_is_verified() -> None:
+    headers, body = signed(BODIES["text beyond ASCII"], ContentFormat.SIMPLIFIED)
+    Webhook(SECRET).verify(body, dict(headers), json_parse=False)
+    assert Receiver(SECRET).verify({name.upper(): value for name, value in headers.items()}, body).text == "äöü € 😀"
+
+
+def test_what_is_signed_and_no_push_is_unreadable() -> None:
+    headers, body = signed(BODIES["text"])
+    with pytest.raises(UnreadableError):
+        Receiver(SECRET).verify({n: v for n, v in headers.items() if n != "x-tagcast-topic"}, body)
+
+
+def test_a_message_is_processed_once_and_again_if_that_failed() -> None:
+    message = read(*signed(BODIES["text"]))
+    seen = Deduplicator()
+
+    def fails() -> None:
+        with seen.once(message) as is_new:
+            assert is_new
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk"):
+        fails()
+    for expected in (True, False):
+        with seen.once(message) as is_new:
+            assert is_new is expected
+    with seen.once(replace(message, subscription="other")) as is_new:
+        assert is_new
+
+
+def test_the_memory_of_a_deduplicator_is_bounded_in_size_and_time() -> None:
+    now = [0.0]
+    store = MemoryStore(size_max=2, clock=lambda: now[0])
+    assert [store.claim(name, 10) for name in "aba"] == [True, True, False]
+    assert store.claim("c", 10)
+    assert store.claim("a", 10), "the oldest went first"
+    now[0] = 10.0
+    assert store.claim("c", 10)
+
+
+@pytest.fixture
+def recipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    monkeypatch.setenv("WEBHOOK_SECRET", SECRET)
+
+    def load(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(name, RECIPES / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+def statuses(send: Callable[[Mapping[str, str], bytes], int], draft: Draft) -> list[int]:
+    """A push, the same again, and one that was tampered with."""
+    headers, body = signed(draft)
+    return [send(headers, body), send(headers, body), send(headers, flip(body))]
+
+
+def test_the_recipe_for_fastapi_works(recipe: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]) -> None:
+    transport = httpx.ASGITransport(recipe("fastapi_app").app)
+
+    async def post(headers: Mapping[str, str], body: bytes) -> int:
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return (await client.post("/hook", content=body, headers=dict(headers))).status_code
+
+    def send(headers: Mapping[str, str], body: bytes) -> int:
+        return asyncio.run(post(headers, body))
+
+    assert statuses(send, BODIES["text"]) == [204, 204, 401]
+    assert capsys.readouterr().out == "orders 01787000000000000001 hello\n"
+
+
+def test_the_recipe_for_flask_works(recipe: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]) -> None:
+    client = recipe("flask_app").app.test_client()
+
+    def send(headers: Mapping[str, str], body: bytes) -> int:
+        return int(client.post("/hook", data=body, headers=dict(headers)).status_code)
+
+    assert statuses(send, BODIES["text beyond ASCII"]) == [204, 204, 401]
+    assert "äöü" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_base64", [False, True])
+def test_the_recipe_for_a_function_url_works(
+    recipe: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str], is_base64: bool
+) -> None:
+    handler = recipe("function_url").handler
+
+    def send(headers: Mapping[str, str], body: bytes) -> int:
+        text = base64.b64encode(body).decode() if is_base64 else body.decode()
+        event: dict[str, Any] = {"headers": dict(headers), "body": text, "isBase64Encoded": is_base64}
+        return int(handler(event, None)["statusCode"])
+
+    assert statuses(send, BODIES["text"]) == [204, 204, 401]
+    assert capsys.readouterr().out == "orders 01787000000000000001 hello\n"
+
+
+def subscription_with(content_format: ContentFormat, secret: str | None) -> Subscription:
+    settings = SubscriptionSettings(
+        endpoint=Endpoint(Protocol.HTTPS, "https://example.com/"),
+        filter=None,
+        retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3),
+        timeout_s=15,
+        content_format=content_format,
+        secret=secret,
+    )
+    return Subscription("orders", "billing", "1", 1, settings, version=1, created_at=0, updated_at=0)

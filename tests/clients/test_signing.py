@@ -1,0 +1,65 @@
+"""Requests to AWS carry a signature that AWS's own library makes of the same request."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from tagcast_client import Client, Retries, SigningError, SigV4
+
+URL = "https://abc.execute-api.eu-west-1.amazonaws.com/prod"
+
+
+def sent(url: str, monkeypatch: pytest.MonkeyPatch) -> list[httpx.Request]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "token")
+    seen: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(201, json={"message_id": "1", "accepted_at": "2026-01-01T00:00:00.000Z",
+                                         "expires_at": "2026-01-02T00:00:00.000Z", "matched": 0})  # fmt: skip
+
+    with Client(url, transport=httpx.MockTransport(answer)) as client:
+        client.publish("a b", "äöü", tags=["x"], idempotency_key="k")
+    return seen
+
+
+def test_a_request_to_aws_is_signed_as_its_own_library_signs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    [request] = sent(URL, monkeypatch)
+    headers = {name: request.headers[name] for name in ("content-type", "host", "idempotency-key")}
+    again = AWSRequest("POST", f"{URL}/topics/a%20b/messages", headers=headers, data=request.content)
+    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: instant(request))
+    credentials = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "token")
+    SigV4Auth(credentials, "execute-api", "eu-west-1").add_auth(again)
+
+    assert request.headers["authorization"] == again.headers["Authorization"]
+    assert request.headers["x-amz-security-token"] == "token"
+    assert str(request.url) == f"{URL}/topics/a%20b/messages"
+
+
+def instant(request: httpx.Request) -> object:
+    from datetime import datetime
+
+    return datetime.strptime(request.headers["x-amz-date"], "%Y%m%dT%H%M%SZ")  # noqa: DTZ007 - as the library has it
+
+
+def test_a_request_elsewhere_is_not_signed(monkeypatch: pytest.MonkeyPatch) -> None:
+    [request] = sent("http://127.0.0.1:8080", monkeypatch)
+    assert "authorization" not in request.headers
+
+
+def test_without_credentials_or_region_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    transport = httpx.MockTransport(lambda request: pytest.fail("it was sent"))
+    for auth in (SigV4(), SigV4("no-such-profile")):
+        client = Client(URL, auth=auth, transport=transport, retries=Retries(seconds=0))
+        with pytest.raises(SigningError):
+            client.health()

@@ -1,0 +1,54 @@
+"""The programs in the client's README do what it says, on the running stack."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.running_stack import ROOT, RunningStack, wait_until
+
+pytestmark = pytest.mark.e2e
+PATIENCE_S = 30.0
+README = (ROOT / "clients/python/README.md").read_text()
+LINES_MAX = 15
+
+
+def programs() -> dict[str, str]:
+    found = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", README, re.DOTALL)
+    return dict(found)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def test_publishing_and_receiving_take_fifteen_lines_each() -> None:
+    assert programs().keys() == {"receive.py", "publish.py"}
+    for program in programs().values():
+        assert sum(bool(line.strip()) for line in program.splitlines()) <= LINES_MAX
+
+
+def test_what_publish_publishes_receive_receives(stack: RunningStack, tmp_path: Path) -> None:
+    port = free_port()
+    for name, program in programs().items():
+        here = program.replace("http://127.0.0.1:8080", stack.url).replace("9000", str(port))
+        (tmp_path / name).write_text(here)
+    heard = tmp_path / "heard.txt"
+    with heard.open("w") as output:
+        receiving = subprocess.Popen([sys.executable, tmp_path / "receive.py"], stdout=output)
+    try:
+        published = subprocess.run(
+            [sys.executable, tmp_path / "publish.py"], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+        )
+        assert published.stdout == "matched 1\n"
+        wait_until(heard.read_text)
+        assert heard.read_text().splitlines()[0] == "received order 17 with ('paid',)"
+    finally:
+        receiving.kill()
+        receiving.wait()

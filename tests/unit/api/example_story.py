@@ -1,0 +1,100 @@
+"""The story that the examples of the API document tell: `python -m tests.unit.api.example_story` writes them anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import tagcast_aws.api.http.operations as operations
+
+from functions.manage import app as manage
+from functions.publish import app as publish
+from tests.fakes.world import FakeWorld
+
+FILE = Path(operations.__file__).parent / "examples.json"
+BILLING = "/topics/orders/subscriptions/billing"
+PAID = {"kind": "tags", "tags": ["paid"]}
+ORDER = {"body": "order 17", "tags": ["paid"], "properties": {"amount": "30"}}
+STORY: tuple[tuple[str, str, str, Any], ...] = (
+    ("health", "GET", "/health", None),
+    ("put_topic", "PUT", "/topics/orders", {"retention_seconds": 86400, "ordering": "topic"}),
+    ("list_topics", "GET", "/topics", None),
+    ("put_subscription", "PUT", BILLING, {
+        "endpoint": {"protocol": "https", "url": "https://example.com/hook"},
+        "filter": PAID,
+        "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15},
+    }),
+    ("publish", "POST", "/topics/orders/messages", ORDER),
+    ("publish_batch", "POST", "/topics/orders/messages/batch", {"messages": [
+        {"body": "order 18", "tags": ["paid"]},
+        {"body_base64": "AP8=", "tags": ["unpaid"]},
+        {"tags": ["neither body nor body_base64"]},
+    ]}),
+    ("pause", "POST", f"{BILLING}/pause", {}),
+    ("deliver", "", "", None),
+    ("get_topic", "GET", "/topics/orders", None),
+    ("list_subscriptions", "GET", "/topics/orders/subscriptions", None),
+    ("get_subscription", "GET", BILLING, None),
+    ("list_backlog", "GET", f"{BILLING}/backlog", None),
+    ("list_messages", "GET", "/topics/orders/messages", None),
+    ("get_message", "GET", "/topics/orders/messages/{first}", None),
+    ("explain", "GET", "/topics/orders/messages/{first}/explain?subscription=billing", None),
+    ("push", "POST", "/topics/orders/push", {}),
+    ("resume", "POST", f"{BILLING}/resume", {}),
+    ("retry", "POST", f"{BILLING}/retry", {}),
+    ("skip", "POST", f"{BILLING}/skip", {"reason": "the order was withdrawn"}),
+    ("replay", "POST", f"{BILLING}/replay", {"messages": [{**ORDER, "replay_of": "{first}"}]}),
+    ("set_shadow", "PUT", f"{BILLING}/shadow", {"filter": {"kind": "tags", "tags": ["paid", "unpaid"]}}),
+    ("get_shadow", "GET", f"{BILLING}/shadow", None),
+    ("promote_shadow", "POST", f"{BILLING}/shadow/promote", {}),
+    ("list_versions", "GET", f"{BILLING}/versions", None),
+    ("again", "PUT", f"{BILLING}/shadow", {"filter": None}),
+    ("delete_shadow", "DELETE", f"{BILLING}/shadow", None),
+    ("test_filter", "POST", "/filters/test", {"filter": PAID, "message": {"body": "", "tags": ["paid"]}}),
+    ("delete_subscription", "DELETE", BILLING, None),
+    ("delete_topic", "DELETE", "/topics/orders", None),
+)  # fmt: skip
+
+
+def played() -> dict[str, dict[str, Any]]:
+    """Tell the story to the shipped handlers; answers what each operation was asked and said."""
+    fakes = FakeWorld()
+    found: dict[str, dict[str, Any]] = {}
+    first = ""
+    for name, method, target, body in STORY:
+        if name == "deliver":
+            fakes.deliver()
+            continue
+        asked = None if body is None else json.loads(json.dumps(body).replace("{first}", first))
+        status, answer = _send(fakes, method, target.replace("{first}", first), asked)
+        if name == "publish":
+            first = answer["message_id"]
+        found[name] = {
+            **({} if asked in (None, {}) else {"body": asked}),
+            "status": status,
+            **({} if answer is None else {"answer": answer}),
+        }
+    del found["again"]
+    return found
+
+
+def _send(fakes: FakeWorld, method: str, target: str, body: Any) -> tuple[int, Any]:
+    path, _, query = target.partition("?")
+    event: dict[str, Any] = {
+        "version": "2.0",
+        "rawPath": path,
+        "rawQueryString": query,
+        "headers": {},
+        "requestContext": {"stage": "$default", "requestId": "r-1", "http": {"method": method, "path": path}},
+        "isBase64Encoded": False,
+        **({"queryStringParameters": dict(pair.split("=") for pair in query.split("&"))} if query else {}),
+        **({} if body is None else {"body": json.dumps(body)}),
+    }
+    is_publish = method == "POST" and path.rpartition("/")[2] in ("messages", "batch", "replay")
+    reply = (publish if is_publish else manage).handle(event, fakes.world)
+    return int(reply["statusCode"]), json.loads(reply["body"]) if reply.get("body") else None
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(played(), indent=1, ensure_ascii=False) + "\n")

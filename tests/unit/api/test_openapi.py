@@ -1,0 +1,105 @@
+"""The API document: names, groups and examples, and the client that a public generator makes of it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+from tagcast.model import ContentFormat
+from tagcast.pushing.envelope import http_request
+from tagcast_aws.api.http.operations import OPERATIONS, TAGS, examples
+from tagcast_aws.api.routes import description
+from tagcast_client import Client
+
+from tests.clients.in_memory_api import InMemoryApi
+from tests.clients.test_receiver import BODIES, push_of
+from tests.unit.api.example_story import played
+
+DOCUMENT = description()
+HOOK: dict[str, Any] = {"endpoint": {"protocol": "https", "url": "https://example.com/hook"}}
+DESCRIBED = {
+    operation["operationId"]: operation
+    for methods in DOCUMENT["paths"].values()
+    for operation in methods.values()
+}  # fmt: skip
+
+
+def faults(value: Any, schema: Any) -> list[str]:
+    """Return what is wrong with a value by a schema of the document."""
+    whole = {"$defs": DOCUMENT["components"]["schemas"], **schema}
+    text = json.dumps(whole).replace("#/components/schemas/", "#/$defs/")
+    return [error.message for error in Draft202012Validator(json.loads(text)).iter_errors(value)]
+
+
+def test_the_examples_are_what_the_service_answers() -> None:
+    assert examples() == played(), "python -m tests.unit.api.example_story writes them anew"
+
+
+def test_every_operation_has_a_short_name_a_group_and_an_example() -> None:
+    assert len(DESCRIBED) == len(OPERATIONS)
+    assert {tag for operation in DESCRIBED.values() for tag in operation["tags"]} == set(TAGS)
+    assert DESCRIBED.keys() - {"get_openapi"} == examples().keys()
+    assert DESCRIBED.keys() - {"get_openapi"} <= {name for name in dir(Client) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", sorted(examples()))
+def test_an_example_is_one_by_its_own_schema(name: str) -> None:
+    operation, example = DESCRIBED[name], examples()[name]
+    if "body" in example:
+        schema = operation["requestBody"]["content"]["application/json"]["schema"]
+        assert faults(example["body"], schema) == []
+    if "answer" in example:
+        schema = operation["responses"][str(example["status"])]["content"]["application/json"]["schema"]
+        assert faults(example["answer"], schema) == []
+        assert faults([], schema), "the schema says something"
+
+
+def test_the_webhook_is_what_a_push_sends() -> None:
+    push = DOCUMENT["webhooks"]["push"]["post"]
+    content = push["requestBody"]["content"]["application/json"]
+    said = {each["name"]: each["required"] for each in push["parameters"]}
+    assert faults(content["example"], content["schema"]) == []
+    for draft in BODIES.values():
+        request = http_request(push_of(draft, ContentFormat.JSON), 1_800_000_000_000, "0.1.0")
+        assert faults(json.loads(request.body), content["schema"]) == []
+        sent = {name for name in request.headers if name.startswith(("webhook-", "x-tagcast-"))}
+        assert {name for name, required in said.items() if required} <= sent <= set(said)
+
+
+@pytest.mark.timeout(180)
+def test_a_public_generator_makes_a_client_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = tmp_path / "openapi.json"
+    document.write_text(json.dumps(DOCUMENT))
+    made = subprocess.run(
+        [sys.executable, "-m", "openapi_python_client", "generate", "--path", document, "--meta", "none",
+         "--output-path", tmp_path / "generated_client", "--fail-on-warning"],
+        cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert made.returncode == 0, made.stdout + made.stderr
+    monkeypatch.syspath_prepend(str(tmp_path))
+    generated = importlib.import_module("generated_client")
+    call = {name: importlib.import_module(f"generated_client.api.{place}") for name, place in {
+        "put_topic": "topics.put_topic", "publish": "publishing.publish", "get_message": "messages.get_message",
+        "put_subscription": "subscriptions.put_subscription",
+    }.items()}  # fmt: skip
+    models = importlib.import_module("generated_client.models")
+
+    client = generated.Client(base_url="http://here")
+    client.set_httpx_client(httpx.Client(base_url="http://here", transport=InMemoryApi()))
+    topic = call["put_topic"].sync("orders", client=client, body=models.TopicBody(retention_seconds=3600))
+    assert topic.retention_seconds == 3600
+    accepted = call["publish"].sync("orders", client=client, body=models.MessageBody(body="x", tags=["a"]))
+    subscription = models.SubscriptionBody.from_dict(HOOK)
+    made_subscription = call["put_subscription"].sync("orders", "billing", client=client, body=subscription)
+    assert made_subscription.endpoint["url"] == HOOK["endpoint"]["url"]
+    message = call["get_message"].sync("orders", accepted.message_id, client=client)
+    assert (message.state, message.tags) == ("discarded", ["a"])

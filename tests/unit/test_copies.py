@@ -1,0 +1,220 @@
+"""A batch that comes twice, at once or after an accident, joins each backlog once and ends nothing over its lane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Thread
+from typing import Any
+
+import pytest
+from tagcast.delivery.workflow_task import Task
+from tagcast.errors import ContendedError
+from tagcast.model import Entry, EntryState, LaneState, Ordering
+from tagcast.ports import Row, Table, Write
+from tagcast.registry import subscriptions
+from tagcast.rows.due import Due, due_of
+from tagcast.rows.keys import message_key
+from tagcast.rows.lane import ID_BYTES, JOINED_MAX, Lane, lane_of
+from tagcast.rows.message import message_row_of
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FAIL, OK, FakeWorld
+
+
+class CrashError(Exception):
+    """The process is no more."""
+
+
+class CopyStore(MemoryStore):
+    """Keeps writers of message rows out while *closed*; lets something happen once, after lanes were read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed: type[Exception] | None = None
+        self.after_lanes: Callable[[], object] | None = None
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        if self.closed is not None and any(write.key.pk.startswith("MSG#") for write in writes):
+            raise self.closed
+        super().transact(writes)
+
+    def query(self, table: Table, pk: str, **bounds: Any) -> list[Row]:
+        rows = super().query(table, pk, **bounds)
+        if pk.startswith("LANES#") and self.after_lanes is not None:
+            happening, self.after_lanes = self.after_lanes, None
+            thread = Thread(target=happening)
+            thread.start()
+            thread.join()
+        return rows
+
+
+@pytest.fixture
+def store() -> CopyStore:
+    return CopyStore()
+
+
+@pytest.fixture
+def fake(store: CopyStore) -> FakeWorld:
+    fake = FakeWorld(store=store)
+    fake.topic(retention_s=60, ordering=Ordering.NONE)
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    return fake
+
+
+def crash_before_the_end(fake: FakeWorld, store: CopyStore, ids: Sequence[str]) -> None:
+    """Let a first copy of the batch hand its deliveries to the lane, and die before it closes the messages."""
+    store.closed = CrashError
+    with pytest.raises(CrashError):
+        fake.fan_out("test1", ids)
+    store.closed = None
+
+
+def push_and_mark(fake: FakeWorld, store: CopyStore) -> None:
+    """Let the lane's worker push what it owes; too many write the messages, so that only the due rows know of it."""
+    fake.pusher.behaviours["A"] = lambda push: OK
+    fake.clock.sleep(20)
+    store.closed = ContendedError
+    fake.redeliver(fake.workflow.tasks[-1])
+    store.closed = None
+    assert dues(fake)[0].ended is EntryState.DELIVERED
+
+
+def dues(fake: FakeWorld) -> list[Due]:
+    sid = subscriptions.get_subscription(fake.world, "test1", "A").subscription_id
+    return [due_of(row) for row in fake.store.query(Table.MESSAGES, f"DUE#{sid}")]
+
+
+def lane(fake: FakeWorld) -> Lane:
+    [row] = [row for key, row in fake.store.rows.items() if key.pk.startswith("LANES#")]
+    return lane_of(row)
+
+
+def entry(fake: FakeWorld, message_id: str) -> Entry:
+    row = fake.store.get(message_key("test1", message_id))
+    assert row is not None
+    return message_row_of(row).map.entry(0)
+
+
+def wake(fake: FakeWorld) -> None:
+    """Let whoever owns the lane bring it to its end."""
+    fake.workflow.tasks = [Task("test1", lane(fake).subscription_id, lane(fake).generation)]
+    fake.clock.sleep(60)
+    fake.run_workflows(until=fake.clock.instant + 600_000)
+
+
+def test_a_batch_that_comes_again_before_its_round_was_closed_joins_its_backlog_once(
+    fake: FakeWorld, store: CopyStore
+) -> None:
+    ids = fake.publish("1", "2", "3")
+    crash_before_the_end(fake, store, ids)
+
+    fake.fan_out("test1", ids)
+
+    assert [due.message_id for due in dues(fake)] == ids
+    assert [entry(fake, each).state.is_terminal for each in ids] == [False] * 3
+    assert lane(fake).appended == 1
+
+
+def test_what_is_new_in_a_batch_joins_behind_what_was_there(fake: FakeWorld, store: CopyStore) -> None:
+    ids = fake.publish("1", "2", "3")
+    crash_before_the_end(fake, store, ids[:2])
+
+    fake.fan_out("test1", ids)
+
+    assert [due.message_id for due in dues(fake)] == ids
+    assert all(lane(fake).holds(each) for each in ids)
+
+
+def test_two_copies_at_once_make_one_backlog(fake: FakeWorld, store: CopyStore) -> None:
+    ids = fake.publish("1", "2")
+    store.after_lanes = lambda: fake.fan_out("test1", ids)
+
+    fake.fan_out("test1", ids)
+
+    assert [due.message_id for due in dues(fake)] == ids
+
+
+def test_what_its_lane_delivered_does_not_expire_by_a_copy_of_its_batch(fake: FakeWorld, store: CopyStore) -> None:
+    [message_id] = fake.publish("1")
+    crash_before_the_end(fake, store, [message_id])
+    push_and_mark(fake, store)
+    fake.clock.sleep(60)
+
+    fake.fan_out("test1", [message_id])
+    wake(fake)
+
+    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.DELIVERED, 2)
+    assert fake.pusher.received["A"] == ["1"]
+
+
+def test_a_copy_that_stood_still_until_the_expiry_looks_at_the_lane_again(fake: FakeWorld, store: CopyStore) -> None:
+    [message_id] = fake.publish("1")
+
+    def meanwhile() -> None:
+        crash_before_the_end(fake, store, [message_id])
+        push_and_mark(fake, store)
+        fake.clock.sleep(60)
+
+    store.after_lanes = meanwhile
+    fake.fan_out("test1", [message_id])
+    wake(fake)
+
+    assert entry(fake, message_id).state is EntryState.DELIVERED
+
+
+def test_what_its_lane_delivered_is_not_cancelled_by_a_copy_of_its_batch(fake: FakeWorld, store: CopyStore) -> None:
+    [message_id] = fake.publish("1")
+    crash_before_the_end(fake, store, [message_id])
+    push_and_mark(fake, store)
+    row = next(row for key, row in fake.store.rows.items() if key.pk.startswith("LANES#"))
+    row["state"] = LaneState.REMOVED.value
+
+    fake.fan_out("test1", [message_id])
+    wake(fake)
+
+    assert entry(fake, message_id).state is EntryState.DELIVERED
+
+
+@pytest.mark.parametrize("unnamed", ["too long ago", "by the release before"])
+def test_what_may_have_joined_a_backlog_unnamed_ends_there(fake: FakeWorld, store: CopyStore, unnamed: str) -> None:
+    [message_id] = fake.publish("1")
+    crash_before_the_end(fake, store, [message_id])
+    push_and_mark(fake, store)
+    row = next(row for key, row in fake.store.rows.items() if key.pk.startswith("LANES#"))
+    row["joined"] = bytes(JOINED_MAX * ID_BYTES) if unnamed == "too long ago" else b""
+    fake.clock.sleep(60)
+
+    fake.fan_out("test1", [message_id])
+    wake(fake)
+
+    assert entry(fake, message_id).state is EntryState.DELIVERED
+    assert not [key for key in store.rows if key.pk.startswith(("DUE#", "LANES#"))]
+
+
+def test_what_expires_before_its_first_round_beside_a_lane_that_does_not_hold_it_costs_no_due_row(
+    fake: FakeWorld, store: CopyStore
+) -> None:
+    fake.publish("1")
+    fake.deliver()
+    [late] = fake.publish("2")
+    fake.clock.sleep(60)
+
+    fake.deliver()
+
+    assert entry(fake, late).state is EntryState.EXPIRED
+    assert late not in [due.message_id for due in dues(fake)]
+
+
+def test_a_lane_s_row_names_the_last_that_joined_and_stays_small(fake: FakeWorld) -> None:
+    fake.topic(retention_s=86_400)
+    for start in range(0, 100, 10):
+        fake.publish(*map(str, range(start, start + 10)))
+        fake.deliver()
+
+    ids = [due.message_id for due in dues(fake)]
+    held = [each for each in ids if lane(fake).holds(each)]
+
+    assert held == ids[-JOINED_MAX:]
+    assert all(lane(fake).may_hold(each) for each in ids)
+    assert len(lane(fake).joined) == JOINED_MAX * ID_BYTES

@@ -1,0 +1,236 @@
+"""A worker of a lane among others: it waits before it tries again, keeps what it planned and tells what it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from threading import Thread
+
+import pytest
+from tagcast.delivery.workflow_task import Task
+from tagcast.errors import ConditionLostError, ContendedError
+from tagcast.model import EntryState, Outcome, Push, Strategy
+from tagcast.operating import lanes
+from tagcast.ports import Delete, Update, Write
+from tagcast.rows.keys import lane_key
+from tagcast.rows.lane import Lane, lane_of
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FAIL, OK, FakeWorld
+
+TRIES_MAX = 1_000
+"""More than any worker makes in a minute that waits between them."""
+
+
+class ObservedStore(MemoryStore):
+    """Shows each transaction to *before* and counts those that it refuses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: Callable[[Sequence[Write]], None] = lambda writes: None
+        self.refused = 0
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        try:
+            self.before(writes)
+            super().transact(writes)
+        except ConditionLostError:
+            self.refused += 1
+            assert self.refused < TRIES_MAX, "it tries again without end"
+            raise
+
+
+@pytest.fixture
+def store() -> ObservedStore:
+    return ObservedStore()
+
+
+@pytest.fixture
+def fake(store: ObservedStore) -> FakeWorld:
+    fake = FakeWorld(store=store)
+    fake.topic(retention_s=300)
+    return fake
+
+
+def blocked(fake: FakeWorld, *bodies: str, strategy: Strategy = Strategy.BACKOFF_RETRY) -> Task:
+    """Let a lane owe these messages, the first of which failed once; its receiver is healthy again, and time is up."""
+    fake.subscribe("A", strategy=strategy)
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish(*bodies)
+    fake.deliver()
+    fake.pusher.behaviours["A"] = lambda push: OK
+    [task] = fake.workflow.tasks
+    fake.clock.sleep(15)
+    return task
+
+
+def lane(fake: FakeWorld, task: Task) -> Lane:
+    row = fake.store.get(lane_key("test1", task.subscription_id))
+    assert row is not None
+    return lane_of(row)
+
+
+def pauses_of(fake: FakeWorld) -> list[float]:
+    """Return the list that the pauses of workers will be in."""
+    pauses: list[float] = []
+    pause = fake.clock.pause
+
+    async def told(seconds: float) -> None:
+        pauses.append(seconds)
+        await pause(seconds)
+
+    fake.clock.pause = told  # type: ignore[method-assign]
+    return pauses
+
+
+def contend(named: str, times: int) -> Callable[[Sequence[Write]], None]:
+    """Keep writers of rows whose keys hold *named* out so many times."""
+    left = times
+
+    def before(writes: Sequence[Write]) -> None:
+        nonlocal left
+        if left and any(named in write.key.pk + write.key.sk for write in writes):
+            left -= 1
+            raise ContendedError
+
+    return before
+
+
+def in_another_process(work: Callable[[], None]) -> None:
+    """Do *work* as if another process did, to its end."""
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def test_a_worker_that_loses_every_claim_waits_longer_each_time_and_ends_with_its_budget(
+    fake: FakeWorld, store: ObservedStore
+) -> None:
+    task = blocked(fake, "1")
+
+    def lose(writes: Sequence[Write]) -> None:
+        if any(isinstance(write, Update) and "claim" in write.changes for write in writes):
+            raise ConditionLostError
+
+    store.before = lose
+    began, pauses = fake.clock.instant, pauses_of(fake)
+    answer = fake.redeliver(task)
+
+    assert answer.wait_until == fake.clock.instant
+    assert 59_000 <= fake.clock.instant - began <= 61_000
+    assert pauses[:4] == pytest.approx([0.01, 0.04, 0.16, 0.5])
+    assert not fake.pusher.received["A"]
+
+
+def test_a_lane_that_grows_whenever_it_is_to_be_ended_is_ended_after_longer_and_longer_waits(
+    fake: FakeWorld, store: ObservedStore
+) -> None:
+    task = blocked(fake, "1")
+    grown = 0
+
+    def grow(writes: Sequence[Write]) -> None:
+        nonlocal grown
+        if grown < 4 and any(isinstance(write, Delete) and write.key.pk.startswith("LANES#") for write in writes):
+            grown += 1
+            store.rows[lane_key("test1", task.subscription_id)]["appended"] += 1
+
+    store.before = grow
+    pauses = pauses_of(fake)
+    answer = fake.redeliver(task)
+
+    assert answer.wait_until is None
+    assert store.refused == 4
+    assert all(later > earlier for earlier, later in pairwise(pauses))
+    assert fake.pusher.received["A"] == ["1"]
+    assert store.get(lane_key("test1", task.subscription_id)) is None
+
+
+def test_waits_are_short_again_after_something_went_well(fake: FakeWorld, store: ObservedStore) -> None:
+    task = blocked(fake, "1")
+    fake.publish("2")
+    tries = 0
+
+    def grow(writes: Sequence[Write]) -> None:
+        nonlocal tries
+        if any(isinstance(write, Delete) and write.key.pk.startswith("LANES#") for write in writes):
+            tries += 1
+            if tries == 3:
+                in_another_process(fake.deliver)
+            elif tries <= 5:
+                store.rows[lane_key("test1", task.subscription_id)]["appended"] += 1
+
+    store.before = grow
+    pauses = pauses_of(fake)
+    fake.redeliver(task)
+
+    assert fake.pusher.received["A"] == ["1", "2"]
+    assert pauses == pytest.approx([0.01, 0.04, 0.16, 0.01, 0.04])
+
+
+def test_a_worker_looks_at_its_lane_again_after_a_short_wait_before_it_writes(
+    fake: FakeWorld, store: ObservedStore
+) -> None:
+    task = blocked(fake, "1")
+    store.rows[lane_key("test1", task.subscription_id)]["next_attempt_at"] = fake.clock.instant + 5_000
+    pause = fake.clock.pause
+
+    async def paused_meanwhile(seconds: float) -> None:
+        lanes.pause(fake.world, "test1", "A")
+        await pause(seconds)
+
+    fake.clock.pause = paused_meanwhile  # type: ignore[method-assign]
+    answer = fake.redeliver(task)
+
+    assert answer.wait_until is None
+    assert store.refused == 0
+    assert not fake.pusher.received["A"]
+
+
+def test_what_waits_for_its_row_does_not_put_off_the_attempt_that_was_planned_beside_it(
+    fake: FakeWorld, store: ObservedStore
+) -> None:
+    task = blocked(fake, "1", "2", "3", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    ids = sorted(row["message_id"] for key, row in store.rows.items() if key.pk.startswith("MSG#"))
+    failed_at: list[int] = []
+
+    def behave(push: Push) -> Outcome:
+        if push.message.draft.body != b"3":
+            return OK
+        failed_at.append(fake.clock.instant)
+        return Outcome(False, "http 503", retry_after_s=120)
+
+    fake.pusher.behaviours["A"] = behave
+    store.before = contend(f"MSG#test1#{ids[1]}", 80)
+    answer = fake.redeliver(task)
+
+    assert store.refused == 80
+    assert fake.clock.instant - failed_at[0] > 30_000, "longer than the claim had been for"
+    assert lane(fake, task).next_attempt_at == answer.wait_until == failed_at[0] + 120_000
+    assert [due.message_id for due in lanes.backlog(fake.world, "test1", "A", 10, None).items] == [ids[2]]
+
+
+def test_an_end_that_can_be_kept_nowhere_within_the_budget_is_counted_as_lost(
+    fake: FakeWorld, store: ObservedStore
+) -> None:
+    task = blocked(fake, "1")
+    [message_id] = [row["message_id"] for key, row in store.rows.items() if key.pk.startswith("MSG#")]
+    store.before = contend(message_id, TRIES_MAX)
+    began = fake.clock.instant
+
+    answer = fake.redeliver(task)
+
+    assert answer.wait_until is not None
+    assert 55_000 <= fake.clock.instant - began <= 62_000
+    assert fake.journal.counts["OutcomesLost"] == 1
+
+
+def test_a_head_whose_life_is_over_ends_without_a_push_and_is_told_with_its_attempts(fake: FakeWorld) -> None:
+    task = blocked(fake, "1")
+    fake.clock.sleep(300)
+
+    fake.redeliver(task)
+
+    assert fake.journal.counts[EntryState.EXPIRED] == 1
+    assert len(fake.pusher.pushes) == 1
+    [row] = [row for key, row in fake.store.rows.items() if key.pk.startswith("MSG#")]
+    assert '"expired",1' in row["exceptions"].replace(" ", "")
