@@ -10,11 +10,21 @@ from pathlib import Path
 import pytest
 from tagcast.delivery.idempotency import Idempotency
 from tagcast.delivery.publishing import Original, publish, replay
-from tagcast.model import ContentFormat, Draft, Endpoint, Entry, EntryState, Outcome, Protocol, RetryPolicy, Strategy
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    Entry,
+    EntryState,
+    Outcome,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    SubscriptionSettings,
+)
 from tagcast.operating import lanes
 from tagcast.ports import Found, Key, Row, Write
 from tagcast.registry import shadows, subscriptions, topics
-from tagcast.registry.subscriptions import SubscriptionSettings
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows.due import Due, due_row
 from tagcast.rows.keys import message_key

@@ -127,7 +127,7 @@ def all_that_is_owed(before: MessageRow) -> Ending | None:
 
 def overtaken(losses: int) -> Overtaken:
     store = Overtaken(losses)
-    store.rows[MESSAGE] = message_row(ACCEPTED)
+    store.rows[MESSAGE] = dict(message_row(ACCEPTED))
     return store
 
 

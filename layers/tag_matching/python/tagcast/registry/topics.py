@@ -31,7 +31,7 @@ def put_topic(
         now = world.clock.now()
         if known is None:
             return _create(world, name, retention_s, body_bytes_max, ordering, now), True
-        if known.ordering is not ordering and retained_count(world, name, at_most=1):
+        if known.ordering is not ordering and retained_count(world, name):
             raise ConflictError("the ordering cannot change while messages are retained")
         changed = replace(
             known, retention_s=retention_s, body_bytes_max=body_bytes_max, ordering=ordering, updated_at=now
@@ -87,8 +87,8 @@ def delete_topic(world: World, name: str) -> None:
     world.memory.of(Snapshots).pop(name, None)
 
 
-def retained_count(world: World, topic: str, at_most: int | None = None) -> int:
+def retained_count(world: World, topic: str) -> int:
     """Return how many messages are owed after their first round and still alive."""
     now = world.clock.now()
-    listed = map(retained_of, stored.retained_rows(world.store, topic, limit=at_most))
+    listed = map(retained_of, stored.retained_rows(world.store, topic))
     return sum(1 for message in listed if message.expires_at > now)

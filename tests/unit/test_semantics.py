@@ -1,0 +1,121 @@
+"""What docs/semantics.md promises besides what the tests of single modules hold."""
+
+from __future__ import annotations
+
+import pytest
+from tagcast.errors import ConflictError
+from tagcast.model import EntryState, LaneState, Ordering, Outcome
+from tagcast.operating import lanes
+from tagcast.operating.explaining import explain
+from tagcast.operating.messages import message_view
+from tagcast.registry import subscriptions, topics
+
+from tests.fakes.world import FAIL, OK, FakeWorld
+
+GONE = Outcome(False, "http 410", gone=True)
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.topic()
+    return fake
+
+
+def put_topic(fake: FakeWorld, ordering: Ordering) -> None:
+    topics.put_topic(fake.world, "test1", retention_s=86_400, body_bytes_max=65_536, ordering=ordering)
+
+
+def test_what_matches_nobody_is_a_receipt_without_a_body_and_is_not_queued(fake: FakeWorld) -> None:
+    fake.subscribe("A", "apple")
+
+    [message_id] = fake.publish("1", tags=["pear"])
+
+    view = message_view(fake.world, "test1", message_id)
+    assert (view.state, view.body, dict(view.subscribers)) == ("discarded", None, {})
+    assert not any("body" in row for row in fake.store.rows.values())
+    assert fake.queue.entries == []
+
+
+def test_a_topic_with_subscriptions_stays(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+
+    with pytest.raises(ConflictError):
+        topics.delete_topic(fake.world, "test1")
+
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    topics.delete_topic(fake.world, "test1")
+
+
+def test_the_ordering_stays_while_anything_is_retained_also_behind_what_is_over(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    for body in ("over", "alive"):
+        fake.publish(body)
+        fake.deliver()
+        fake.clock.sleep(43_200)
+
+    with pytest.raises(ConflictError):
+        put_topic(fake, Ordering.NONE)
+
+    fake.clock.sleep(43_200)
+    put_topic(fake, Ordering.NONE)
+    assert topics.get_topic(fake.world, "test1").ordering is Ordering.NONE
+
+
+def test_a_410_leaves_its_delivery_owed_although_no_retry_is_left(fake: FakeWorld) -> None:
+    fake.subscribe("A", max_retries=0)
+    fake.pusher.behaviours["A"] = lambda push: GONE
+
+    [message_id] = fake.publish("1")
+    fake.deliver()
+
+    subscription = subscriptions.get_subscription(fake.world, "test1", "A")
+    assert lanes.lane_view(fake.world, subscription).state is LaneState.SUSPENDED
+    assert message_view(fake.world, "test1", message_id).subscribers["A"].state is EntryState.BLOCKED
+
+    fake.pusher.behaviours["A"] = lambda push: OK
+    lanes.resume(fake.world, "test1", "A")
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+    entry = message_view(fake.world, "test1", message_id).subscribers["A"]
+    assert (entry.state, entry.attempts) == (EntryState.DELIVERED, 2)
+
+
+def test_a_lane_that_wakes_at_the_expiry_pushes_nothing(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    lanes.pause(fake.world, "test1", "A")
+    fake.pusher.behaviours["A"] = lambda push: OK
+    fake.clock.instant = message_view(fake.world, "test1", message_id).message.expires_at
+
+    lanes.resume(fake.world, "test1", "A")
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+
+    entry = message_view(fake.world, "test1", message_id).subscribers["A"]
+    assert (entry.state, entry.attempts, fake.pusher.received["A"]) == (EntryState.EXPIRED, 1, [])
+
+
+def test_a_subscription_that_was_made_later_gets_nothing_older_and_is_told_so(fake: FakeWorld) -> None:
+    [older] = fake.publish("older")
+    fake.subscribe("A")
+    [newer] = fake.publish("newer")
+    fake.deliver()
+
+    assert fake.pusher.received["A"] == ["newer"]
+    assert (
+        explain(fake.world, "test1", older, "A")["reason"] == "the subscription was made after the message was accepted"
+    )
+    assert explain(fake.world, "test1", newer, "A")["received"] is True
+
+
+def test_a_filter_that_changes_later_touches_no_accepted_message(fake: FakeWorld) -> None:
+    fake.subscribe("A", "apple")
+    fake.publish("apple", tags=["apple"])
+    fake.publish("pear", tags=["pear"])
+    fake.subscribe("A", "pear")
+
+    fake.deliver()
+
+    assert fake.pusher.received["A"] == ["apple"]
