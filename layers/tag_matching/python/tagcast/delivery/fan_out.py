@@ -16,7 +16,8 @@ from tagcast.delivery.appending import appending
 from tagcast.delivery.serving import Part
 from tagcast.delivery.settling import Ending, Lost, settle
 from tagcast.errors import ConditionLostError, NotFoundError
-from tagcast.model import Subscription, subscription_id
+from tagcast.ids import subscription_id
+from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.pushing.attempts import Share
 from tagcast.pushing.push_slots import PushSlots
