@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pkgutil
 import re
 import subprocess
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ TRACKED = subprocess.run(
 ).stdout.split("\n")  # fmt: skip
 DOCUMENTS = [name for name in TRACKED if name.endswith(".md") and (ROOT / name).exists()]
 NORMATIVE = ["docs/architecture.md", "docs/semantics.md", "docs/filters.md", "docs/http-api.md"]
+GUIDES = ["README.md", ".github/CONTRIBUTING.md"]
 SOURCES = [
     name
     for name in TRACKED
@@ -72,7 +74,7 @@ def test_every_link_between_documents_leads_somewhere(name: str) -> None:
             assert fragment in map(anchor, headings(inside)), target
 
 
-@pytest.mark.parametrize("name", NORMATIVE)
+@pytest.mark.parametrize("name", NORMATIVE + GUIDES)
 def test_every_test_that_a_document_names_exists(name: str) -> None:
     tests = {
         found
@@ -184,9 +186,15 @@ def test_every_function_and_room_is_in_the_plan() -> None:
     assert named == rooms - {"__init__"}
 
 
-@pytest.mark.parametrize("name", ["README.md", ".github/CONTRIBUTING.md"])
+@pytest.mark.parametrize("name", GUIDES)
 def test_every_path_of_the_code_that_a_document_names_exists(name: str) -> None:
-    roots = ("functions/", "layers/", "local/", "glue_jobs/", "events/", "tests/", "docs/")
+    roots = ("functions/", "layers/", "local/", "glue_jobs/", "events/", "tests/", "docs/", "clients/")
     for path in re.findall(r"`([\w./*<>{}-]+)`", text_of(name)):
         if path.startswith(roots):
             assert list(ROOT.glob(re.sub(r"<\w+>|\{\w+\}", "*", path))), path
+
+
+@pytest.mark.parametrize("name", ["docs/architecture.md", "docs/filters.md", *GUIDES])
+def test_every_name_of_the_code_that_a_document_gives_in_full_exists(name: str) -> None:
+    for found in set(re.findall(r"`((?:tagcast|tagcast_aws|glue_jobs)(?:\.\w+)+)`", text_of(name))):
+        assert pkgutil.resolve_name(found) is not None
