@@ -9,7 +9,7 @@ PYTHON313 ?= $(firstword $(shell command -v python3.13) $(wildcard $(HOME)/.pyen
 RUNS ?= 100000
 AGAIN ?= 10
 JOBS ?= 2
-WORKERS ?= 2
+WORKERS ?= 3
 SAMPLE ?= 400
 SEED ?= 1
 RUN_FLAGS := --port $(PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
@@ -46,7 +46,7 @@ test: .venv/.installed .venv/.installed-spark  ## Check style, types, imports an
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/cfn-lint template.yaml
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 demo: .venv/.installed  ## Play scenario 1 against a stack of its own.
 	@$(BIN)/python -m local.demo

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tagcast
+import tagcast_client
 
 JOBS = ("compact", "delivery_report", "audit", "backtest", "replay")
 ARCHIVE = "tagcast-jobs.zip"
@@ -15,8 +16,8 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write_zip(target: Path) -> Path:
-    """Write the core and the jobs' modules, for ``--extra-py-files``; the same sources give the same bytes."""
-    folders = (Path(tagcast.__path__[0]), Path(__file__).parent)
+    """Write the core, the client and the jobs, for ``--extra-py-files``; the same sources give the same bytes."""
+    folders = (Path(tagcast.__path__[0]), Path(tagcast_client.__path__[0]), Path(__file__).parent)
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
         for folder in folders:

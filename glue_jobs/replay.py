@@ -10,7 +10,7 @@ import argparse
 import base64
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,16 @@ from tagcast.filters.kinds import compile_filter
 
 from glue_jobs import arguments
 from glue_jobs.messages_read import Seen
-from glue_jobs.replay_client import Pace, RefusedError, ReplayClient, signer
+from glue_jobs.pace import Pace
 from glue_jobs.session import open_session
 from glue_jobs.storage import Archive, finish, tell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from tagcast_client import Accepted, Refused
+
+Post = Callable[[Sequence[Mapping[str, Any]], str], "tuple[Accepted | Refused, ...]"]
+"""Sends messages under an idempotency key and returns one result each."""
 
 CHUNK_BYTES_MAX = 3_500_000
 """The API takes 4 MiB."""
@@ -98,20 +102,42 @@ def preview(messages: DataFrame, filter: CompiledFilter) -> dict[str, int | None
     return {**counts, "first_at": instants[0] if instants else None, "last_at": instants[1] if instants else None}
 
 
+def poster(given: argparse.Namespace) -> Post:
+    """Return what sends to the subscription of the arguments, at their rate, under one key each.
+
+    Repetitions are the client's: with the key they publish nothing twice.
+    """
+    # Only a run that sends needs the client and what it needs.
+    from tagcast_client import Client, SigV4
+    from tagcast_client.publishing import replay
+
+    client = Client(given.api, auth=SigV4(region=given.region) if given.sign else None, user_agent="tagcast-replay")
+    pace = Pace(given.rate)
+
+    def post(messages: Sequence[Mapping[str, Any]], key: str) -> tuple[Accepted | Refused, ...]:
+        pace.wait(len(messages))
+        return client.send(replay(given.topic, given.subscription, messages, key))
+
+    return post
+
+
 def send(
-    archive: Archive, client: ReplayClient, run_id: str, groups: Iterator[list[dict[str, Any]]], total: int
+    archive: Archive, post: Post, run_id: str, groups: Iterator[list[dict[str, Any]]], total: int
 ) -> dict[str, int]:
     """Send chunk after chunk, keep the progress after each, and return what came of all of them."""
+    from tagcast_client import Accepted
+
     kept = archive.read_text("reports", "replay", run_id, "progress.json")
     done = {"chunks": 0, "sent": 0, "matched": 0, "refused": 0} if kept is None else json.loads(kept)
     for number, group in enumerate(groups):
         if number < done["chunks"]:
             continue
-        results = client.post(group, f"replay-{run_id}-{number}")
+        results = post(group, f"replay-{run_id}-{number}")
+        matched = [each.matched for each in results if isinstance(each, Accepted)]
         done["chunks"] = number + 1
-        done["sent"] += sum("message_id" in each for each in results)
-        done["matched"] += sum(1 for each in results if each.get("matched"))
-        done["refused"] += sum("error" in each for each in results)
+        done["sent"] += len(matched)
+        done["matched"] += sum(map(bool, matched))
+        done["refused"] += len(results) - len(matched)
         archive.write_text(json.dumps(done), "reports", "replay", run_id, "progress.json")
         tell(f"{done['sent'] + done['refused']:,} of {total:,}")
     return done
@@ -173,12 +199,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         tell(f"{count:,} messages, {seconds:,.0f} s at {given.rate:g} a second; nothing is sent")
         finish({**summary, "seconds": round(seconds, 1), "html": None, "json": as_json})
         return 0
-    client = ReplayClient(given.api, given.topic, given.subscription, Pace(given.rate))
-    if given.sign:
-        client.sign = signer(given.region)
+    from tagcast_client import TagcastError
+
     try:
-        done = send(archive, client, run_id, chunks(offers(messages, filter), given.chunk), count)
-    except RefusedError as fault:
+        done = send(archive, poster(given), run_id, chunks(offers(messages, filter), given.chunk), count)
+    except TagcastError as fault:
         finish({**summary, "ok": False, "detail": str(fault), "html": None, "json": as_json})
         return 1
     finish({**summary, "ok": not done["refused"], **done, "html": None, "json": as_json})

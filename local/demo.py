@@ -18,11 +18,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.text import Text
+from tagcast_client import ProblemError, UnreachableError
+from tagcast_client.models import Head
+from tagcast_client.operation import Json
 
-from local.cli.client import Api, Json, RefusedError, UnreachableError
 from local.cli.receiver import Push, Receiver, Reply
 from local.cli.screen import console, fault_lines, rows_table
-from local.demo_stage import StackError, Stage, own_stack, wait_for
+from local.demo_stage import StackError, Stage, client_for, own_stack, wait_for
 
 DECAY: Json = {"strategy": "EXPONENTIAL_DECAY_RETRY"}
 HEAD_RETRY_S = 2
@@ -108,7 +110,7 @@ def part_a(play: Play, listening: ExitStack) -> None:
     rest = ids[:100] + ids[101:]
     play.check("the rest of A's arrived", 199, lambda: len(a.accepted_ids()), patience_s)
     play.check("… in the order of publication", True, lambda: a.accepted_ids() == rest)
-    play.check("A's lane is active again", "active", lambda: stage.lane(topic, "A")["state"])
+    play.check("A's lane is active again", "active", lambda: stage.lane(topic, "A").state)
     play.check("messages still retained", 0, lambda: stage.retained(topic))
     if play.suffix:
         stage.remove(topic, "A", "B", "C")
@@ -116,17 +118,17 @@ def part_a(play: Play, listening: ExitStack) -> None:
 
 def _attempted_and_blocked(play: Play, topic: str) -> str:
     backlog = play.stage.backlog(topic, "A")
-    attempted = sum(delivery["attempts"] > 0 for delivery in backlog)
+    attempted = sum(delivery.attempts > 0 for delivery in backlog)
     return f"{attempted} + {len(backlog) - attempted}"
 
 
 def _head_id(play: Play, topic: str) -> str | None:
-    head = play.stage.lane(topic, "A")["head"]
-    return str(head["message_id"]) if head else None
+    head = play.stage.lane(topic, "A").head
+    return head.message_id if head else None
 
 
 def _state(play: Play, topic: str, message_id: str) -> str:
-    return str(play.stage.entry(topic, message_id, "A")["state"])
+    return play.stage.entry(topic, message_id, "A").state
 
 
 def part_b(play: Play, listening: ExitStack) -> None:
@@ -145,12 +147,12 @@ def part_b(play: Play, listening: ExitStack) -> None:
     play.check("retained for A and B", 110, lambda: stage.retained(topic))
     play.check("C received the 110", 110, lambda: len(c.accepted_ids()))
     lanes = ["lost_contact", "lost_contact"]
-    play.check("A and B", lanes, lambda: [stage.lane(topic, name)["state"] for name in "AB"])
+    play.check("A and B", lanes, lambda: [stage.lane(topic, name).state for name in "AB"])
     new = stage.publish(topic, [f"new {number}" for number in range(1, 101)])
     play.say("100 new ones published")
     play.check("retained, old and new", 210, lambda: stage.retained(topic))
     play.check("C received exactly the 100 new", True, lambda: sorted(c.accepted_ids()) == sorted(old + new))
-    play.check("owed to A and to B", [210, 210], lambda: [stage.lane(topic, name)["backlog"] for name in "AB"])
+    play.check("owed to A and to B", [210, 210], lambda: [stage.lane(topic, name).backlog for name in "AB"])
     _check_push(play, topic)
     play.check("still retained", 210, lambda: stage.retained(topic))
     if play.suffix:
@@ -158,13 +160,13 @@ def part_b(play: Play, listening: ExitStack) -> None:
 
 
 def _check_push(play: Play, topic: str) -> None:
-    def heads() -> list[Json]:
-        return [play.stage.lane(topic, name)["head"] for name in "AB"]
+    def heads() -> list[Head | None]:
+        return [play.stage.lane(topic, name).head for name in "AB"]
 
     def is_quiet() -> bool:
         before = heads()
         time.sleep(0.3)
-        return heads() == before and all(_seconds_until(head["next_attempt_at"]) > 1.5 for head in before)
+        return heads() == before and all(_seconds_until(head) > 1.5 for head in before)
 
     # Retries go on by the schedule: push in a pause between two, so that only the push could disturb.
     wait_for(is_quiet, 30.0)
@@ -175,16 +177,16 @@ def _check_push(play: Play, topic: str) -> None:
     play.check("A's and B's heads are as before it", True, lambda: heads() == before, 0)
 
 
-def _seconds_until(instant: str | None) -> float:
-    if instant is None:
+def _seconds_until(head: Head | None) -> float:
+    if head is None or head.next_attempt_at is None:
         return 0.0
-    return (datetime.fromisoformat(instant) - datetime.now(UTC)).total_seconds()
+    return (head.next_attempt_at - datetime.now(UTC)).total_seconds()
 
 
 def play_all(url: str, out: Console, time_scale: float, suffix: str = "") -> bool:
     """Play both parts against the stack at `url`; True when every check holds."""
     interval_s = max(1, round(HEAD_RETRY_S * time_scale))
-    play = Play(Stage(Api(url)), out, interval_s, suffix)
+    play = Play(Stage(client_for(url)), out, interval_s, suffix)
     with ExitStack() as listening:
         part_a(play, listening)
     with ExitStack() as listening:
@@ -217,7 +219,7 @@ def demo(
     except StackError as error:
         out.print(Text(f"The stack did not start: {error.reason}\n{error.log}", style="red"))
         raise typer.Exit(1) from None
-    except RefusedError as refused:
+    except ProblemError as refused:
         out.print(fault_lines(refused.problem, refused.status))
         raise typer.Exit(1) from None
     except UnreachableError as unreachable:

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from local.cli.client import Api, Json, RefusedError, UnreachableError, path_of
+from tagcast_client import Accepted, Client, NewMessage, ProblemError, Retries, UnreachableError
+from tagcast_client.models import Delivery, Entry, Lane
+from tagcast_client.operation import Json
 
 ROOT = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 60.0
@@ -36,11 +38,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def is_healthy(api: Api) -> bool:
+def client_for(url: str) -> Client:
+    """Return a client that tries once."""
+    return Client(url, retries=Retries(seconds=0), user_agent="tagcast-demo")
+
+
+def is_healthy(api: Client) -> bool:
     """Whether the service answers."""
     try:
-        return api.call("GET", "/health").status == 200
-    except (RefusedError, UnreachableError):
+        return api.health().status == "ok"
+    except (ProblemError, UnreachableError):
         return False
 
 
@@ -90,7 +97,7 @@ def own_stack(time_scale: float, *, show_log: bool = False) -> Iterator[str]:
                 stderr=None if show_log else subprocess.STDOUT,
                 start_new_session=True,
             )
-        api = Api(url)
+        api = client_for(url)
         try:
             wait_for(lambda: process.poll() is not None or is_healthy(api), START_TIMEOUT_S, 0.2)
             if process.poll() is not None or not is_healthy(api):
@@ -104,57 +111,46 @@ def own_stack(time_scale: float, *, show_log: bool = False) -> Iterator[str]:
 class Stage:
     """A topic's worth of questions to the API, as the demo asks them."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Client) -> None:
         self._api = api
 
     def make_topic(self, topic: str) -> None:
         """Create a topic with the default settings."""
-        self._api.call("PUT", path_of("topics", topic), {})
+        self._api.put_topic(topic)
 
     def subscribe(self, topic: str, name: str, url: str, retry: Json) -> None:
         """Subscribe a receiver to everything."""
-        body = {"endpoint": {"protocol": "http", "url": url}, "retry": retry}
-        self._api.call("PUT", path_of("topics", topic, "subscriptions", name), body)
+        self._api.put_subscription(topic, name, url, retry=retry)
 
     def remove(self, topic: str, *names: str) -> None:
         """Remove the subscriptions and the topic."""
         for name in names:
-            self._api.call("DELETE", path_of("topics", topic, "subscriptions", name))
-        self._api.call("DELETE", path_of("topics", topic))
+            self._api.delete_subscription(topic, name)
+        self._api.delete_topic(topic)
 
     def publish(self, topic: str, bodies: list[str]) -> list[str]:
-        """Publish in batches of 100; gives the ids in order."""
-        ids: list[str] = []
-        for start in range(0, len(bodies), 100):
-            messages = [{"body": body} for body in bodies[start : start + 100]]
-            answer = self._api.call("POST", path_of("topics", topic, "messages", "batch"), {"messages": messages})
-            ids += [str(outcome["message_id"]) for outcome in answer.json["results"]]
-        return ids
+        """Publish in batches; gives the ids in order."""
+        results = self._api.publish_batch(topic, map(NewMessage, bodies))
+        return [result.message_id for result in results if isinstance(result, Accepted)]
 
-    def lane(self, topic: str, name: str) -> Json:
+    def lane(self, topic: str, name: str) -> Lane:
         """The lane of a subscription."""
-        answer = self._api.call("GET", path_of("topics", topic, "subscriptions", name))
-        lane: Json = answer.json["lane"]
+        lane = self._api.get_subscription(topic, name).lane
+        assert lane is not None
         return lane
 
-    def backlog(self, topic: str, name: str) -> list[Json]:
+    def backlog(self, topic: str, name: str) -> list[Delivery]:
         """Every delivery that a subscription is owed, in order."""
-        path = path_of("topics", topic, "subscriptions", name, "backlog")
-        return [delivery for page in self._api.pages(path, 100) for delivery in page.json["deliveries"]]
+        return list(self._api.list_backlog(topic, name, page_size=100))
 
     def retained(self, topic: str) -> int:
         """How many messages of the topic somebody is still owed (eventually consistent)."""
-        return int(self._api.call("GET", path_of("topics", topic)).json["retained_messages"])
+        return self._api.get_topic(topic).retained_messages or 0
 
-    def entry(self, topic: str, message_id: str, name: str) -> Json:
+    def entry(self, topic: str, message_id: str, name: str) -> Entry:
         """A subscription's entry in the state map of a message."""
-        answer = self._api.call("GET", path_of("topics", topic, "messages", message_id))
-        entry: Json = answer.json["subscribers"][name]
-        return entry
+        return self._api.get_message(topic, message_id).subscribers[name]
 
     def push(self, topic: str) -> list[str]:
         """Re-push; gives the names of the lanes that were touched."""
-        lanes = self._api.call("POST", path_of("topics", topic, "push")).json["lanes"]
-        return [
-            str(lane.get("subscription", lane.get("name"))) if isinstance(lane, dict) else str(lane) for lane in lanes
-        ]
+        return list(self._api.push(topic))

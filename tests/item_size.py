@@ -23,12 +23,12 @@ def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:
 def _attribute_size(attribute: Mapping[str, Any]) -> int:
     ((kind, content),) = attribute.items()
     if kind == "S":
-        return len(content.encode())
+        return len(str(content).encode())
     if kind == "B":
-        return len(content)
+        return len(bytes(content))
     if kind == "N":
-        digits = content.lstrip("-").strip("0") or "0"
-        return 1 + (len(digits) + 1) // 2 + content.startswith("-")
+        digits = str(content).lstrip("-").strip("0") or "0"
+        return 1 + (len(digits) + 1) // 2 + str(content).startswith("-")
     if kind in ("NULL", "BOOL"):
         return 1
     if kind == "L":

@@ -6,15 +6,15 @@ from typing import Any
 
 from tagcast.ports import World
 from tagcast_aws import wiring
-from tagcast_aws.api.http.routing import application, serve
+from tagcast_aws.api.http.routing import Router
 from tagcast_aws.api.routes import MANAGE, PUBLISH
 
-app = application(MANAGE, elsewhere=PUBLISH)
+router = Router(MANAGE, elsewhere=PUBLISH)
 
 
 def handle(event: dict[str, Any], world: World) -> dict[str, Any]:
     """Answer one API Gateway event (payload 2.0)."""
-    return serve(app, event, world, wiring.logger())
+    return router.serve(event, world, wiring.logger())
 
 
 @wiring.metrics().log_metrics

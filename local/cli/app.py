@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from tagcast_client import Client, Retries, SigV4
+from tagcast_client.signing import is_aws
 
-from local.cli.client import Api
 from local.cli.filters import filters
 from local.cli.jobs import archive, audit, backtest, replay, report
 from local.cli.lanes import lane, pause, resume, retry, skip
@@ -15,7 +16,6 @@ from local.cli.messages import explain, list_messages, message, publish
 from local.cli.screen import fields_table
 from local.cli.session import Commands, Session, session_of
 from local.cli.shadows import shadow, versions
-from local.cli.signing import AwsSigner, is_aws
 from local.cli.subscriptions import list_subscriptions, subscribe, unsubscribe
 from local.cli.topics import push, topics
 
@@ -28,6 +28,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def client_for(url: str, profile: str | None, region: str | None) -> Client:
+    """Return a client that tries once: whoever sits at the terminal sees the fault and decides."""
+    auth = SigV4(profile, region) if is_aws(url) else None
+    return Client(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-cli")
 
 
 @app.callback()
@@ -44,13 +50,13 @@ def tagcast(
     """
     if not url.startswith(("http://", "https://")):
         raise typer.BadParameter(f"{url!r} is not an http:// or https:// address", param_hint="--url")
-    ctx.obj = Session(Api(url, AwsSigner(url, profile, region) if is_aws(url) else None), as_json)
+    ctx.obj = Session(client_for(url, profile, region), as_json)
 
 
 def health(ctx: typer.Context) -> None:
     """Ask whether the service is up, and its version."""
     session = session_of(ctx)
-    session.show(session.api.call("GET", "/health"), fields_table)
+    session.show(session.api.request("GET", "/health"), fields_table)
 
 
 _TOPICS, _MESSAGES, _LANES, _TOOLS = "Topics and subscriptions", "Messages", "Lanes", "Tools"

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from local.cli.client import Json
+from tagcast_client.operation import Json
 
 BodyArgument = Annotated[str, typer.Argument(help="The body.")]
 Tags = Annotated[

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
+from tagcast_client.operation import Json
 
-from local.cli.client import Json
 from local.cli.content import BodyArgument, ContentType, PropertyPairs, RoutingKey, Tags, message_of
 from local.cli.screen import state_text
 from local.cli.session import session_of
@@ -168,4 +168,4 @@ def try_filter(
     )
     session = session_of(ctx)
     asked = {"filter": described, "message": message}
-    session.show(session.api.call("POST", "/filters/test", asked), _verdict)
+    session.show(session.api.request("POST", "/filters/test", asked), _verdict)

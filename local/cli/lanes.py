@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
+from tagcast_client.operation import Json, path_of
 
-from local.cli.client import Json, path_of
 from local.cli.instant import readable_instant
 from local.cli.screen import fields_table, rows_table, state_text
 from local.cli.session import Cursor, Limit, SubscriptionName, TopicName, session_of
@@ -55,8 +55,8 @@ def lane(
     """
     session = session_of(ctx)
     path = path_of("topics", topic, "subscriptions", subscription)
-    described = session.api.call("GET", path).json
-    backlog = session.api.call("GET", path + "/backlog", query={"limit": limit, "cursor": cursor}).json
+    described = session.api.request("GET", path).json
+    backlog = session.api.request("GET", path + "/backlog", query={"limit": limit, "cursor": cursor}).json
     if session.as_json:
         typer.echo(visible_json(json.dumps({"subscription": described, "backlog": backlog}, ensure_ascii=False)))
         return
@@ -74,7 +74,7 @@ def lane(
 
 def _command(ctx: typer.Context, topic: str, subscription: str, verb: str, body: Json | None = None) -> None:
     session = session_of(ctx)
-    answer = session.api.call("POST", path_of("topics", topic, "subscriptions", subscription, verb), body)
+    answer = session.api.request("POST", path_of("topics", topic, "subscriptions", subscription, verb), body)
     session.show(answer, lambda shown: Group(Text(f"{verb}: {subscription} on {topic}"), lane_fields(shown)))
 
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
+from tagcast_client.operation import Json, path_of
 
-from local.cli.client import Json, path_of
 from local.cli.content import ContentType, PropertyPairs, RoutingKey, Tags, body_bytes, message_of
 from local.cli.instant import readable_instant
 from local.cli.screen import fault_lines, fields_table, rows_table, state_text
@@ -79,7 +79,7 @@ def publish(
         _publish_copies(session, topic, message, count, idempotency_key)
         return
     headers = {"idempotency-key": idempotency_key} if idempotency_key else None
-    answer = session.api.call("POST", path_of("topics", topic, "messages"), message, headers=headers)
+    answer = session.api.request("POST", path_of("topics", topic, "messages"), message, headers=headers)
     session.show(answer, _accepted)
 
 
@@ -96,7 +96,7 @@ def _publish_copies(session: Session, topic: str, message: Json, count: int, key
         # Each batch is a request of its own, and so is its claim on the key.
         headers = {"idempotency-key": key if number == 0 else f"{key}-{number}"} if key else None
         path = path_of("topics", topic, "messages", "batch")
-        answer = session.api.call("POST", path, {"messages": [message] * copies}, headers=headers)
+        answer = session.api.request("POST", path, {"messages": [message] * copies}, headers=headers)
         if session.as_json:
             typer.echo(visible_json(answer.text.rstrip("\n")))
         for outcome in answer.json.get("results", []):
@@ -170,7 +170,7 @@ def _state_map(answer: Json) -> RenderableType:
 def message(ctx: typer.Context, topic: TopicName, message_id: MessageId) -> None:
     """Show a message, or its receipt, with the state of every subscription it was for."""
     session = session_of(ctx)
-    session.show(session.api.call("GET", path_of("topics", topic, "messages", message_id)), _state_map)
+    session.show(session.api.request("GET", path_of("topics", topic, "messages", message_id)), _state_map)
 
 
 def explain(
@@ -182,5 +182,5 @@ def explain(
     """Say why a subscription did or did not receive a message."""
     session = session_of(ctx)
     path = path_of("topics", topic, "messages", message_id, "explain")
-    answer = session.api.call("GET", path, query={"subscription": subscription})
+    answer = session.api.request("GET", path, query={"subscription": subscription})
     session.show(answer, lambda shown: explanation_tree(f"{message_id} → {subscription}", shown))

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from tagcast_client.operation import Json
 
-from local.cli.client import Json
 from local.cli.instant import readable_instant
 from local.cli.visible import VisibleConsole, visible, visible_line
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
+from tagcast_client import Client, ProblemError, SigningError, UnreachableError
+from tagcast_client.operation import Answer, Json
 from typer.core import TyperGroup
 
-from local.cli.client import Answer, Api, Json, RefusedError, UnreachableError
 from local.cli.job_run import JobError
 from local.cli.screen import console, fault_lines, rows_table
-from local.cli.signing import SigningError
 from local.cli.visible import visible_json
 
 TopicName = Annotated[str, typer.Argument(help="Name of the topic.")]
@@ -32,7 +32,7 @@ Renderer = Callable[[Json], RenderableType | None]
 class Session:
     """One run of the command line."""
 
-    api: Api
+    api: Client
     as_json: bool
 
     @property
@@ -63,7 +63,7 @@ class Session:
         """Print one page of a list, or all of them; with --json one line per page."""
         rows: list[list[Any]] = []
         cursor: str | None = None
-        for answer in self.api.pages(path, page.limit, page.cursor):
+        for answer in pages(self.api, path, page.limit, page.cursor):
             if self.as_json:
                 typer.echo(visible_json(answer.text.rstrip("\n")))
             rows += [listing.row(item) for item in answer.json.get(listing.key, [])]
@@ -78,6 +78,16 @@ class Session:
         self.out.print(rows_table(rows, *listing.headings))
         if cursor:
             self.out.print(Text(f"There is more: --cursor {cursor}, or --all.", style="dim"))
+
+
+def pages(api: Client, path: str, limit: int | None = None, cursor: str | None = None) -> Iterator[Answer]:
+    """The pages of a list, following `next_cursor` from the given one to the end."""
+    while True:
+        answer = api.request("GET", path, query={"limit": limit, "cursor": cursor})
+        yield answer
+        cursor = answer.json.get("next_cursor")
+        if not cursor:
+            return
 
 
 @dataclass(frozen=True)
@@ -123,7 +133,7 @@ class Commands(TyperGroup):
         errors = console(to_errors=True)
         try:
             return super().invoke(ctx)
-        except RefusedError as refused:
+        except ProblemError as refused:
             if isinstance(ctx.params, dict) and ctx.params.get("as_json"):
                 typer.echo(visible_json(refused.text.rstrip("\n")) or json.dumps(refused.problem))
             else:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
+from tagcast_client.operation import Json, path_of
 
-from local.cli.client import Json, path_of
 from local.cli.filters import (
     JsonFilter,
     RoutingKeyFilter,
@@ -32,7 +32,7 @@ _WAYS = {"only_active": "only the active filter", "only_shadow": "only the shado
 def versions(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
     """List the kept versions of a subscription's filter, newest first."""
     session = session_of(ctx)
-    answer = session.api.call("GET", path_of("topics", topic, "subscriptions", subscription, "versions"))
+    answer = session.api.request("GET", path_of("topics", topic, "subscriptions", subscription, "versions"))
     session.show(answer, _versions_table)
 
 
@@ -89,14 +89,14 @@ def set_shadow(
         filter_json=filter_json,
     )
     session = session_of(ctx)
-    session.show(session.api.call("PUT", _path(topic, subscription), {"filter": described}), shadow_report)
+    session.show(session.api.request("PUT", _path(topic, subscription), {"filter": described}), shadow_report)
 
 
 @shadow.command("show")
 def show_shadow(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
     """Show what the shadow said so far beside the active filter."""
     session = session_of(ctx)
-    session.show(session.api.call("GET", _path(topic, subscription)), shadow_report)
+    session.show(session.api.request("GET", _path(topic, subscription)), shadow_report)
 
 
 @shadow.command("promote")
@@ -111,7 +111,7 @@ def promote_shadow(
     """Make the shadow the active filter, and end it."""
     session = session_of(ctx)
     body: Json = {} if version is None else {"shadow_version": version}
-    answer = session.api.call("POST", _path(topic, subscription, "promote"), body)
+    answer = session.api.request("POST", _path(topic, subscription, "promote"), body)
     sentence = f"The shadow of {subscription} is now its filter."
     session.show(answer, lambda shown: Group(Text(sentence), subscription_fields(shown)))
 
@@ -120,4 +120,4 @@ def promote_shadow(
 def end_shadow(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
     """End the shadow; the active filter stays."""
     session = session_of(ctx)
-    session.show_done(session.api.call("DELETE", _path(topic, subscription)), f"The shadow of {subscription} ended.")
+    session.show_done(session.api.request("DELETE", _path(topic, subscription)), f"The shadow of {subscription} ended.")

@@ -9,8 +9,8 @@ import typer
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
+from tagcast_client.operation import Json, path_of
 
-from local.cli.client import Json, path_of
 from local.cli.filters import (
     JsonFilter,
     RoutingKeyFilter,
@@ -190,7 +190,7 @@ def subscribe(
     body: Json = {"endpoint": endpoint_of(url, sqs, function)}
     body |= {field: value for field, value in settings.items() if value is not None}
     session = session_of(ctx)
-    answer = session.api.call(
+    answer = session.api.request(
         "PUT",
         path_of("topics", topic, "subscriptions", name),
         body,
@@ -203,7 +203,7 @@ def subscribe(
 def unsubscribe(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
     """Remove a subscription; what it is still owed is cancelled."""
     session = session_of(ctx)
-    answer = session.api.call("DELETE", path_of("topics", topic, "subscriptions", name))
+    answer = session.api.request("DELETE", path_of("topics", topic, "subscriptions", name))
     session.show_done(answer, f"{name} unsubscribed from {topic}.")
 
 

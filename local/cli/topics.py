@@ -9,8 +9,8 @@ import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+from tagcast_client.operation import Json, path_of
 
-from local.cli.client import Json, path_of
 from local.cli.instant import readable_duration, readable_instant, seconds_of
 from local.cli.screen import fields_table, rows_table, state_text
 from local.cli.session import Cursor, EveryPage, Limit, Listing, Page, TopicName, session_of
@@ -84,7 +84,7 @@ def create(
     }
     body = {name: value for name, value in settings.items() if value is not None}
     session = session_of(ctx)
-    answer = session.api.call("PUT", path_of("topics", topic), body)
+    answer = session.api.request("PUT", path_of("topics", topic), body)
     done = "created" if answer.status == 201 else "updated"
     session.show(answer, lambda shown: Group(Text(f"Topic {topic} {done}."), topic_fields(shown)))
 
@@ -99,14 +99,14 @@ def list_topics(ctx: typer.Context, limit: Limit = 50, cursor: Cursor = None, ev
 def show(ctx: typer.Context, topic: TopicName) -> None:
     """Show a topic: its settings, how many subscriptions it has and how many messages it retains."""
     session = session_of(ctx)
-    session.show(session.api.call("GET", path_of("topics", topic)), topic_fields)
+    session.show(session.api.request("GET", path_of("topics", topic)), topic_fields)
 
 
 @topics.command("delete")
 def delete(ctx: typer.Context, topic: TopicName) -> None:
     """Delete a topic that has no subscriptions left."""
     session = session_of(ctx)
-    answer = session.api.call("DELETE", path_of("topics", topic))
+    answer = session.api.request("DELETE", path_of("topics", topic))
     session.show_done(answer, f"Topic {topic} deleted.")
 
 
@@ -126,4 +126,4 @@ def _pushed_lanes(answer: Json) -> RenderableType:
 def push(ctx: typer.Context, topic: TopicName) -> None:
     """Re-push: attempt now what is owed to every subscription that is blocked under BACKOFF_RETRY."""
     session = session_of(ctx)
-    session.show(session.api.call("POST", path_of("topics", topic, "push")), _pushed_lanes)
+    session.show(session.api.request("POST", path_of("topics", topic, "push")), _pushed_lanes)

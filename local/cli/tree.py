@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.text import Text
 from rich.tree import Tree
+from tagcast_client.operation import Json
 
-from local.cli.client import Json
 from local.cli.instant import readable_instant
 from local.cli.screen import STATE_STYLES
 from local.cli.visible import visible_line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from local.needs import Account
 from local.permissions import Need, Role, allows_service
 from local.roles import role_of, roles_of
 from local.template import FUNCTION, Template, read_template
+from tests.permissions.report import Removal, declared_roles, without
 
 ROOT = Path(__file__).resolve().parents[2]
 CHINA = Account("123456789012", "cn-north-1", "aws-cn")
@@ -109,3 +111,14 @@ def test_nothing_names_a_partition(template: Template) -> None:
 def test_the_tables_outlive_the_stack_since_they_are_the_truth(template: Template, table: str) -> None:
     resource = template.resources[table]
     assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")
+
+
+def test_a_permission_that_is_taken_away_is_taken_from_one_role_only(tmp_path: Path) -> None:
+    shared = next(grant for grant in declared_roles()["FanOutFunctionRole"].grants if grant.action == "dynamodb:Query")
+    (tmp_path / "template.json").write_text(json.dumps(without(Removal("FanOutFunctionRole", shared, None, None))))
+    roles = roles_of(Resolver(read_template(tmp_path / "template.json"), Account("123456789012", "us-east-1")))
+    assert {
+        name: len(declared_roles()[name].grants) - len(role.grants)
+        for name, role in roles.items()
+        if len(role.grants) != len(declared_roles()[name].grants)
+    } == {"FanOutFunctionRole": 1}

@@ -56,7 +56,7 @@ def test_no_function_has_settings_of_its_own(name: str) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_function_has_its_handler(name: str) -> None:
     assert (ROOT / FUNCTIONS[name]["CodeUri"] / "app.py").is_file()
-    assert FUNCTIONS[name]["Handler"] == "app.lambda_handler"
+    assert (SOURCE["Globals"]["Function"] | FUNCTIONS[name])["Handler"] == "app.lambda_handler"
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, "Redelivery"])

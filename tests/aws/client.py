@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from tests.aws.box import Box
 
 RETRYABLE_CODES = frozenset(
-    ThrottledRetryableChecker._THROTTLED_ERROR_CODES + TransientRetryableChecker._TRANSIENT_ERROR_CODES
+    ThrottledRetryableChecker._THROTTLED_ERROR_CODES  # type: ignore[attr-defined]
+    + TransientRetryableChecker._TRANSIENT_ERROR_CODES  # type: ignore[attr-defined]
 )
-RETRYABLE_STATUS = frozenset(TransientRetryableChecker._TRANSIENT_STATUS_CODES)
+RETRYABLE_STATUS = frozenset(TransientRetryableChecker._TRANSIENT_STATUS_CODES)  # type: ignore[attr-defined]
 ATTEMPTS = {"dynamodb": 10}
 """botocore's attempts where no `Config` says otherwise (mode legacy); 5 for all other services."""
 QUOTA, RETRY_COST, TIMEOUT_COST = 500, 5, 10
@@ -42,8 +43,8 @@ class Client:
         self._caller = caller
         self._model: Model = model_of(service)
         self._url = f"https://{service}.us-east-1.amazonaws.com/"
-        self._read_timeout_ms = 1000.0 * (60 if config is None else config.read_timeout)
-        self._connect_timeout_ms = 1000.0 * (60 if config is None else config.connect_timeout)
+        self._read_timeout_ms = 1000.0 * (60 if config is None else config.read_timeout)  # type: ignore[attr-defined]
+        self._connect_timeout_ms = 1000.0 * (60 if config is None else config.connect_timeout)  # type: ignore[attr-defined]
         self._attempts = _attempts(service, config)
         self._quota = QUOTA
         self._dice = Random(f"client {box.chance.random()}")
@@ -130,7 +131,7 @@ class Client:
 
 
 def _attempts(service: str, config: Config | None) -> int:
-    retries = (None if config is None else config.retries) or {}
+    retries = (None if config is None else config.retries) or {}  # type: ignore[attr-defined]
     if "total_max_attempts" in retries:
         return int(retries["total_max_attempts"])
     if "max_attempts" in retries:
@@ -142,4 +143,4 @@ def _retryable(fault: Exception) -> bool:
     if isinstance(fault, ClientError):
         status = fault.response["ResponseMetadata"]["HTTPStatusCode"]
         return fault.response["Error"]["Code"] in RETRYABLE_CODES or status in RETRYABLE_STATUS
-    return isinstance(fault, TransientRetryableChecker._TRANSIENT_EXCEPTION_CLS)
+    return isinstance(fault, TransientRetryableChecker._TRANSIENT_EXCEPTION_CLS)  # type: ignore[attr-defined]

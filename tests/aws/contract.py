@@ -97,8 +97,9 @@ def moto_world() -> Iterator[World]:
     from moto import mock_aws
 
     with mock_aws():
+        make: Any = boto3.client
         known = {"aws_access_key_id": "moto", "aws_secret_access_key": "moto", "region_name": REGION}
-        yield BotoWorld(lambda service: boto3.client(service, **known))
+        yield BotoWorld(lambda service: make(service, **known))
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from random import Random
 
 from tests.aws.box import Box
@@ -34,7 +34,7 @@ class Deployment:
 
     def __init__(self, timeline: Timeline, accidents: Accidents | None, seed: int | str, shards: int = 2) -> None:
         self.timeline, self.stack = timeline, deployed()
-        self.box = Box(timeline, _roles(), accidents, seed)  # type: ignore[arg-type]
+        self.box = Box(timeline, _roles(), accidents, seed)
         self.network = Network(timeline, Random(f"network {seed}"))
         self.dynamodb = DynamoDB(self.box)
         self.tables: dict[str, Table] = {
@@ -75,8 +75,12 @@ class Deployment:
 
     def begin(self) -> None:
         """Let streams and queues tell their sources, and let the schedules run."""
-        for source in self.stream_sources:
-            source.stream.told.append(source.told)
-        for source in self.queue_sources:
-            source.queue.told.append(lambda message, source=source: source.told())
+        for of_stream in self.stream_sources:
+            of_stream.stream.told.append(of_stream.told)
+        for of_queue in self.queue_sources:
+            of_queue.queue.told.append(partial(_tell, of_queue))
         self.schedules.begin()
+
+
+def _tell(source: QueueSource, _: object) -> None:
+    source.told()

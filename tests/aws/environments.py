@@ -133,7 +133,7 @@ class EnvironmentLoop(VirtualLoop):
         self._environment = environment
         self.births: weakref.WeakKeyDictionary[Any, Invocation | None] = weakref.WeakKeyDictionary()
 
-    def create_task(self, coro: Any, *, name: str | None = None, context: Any = None) -> Any:
+    def create_task(self, coro: Any, *, name: object = None, context: Any = None) -> Any:
         task = super().create_task(coro, name=name, context=context)
         self.births[task] = self._environment.invocation
         return task

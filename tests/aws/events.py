@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -36,7 +37,7 @@ class Schedules:
     def begin(self) -> None:
         """Let the schedules run, each from a chance instant within its first period."""
         for period_ms, function in self._rates:
-            self._timeline.after(self._chance.uniform(0, period_ms), lambda p=period_ms, f=function: self._tick(p, f))
+            self._timeline.after(self._chance.uniform(0, period_ms), partial(self._tick, period_ms, function))
 
     def fire(self, kind: str, then: Callable[[Ended], None] = lambda ended: None) -> None:
         """Send the event of the schedule of one function now."""

@@ -16,7 +16,8 @@ from typing import Any
 from local import limits
 from tests.aws.attributes import Attribute, invalid, text_bytes
 
-Names, Values = Mapping[str, str], Mapping[str, Attribute]
+Names = Mapping[str, str]
+Values = Mapping[str, Attribute]
 Steps = tuple[str | int, ...]
 Operand = Callable[[Mapping[str, Attribute], Names, Values], "Attribute | None"]
 _TOKEN = re.compile(r"\s*(?:([#:][\w-]+|[A-Za-z_][\w]*|\d+)|(<>|<=|>=|[=<>(),.\[\]+-]))")

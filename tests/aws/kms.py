@@ -57,7 +57,7 @@ class KMS(Service):
         spec, length = call.parameters.get("KeySpec"), call.parameters.get("NumberOfBytes")
         if (spec is None) == (length is None):
             raise invalid("Please specify either number of bytes or key spec.")
-        size: int = _LENGTHS[spec] if length is None else length
+        size: int = _LENGTHS[str(spec)] if length is None else length
         if not 1 <= size <= limits.KMS_DATA_KEY_BYTES_MAX:
             raise invalid(f"{size} is no length of a data key")
         key = self._usable(call["KeyId"])

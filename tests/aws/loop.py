@@ -7,7 +7,8 @@ import concurrent.futures
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from tests.aws.strands import Host, Strand
 from tests.aws.timeline import Timeline
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tests.aws.network import Network
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 POOL_MAX = 5
 """Threads of a loop's own executor on two cores; the shipped executors say their number themselves."""
 
@@ -83,6 +85,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     What arrives while the process is frozen waits in the loop until it runs again, timers included.
     """
 
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+
     def __init__(self, timeline: Timeline, host: Host, network: Network) -> None:
         super().__init__()
         self._timeline, self._host, self._network = timeline, host, network
@@ -98,9 +103,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._serial += 1
         return SerialFuture(self._serial, self)
 
-    def create_task(self, coro: Any, *, name: str | None = None, context: Any = None) -> Any:
+    def create_task(self, coro: Any, *, name: object = None, context: Any = None) -> Any:
         self._serial += 1
-        return SerialTask(self._serial, coro, loop=self, name=name or f"task {self._serial}", context=context)
+        return SerialTask(self._serial, coro, loop=self, name=str(name or f"task {self._serial}"), context=context)
 
     def time(self) -> float:
         return self._timeline.seconds
@@ -118,25 +123,29 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._parked = None
         return []
 
-    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
         if self.is_closed():  # The process is no more: what was for it is lost.
             return asyncio.Handle(callback, args, self, context)
         return super().call_soon(callback, *args, context=context)
 
-    def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
         handle = self.call_soon(callback, *args, context=context)
         if self._parked is not None:
             self._timeline.wake(self._parked)
             self._parked = None
         return handle
 
-    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+    def run_in_executor(self, executor: Any, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         if id(executor) not in self._pools:
             size = getattr(executor, "_max_workers", POOL_MAX)
             self._pools[id(executor)] = (executor, StrandExecutor(self._timeline, self._host, size))
         return asyncio.wrap_future(self._pools[id(executor)][1].submit(func, *args), loop=self)
 
-    async def sock_connect(self, sock: socket, address: tuple[str, int]) -> None:
+    async def sock_connect(self, sock: socket, address: Any) -> None:
         """Reach a listener of the network; the real socket is never connected."""
         await self._network.reach(self, address)
         self._addresses[sock] = address

@@ -208,4 +208,5 @@ def projected(item: Item, parameters: Mapping[str, Any]) -> Item:
     tops = [path.resolved(names) for path in expressions.projection(text)]
     if any(len(path) > 1 for path in tops):
         raise NotImplementedError("the box projects whole attributes only")
-    return {path[0]: item[path[0]] for path in tops if path[0] in item}  # type: ignore[index, misc]
+    tops_named = [str(path[0]) for path in tops]
+    return {name: item[name] for name in tops_named if name in item}

@@ -10,7 +10,7 @@ from botocore import xform_name
 from botocore.errorfactory import ClientExceptionsFactory
 from botocore.exceptions import ParamValidationError
 from botocore.loaders import Loader
-from botocore.model import OperationModel, ServiceModel, Shape
+from botocore.model import MapShape, OperationModel, ServiceModel, Shape
 from botocore.validate import ParamValidator
 
 _LOADER = Loader()
@@ -24,11 +24,16 @@ class Validator(ParamValidator):
     """
 
     def _validate(self, params: Any, shape: Shape, errors: Any, name: str) -> None:
-        if shape.type_name == "map" and type(params) is dict and shape.value.name == "AttributeValue":
+        if (
+            shape.type_name == "map"
+            and type(params) is dict
+            and isinstance(shape, MapShape)
+            and shape.value.name == "AttributeValue"
+        ):
             params = {key: value for key, value in params.items() if type(key) is not str or not _plain(value)}
             if not params:
                 return
-        super()._validate(params, shape, errors, name)
+        super()._validate(params, shape, errors, name)  # type: ignore[misc]
 
 
 def _plain(value: Any) -> bool:
@@ -52,6 +57,7 @@ class Operation:
 
     def check(self, parameters: dict[str, Any]) -> None:
         """Raise botocore's ParamValidationError for parameters that the real client would refuse."""
+        assert self.model.input_shape is not None
         report = _VALIDATOR.validate(parameters, self.model.input_shape)
         if report.has_errors():
             raise ParamValidationError(report=report.generate_report())
@@ -59,7 +65,10 @@ class Operation:
     def check_answer(self, answer: dict[str, Any]) -> None:
         """Raise AssertionError for an answer that is not of this operation's shape."""
         shape = self.model.output_shape
-        members = {} if shape is None else shape.members
+        if shape is None:
+            assert not answer.keys() - {"ResponseMetadata"}, f"{self.name} answers nothing"
+            return
+        members = shape.members
         unknown = answer.keys() - members.keys() - {"ResponseMetadata"}
         assert not unknown, f"{self.name} answers no {sorted(unknown)}"
         streams = {name for name, member in members.items() if member.serialization.get("streaming")}

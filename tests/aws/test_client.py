@@ -160,7 +160,7 @@ def test_answers_have_the_shape_of_their_operation() -> None:
     client.put_item(TableName="rows", Item=item("a", keeper="k", due=1))
     told = {"ReturnConsumedCapacity": "INDEXES"}
     put = {"Put": {"TableName": "rows", "Item": item("a")}}
-    for name, parameters in {
+    asked: dict[str, dict[str, Any]] = {
         "get_item": {"TableName": "rows", "Key": key("a")},
         "put_item": {"TableName": "rows", "Item": item("a"), "ReturnValues": "ALL_OLD"},
         "query": {"TableName": "rows", "KeyConditionExpression": "pk = :p", "Limit": 1,
@@ -168,7 +168,8 @@ def test_answers_have_the_shape_of_their_operation() -> None:
         "scan": {"TableName": "rows"},
         "batch_get_item": {"RequestItems": {"rows": {"Keys": [key("a")]}}},
         "transact_write_items": {"TransactItems": [put]},
-    }.items():  # fmt: skip
+    }  # fmt: skip
+    for name, parameters in asked.items():
         operations[name].check_answer(getattr(client, name)(**parameters, **told))
 
 
@@ -183,6 +184,7 @@ def test_answers_have_the_shape_of_their_operation() -> None:
 @pytest.mark.parametrize("name", ["a", ""])
 def test_the_short_way_of_validation_says_what_botocore_says(value: Any, name: str) -> None:
     shape = model_of("dynamodb").operations["put_item"].model.input_shape
+    assert shape is not None
     parameters = {"TableName": "rows", "Item": {"pk": {"S": "x"}, name: value}}
     short, long = (each.validate(parameters, shape).generate_report() for each in (Validator(), ParamValidator()))
     assert short == long

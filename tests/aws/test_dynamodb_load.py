@@ -27,7 +27,8 @@ def at_one_instant(call: Callable[[int], Any]) -> tuple[int, set[str]]:
             done += 1
         except ClientError as error:
             codes.add(error.response["Error"]["Code"])
-            codes.update(reason["reason"] for reason in error.response.get("ThrottlingReasons", ()))
+            told: Any = error.response.get("ThrottlingReasons", ())
+            codes.update(reason["reason"] for reason in told)
     return done, codes
 
 

@@ -78,7 +78,7 @@ def test_the_bounds_of_a_range_are_in_order(account: SmallAccount) -> None:
 @pytest.mark.parametrize("consistent", [True, False])
 def test_pages_together_are_the_whole(account: SmallAccount, forward: bool, consistent: bool) -> None:
     client = fill(account, 7)
-    more = {"Limit": 3, "ScanIndexForward": forward, "ConsistentRead": consistent}
+    more: dict[str, Any] = {"Limit": 3, "ScanIndexForward": forward, "ConsistentRead": consistent}
     read: list[str] = []
     answer = query(client, **more)
     pages = 1
@@ -109,7 +109,7 @@ def test_a_page_ends_before_1_mb_and_before_its_filter(account: SmallAccount) ->
 
 def test_a_projection_answers_what_it_names(account: SmallAccount) -> None:
     client = fill(account, 1, n=1, t="x")
-    more = {"ProjectionExpression": "#t, sk", "ExpressionAttributeNames": {"#t": "t"}}
+    more: dict[str, Any] = {"ProjectionExpression": "#t, sk", "ExpressionAttributeNames": {"#t": "t"}}
     assert query(client, **more)["Items"] == [{"t": {"S": "x"}, "sk": {"S": "0000"}}]
     assert client.get_item(TableName="rows", Key=key("0000"), **more)["Item"] == {"t": {"S": "x"}, "sk": {"S": "0000"}}
 
@@ -163,7 +163,7 @@ def test_an_eventual_read_is_never_more_than_a_second_behind(account: SmallAccou
 
 def test_a_reader_behind_sees_rows_that_are_gone_and_old_values(account: SmallAccount) -> None:
     client = account.client("dynamodb")
-    seen = set()
+    seen: set[tuple[Any, ...]] = set()
     for _ in range(60):
         client.put_item(TableName="rows", Item=item("a", keeper="old", due=1))
         client.put_item(TableName="rows", Item=item("b"))

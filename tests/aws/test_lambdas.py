@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -31,6 +32,10 @@ class Stage:
         assert strand is not None
         assert isinstance(strand.host, Environment)
         return strand.host
+
+    def spend_and_tell(self, ms: float, what: str) -> None:
+        self.timeline.spend(ms)
+        self.tell(what)
 
     def tell(self, what: Any) -> None:
         self.told.append((self.timeline.now - EPOCH, what))
@@ -156,7 +161,7 @@ def test_functions_are_throttled_when_there_is_no_capacity() -> None:
 def test_a_crash_ends_every_strand_of_the_process(count: int) -> None:
     def handler(stage: Stage, event: Any, context: Any) -> None:
         for _ in range(count):
-            stage.timeline.start("thread", stage.environment, lambda: (stage.timeline.spend(50), stage.tell("late")))
+            stage.timeline.start("thread", stage.environment, partial(stage.spend_and_tell, 50, "late"))
         stage.timeline.spend(10)
         stage.functions.crash(stage.environment)
 

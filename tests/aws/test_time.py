@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from random import Random
 
 import aiohttp
@@ -42,6 +43,10 @@ class Stage:
 
     def threads(self, size: int) -> StrandExecutor:
         return StrandExecutor(self.timeline, self.host, size)
+
+    def spend_and_tell(self, ms: float, what: str) -> None:
+        self.timeline.spend(ms)
+        self.tell(what)
 
     def tell(self, what: str) -> None:
         self.told.append((self.timeline.now - EPOCH, what))
@@ -113,7 +118,7 @@ def test_an_executor_has_as_many_threads_as_it_says() -> None:
 def test_strands_move_in_the_order_of_their_instants_and_hours_take_no_time() -> None:
     stage, began = Stage(), time.perf_counter()
     for name, ms in (("a", 3_600_000), ("b", 5), ("c", 5)):
-        stage.timeline.start(name, stage.host, lambda name=name, ms=ms: (stage.timeline.spend(ms), stage.tell(name)))
+        stage.timeline.start(name, stage.host, partial(stage.spend_and_tell, ms, name))
     stage.timeline.play_until(EPOCH + 4_000_000)
 
     assert stage.told == [(5, "b"), (5, "c"), (3_600_000, "a")]
@@ -122,7 +127,7 @@ def test_strands_move_in_the_order_of_their_instants_and_hours_take_no_time() ->
 
 def test_a_frozen_process_goes_on_with_what_came_meanwhile_when_it_wakes() -> None:
     stage = Stage()
-    stage.timeline.start("sleeper", stage.host, lambda: (stage.timeline.spend(100), stage.tell("woke")))
+    stage.timeline.start("sleeper", stage.host, partial(stage.spend_and_tell, 100, "woke"))
     stage.timeline.at(EPOCH + 50, lambda: setattr(stage.host, "frozen", True))
     stage.timeline.at(EPOCH + 3_600_000, lambda: stage.timeline.thaw(stage.host))
     stage.timeline.play_until(EPOCH + 4_000_000)

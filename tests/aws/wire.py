@@ -12,12 +12,12 @@ import json
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import boto3
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
-from botocore.model import Shape
+from botocore.model import ListShape, MapShape, Shape, StructureShape
 
 from tests.aws.box import ADMINISTRATOR, REGION, Box
 from tests.aws.calls import Call, Caller
@@ -31,9 +31,8 @@ def wired(box: Box, service: str, role: str = ADMINISTRATOR, config: Any = None)
     """A client of boto3 that calls the box as *role*."""
     if service not in WIRED:
         raise NotImplementedError(f"{service} does not speak JSON alone")
-    client = _session().client(
-        service, region_name=REGION, aws_access_key_id="box", aws_secret_access_key="box", config=config
-    )
+    make: Any = _session().client
+    client = make(service, region_name=REGION, aws_access_key_id="box", aws_secret_access_key="box", config=config)
     client.meta.events.register("before-send", _answering(box, service, Caller(role)))
     return client
 
@@ -50,8 +49,11 @@ def _answering(box: Box, service: str, caller: Caller) -> Callable[..., AWSRespo
     def answer(request: AWSPreparedRequest, **_: Any) -> AWSResponse:
         target = request.headers["X-Amz-Target"]
         operation = operations[(target if isinstance(target, str) else target.decode()).rsplit(".", 1)[1]]
+        assert isinstance(request.body, str | bytes | None)
         body = json.loads(request.body or b"{}")
-        parameters = _taken(body, operation.model.input_shape)
+        shape = operation.model.input_shape
+        assert shape is not None
+        parameters = _taken(body, shape)
         call = Call(caller, service, operation.name, parameters, box.timeline.now)
         try:
             given = box.carry_out(call, operation)
@@ -63,8 +65,8 @@ def _answering(box: Box, service: str, caller: Caller) -> Callable[..., AWSRespo
             raise ConnectionClosedError(endpoint_url=request.url) from None
         except UnansweredError:
             raise ReadTimeoutError(endpoint_url=request.url) from None
-        shape = operation.model.output_shape
-        return _response(request.url, 200, {}, {} if shape is None else _given(given, shape))
+        answered = operation.model.output_shape
+        return _response(request.url, 200, {}, {} if answered is None else _given(given, answered))
 
     return answer
 
@@ -81,7 +83,7 @@ def _error(box: Box, service: str, url: str, error: ApiError) -> AWSResponse:
 
 
 def _response(url: str, status: int, headers: dict[str, str], body: Any) -> AWSResponse:
-    return AWSResponse(url, status, headers, _Raw(json.dumps(body).encode()))
+    return AWSResponse(url, status, cast("Any", headers), _Raw(json.dumps(body).encode()))
 
 
 class _Raw(io.BytesIO):
@@ -94,26 +96,26 @@ class _Raw(io.BytesIO):
 
 def _taken(value: Any, shape: Shape) -> Any:
     """Parameters as the client's caller wrote them: blobs are bytes again."""
-    match shape.type_name:
-        case "structure":
+    match shape:
+        case StructureShape():
             return {name: _taken(part, shape.members[name]) for name, part in value.items()}
-        case "list":
+        case ListShape():
             return [_taken(each, shape.member) for each in value]
-        case "map":
+        case MapShape():
             return {name: _taken(each, shape.value) for name, each in value.items()}
-        case "blob":
+        case Shape(type_name="blob"):
             return base64.b64decode(value)
     return value
 
 
 def _given(value: Any, shape: Shape) -> Any:
     """An answer as it travels."""
-    match shape.type_name:
-        case "structure":
+    match shape:
+        case StructureShape():
             return {name: _given(part, shape.members[name]) for name, part in value.items()}
-        case "list":
+        case ListShape():
             return [_given(each, shape.member) for each in value]
-        case "map":
+        case MapShape():
             return {name: _given(each, shape.value) for name, each in value.items()}
     return _plain(value)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import boto3
 from moto import mock_aws
+from tagcast.delivery.idempotency import Accepted
 from tagcast.delivery.publishing import publish
 from tagcast.model import Draft
 from tagcast.ports import World
@@ -120,7 +121,7 @@ def measure(at_once: int) -> Meter:
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     meter = Meter()
     with mock_aws():
-        dynamodb, sqs, stepfunctions = (boto3.client(name) for name in ("dynamodb", "sqs", "stepfunctions"))
+        dynamodb, sqs, stepfunctions = boto3.client("dynamodb"), boto3.client("sqs"), boto3.client("stepfunctions")
         queue_url = sqs.create_queue(QueueName="delivery.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
         fake = FakeWorld()
         fake.world = world = replace(
@@ -136,7 +137,8 @@ def measure(at_once: int) -> Meter:
             meter.watch(client)
 
         for _ in range(0, MESSAGES, BATCH):
-            meter.phase, accepted = "publish", []
+            meter.phase = "publish"
+            accepted: list[Accepted] = []
             for _ in range(0, BATCH, at_once):
                 accepted += publish(world, "test1", [Draft(BODY, tags=("apple",))] * at_once)
             meter.phase = "setup"
@@ -149,7 +151,7 @@ def measure(at_once: int) -> Meter:
             records = [{"messageId": one["MessageId"], "body": one["Body"]} for one in taken]
             assert asyncio.run(fan_out.handle({"Records": records}, world)) == {"batchItemFailures": []}
             meter.phase = "poll"
-            entries = [{"Id": str(n), "ReceiptHandle": one["ReceiptHandle"]} for n, one in enumerate(taken)]
+            entries: Any = [{"Id": str(n), "ReceiptHandle": one["ReceiptHandle"]} for n, one in enumerate(taken)]
             sqs.delete_message_batch(QueueUrl=queue_url, Entries=entries)
         assert [len(fake.pusher.received[name]) for name in "ABC"] == [MESSAGES] * 3
     return meter

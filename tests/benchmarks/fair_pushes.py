@@ -155,7 +155,8 @@ class Figures:
 
 def first_round(port: int, kinds: Sequence[Kind], messages: int) -> Figures:
     """Serve one batch in a fresh process's world; the kind ``healthy`` is looked at."""
-    fake, clock = FakeWorld(store=SlowTable()), SystemClock()
+    store = SlowTable()
+    fake, clock = FakeWorld(store=store), SystemClock()
     pusher = WatchedPusher()
     fake.world = world = replace(fake.world, clock=clock, pusher=pusher, executor=ThreadExecutor())
     fake.topic()
@@ -180,7 +181,7 @@ def first_round(port: int, kinds: Sequence[Kind], messages: int) -> Figures:
     def serve_batch(bodies: list[str], tag: str) -> tuple[list[str], float, float]:
         ids = fake.publish(*bodies, tags=(tag,))
         records = [{"messageId": each, "body": json.dumps({"topic": "test1", "message_id": each})} for each in ids]
-        fake.store.call_s = CALL_S
+        store.call_s = CALL_S
         began = time.perf_counter()
         assert pusher.run(handle({"Records": records}, world)) == {"batchItemFailures": []}
         return ids, began, time.perf_counter() - began
@@ -188,7 +189,7 @@ def first_round(port: int, kinds: Sequence[Kind], messages: int) -> Figures:
     if any(kind.known for kind in kinds):
         serve_batch(["warm"], "known")
     ids, began, took_s = serve_batch([f"{place} {'x' * 1000}" for place in range(messages)], "all")
-    fake.store.call_s = 0.0
+    store.call_s = 0.0
     pusher.close()
     maps = [message_row_of(fake.store.rows[message_key("test1", each)]).map for each in ids]
     entries = [each.entry(ordinal).state for each in maps for ordinal in ordinals]

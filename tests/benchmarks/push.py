@@ -29,20 +29,11 @@ from tagcast.model import (
 )
 from tagcast_aws.endpoints.pusher import EndpointPusher
 
+from tests.fakes.stopped_clock import StoppedClock
+
 ENDPOINTS, SLOW, SLOW_S = 1_000, 100, 1.0
 RATIO_MAX = 1.3
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
-class StoppedClock:
-    def now(self) -> int:
-        return 1_700_000_000_000
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
 
 
 class Receiver(asyncio.Protocol):
@@ -135,11 +126,11 @@ def measure() -> tuple[float, dict[str, dict[str, float]]]:
         pushes = [push_to(number, port) for number in range(ENDPOINTS)]
         rounds: dict[str, dict[str, float]] = {}
         for name, slots in (("one slot per endpoint", ENDPOINTS), ("64 slots", 64)):
-            pusher = EndpointPusher(StoppedClock(), "0", allow_private=True)
+            pusher = EndpointPusher(StoppedClock(1_700_000_000_000), "0", allow_private=True)
             rounds[f"{name}, cold"] = pusher.run(round_of(pusher, pushes, slots))
             rounds[f"{name}, warm"] = pusher.run(round_of(pusher, pushes, slots))
             pusher.close()
-        pusher = EndpointPusher(StoppedClock(), "0", allow_private=True)
+        pusher = EndpointPusher(StoppedClock(1_700_000_000_000), "0", allow_private=True)
         slowest = max(pusher.run(round_of(pusher, pushes[:1], 1))["wall"] for _ in range(3))
         pusher.close()
     return slowest, rounds

@@ -259,13 +259,15 @@ def compare(folder: Path, rows: int) -> None:
     write(Path(archive), rows)
     for cores in (2, 1):
         ours, theirs = (apart(archive, engine, cores, sizes) for engine in ("spark", "duckdb"))
-        lines = [("job", "Spark wall s", "CPU s", "DuckDB wall s", "CPU s", "wall ratio", "CPU ratio")]
+        lines: list[tuple[str, ...]] = [
+            ("job", "Spark wall s", "CPU s", "DuckDB wall s", "CPU s", "wall ratio", "CPU ratio")
+        ]
         for name, (wall, cpu) in ours.items():
             other, spent = theirs[name]
             figures = (f"{wall:.1f}", f"{cpu:.1f}", f"{other:.2f}", f"{spent:.2f}")
             lines.append((name, *figures, f"{wall / other:.1f}", f"{cpu / max(spent, 0.01):.1f}"))
         tabulate(f"{rows:,} deliveries of {rows // 2:,} messages, {cores} core(s)", lines)
-    grown = [("rows", "report CPU s", "audit CPU s", "backtest 100 CPU s")]
+    grown: list[tuple[str, ...]] = [("rows", "report CPU s", "audit CPU s", "backtest 100 CPU s")]
     for size in (rows // 4, rows // 2, rows, rows * 2):
         place = str(folder / str(size))
         write(Path(place), size)

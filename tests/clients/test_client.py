@@ -30,7 +30,7 @@ from tagcast_client import (
 )
 from tagcast_client.publishing import BATCH_BYTES_MAX
 
-from tests.clients.in_memory_api import InMemoryApi, lost, refused, status
+from tests.clients.in_memory_api import Accident, InMemoryApi, lost, refused, status
 
 URL = "http://127.0.0.1:8080/"
 HOOK = "https://example.com/hook"
@@ -148,10 +148,10 @@ def test_what_is_wrong_is_named_fault_by_fault(client: Client) -> None:
 
 @pytest.mark.parametrize("accidents", [[lost], [lost, status(502), lost], [status(429), status(503), refused]])
 def test_a_message_is_published_once_however_many_answers_are_lost(
-    client: Client, api: InMemoryApi, accidents: list[object]
+    client: Client, api: InMemoryApi, accidents: list[Accident]
 ) -> None:
     client.put_subscription("orders", "s", HOOK)
-    api.accidents = list(accidents)  # type: ignore[arg-type]
+    api.accidents = list(accidents)
     before = len(api.requests)
 
     accepted = client.publish("orders", "x")
@@ -215,10 +215,14 @@ def test_without_retries_the_first_fault_is_raised(api: InMemoryApi) -> None:
     assert client.health().status == "ok"
 
 
+def answering(content: str) -> Accident:
+    return lambda request: httpx.Response(200, content=content)
+
+
 def test_an_answer_of_another_shape_is_an_error_of_the_clients_own(api: InMemoryApi) -> None:
     client = Client(URL, transport=api, retries=NEVER)
     for content in ('{"status": 1}', "{", "[]"):
-        api.accidents = [lambda request, content=content: httpx.Response(200, content=content)]
+        api.accidents = [answering(content)]
         with pytest.raises(UnexpectedAnswerError):
             client.health()
 

@@ -18,7 +18,7 @@ from tagcast_client.operation import Operation
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
 SCHEMAS = DOCUMENT["components"]["schemas"]
 MESSAGE = models.NewMessage("x")
-OPERATIONS = [
+OPERATIONS: list[Operation[Any]] = [
     operations.health(),
     operations.put_topic("t", {}),
     operations.get_topic("t"),
@@ -101,7 +101,7 @@ def kind_of(schema: Mapping[str, Any], is_instant: bool) -> object:
     """Return the annotation that a schema asks for."""
     if "anyOf" in schema:
         [only] = [each for each in schema["anyOf"] if each.get("type") != "null"]
-        return kind_of(only, is_instant) | type(None)  # type: ignore[operator]
+        return kind_of(only, is_instant) | type(None)
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return next(kind for kind, its in ANSWERS.items() if its == name)
@@ -138,7 +138,7 @@ def test_a_value_has_the_fields_of_its_schema(kind: Any, name: str) -> None:
         wanted = kind_of(said, field.endswith("_at") or field == "since")
         hint = hints[field]
         if not mine[field] and type(None) in get_args(hint) and type(None) not in get_args(wanted):
-            wanted = wanted | type(None)  # type: ignore[operator]
+            wanted = wanted | type(None)
         assert shown(hint) == shown(wanted), field
 
 

@@ -31,7 +31,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.e2e.conftest import RunningStack, start_stack
+from tests.running_stack import RunningStack, start_stack, wait_until
 
 TOPIC = "orders"
 WANTED: dict[str, Callable[[list[str]], bool]] = {
@@ -46,8 +46,6 @@ TIME_SCALE = "10"
 KILL_PAUSE_S = (0.2, 1.2)
 STACK_PAUSE_S = (6.0, 10.0)
 SETTLE_S = 180.0
-ARCHIVED_S = 8.0
-"""After this the archive has what the streams told; it waits for company for five seconds."""
 SAVING_S = 2.0
 """A snapshot takes a while, service by service."""
 
@@ -243,15 +241,16 @@ class Experiment:
             outcome.duplicated += sum(number - 1 for number in times.values())
             firsts = list(dict.fromkeys(each for each in received if each in wanted))
             highest = ""
-            for each in firsts:
-                if each < highest:
-                    outcome.out_of_order.append((name, each))
-                highest = max(highest, each)
+            for message_id in firsts:
+                if message_id < highest:
+                    outcome.out_of_order.append((name, message_id))
+                highest = max(highest, message_id)
         return outcome
 
     def audit(self) -> int:
         """Return how many violations the audit of the archive finds."""
-        time.sleep(ARCHIVED_S)
+        if not wait_until(lambda: self.stack.has_archived(TOPIC, len(self.sent)), SETTLE_S):
+            raise TimeoutError("the archive was not told of everything")
         command = [sys.executable, "-m", "local.cli.app", "--json", "audit", "--no-open", "--data", str(self.folder)]
         printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         return int(json.loads(printed.splitlines()[-1])["violations"])

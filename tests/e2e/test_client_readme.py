@@ -6,12 +6,11 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import ROOT, RunningStack
+from tests.running_stack import ROOT, RunningStack, wait_until
 
 pytestmark = pytest.mark.e2e
 PATIENCE_S = 30.0
@@ -48,9 +47,7 @@ def test_what_publish_publishes_receive_receives(stack: RunningStack, tmp_path: 
             [sys.executable, tmp_path / "publish.py"], capture_output=True, text=True, check=True, timeout=PATIENCE_S
         )
         assert published.stdout == "matched 1\n"
-        deadline = time.monotonic() + PATIENCE_S
-        while not heard.read_text() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(heard.read_text)
         assert heard.read_text().splitlines()[0] == "received order 17 with ('paid',)"
     finally:
         receiving.kill()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,7 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from local import limits
-from tests.e2e.conftest import RunningStack
+from tests.running_stack import RunningStack
 
 pytestmark = pytest.mark.e2e
 
@@ -94,11 +94,12 @@ def test_messages_of_queues_have_at_most_1_mib_alone_and_together_and_come_by_te
         return [{"Id": str(n), "MessageBody": "x" * size} for n in range(count)]
 
     sqs.send_message(QueueUrl=url, MessageBody="x" * limits.SQS_MESSAGE_BYTES_MAX)
-    for send in (
+    refused: list[Callable[[], object]] = [
         lambda: sqs.send_message(QueueUrl=url, MessageBody="x" * (limits.SQS_MESSAGE_BYTES_MAX + 1)),
         lambda: sqs.send_message_batch(QueueUrl=url, Entries=batch(2, limits.SQS_MESSAGE_BYTES_MAX // 2 + 1)),
         lambda: sqs.send_message_batch(QueueUrl=url, Entries=batch(limits.SQS_BATCH_MAX + 1, 1)),
-    ):
+    ]
+    for send in refused:
         with pytest.raises(ClientError):
             send()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import ROOT, RunningStack, start_stack
+from tests.running_stack import ROOT, RunningStack, start_stack
 
 pytestmark = pytest.mark.e2e
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import RunningStack, start_stack
 from tests.e2e.killing import call
+from tests.running_stack import RunningStack, start_stack
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 HANGING = 60

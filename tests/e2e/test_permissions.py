@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
-from tests.e2e.conftest import RunningStack
 from tests.e2e.killing import call
 from tests.permissions.report import declared_roles, missing, removals, tell
 from tests.permissions.uses import USES, recorded
+from tests.running_stack import RunningStack, wait_until
 
 pytestmark = pytest.mark.e2e
-PATIENCE_S = 20.0
-
-
-def owner(stack: RunningStack, service: Any) -> Any:
-    return boto3.client(
-        service, endpoint_url=stack.engine_url, region_name="us-east-1",
-        aws_access_key_id="anybody", aws_secret_access_key="anybody",
-    )  # fmt: skip
-
-
-def eventually(found: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not found() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert found()
 
 
 def test_a_queue_named_by_its_arn_gets_what_it_is_owed(stack: RunningStack) -> None:
-    sqs = owner(stack, "sqs")
+    sqs = stack.owner("sqs")
     url = sqs.create_queue(QueueName="by-arn")["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     call("PUT", f"{stack.url}/topics/queued", {})
@@ -50,7 +32,7 @@ def test_a_queue_named_by_its_arn_gets_what_it_is_owed(stack: RunningStack) -> N
         received.extend(sqs.receive_message(QueueUrl=url, WaitTimeSeconds=1).get("Messages", []))
         return bool(received)
 
-    eventually(arrived)
+    assert wait_until(arrived)
     assert json.loads(received[0]["Body"])["message_id"] == sent
 
 
@@ -75,5 +57,5 @@ def test_the_relay_may_do_what_its_repairs_ask_of_it(stack: RunningStack) -> Non
     def relayed() -> bool:
         return any((use.role, use.action) == ("RelayFunctionRole", "sqs:SendMessage") for use in recorded(USES))
 
-    eventually(relayed)
+    assert wait_until(relayed)
     assert stack.denied() == []

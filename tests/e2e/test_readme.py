@@ -1,17 +1,22 @@
 """The README's console blocks run as they stand, and show what the README says they show."""
 
+from __future__ import annotations
+
 import os
 import re
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import ROOT, RunningStack
+from tests.running_stack import PAUSE_S, ROOT, RunningStack, wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(460)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHANGING = (
@@ -21,6 +26,8 @@ CHANGING = (
     (re.compile(r"#\d+"), "#N"),
     (re.compile(r"[│├└─]"), " "),
 )
+PUBLISHED = re.compile(r"\btagcast .*\bpublish fruit\b(?:.*--count (\d+))?")
+COMMAND_S = 300.0
 
 
 def stable(line: str) -> str:
@@ -30,8 +37,75 @@ def stable(line: str) -> str:
     return " ".join(line.split())
 
 
-def lines() -> list[str]:
-    return [line for block in BLOCK.findall((ROOT / "README.md").read_text()) for line in block.splitlines()]
+@dataclass
+class Step:
+    """One command of the README, and what it is said to show."""
+
+    command: str
+    shown: list[str] = field(default_factory=list)
+
+
+def steps(ports: dict[str, str]) -> list[Step]:
+    """The commands of the README, on other ports than a person has."""
+    text = "\n".join(BLOCK.findall((ROOT / "README.md").read_text()))
+    found: list[Step] = []
+    for line in re.sub(rf"\b({'|'.join(ports)})\b", lambda port: ports[port[0]], text).splitlines():
+        if line.startswith("$ "):
+            found.append(Step(line.removeprefix("$ ")))
+        elif line:
+            found[-1].shown.append(line)
+    return found
+
+
+class Shell:
+    """A person's bash, to which one command is given after the other; it ends at the first that fails."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self._printed = folder / "printed.txt"
+        self._ended = folder / "ended.txt"
+        with self._printed.open("wb") as output:
+            self._bash = subprocess.Popen(
+                ["bash", "-eo", "pipefail"], cwd=ROOT, env=environment, text=True,
+                stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        self._tell("trap 'kill $(jobs -p)' EXIT")
+
+    def run(self, number: int, command: str) -> None:
+        """Run a command to its end; behind one that goes on in the background the next may follow at once."""
+        self._tell(f"{command}\necho {number} > {self._ended}")
+        deadline = time.monotonic() + COMMAND_S
+        while not (self._ended.exists() and self._ended.read_text().strip() == str(number)):
+            if self._bash.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"`{command}` failed, or did not end:\n{self.printed}")
+            time.sleep(PAUSE_S)
+
+    def shows(self, lines: list[str]) -> bool:
+        """Whether all these lines have been printed by now, by whatever command."""
+        printed = {stable(line) for line in self.printed.splitlines()}
+        return all(stable(line) in printed for line in lines)
+
+    def close(self) -> None:
+        assert self._bash.stdin is not None
+        self._bash.stdin.close()
+        self._bash.wait(COMMAND_S)
+
+    @property
+    def printed(self) -> str:
+        return self._printed.read_text()
+
+    def _tell(self, words: str) -> None:
+        assert self._bash.stdin is not None
+        self._bash.stdin.write(f"{words}\n")
+        self._bash.stdin.flush()
+
+
+@pytest.fixture
+def shell(stack: RunningStack, tmp_path: Path) -> Iterator[Shell]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    settings = {"TAGCAST_URL": stack.url, "TAGCAST_DATA": str(stack.folder), "PATH": path, "COLUMNS": "160"}
+    opened = Shell(tmp_path, os.environ | settings)
+    yield opened
+    opened.close()
 
 
 def free_port() -> int:
@@ -40,23 +114,15 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_the_commands_succeed_and_print_what_is_shown(stack: RunningStack, tmp_path: Path) -> None:
+def test_the_commands_succeed_and_print_what_is_shown(stack: RunningStack, shell: Shell) -> None:
+    """A person waits for a second or two where this waits for what is to come of it."""
     ports = {"8080": stack.url.rsplit(":", 1)[1], "9000": str(free_port()), "9001": str(free_port())}
-
-    def moved(text: str) -> str:
-        return re.sub(r"\b(8080|9000|9001)\b", lambda port: ports[port[0]], text)
-
-    commands = [moved(line.removeprefix("$ ")) for line in lines() if line.startswith("$ ")]
-    # Other tests run beside this one: the service gets more time here than a person's machine needs.
-    commands = ["sleep 2" if command == "sleep 1" else command for command in commands]
-    shown = [moved(line) for line in lines() if line and not line.startswith("$ ")]
-    script = "\n".join(("set -eo pipefail", "trap 'kill $(jobs -p)' EXIT", *commands, "exit 0"))
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    ran = subprocess.run(
-        ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=400, check=False,
-        env=os.environ | {"TAGCAST_URL": stack.url, "TAGCAST_DATA": str(stack.folder), "PATH": path, "COLUMNS": "160"},
-    )  # fmt: skip
-
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    printed = [stable(line) for line in ran.stdout.splitlines()]
-    assert [line for line in shown if stable(line) not in printed] == [], ran.stdout
+    published = 0
+    for number, step in enumerate(steps(ports)):
+        if step.command.startswith("sleep "):
+            assert step.shown or wait_until(lambda: stack.has_archived("fruit", published))  # noqa: B023
+        else:
+            shell.run(number, step.command)
+        assert wait_until(lambda: shell.shows(step.shown)), f"{step.shown} not in:\n{shell.printed}"  # noqa: B023
+        if found := PUBLISHED.search(step.command):
+            published += int(found[1] or 1)

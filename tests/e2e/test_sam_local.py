@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import ROOT, RunningStack, start_stack
+from tests.running_stack import ROOT, RunningStack, start_stack
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 COMMAND = re.compile(r"^\$INVOKE (\w+) -e (events/\w+\.json)$", re.MULTILINE)

@@ -89,7 +89,7 @@ def test_a_query_is_strongly_consistent_and_goes_on_where_a_page_ended() -> None
 
 
 def test_a_query_never_asks_for_more_rows_than_its_limit_leaves() -> None:
-    page = {"Items": [{"sk": {"S": "b"}}, {"sk": {"S": "a"}}], "LastEvaluatedKey": {"sk": {"S": "a"}}}
+    page: dict[str, Any] = {"Items": [{"sk": {"S": "b"}}, {"sk": {"S": "a"}}], "LastEvaluatedKey": {"sk": {"S": "a"}}}
     dynamo, client = store(page, {**page, "Items": page["Items"][:1]})
 
     rows = dynamo.query(Table.REGISTRY, "p", sk_from="a", sk_to="c", limit=3, descending=True)

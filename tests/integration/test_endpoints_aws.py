@@ -32,18 +32,9 @@ from tagcast.model import (
 from tagcast.pushing.envelope import envelope
 from tagcast_aws.endpoints.pusher import EndpointPusher
 
+from tests.fakes.stopped_clock import StoppedClock
+
 REGION = "eu-west-1"
-
-
-class StoppedClock:
-    def now(self) -> int:
-        return 0
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
 
 
 @pytest.fixture

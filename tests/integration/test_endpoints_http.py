@@ -9,7 +9,7 @@ import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Thread
@@ -38,21 +38,11 @@ from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.http import ANSWER_BYTES_MAX, KeepingConnector, retry_after_s
 from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher
 
+from tests.fakes.stopped_clock import StoppedClock
+
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 NOW = 1_700_000_000_000
-
-
-@dataclass
-class StoppedClock:
-    def now(self) -> int:
-        return NOW
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
 
 
 def push_to(url: str, timeout_s: int = 5, secret: str | None = None) -> Push:
@@ -77,7 +67,7 @@ def push_to(url: str, timeout_s: int = 5, secret: str | None = None) -> Push:
 
 
 def pusher_with(**settings: object) -> EndpointPusher:
-    return EndpointPusher(StoppedClock(), "1", **{"allow_private": True, **settings})  # type: ignore[arg-type]
+    return EndpointPusher(StoppedClock(NOW), "1", **{"allow_private": True, **settings})  # type: ignore[arg-type]
 
 
 @asynccontextmanager
@@ -464,6 +454,8 @@ def test_the_pool_closes_idle_connections_before_it_outgrows_its_limit() -> None
 
 def test_the_pool_closes_what_was_used_last_since_batches_come_back_in_turn() -> None:
     async def opened_in_the_second_turn() -> int:
+        opened = 0
+
         async def answer(_: web.Request) -> web.Response:
             return web.Response(text="ok")
 
@@ -476,7 +468,6 @@ def test_the_pool_closes_what_was_used_last_since_batches_come_back_in_turn() ->
                 async with session.get(f"http://127.0.0.{number}:{port}/") as response:
                     await response.read()
 
-        opened = 0
         app = web.Application()
         app.router.add_get("/", answer)
         runner = web.AppRunner(app)
@@ -537,4 +528,4 @@ def test_a_large_body_arrives_whole() -> None:
 
 def test_every_protocol_is_registered() -> None:
     assert set(ADAPTERS) == set(Protocol)
-    assert Surroundings(StoppedClock(), "1").allow_private is False
+    assert Surroundings(StoppedClock(NOW), "1").allow_private is False

@@ -8,7 +8,7 @@ from moto import mock_aws
 from tagcast_aws.store.index_archive import S3IndexArchive
 
 
-def test_what_was_saved_is_loaded_and_what_is_missing_is_none():
+def test_what_was_saved_is_loaded_and_what_is_missing_is_none() -> None:
     with mock_aws():
         client = boto3.client("s3", region_name="us-east-1")
         client.create_bucket(Bucket="indexes")
@@ -19,7 +19,7 @@ def test_what_was_saved_is_loaded_and_what_is_missing_is_none():
         assert archive.load("t/2.json") is None
 
 
-def test_an_archive_out_of_reach_only_costs_time():
+def test_an_archive_out_of_reach_only_costs_time() -> None:
     with mock_aws():
         client = boto3.client("s3", region_name="us-east-1")
         archive = S3IndexArchive(lambda: client, "no-such-bucket", Logger(service="test"))

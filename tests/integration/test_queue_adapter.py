@@ -56,7 +56,7 @@ def send(sqs: Sqs, entries: Sequence[QueueEntry]) -> list[str]:
     return [entry.message_id for entry in queue.send(entries)]
 
 
-def test_everything_is_sent_in_order_ten_a_request():
+def test_everything_is_sent_in_order_ten_a_request() -> None:
     sqs = Sqs()
 
     assert send(sqs, numbered(23)) == []
@@ -64,7 +64,7 @@ def test_everything_is_sent_in_order_ten_a_request():
     assert [len(request) for request in sqs.requests] == [10, 10, 3]
 
 
-def test_an_entry_is_named_by_its_message_so_that_a_repetition_is_dropped():
+def test_an_entry_is_named_by_its_message_so_that_a_repetition_is_dropped() -> None:
     sqs = Sqs()
     entry = QueueEntry("orders", "07", "its order")
 
@@ -80,21 +80,21 @@ def test_an_entry_is_named_by_its_message_so_that_a_repetition_is_dropped():
     [ClientError({"Error": {"Code": "Throttled"}}, "SendMessageBatch"), EndpointConnectionError(endpoint_url="u")],
     ids=["refused", "unreachable"],
 )
-def test_behind_a_failed_request_nothing_of_its_order_is_sent(error):
+def test_behind_a_failed_request_nothing_of_its_order_is_sent(error: Exception) -> None:
     sqs = Sqs(fail(error))
 
     assert send(sqs, numbered(23)) == [entry.message_id for entry in numbered(23)]
     assert len(sqs.requests) == 1
 
 
-def test_behind_an_entry_that_failed_nothing_of_its_order_counts_as_taken():
+def test_behind_an_entry_that_failed_nothing_of_its_order_counts_as_taken() -> None:
     sqs = Sqs(refuse("g03"))
 
     assert send(sqs, numbered(23)) == [entry.message_id for entry in numbered(23)[3:]]
     assert len(sqs.requests) == 1
 
 
-def test_other_orders_go_on_beside_one_that_failed():
+def test_other_orders_go_on_beside_one_that_failed() -> None:
     entries = [entry for pair in zip(numbered(12, "a"), numbered(12, "b"), strict=True) for entry in pair]
     sqs = Sqs(refuse("a01"))
 

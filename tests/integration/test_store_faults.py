@@ -63,7 +63,9 @@ def table(slept: list[float]) -> Iterator[ToldTable]:
 
 
 @pytest.mark.parametrize("method", WRITES)
-def test_a_conflict_is_tried_again_and_the_last_one_is_no_success(table, slept, method):
+def test_a_conflict_is_tried_again_and_the_last_one_is_no_success(
+    table: ToldTable, slept: list[float], method: str
+) -> None:
     for _ in range(CONFLICTS_MAX):
         table.conflicts(method)
 
@@ -75,7 +77,7 @@ def test_a_conflict_is_tried_again_and_the_last_one_is_no_success(table, slept, 
 
 
 @pytest.mark.parametrize("method", WRITES)
-def test_a_write_that_wins_after_conflicts_is_done_once(table, method):
+def test_a_write_that_wins_after_conflicts_is_done_once(table: ToldTable, method: str) -> None:
     for _ in range(CONFLICTS_MAX - 1):
         table.conflicts(method)
     table.stub.add_response(method, {})
@@ -87,7 +89,7 @@ def test_a_write_that_wins_after_conflicts_is_done_once(table, method):
 
 
 @pytest.mark.parametrize("method", list(WRITES)[:3])
-def test_a_condition_that_does_not_hold_is_lost_at_once(table, slept, method):
+def test_a_condition_that_does_not_hold_is_lost_at_once(table: ToldTable, slept: list[float], method: str) -> None:
     table.fails(method, "ConditionalCheckFailedException")
 
     with pytest.raises(ConditionLostError) as lost:
@@ -97,7 +99,7 @@ def test_a_condition_that_does_not_hold_is_lost_at_once(table, slept, method):
     assert slept == []
 
 
-def test_a_condition_among_the_reasons_of_a_cancellation_is_lost_whatever_stands_beside_it(table):
+def test_a_condition_among_the_reasons_of_a_cancellation_is_lost_whatever_stands_beside_it(table: ToldTable) -> None:
     table.fails("transact_write_items", "TransactionCanceledException", "TransactionConflict", "ConditionalCheckFailed")
 
     with pytest.raises(ConditionLostError) as lost:
@@ -107,7 +109,9 @@ def test_a_condition_among_the_reasons_of_a_cancellation_is_lost_whatever_stands
 
 
 @pytest.mark.parametrize("reason", ["ThrottlingError", "ProvisionedThroughputExceeded"])
-def test_a_row_that_is_asked_for_too_much_is_left_to_the_pauses_of_its_writers(table, slept, reason):
+def test_a_row_that_is_asked_for_too_much_is_left_to_the_pauses_of_its_writers(
+    table: ToldTable, slept: list[float], reason: str
+) -> None:
     table.fails("transact_write_items", "TransactionCanceledException", "None", reason)
 
     with pytest.raises(ContendedError):
@@ -117,7 +121,9 @@ def test_a_row_that_is_asked_for_too_much_is_left_to_the_pauses_of_its_writers(t
 
 
 @pytest.mark.parametrize("reason", ["ValidationError", "ItemCollectionSizeLimitExceeded"])
-def test_a_transaction_that_is_cancelled_for_another_reason_is_neither_done_nor_lost(table, reason):
+def test_a_transaction_that_is_cancelled_for_another_reason_is_neither_done_nor_lost(
+    table: ToldTable, reason: str
+) -> None:
     table.fails("transact_write_items", "TransactionCanceledException", "None", reason)
 
     with pytest.raises(ClientError, match="TransactionCanceled"):
@@ -125,7 +131,7 @@ def test_a_transaction_that_is_cancelled_for_another_reason_is_neither_done_nor_
 
 
 @pytest.mark.parametrize("method", WRITES)
-def test_any_other_error_is_told_as_it_is(table, method):
+def test_any_other_error_is_told_as_it_is(table: ToldTable, method: str) -> None:
     table.fails(method, "InternalServerError")
 
     with pytest.raises(ClientError, match="InternalServerError"):
@@ -145,7 +151,7 @@ def unprocessed(*keys: Key) -> dict[str, Any]:
     }
 
 
-def test_keys_that_were_not_processed_are_asked_for_again(table, slept):
+def test_keys_that_were_not_processed_are_asked_for_again(table: ToldTable, slept: list[float]) -> None:
     table.stub.add_response(
         "batch_get_item", {"Responses": {"messages": [item(OTHER)]}, "UnprocessedKeys": unprocessed(ROW)}
     )
@@ -157,7 +163,7 @@ def test_keys_that_were_not_processed_are_asked_for_again(table, slept):
     assert slept == []
 
 
-def test_keys_that_are_never_processed_end_in_an_error_after_pauses(table, slept):
+def test_keys_that_are_never_processed_end_in_an_error_after_pauses(table: ToldTable, slept: list[float]) -> None:
     for _ in range(VAIN_MAX):
         table.stub.add_response("batch_get_item", {"Responses": {}, "UnprocessedKeys": unprocessed(ROW, OTHER)})
 
@@ -167,7 +173,7 @@ def test_keys_that_are_never_processed_end_in_an_error_after_pauses(table, slept
     assert len(slept) == VAIN_MAX - 1
 
 
-def test_every_read_but_that_of_the_index_is_consistent(table):
+def test_every_read_but_that_of_the_index_is_consistent(table: ToldTable) -> None:
     page: dict[str, Any] = {"Items": [item(ROW)], "LastEvaluatedKey": {"pk": {"S": ROW.pk}, "sk": {"S": ROW.sk}}}
     table.stub.add_response("get_item", {})
     table.stub.add_response("batch_get_item", {"Responses": {}})

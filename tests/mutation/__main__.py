@@ -57,8 +57,8 @@ class Campaign:
         works = ((mutant, attempt(mutant, covered, self.simulated_s)) for mutant in open_)
         judged = judgements()
         for number, (mutant, told) in enumerate(warm.run(works, self.jobs), 1):
-            result = _result(results, mutant, told)
-            if result.how == SURVIVED and mutant.key not in judged:
+            tried = _result(results, mutant, told)
+            if tried.how == SURVIVED and mutant.key not in judged:
                 print(f"{number}/{len(open_)} survived: {mutant.key}", flush=True)
         outcomes = [(mutant, result) for mutant in self.mutants if (result := results.of(mutant)) is not None]
         print("\n".join(table(outcomes, MODULES)))

@@ -115,7 +115,7 @@ def functions_of(module: str) -> dict[str, ast.AST]:
         elif isinstance(node, ast.ClassDef):
             methods = [inner for inner in node.body if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)]
             found |= {f"{node.name}.{method.name}": method for method in methods}
-    constants = [node for node in tree.body if isinstance(node, ast.Assign) and _is_number(node.value)]
+    constants: list[ast.stmt] = [node for node in tree.body if isinstance(node, ast.Assign) and _is_number(node.value)]
     return {**found, TOP: ast.Module(constants, [])}
 
 
@@ -198,6 +198,6 @@ def _head(node: ast.AST) -> str:
 
 def _last_line(node: ast.stmt | ast.ExceptHandler) -> int:
     body = getattr(node, "body", None)
-    if body and isinstance(body, list):
+    if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
         return max(node.lineno, body[0].lineno - 1)
     return node.end_lineno or node.lineno

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any, cast
 
 COMPARED: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -70,10 +71,12 @@ def _expression(node: ast.AST) -> Iterator[Change]:
             for other in COMPARED[type(operator)]:
                 yield Change("comparison", node, _with(node, ops=[other(), *node.ops[1:]]))
         case ast.Constant():
-            yield from (Change("constant", node, ast.Constant(other)) for other in _other_constants(node.value))
+            yield from (
+                Change("constant", node, ast.Constant(cast("Any", other))) for other in _other_constants(node.value)
+            )
         case ast.BoolOp():
-            other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-            yield Change("boolean", node, _with(node, op=other))
+            opposite = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+            yield Change("boolean", node, _with(node, op=opposite))
             for place in range(len(node.values)):
                 rest = [deepcopy(value) for at, value in enumerate(node.values) if at != place]
                 yield Change("boolean", node, rest[0] if len(rest) == 1 else _with(node, values=rest))

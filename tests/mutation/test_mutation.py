@@ -94,13 +94,14 @@ def mutant() -> Mutant:
 def test_a_survivor_is_tried_again_when_anything_changed_and_a_kill_is_kept(tmp_path: Path, mutant: Mutant) -> None:
     path = tmp_path / "results.jsonl"
     Results(path, "tree 1").add(mutant, SURVIVED, "3 tests reach it", 1.0)
-    assert Results(path, "tree 1").of(mutant) is not None
+    survived = Results(path, "tree 1").of(mutant)
+    assert survived is not None
     assert Results(path, "tree 2").of(mutant) is None
 
     Results(path, "tree 2").add(mutant, TESTS, "tests/unit/test_keys.py::test", 1.0)
 
     assert Results(path, "tree 3").of(mutant) == Result(
-        mutant.key, Results(path, "").of(mutant).function, "tree 2", TESTS, "tests/unit/test_keys.py::test", 1.0
+        mutant.key, survived.function, "tree 2", TESTS, "tests/unit/test_keys.py::test", 1.0
     )
 
 

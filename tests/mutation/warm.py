@@ -94,7 +94,7 @@ def _meet_aws() -> None:
     """Import what moto and boto3 import when they are first used; a fork should not have to."""
     with mock_aws():
         for service in ("dynamodb", "sqs", "stepfunctions", "s3", "lambda"):
-            boto3.client(service)  # type: ignore[call-overload]
+            boto3.client(service)
         boto3.client("dynamodb").list_tables()
         boto3.client("sqs").list_queues()
 

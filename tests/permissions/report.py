@@ -26,9 +26,9 @@ from local.needs import Account
 from local.permissions import Grant, Need, Role
 from local.roles import roles_of
 from local.template import read_template
-from tests.e2e.conftest import ROOT, RunningStack, start_stack
 from tests.permissions.story import FUNCTIONS, Story
 from tests.permissions.uses import USES, Use, declared, recorded
+from tests.running_stack import ROOT, RunningStack, start_stack
 
 TEMPLATE = ROOT / "template.yaml"
 TIME_SCALE = "10"
@@ -128,7 +128,8 @@ def tell(folder: Path, uses: Path, template: Path = TEMPLATE) -> tuple[dict[str,
 
 def without(removal: Removal) -> dict[str, Any]:
     """The template without one permission, its files named absolutely."""
-    source = yaml_parse(TEMPLATE.read_text())
+    # Statements that several functions share are one object in YAML: each function gets its own.
+    source = json.loads(json.dumps(yaml_parse(TEMPLATE.read_text())))
     for resource in source["Resources"].values():
         for name in ("CodeUri", "ContentUri", "DefinitionUri"):
             if isinstance(resource.get("Properties", {}).get(name), str):

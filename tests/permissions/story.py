@@ -15,8 +15,8 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-from tests.e2e.conftest import RunningStack
 from tests.e2e.killing import call
+from tests.running_stack import RunningStack
 
 FUNCTIONS = """
 def cheap(event):

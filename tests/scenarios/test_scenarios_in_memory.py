@@ -19,7 +19,7 @@ def owed(fake: FakeWorld, name: str) -> list[lanes.DueDelivery]:
     return list(lanes.backlog(fake.world, "test1", name, 1000, None).items)
 
 
-def test_scenario_1a_one_fails_and_blocks_the_99_behind_it_until_it_recovers():
+def test_scenario_1a_one_fails_and_blocks_the_99_behind_it_until_it_recovers() -> None:
     fake = FakeWorld()
     fake.topic()
     for name in "ABC":
@@ -57,7 +57,7 @@ def _subscription(fake: FakeWorld, name: str) -> Subscription:
     return get_subscription(fake.world, "test1", name)
 
 
-def test_scenario_1b_lost_contact_retains_old_and_new_and_a_re_push_does_not_touch_it():
+def test_scenario_1b_lost_contact_retains_old_and_new_and_a_re_push_does_not_touch_it() -> None:
     fake = FakeWorld()
     fake.topic()
     for name in "AB":
@@ -79,7 +79,7 @@ def test_scenario_1b_lost_contact_retains_old_and_new_and_a_re_push_does_not_tou
     assert lanes.lane_view(fake.world, _subscription(fake, "A")).state == "lost_contact"
 
 
-def test_scenario_1c_the_union_of_what_failed_is_retained_and_the_rest_deleted():
+def test_scenario_1c_the_union_of_what_failed_is_retained_and_the_rest_deleted() -> None:
     fails_a, fails_b = set(range(100, 200)), set(range(90, 120))
     retained = 0
     for message in range(200):
@@ -92,7 +92,7 @@ def test_scenario_1c_the_union_of_what_failed_is_retained_and_the_rest_deleted()
     assert retained == 110
 
 
-def test_scenario_1_nothing_outlives_one_day_from_its_own_publication():
+def test_scenario_1_nothing_outlives_one_day_from_its_own_publication() -> None:
     fake = FakeWorld()
     fake.topic()
     fake.subscribe("A", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
@@ -110,7 +110,7 @@ def test_scenario_1_nothing_outlives_one_day_from_its_own_publication():
     assert entry.attempts == 177
 
 
-def test_scenario_2_a_message_that_all_received_is_deleted_at_once():
+def test_scenario_2_a_message_that_all_received_is_deleted_at_once() -> None:
     fake = FakeWorld()
     fake.topic("test2")
     for name in "ABC":
@@ -141,7 +141,7 @@ def test_scenario_2_a_message_that_all_received_is_deleted_at_once():
         pytest.param({"A": ["xiaomi"]}, {"A": 0}, id="scenario 5: nothing matches"),
     ],
 )
-def test_scenarios_3_to_5(tags, counts):
+def test_scenarios_3_to_5(tags: dict[str, list[str]], counts: dict[str, int]) -> None:
     fake = FakeWorld()
     fake.topic()
     for name, wanted in tags.items():

@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
+from tagcast_client import Client
+from tagcast_client.operation import path_of
 
-from local.cli.client import Api, path_of
 from local.cli.receiver import Push, Receiver, Reply
+from local.cli.session import pages
 from local.demo_stage import wait_for
-from tests.e2e.conftest import RunningStack
+from tests.running_stack import RunningStack
 
 pytestmark = pytest.mark.e2e
 
@@ -31,12 +34,12 @@ PATIENCE_S = 30.0
 class Stage:
     """One topic of the service, and the receivers that listen for its pushes."""
 
-    def __init__(self, api: Api, topic: str, listening: ExitStack) -> None:
+    def __init__(self, api: Client, topic: str, listening: ExitStack) -> None:
         self.api = api
         self.topic = topic
         self._listening = listening
         self.path = path_of("topics", topic)
-        api.call("PUT", self.path, {})
+        api.request("PUT", self.path, {})
 
     def subscribe(
         self,
@@ -55,19 +58,19 @@ class Stage:
         }
         if tags:
             body["filter"] = {"kind": "tags", "tags": list(tags)}
-        self.api.call("PUT", f"{self.path}/subscriptions/{name}", body)
+        self.api.request("PUT", f"{self.path}/subscriptions/{name}", body)
         return receiver
 
     def publish(self, count: int, tags: Sequence[str] = ()) -> list[str]:
         ids: list[str] = []
         for start in range(0, count, 100):
             messages = [{"body": str(n), "tags": list(tags)} for n in range(start, min(start + 100, count))]
-            answer = self.api.call("POST", f"{self.path}/messages/batch", {"messages": messages})
+            answer = self.api.request("POST", f"{self.path}/messages/batch", {"messages": messages})
             ids += [str(result["message_id"]) for result in answer.json["results"]]
         return ids
 
     def message(self, message_id: str) -> dict[str, Any]:
-        return self.api.call("GET", f"{self.path}/messages/{message_id}").json
+        return self.api.request("GET", f"{self.path}/messages/{message_id}").json
 
     def states(self, ids: Sequence[str]) -> set[str]:
         with ThreadPoolExecutor(4) as threads:
@@ -77,16 +80,25 @@ class Stage:
         return str(self.message(message_id)["subscribers"][name]["state"])
 
     def retained(self) -> int:
-        return int(self.api.call("GET", self.path).json["retained_messages"])
+        return int(self.api.request("GET", self.path).json["retained_messages"])
 
     def lane(self, name: str) -> dict[str, Any]:
-        lane: dict[str, Any] = self.api.call("GET", f"{self.path}/subscriptions/{name}").json["lane"]
+        lane: dict[str, Any] = self.api.request("GET", f"{self.path}/subscriptions/{name}").json["lane"]
         return lane
 
     def attempts(self, name: str) -> list[int]:
         """Attempts of every delivery that *name* is owed, in order."""
-        pages = self.api.pages(f"{self.path}/subscriptions/{name}/backlog", 100)
-        return [delivery["attempts"] for page in pages for delivery in page.json["deliveries"]]
+        found = pages(self.api, f"{self.path}/subscriptions/{name}/backlog", 100)
+        return [delivery["attempts"] for page in found for delivery in page.json["deliveries"]]
+
+
+def _accepted(receiver: Receiver) -> int:
+    return len(receiver.accepted_ids())
+
+
+def _standing(on: Stage, name: str) -> tuple[str, int]:
+    lane = on.lane(name)
+    return lane["state"], lane["backlog"]
 
 
 def eventually(found: Callable[[], object], expected: object, timeout_s: float = PATIENCE_S) -> None:
@@ -97,10 +109,10 @@ def eventually(found: Callable[[], object], expected: object, timeout_s: float =
 @pytest.fixture
 def stage(stack: RunningStack) -> Iterator[Callable[[str], Stage]]:
     with ExitStack() as listening:
-        yield lambda topic: Stage(Api(stack.url), topic, listening)
+        yield lambda topic: Stage(Client(stack.url), topic, listening)
 
 
-def test_scenario_1a_one_fails_and_blocks_the_99_behind_it_until_it_recovers(stage):
+def test_scenario_1a_one_fails_and_blocks_the_99_behind_it_until_it_recovers(stage: Callable[[str], Stage]) -> None:
     on = stage("test1")
     recovered = threading.Event()
     a = on.subscribe(
@@ -130,7 +142,9 @@ def test_scenario_1a_one_fails_and_blocks_the_99_behind_it_until_it_recovers(sta
     eventually(on.retained, 0)
 
 
-def test_scenario_1b_lost_contact_retains_old_and_new_and_a_re_push_does_not_touch_it(stage):
+def test_scenario_1b_lost_contact_retains_old_and_new_and_a_re_push_does_not_touch_it(
+    stage: Callable[[str], Stage],
+) -> None:
     on = stage("test1b")
     lost = {name: on.subscribe(name, reply_to=lambda push: Reply(500)) for name in "AB"}
     on.publish(110)
@@ -143,12 +157,12 @@ def test_scenario_1b_lost_contact_retains_old_and_new_and_a_re_push_does_not_tou
     eventually(lambda: len(c.accepted_ids()), 100)
     assert sorted(c.accepted_ids()) == new
     for name in lost:
-        eventually(lambda name=name: (on.lane(name)["state"], on.lane(name)["backlog"]), ("lost_contact", 210))
+        eventually(partial(_standing, on, name), ("lost_contact", 210))
     # Retries go on by their schedule: between two of them, only the push could disturb.
     assert wait_for(lambda: all(until_attempt_s(on.lane(name)) > 1.0 for name in lost), PATIENCE_S)
     before = {name: (on.lane(name)["head"], receiver.totals()) for name, receiver in lost.items()}
 
-    touched = on.api.call("POST", f"{on.path}/push").json["lanes"]
+    touched = on.api.request("POST", f"{on.path}/push").json["lanes"]
 
     assert touched == []
     time.sleep(0.5)
@@ -163,14 +177,14 @@ def until_attempt_s(lane: dict[str, Any]) -> float:
     return (datetime.fromisoformat(next_attempt_at) - datetime.now(UTC)).total_seconds()
 
 
-def test_scenario_2_a_message_that_all_received_is_deleted_at_once(stage):
+def test_scenario_2_a_message_that_all_received_is_deleted_at_once(stage: Callable[[str], Stage]) -> None:
     on = stage("test2")
     receivers = [on.subscribe(name) for name in "ABC"]
 
     ids = on.publish(200)
 
     for receiver in receivers:
-        eventually(lambda receiver=receiver: len(receiver.accepted_ids()), 200)
+        eventually(partial(_accepted, receiver), 200)
         assert sorted(receiver.accepted_ids()) == ids
     eventually(lambda: on.states(ids[-5:]), {"deleted"})
     assert on.states(ids) == {"deleted"}
@@ -196,7 +210,9 @@ def test_scenario_2_a_message_that_all_received_is_deleted_at_once(stage):
         pytest.param("test5", {"A": ["xiaomi"]}, {"A": 0}, id="scenario 5: nothing matches"),
     ],
 )
-def test_scenarios_3_to_5(stage, topic, tags, counts):
+def test_scenarios_3_to_5(
+    stage: Callable[[str], Stage], topic: str, tags: dict[str, list[str]], counts: dict[str, int]
+) -> None:
     on = stage(topic)
     receivers = {name: on.subscribe(name, *wanted) for name, wanted in tags.items()}
 
@@ -209,7 +225,9 @@ def test_scenarios_3_to_5(stage, topic, tags, counts):
     assert on.retained() == 0
 
 
-def test_a_thousand_messages_reach_three_receivers_without_a_loss_and_one_in_order(stage):
+def test_a_thousand_messages_reach_three_receivers_without_a_loss_and_one_in_order(
+    stage: Callable[[str], Stage],
+) -> None:
     on = stage("thousand")
     receivers = [on.subscribe("A", retry=BACKOFF), on.subscribe("B"), on.subscribe("C")]
 
@@ -217,13 +235,13 @@ def test_a_thousand_messages_reach_three_receivers_without_a_loss_and_one_in_ord
 
     assert len(set(ids)) == 1000
     for receiver in receivers:
-        eventually(lambda receiver=receiver: len(receiver.accepted_ids()), 1000, 60.0)
+        eventually(partial(_accepted, receiver), 1000, 60.0)
         assert sorted(receiver.accepted_ids()) == ids
     assert receivers[0].accepted_ids() == ids
     eventually(on.retained, 0)
 
 
-def test_an_endpoint_that_hangs_keeps_nothing_from_those_beside_it(stage):
+def test_an_endpoint_that_hangs_keeps_nothing_from_those_beside_it(stage: Callable[[str], Stage]) -> None:
     on = stage("hanging")
     released = threading.Event()
     fast = [on.subscribe(name) for name in "AB"]
@@ -232,7 +250,7 @@ def test_an_endpoint_that_hangs_keeps_nothing_from_those_beside_it(stage):
     ids = on.publish(100)
 
     for receiver in fast:
-        eventually(lambda receiver=receiver: len(receiver.accepted_ids()), 100)
+        eventually(partial(_accepted, receiver), 100)
     assert hanging.accepted == []
     eventually(lambda: on.lane("hangs")["backlog"], 100)
     released.set()

@@ -3,7 +3,7 @@
 python -m tests.simulation --seed 7              tell one history
 python -m tests.simulation --runs 10000 --jobs 2 play many; failing seeds are shrunk
 python -m tests.simulation --resume --runs 100000 --jobs 2   the same, going on where this commit's file ends
-python -m tests.simulation --mutants             plant every known bug and see it caught
+python -m tests.simulation --mutants             plant every known bug, see it caught, remember where
 python -m tests.simulation --explore 60          walk all interleavings of a small world for so many seconds
 """
 
@@ -17,7 +17,7 @@ from tests.simulation import progress_file
 from tests.simulation.campaign import Tally, campaign
 from tests.simulation.explorer import explore
 from tests.simulation.history import History
-from tests.simulation.mutants import catch_all, table
+from tests.simulation.mutants import catch_all, remember, table
 from tests.simulation.plan import Plan, draw_plan
 from tests.simulation.shrink import shrink, told
 
@@ -41,6 +41,7 @@ def main() -> int:
     if options.mutants:
         caught = catch_all(options.jobs)
         print("\n".join(table(caught)))
+        remember(caught)
         return int(any(not each.invariants for each in caught))
     if options.explore is not None:
         return _explore(options.explore)

@@ -156,5 +156,5 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _abandon(self) -> None:
         asyncio.set_event_loop(None)
         for task in asyncio.all_tasks(self):
-            task._log_destroy_pending = False
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
             task.get_coro().close()

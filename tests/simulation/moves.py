@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 from tagcast.delivery.publishing import publish
@@ -183,13 +184,13 @@ def following(state: State) -> Iterator[tuple[str, Callable[[], State]]]:
     for standing in state.standing:
         name = standing.actor.name
         if not standing.pushes:
-            yield f"{name} goes on", lambda each=standing: Mover(state).move(each, each.actor, step=True)
+            yield f"{name} goes on", partial(_gone_on, state, standing)
         for push in standing.pushes:
-            yield f"{push} by {name} succeeds", lambda each=standing, push=push: _answered(state, each, push, True)
+            yield f"{push} by {name} succeeds", partial(_answered, state, standing, push, True)
             if state.failures:
-                yield f"{push} by {name} fails", lambda each=standing, push=push: _answered(state, each, push, False)
+                yield f"{push} by {name} fails", partial(_answered, state, standing, push, False)
         if state.crashes:
-            yield f"{name} crashes", lambda each=standing: _crashed(state, each)
+            yield f"{name} crashes", partial(_crashed, state, standing)
     alive = [each.actor for each in state.standing]
     consumers = sum(actor.kind == "fan_out" for actor in alive)
     if not consumers and not state.acknowledged:
@@ -201,14 +202,18 @@ def following(state: State) -> Iterator[tuple[str, Callable[[], State]]]:
             continue
         running = sum(actor.lane == (key.sk, row["generation"]) for actor in alive)
         if not running:
-            yield f"lane {key.sk[-1]} is woken", lambda key=key: _woken(state, key)
+            yield f"lane {key.sk[-1]} is woken", partial(_woken, state, key)
         elif state.copies and running < 2:
             yield (
                 f"lane {key.sk[-1]} is woken twice",
-                lambda key=key: _woken(replace(state, copies=state.copies - 1), key),
+                partial(_woken, replace(state, copies=state.copies - 1), key),
             )
     for change in state.changes:
-        yield f"somebody wants {change}", lambda change=change: _changed(state, change)
+        yield f"somebody wants {change}", partial(_changed, state, change)
+
+
+def _gone_on(state: State, standing: Standing) -> State:
+    return Mover(state).move(standing, standing.actor, step=True)
 
 
 def _answered(state: State, standing: Standing, push: tuple[str, int], success: bool) -> State:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
+from typing import Any
 
 from tests.simulation.campaign import settle_on_one_core
 from tests.simulation.history import History
@@ -16,6 +19,8 @@ from tests.simulation.planted.mutant import Mutant, planted
 
 STARTS = (100_000, 200_000, 300_000)
 SEEDS_MAX = 600
+SEEDS = Path(__file__).parent / "planted" / "seeds.json"
+"""The seed at which each bug was caught last; `python -m tests.simulation --mutants` writes it anew."""
 
 
 @dataclass(frozen=True)
@@ -64,20 +69,56 @@ def catch(mutant: Mutant, start: int, seeds_max: int = SEEDS_MAX) -> Catch:
     return Catch(None, seeds_max)
 
 
-def _catch_named(task: tuple[str, int]) -> Catch:
-    name, start = task
-    return catch(next(mutant for mutant in MUTANTS if mutant.name == name), start)
+def catch_again(mutant: Mutant, seed: int | None) -> Catch:
+    """Plant a bug where it was caught last; from the first starting point on when it is not caught there any more."""
+    known = Catch(None, 0) if seed is None else catch(mutant, seed, 1)
+    return known if known.invariant is not None else catch(mutant, STARTS[0])
 
 
 def catch_all(jobs: int, starts: Sequence[int] = STARTS) -> list[Caught]:
     """Plant every bug from every starting point, on *jobs* processes."""
     tasks = [(mutant.name, start) for mutant in MUTANTS for start in starts]
-    with multiprocessing.get_context("spawn").Pool(jobs, settle_on_one_core) as pool:
-        catches = pool.map(_catch_named, tasks, chunksize=1)
+    catches = _side_by_side(_catch_named, tasks, jobs)
     step = len(starts)
     return [
         Caught(mutant.name, tuple(catches[place * step : (place + 1) * step])) for place, mutant in enumerate(MUTANTS)
     ]
+
+
+def catch_all_again(jobs: int) -> list[Caught]:
+    """Plant every bug once, first where it was caught last."""
+    known = json.loads(SEEDS.read_text())
+    tasks = [(mutant.name, known.get(mutant.name)) for mutant in MUTANTS]
+    return [
+        Caught(name, (caught,))
+        for (name, _), caught in zip(tasks, _side_by_side(_catch_named_again, tasks, jobs), strict=True)
+    ]
+
+
+def remember(caught: Sequence[Caught]) -> None:
+    """Write down where each bug was caught from the first starting point."""
+    firsts = {each.name: each.catches[0] for each in caught}
+    seeds = {name: STARTS[0] + found.seeds - 1 for name, found in firsts.items() if found.invariant is not None}
+    SEEDS.write_text(json.dumps(seeds, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def _side_by_side(work: Callable[[tuple[str, Any]], Catch], tasks: Sequence[tuple[str, Any]], jobs: int) -> list[Catch]:
+    with multiprocessing.get_context("spawn").Pool(jobs, settle_on_one_core) as pool:
+        return pool.map(work, tasks, chunksize=1)
+
+
+def _catch_named(task: tuple[str, int]) -> Catch:
+    name, start = task
+    return catch(_named(name), start)
+
+
+def _catch_named_again(task: tuple[str, int | None]) -> Catch:
+    name, seed = task
+    return catch_again(_named(name), seed)
+
+
+def _named(name: str) -> Mutant:
+    return next(mutant for mutant in MUTANTS if mutant.name == name)
 
 
 def table(caught: Sequence[Caught]) -> Iterator[str]:

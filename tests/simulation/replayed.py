@@ -195,7 +195,7 @@ class _Loop(asyncio.BaseEventLoop):
         finally:
             asyncio.set_event_loop(None)
             for task in asyncio.all_tasks(self):
-                task._log_destroy_pending = False
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
                 task.get_coro().close()
             self.close()
 

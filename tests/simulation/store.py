@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from tagcast.errors import ConditionLostError, ContendedError
@@ -131,7 +132,7 @@ class SimStore(MemoryStore):
         after = sk_from
         while limit is None or len(rows) < limit:
             most = PAGE_ROWS if limit is None else min(PAGE_ROWS, limit - len(rows))
-            found = self._gate.call(label, lambda after=after, most=most: page(after, most))
+            found = self._gate.call(label, partial(page, after, most))
             rows += found
             if len(found) < most:
                 break

@@ -13,14 +13,15 @@ from tagcast.delivery.settling import write_map
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
 from tagcast.operating import lanes
-from tagcast.ports import Key, Put, Row, Write
+from tagcast.ports import Key, Put, Row, World, Write
 from tagcast.pushing.attempts import Share
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.verdicts import attempt_judged
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key, message_key, topic_key
-from tagcast.rows.lane import lane_of
-from tagcast.rows.message import message_row_of
+from tagcast.rows.lane import Lane, lane_of
+from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.state_map import StateMap
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld
@@ -56,14 +57,26 @@ class RepeatingStore(MemoryStore):
             super().write(write)
 
 
-def lane(fake: FakeWorld, name: str):
+def lane_if_any(fake: FakeWorld, name: str) -> Lane | None:
     subscription = subscriptions.get_subscription(fake.world, "test1", name)
     row = fake.store.get(lane_key("test1", subscription.subscription_id))
     return None if row is None else lane_of(row)
 
 
-def entries(fake: FakeWorld, message_id: str):
-    return message_row_of(fake.store.get(message_key("test1", message_id))).map
+def lane(fake: FakeWorld, name: str) -> Lane:
+    found = lane_if_any(fake, name)
+    assert found is not None
+    return found
+
+
+def stored(fake: FakeWorld, message_id: str) -> MessageRow:
+    row = fake.store.get(message_key("test1", message_id))
+    assert row is not None
+    return message_row_of(row)
+
+
+def entries(fake: FakeWorld, message_id: str) -> StateMap:
+    return stored(fake, message_id).map
 
 
 @pytest.fixture
@@ -78,7 +91,7 @@ def fake(store: RacingStore) -> FakeWorld:
     return fake
 
 
-def test_a_put_that_the_sdk_repeats_makes_one_message():
+def test_a_put_that_the_sdk_repeats_makes_one_message() -> None:
     fake = FakeWorld(store=RepeatingStore())
     fake.topic()
     fake.subscribe("A")
@@ -90,7 +103,7 @@ def test_a_put_that_the_sdk_repeats_makes_one_message():
     assert fake.pusher.received["A"] == ["1"]
 
 
-def test_a_repeated_put_of_somebody_elses_message_is_no_success():
+def test_a_repeated_put_of_somebody_elses_message_is_no_success() -> None:
     class Clashing(MemoryStore):
         clashes = 1
 
@@ -112,7 +125,9 @@ def test_a_repeated_put_of_somebody_elses_message_is_no_success():
     assert list(bodies.values()) == [b"another"]
 
 
-def test_a_batch_that_joins_a_sleeping_lane_wakes_it_although_the_sweep_has_just_put_that_off(fake, store):
+def test_a_batch_that_joins_a_sleeping_lane_wakes_it_although_the_sweep_has_just_put_that_off(
+    fake: FakeWorld, store: RacingStore
+) -> None:
     fake.subscribe("A")
     lanes.pause(fake.world, "test1", "A")
     [first] = fake.publish("1")
@@ -137,11 +152,17 @@ def test_a_batch_that_joins_a_sleeping_lane_wakes_it_although_the_sweep_has_just
 
 
 def entries_expire_at(fake: FakeWorld, message_id: str) -> int:
-    return message_row_of(fake.store.get(message_key("test1", message_id))).message.expires_at
+    return stored(fake, message_id).message.expires_at
 
 
-@pytest.mark.parametrize("command", [lanes.pause, lanes.retry_now, lambda *who: lanes.skip_head(*who, "by hand")])
-def test_a_command_that_races_with_an_unsubscribe_leaves_the_tombstone_alone(fake, store, command):
+def skip_head(world: World, topic: str, name: str) -> object:
+    return lanes.skip_head(world, topic, name, "by hand")
+
+
+@pytest.mark.parametrize("command", [lanes.pause, lanes.retry_now, skip_head])
+def test_a_command_that_races_with_an_unsubscribe_leaves_the_tombstone_alone(
+    fake: FakeWorld, store: RacingStore, command: Callable[[World, str, str], object]
+) -> None:
     subscription = fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: FAIL
     [message_id] = fake.publish("1")
@@ -157,7 +178,9 @@ def test_a_command_that_races_with_an_unsubscribe_leaves_the_tombstone_alone(fak
     assert entries(fake, message_id).entry(subscription.ordinal).state is EntryState.CANCELLED
 
 
-def test_a_repush_of_a_topic_passes_over_a_subscription_that_is_paused_meanwhile(fake, store):
+def test_a_repush_of_a_topic_passes_over_a_subscription_that_is_paused_meanwhile(
+    fake: FakeWorld, store: RacingStore
+) -> None:
     for name in ("A", "B"):
         fake.subscribe(name)
         fake.pusher.behaviours[name] = lambda push: FAIL
@@ -198,7 +221,7 @@ class TwoOrders:
         self.note(push)
 
 
-def test_what_failed_in_another_order_keeps_its_own_schedule_when_it_becomes_the_head():
+def test_what_failed_in_another_order_keeps_its_own_schedule_when_it_becomes_the_head() -> None:
     two = TwoOrders()
 
     two.fake.run_workflows(until=two.began + 60_000)
@@ -206,9 +229,9 @@ def test_what_failed_in_another_order_keeps_its_own_schedule_when_it_becomes_the
     assert two.pushed == [(two.first, 0), (two.second, 8_000), (two.first, 15_000), (two.second, 23_000)]
 
 
-def test_the_schedule_of_a_head_that_is_over_already_is_nobody_elses():
+def test_the_schedule_of_a_head_that_is_over_already_is_nobody_elses() -> None:
     two = TwoOrders()
-    before = message_row_of(two.fake.store.get(message_key("test1", two.first)))
+    before = stored(two.fake, two.first)
     delivered = Entry(EntryState.DELIVERED, 1, two.began, "http 200")
     write_map(two.fake.world, before, before.settled({two.subscription.ordinal: delivered}))
 
@@ -217,7 +240,7 @@ def test_the_schedule_of_a_head_that_is_over_already_is_nobody_elses():
     assert two.pushed == [(two.first, 0), (two.second, 8_000), (two.second, 23_000)]
 
 
-def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict():
+def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict() -> None:
     class SetBack(FakeClock):
         readings = 0
 
@@ -229,7 +252,7 @@ def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict():
     fake.topic()
     subscription = fake.subscribe("A", filter={"kind": "function", "function": "judge"})
     [message_id] = fake.publish("1")
-    message = message_row_of(fake.store.get(message_key("test1", message_id))).message
+    message = stored(fake, message_id).message
     world = replace(fake.world, clock=SetBack(message.expires_at))
 
     share = Share(PushSlots(world.clock), 2.0)
@@ -239,7 +262,7 @@ def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict():
     assert progress.settled[message_id].state is EntryState.EXPIRED
 
 
-def test_a_worker_asks_a_filter_function_that_came_after_its_claim():
+def test_a_worker_asks_a_filter_function_that_came_after_its_claim() -> None:
     fake = FakeWorld()
     fake.topic()
     fake.subscribe("A")
@@ -266,7 +289,9 @@ def test_a_worker_asks_a_filter_function_that_came_after_its_claim():
     assert [entry.state for entry in entries(fake, second[0]).settled.values()] == [EntryState.FILTERED]
 
 
-def test_a_head_that_is_planned_while_a_worker_comes_to_take_it_is_left_to_its_plan(fake, store):
+def test_a_head_that_is_planned_while_a_worker_comes_to_take_it_is_left_to_its_plan(
+    fake: FakeWorld, store: RacingStore
+) -> None:
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: FAIL
     fake.publish("1")

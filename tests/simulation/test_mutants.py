@@ -5,18 +5,25 @@ from __future__ import annotations
 import pytest
 from tagcast.pushing.retry import delay_s
 
-from tests.simulation.mutants import STARTS, catch_all, table
+from tests.simulation.mutants import catch_again, catch_all_again, table
 from tests.simulation.planted import MUTANTS
 from tests.simulation.planted.mutant import Mutant, PlantingError, planted
 
 
 @pytest.mark.timeout(1200)
 def test_every_planted_bug_is_caught() -> None:
-    caught = catch_all(2, STARTS[:1])
+    caught = catch_all_again(2)
 
     survivors = [each.name for each in caught if each.survived]
     assert not survivors, "\n".join(table(caught))
     assert len(caught) == len({mutant.name for mutant in MUTANTS}) >= 40
+
+
+def test_a_bug_that_is_not_caught_where_it_was_caught_last_is_looked_for_anew() -> None:
+    mutant = MUTANTS[0]
+
+    assert catch_again(mutant, 1).invariant is not None
+    assert catch_again(mutant, None) == catch_again(mutant, 1)
 
 
 def test_a_bug_without_its_text_in_the_shipped_code_cannot_be_planted() -> None:

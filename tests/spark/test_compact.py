@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 
 from glue_jobs import compact, raw
 from tests.spark.conftest import Bucket
-from tests.spark.story import DAY, LIFE_MS, NOON, end, message
+from tests.spark.story import DAY, LIFE_MS, NOON, Record, end, message
 
 NEXT_DAY = "2026-11-21"
 Told = Callable[[], dict[str, Any]]
@@ -32,7 +33,7 @@ def test_corrupt_lines_are_set_aside_with_their_file_and_number(
 ) -> None:
     one, typed = message(1), {**message(2), "accepted_at": "noon"}
     nameless = {name: value for name, value in message(3).items() if name != "record_id"}
-    lines = [one, '{"record_id": "cut', typed, "[1]", message(4), nameless]
+    lines: list[Record | str] = [one, '{"record_id": "cut', typed, "[1]", message(4), nameless]
     key = bucket.put("messages", DAY, lines)
     assert run(bucket) == 0
     summary = told()["kinds"]["messages"]
@@ -108,7 +109,7 @@ def test_records_of_one_id_that_differ_are_counted_and_one_is_kept_for_good(
 
 def test_one_huge_day_is_spread_over_several_files(spark: SparkSession, bucket: Bucket) -> None:
     rows = [(json.dumps(message(n)),) for n in range(2000)]
-    lines = spark.createDataFrame(rows, "line string").withColumn("copies", raw.sql.lit(1))
+    lines = spark.createDataFrame(rows, "line string").withColumn("copies", sql.lit(1))
     placed = compact._placed(raw.parsed(lines, RecordKind.MESSAGES), RecordKind.MESSAGES, [DAY], 4)
     sizes = [len(part) for part in placed.rdd.glom().collect()]
     assert len([size for size in sizes if size]) >= 3

@@ -35,10 +35,10 @@ def test_the_core_writes_the_columns_of_the_schemas_and_no_others() -> None:
     written: dict[RecordKind, set[str]] = {kind: set() for kind in RecordKind}
     for seed in range(12):
         for record in archive_of(seed):
-            schema = {column.name: column.dataType.simpleString() for column in SCHEMAS[record.kind].fields}
-            assert record.fields.keys() <= schema.keys()
+            types_of = {column.name: column.dataType.simpleString() for column in SCHEMAS[record.kind].fields}
+            assert record.fields.keys() <= types_of.keys()
             for name, value in json.loads(record.line()).items():
-                assert isinstance(value, types[schema[name]]), (record.kind, name)
+                assert isinstance(value, types[types_of[name]]), (record.kind, name)
             written[record.kind] |= record.fields.keys()
     never = {"body", "body_base64", "body_is_text"}
     for kind, schema in SCHEMAS.items():

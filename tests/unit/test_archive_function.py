@@ -183,7 +183,8 @@ def test_a_change_that_cannot_be_read_ends_the_batch_where_it_stands_so_that_it_
 def test_of_what_was_lost_and_what_could_not_be_read_the_first_is_reported() -> None:
     batch = event("archive_messages")
     del batch["Records"][2]["dynamodb"]["NewImage"]["expires_at"]
-    firehose = FakeFirehose(refusals=[None] * 2 * ATTEMPTS_MAX)
+    errors: list[Sequence[int] | None] = [None for _ in range(2 * ATTEMPTS_MAX)]
+    firehose = FakeFirehose(refusals=errors)
 
     answer = app.handle(batch, archive_into(firehose))
 

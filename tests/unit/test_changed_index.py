@@ -2,7 +2,7 @@
 
 import random
 
-from tagcast.filters.index.changed_index import CHANGES_MAX, with_changes
+from tagcast.filters.index.changed_index import CHANGES_MAX, ChangedIndex, with_changes
 from tagcast.filters.index.topic_index import TopicIndex
 
 from tests.unit.test_topic_index import one_by_one, some_filter, some_message
@@ -12,7 +12,7 @@ def test_an_index_after_changes_agrees_with_the_rule() -> None:
     dice = random.Random(64)
     for _ in range(150):
         filters = {dice.randrange(40): some_filter(dice) for _ in range(dice.choice([0, 1, 20]))}
-        index = TopicIndex.build(filters)
+        index: TopicIndex | ChangedIndex = TopicIndex.build(filters)
         for _ in range(6):
             changed = {dice.randrange(40): some_filter(dice) for _ in range(dice.randint(0, 3))}
             removed = [n for n in dice.sample(sorted(filters), min(2, len(filters))) if n not in changed]

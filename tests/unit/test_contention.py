@@ -10,12 +10,12 @@ from tagcast.concurrency.contention import TRIES_MAX, until_won, window_s
 from tagcast.delivery import publishing
 from tagcast.delivery.idempotency import Idempotency
 from tagcast.errors import ConditionLostError, ContendedError, UnavailableError
-from tagcast.model import Draft, LaneState, Ordering
+from tagcast.model import Draft, LaneState, Ordering, Subscription
 from tagcast.operating import lanes
-from tagcast.ports import Key, Put, Row, Table, Write
+from tagcast.ports import Key, Put, Row, Table, World, Write
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import lane_of
+from tagcast.rows.lane import Lane, lane_of
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, FakeClock, FakeWorld
@@ -71,10 +71,16 @@ def fake(store: CrowdedStore) -> FakeWorld:
     return fake
 
 
-def lane(fake: FakeWorld):
+def lane_if_any(fake: FakeWorld) -> Lane | None:
     key = lane_key("test1", subscriptions.get_subscription(fake.world, "test1", "A").subscription_id)
     row = fake.store.rows.get(key)
     return None if row is None else lane_of(row)
+
+
+def lane(fake: FakeWorld) -> Lane:
+    found = lane_if_any(fake)
+    assert found is not None
+    return found
 
 
 def owing(fake: FakeWorld) -> None:
@@ -87,21 +93,22 @@ def owing(fake: FakeWorld) -> None:
 def joined_behind_each_read(fake: FakeWorld, store: CrowdedStore) -> None:
     """Let a batch join the backlog whenever somebody has read the lane or its backlog."""
     subscription_id = subscriptions.get_subscription(fake.world, "test1", "A").subscription_id
-    before = lane(fake)
 
     def join() -> None:
         [message_id] = fake.publish("joining")
         fake.queue.entries.clear()
         present = lane(fake)
-        assert present is not None
         store.rows[present.key]["appended"] += 1
         row = {"attempts": 0, "expires_at": fake.clock.instant + 86_400_000, "ttl": 2_000_000_000}
         store.write(
             Put(Key(Table.MESSAGES, f"DUE#{subscription_id}", f"{present.appended * 16:020d}#{message_id}"), row)
         )
 
-    assert before is not None
     store.behind = {lane_key("test1", "").pk: join, f"DUE#{subscription_id}": join}
+
+
+def skip_head(world: World, topic: str, name: str) -> object:
+    return lanes.skip_head(world, topic, name, "by hand")
 
 
 @pytest.mark.parametrize(
@@ -109,11 +116,13 @@ def joined_behind_each_read(fake: FakeWorld, store: CrowdedStore) -> None:
     [
         (lanes.pause, LaneState.PAUSED),
         (lanes.retry_now, LaneState.BLOCKED),
-        (lambda *who: lanes.skip_head(*who, "by hand"), LaneState.BLOCKED),
+        (skip_head, LaneState.BLOCKED),
     ],
     ids=["pause", "retry_now", "skip_head"],
 )
-def test_batches_that_join_all_the_time_hold_up_no_command(fake, store, command, state):
+def test_batches_that_join_all_the_time_hold_up_no_command(
+    fake: FakeWorld, store: CrowdedStore, command: Callable[[World, str, str], object], state: LaneState
+) -> None:
     owing(fake)
     before = lane(fake)
     joined_behind_each_read(fake, store)
@@ -126,7 +135,9 @@ def test_batches_that_join_all_the_time_hold_up_no_command(fake, store, command,
     assert fake.clock.instant == 1_800_000_000_000
 
 
-def test_batches_that_join_all_the_time_hold_up_no_resume_and_no_unsubscribing(fake, store):
+def test_batches_that_join_all_the_time_hold_up_no_resume_and_no_unsubscribing(
+    fake: FakeWorld, store: CrowdedStore
+) -> None:
     owing(fake)
     lanes.pause(fake.world, "test1", "A")
     joined_behind_each_read(fake, store)
@@ -139,7 +150,7 @@ def test_batches_that_join_all_the_time_hold_up_no_resume_and_no_unsubscribing(f
     assert fake.clock.instant == 1_800_000_000_000
 
 
-def test_a_batch_that_joins_an_empty_sleeping_lane_is_not_lost_with_it(fake, store):
+def test_a_batch_that_joins_an_empty_sleeping_lane_is_not_lost_with_it(fake: FakeWorld, store: CrowdedStore) -> None:
     lanes.pause(fake.world, "test1", "A")
     subscription_id = subscriptions.get_subscription(fake.world, "test1", "A").subscription_id
     joined_behind_each_read(fake, store)
@@ -151,7 +162,7 @@ def test_a_batch_that_joins_an_empty_sleeping_lane_is_not_lost_with_it(fake, sto
     assert [key for key in store.rows if key.pk == f"DUE#{subscription_id}"]
 
 
-def test_a_paused_lane_is_looked_at_by_the_next_sweep(fake):
+def test_a_paused_lane_is_looked_at_by_the_next_sweep(fake: FakeWorld) -> None:
     owing(fake)
 
     lanes.pause(fake.world, "test1", "A")
@@ -159,8 +170,8 @@ def test_a_paused_lane_is_looked_at_by_the_next_sweep(fake):
     assert lane(fake).wake_at == fake.clock.instant
 
 
-def test_publishing_among_endless_new_subscriptions_asks_to_come_again(fake, store):
-    made = []
+def test_publishing_among_endless_new_subscriptions_asks_to_come_again(fake: FakeWorld, store: CrowdedStore) -> None:
+    made: list[Subscription] = []
 
     def subscribe() -> None:
         made.append(fake.subscribe(f"B{len(made)}"))
@@ -197,7 +208,9 @@ COMMANDS: dict[str, Callable[[FakeWorld], object]] = {
 
 @pytest.mark.parametrize("fault", [ConditionLostError, ContendedError])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_that_is_overtaken_again_and_again_gives_up_with_an_error_that_says_so(fake, store, name, fault):
+def test_a_command_that_is_overtaken_again_and_again_gives_up_with_an_error_that_says_so(
+    fake: FakeWorld, store: CrowdedStore, name: str, fault: type[ConditionLostError]
+) -> None:
     owing(fake)
     fake.topic("empty")
     fake.subscribe("asleep")
@@ -213,7 +226,7 @@ def test_a_command_that_is_overtaken_again_and_again_gives_up_with_an_error_that
     assert 1_000 < fake.clock.instant - began < 10_000
 
 
-def test_what_wins_at_the_last_try_is_done(fake):
+def test_what_wins_at_the_last_try_is_done(fake: FakeWorld) -> None:
     lost = iter([ConditionLostError(), *[ContendedError()] * (TRIES_MAX - 2)])
 
     def attempt() -> str:
@@ -224,7 +237,7 @@ def test_what_wins_at_the_last_try_is_done(fake):
     assert until_won(fake.world, "it", attempt) == "done"
 
 
-def test_pauses_are_drawn_from_windows_that_grow():
+def test_pauses_are_drawn_from_windows_that_grow() -> None:
     slept: list[float] = []
 
     class Watched(FakeClock):

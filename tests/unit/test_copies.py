@@ -102,7 +102,9 @@ def wake(fake: FakeWorld) -> None:
     fake.run_workflows(until=fake.clock.instant + 600_000)
 
 
-def test_a_batch_that_comes_again_before_its_round_was_closed_joins_its_backlog_once(fake, store) -> None:
+def test_a_batch_that_comes_again_before_its_round_was_closed_joins_its_backlog_once(
+    fake: FakeWorld, store: CopyStore
+) -> None:
     ids = fake.publish("1", "2", "3")
     crash_before_the_end(fake, store, ids)
 
@@ -113,7 +115,7 @@ def test_a_batch_that_comes_again_before_its_round_was_closed_joins_its_backlog_
     assert lane(fake).appended == 1
 
 
-def test_what_is_new_in_a_batch_joins_behind_what_was_there(fake, store) -> None:
+def test_what_is_new_in_a_batch_joins_behind_what_was_there(fake: FakeWorld, store: CopyStore) -> None:
     ids = fake.publish("1", "2", "3")
     crash_before_the_end(fake, store, ids[:2])
 
@@ -123,7 +125,7 @@ def test_what_is_new_in_a_batch_joins_behind_what_was_there(fake, store) -> None
     assert all(lane(fake).holds(each) for each in ids)
 
 
-def test_two_copies_at_once_make_one_backlog(fake, store) -> None:
+def test_two_copies_at_once_make_one_backlog(fake: FakeWorld, store: CopyStore) -> None:
     ids = fake.publish("1", "2")
     store.after_lanes = lambda: fake.fan_out("test1", ids)
 
@@ -132,7 +134,7 @@ def test_two_copies_at_once_make_one_backlog(fake, store) -> None:
     assert [due.message_id for due in dues(fake)] == ids
 
 
-def test_what_its_lane_delivered_does_not_expire_by_a_copy_of_its_batch(fake, store) -> None:
+def test_what_its_lane_delivered_does_not_expire_by_a_copy_of_its_batch(fake: FakeWorld, store: CopyStore) -> None:
     [message_id] = fake.publish("1")
     crash_before_the_end(fake, store, [message_id])
     push_and_mark(fake, store)
@@ -145,7 +147,7 @@ def test_what_its_lane_delivered_does_not_expire_by_a_copy_of_its_batch(fake, st
     assert fake.pusher.received["A"] == ["1"]
 
 
-def test_a_copy_that_stood_still_until_the_expiry_looks_at_the_lane_again(fake, store) -> None:
+def test_a_copy_that_stood_still_until_the_expiry_looks_at_the_lane_again(fake: FakeWorld, store: CopyStore) -> None:
     [message_id] = fake.publish("1")
 
     def meanwhile() -> None:
@@ -160,7 +162,7 @@ def test_a_copy_that_stood_still_until_the_expiry_looks_at_the_lane_again(fake, 
     assert entry(fake, message_id).state is EntryState.DELIVERED
 
 
-def test_what_its_lane_delivered_is_not_cancelled_by_a_copy_of_its_batch(fake, store) -> None:
+def test_what_its_lane_delivered_is_not_cancelled_by_a_copy_of_its_batch(fake: FakeWorld, store: CopyStore) -> None:
     [message_id] = fake.publish("1")
     crash_before_the_end(fake, store, [message_id])
     push_and_mark(fake, store)
@@ -174,7 +176,7 @@ def test_what_its_lane_delivered_is_not_cancelled_by_a_copy_of_its_batch(fake, s
 
 
 @pytest.mark.parametrize("unnamed", ["too long ago", "by the release before"])
-def test_what_may_have_joined_a_backlog_unnamed_ends_there(fake, store, unnamed) -> None:
+def test_what_may_have_joined_a_backlog_unnamed_ends_there(fake: FakeWorld, store: CopyStore, unnamed: str) -> None:
     [message_id] = fake.publish("1")
     crash_before_the_end(fake, store, [message_id])
     push_and_mark(fake, store)
@@ -189,7 +191,9 @@ def test_what_may_have_joined_a_backlog_unnamed_ends_there(fake, store, unnamed)
     assert not [key for key in store.rows if key.pk.startswith(("DUE#", "LANES#"))]
 
 
-def test_what_expires_before_its_first_round_beside_a_lane_that_does_not_hold_it_costs_no_due_row(fake, store) -> None:
+def test_what_expires_before_its_first_round_beside_a_lane_that_does_not_hold_it_costs_no_due_row(
+    fake: FakeWorld, store: CopyStore
+) -> None:
     fake.publish("1")
     fake.deliver()
     [late] = fake.publish("2")
@@ -201,7 +205,7 @@ def test_what_expires_before_its_first_round_beside_a_lane_that_does_not_hold_it
     assert late not in [due.message_id for due in dues(fake)]
 
 
-def test_a_lane_s_row_names_the_last_that_joined_and_stays_small(fake) -> None:
+def test_a_lane_s_row_names_the_last_that_joined_and_stays_small(fake: FakeWorld) -> None:
     fake.topic(retention_s=86_400)
     for start in range(0, 100, 10):
         fake.publish(*map(str, range(start, start + 10)))

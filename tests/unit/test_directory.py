@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import random
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from tagcast.delivery import publishing
 from tagcast.errors import NotFoundError
 from tagcast.filters.index.topic_index import TopicIndex
-from tagcast.model import Draft, Ordering
+from tagcast.model import Draft, Message, Ordering
 from tagcast.ports import Delete, Update
 from tagcast.registry import directory, shadows, subscriptions, topics
 from tagcast.registry.directory import ARCHIVED_SUBSCRIPTIONS_MIN, SNAPSHOTS_MAX, Snapshots
@@ -36,7 +35,9 @@ def matched(fake: FakeWorld) -> int:
     return len(fake.queue.entries)
 
 
-def test_a_large_topic_is_compiled_once_and_loaded_by_later_cold_starts(large, monkeypatch):
+def test_a_large_topic_is_compiled_once_and_loaded_by_later_cold_starts(
+    large: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     matched(large)
     [name] = large.index_archive.contents
     large.world.memory.of(Snapshots).clear()
@@ -47,7 +48,7 @@ def test_a_large_topic_is_compiled_once_and_loaded_by_later_cold_starts(large, m
 
 
 @pytest.mark.parametrize("content", [b"not json", b'["another format",[],[],[],[]]'])
-def test_a_snapshot_that_cannot_be_read_is_built_anew(large, content):
+def test_a_snapshot_that_cannot_be_read_is_built_anew(large: FakeWorld, content: bytes) -> None:
     matched(large)
     large.index_archive.contents = dict.fromkeys(large.index_archive.contents, content)
     large.world.memory.of(Snapshots).clear()
@@ -56,7 +57,7 @@ def test_a_snapshot_that_cannot_be_read_is_built_anew(large, content):
     assert set(large.index_archive.contents.values()) != {content}
 
 
-def test_a_change_of_subscriptions_never_meets_an_older_index(large):
+def test_a_change_of_subscriptions_never_meets_an_older_index(large: FakeWorld) -> None:
     matched(large)
     large.subscribe("new", "tag7")
 
@@ -66,48 +67,47 @@ def test_a_change_of_subscriptions_never_meets_an_older_index(large):
     assert large.pusher.received["new"] == ["2"]
 
 
-def test_a_warm_process_reads_only_the_subscriptions_that_changed(large):
+def test_a_warm_process_reads_only_the_subscriptions_that_changed(large: FakeWorld) -> None:
     matched(large)
     large.subscribe("new", "tag7")
     subscriptions.delete_subscription(large.world, "test1", "S7")
-    large.world.store.rows_read = 0
+    large.store.rows_read = 0
 
     present = directory.snapshot(large.world, "test1")
 
     assert "new" in present.by_name
     assert "S7" not in present.by_name
-    assert large.world.store.rows_read == 4
+    assert large.store.rows_read == 4
     assert len(large.index_archive.loads) == 1
 
 
-def test_a_change_writes_no_more_rows_than_before_it_was_remembered(large):
-    before = large.world.store.writes
+def test_a_change_writes_no_more_rows_than_before_it_was_remembered(large: FakeWorld) -> None:
+    before = large.store.writes
     large.subscribe("new", "tag7")
-    assert large.world.store.writes - before == 3
+    assert large.store.writes - before == 3
 
 
-def test_after_more_changes_than_are_remembered_all_subscriptions_are_read(large):
+def test_after_more_changes_than_are_remembered_all_subscriptions_are_read(large: FakeWorld) -> None:
     matched(large)
     for number in range(RECENT_MAX + 1):
         large.subscribe(f"new{number}", "tag7")
-    large.world.store.rows_read = 0
+    large.store.rows_read = 0
 
     assert len(directory.snapshot(large.world, "test1").by_name) == ARCHIVED_SUBSCRIPTIONS_MIN + RECENT_MAX + 1
-    assert large.world.store.rows_read > ARCHIVED_SUBSCRIPTIONS_MIN
+    assert large.store.rows_read > ARCHIVED_SUBSCRIPTIONS_MIN
 
 
-def test_a_change_made_by_a_release_that_remembers_none_is_not_missed(large):
+def test_a_change_made_by_a_release_that_remembers_none_is_not_missed(large: FakeWorld) -> None:
     matched(large)
     large.subscribe("new", "tag7")
     key = topic_key("test1")
-    row = large.world.store.get(key)
-    large.world.store.write(Update(key, {"subscriptions_version": row["subscriptions_version"] + 1}))
-    large.world.store.write(Delete(subscription_key("test1", "S7")))
+    large.store.write(Update(key, {}, add={"subscriptions_version": 1}))
+    large.store.write(Delete(subscription_key("test1", "S7")))
 
     assert "S7" not in directory.snapshot(large.world, "test1").by_name
 
 
-def test_whatever_changes_a_warm_process_knows_what_a_cold_one_reads():
+def test_whatever_changes_a_warm_process_knows_what_a_cold_one_reads() -> None:
     dice = random.Random(5)
     fake = FakeWorld()
     fake.topic()
@@ -122,7 +122,7 @@ def test_whatever_changes_a_warm_process_knows_what_a_cold_one_reads():
         assert (warm.by_name, warm.by_ordinal, warm.shadows) == (cold.by_name, cold.by_ordinal, cold.shadows)
         fake.world.memory.of(Snapshots)["test1"] = warm
         for tag in ("x", "y", "z"):
-            message = SimpleNamespace(tags=(tag,), routing_key=None, properties={})
+            message = Message("test1", "1", Draft(b"", tags=(tag,)), 0, 1)
             assert warm.match(message) == cold.match(message)
 
 
@@ -139,7 +139,7 @@ def change(fake: FakeWorld, dice: random.Random, name: str) -> None:
                 shadows.delete_shadow(fake.world, "test1", name)
 
 
-def test_small_topics_and_functions_that_do_not_match_never_ask_the_archive(large):
+def test_small_topics_and_functions_that_do_not_match_never_ask_the_archive(large: FakeWorld) -> None:
     small = FakeWorld()
     small.topic()
     small.subscribe("A")
@@ -150,14 +150,14 @@ def test_small_topics_and_functions_that_do_not_match_never_ask_the_archive(larg
     assert small.index_archive.loads == large.index_archive.loads == []
 
 
-def test_the_archive_names_an_index_by_its_topic_and_version(large):
+def test_the_archive_names_an_index_by_its_topic_and_version(large: FakeWorld) -> None:
     matched(large)
 
     topic = directory.read_topic(large.world, "test1")
     assert list(large.index_archive.contents) == [f"{topic.topic_id}/{ARCHIVED_SUBSCRIPTIONS_MIN:012d}.json"]
 
 
-def test_a_topic_of_one_subscription_less_than_are_archived_is_compiled_on_the_spot():
+def test_a_topic_of_one_subscription_less_than_are_archived_is_compiled_on_the_spot() -> None:
     fake = FakeWorld()
     fake.topic()
     for number in range(ARCHIVED_SUBSCRIPTIONS_MIN - 1):
@@ -167,7 +167,7 @@ def test_a_topic_of_one_subscription_less_than_are_archived_is_compiled_on_the_s
     assert fake.index_archive.loads == []
 
 
-def test_a_process_that_knows_the_subscriptions_takes_the_topic_s_settings_as_they_are_now():
+def test_a_process_that_knows_the_subscriptions_takes_the_topic_s_settings_as_they_are_now() -> None:
     fake = FakeWorld()
     fake.topic(retention_s=3_600)
     fake.subscribe("A")
@@ -181,7 +181,7 @@ def test_a_process_that_knows_the_subscriptions_takes_the_topic_s_settings_as_th
     assert directory.snapshot(fake.world, "test1").topic.body_bytes_max == 5
 
 
-def test_a_topic_made_again_is_not_taken_for_the_one_before():
+def test_a_topic_made_again_is_not_taken_for_the_one_before() -> None:
     fake = FakeWorld()
     fake.topic()
     fake.subscribe("A")
@@ -197,7 +197,7 @@ def test_a_topic_made_again_is_not_taken_for_the_one_before():
     assert directory.snapshot(fake.world, "test1").by_name.keys() == {"B"}
 
 
-def test_a_version_is_read_once_and_its_subscriptions_are_kept():
+def test_a_version_is_read_once_and_its_subscriptions_are_kept() -> None:
     fake = FakeWorld()
     fake.topic()
     fake.subscribe("A")
@@ -208,7 +208,7 @@ def test_a_version_is_read_once_and_its_subscriptions_are_kept():
     assert directory.snapshot(fake.world, "test1").by_name.keys() == {"A", "B"}
 
 
-def test_a_process_keeps_a_bounded_number_of_topics():
+def test_a_process_keeps_a_bounded_number_of_topics() -> None:
     fake = FakeWorld()
     for number in range(SNAPSHOTS_MAX + 1):
         fake.topic(f"t{number}")
@@ -216,7 +216,7 @@ def test_a_process_keeps_a_bounded_number_of_topics():
         assert len(fake.world.memory.of(Snapshots)) == (number + 1 if number < SNAPSHOTS_MAX else 1)
 
 
-def test_a_topic_that_is_not_there_has_no_snapshot_and_a_subscription_that_is_not_there_no_part_of_it():
+def test_a_topic_that_is_not_there_has_no_snapshot_and_a_subscription_that_is_not_there_no_part_of_it() -> None:
     fake = FakeWorld()
     with pytest.raises(NotFoundError):
         directory.snapshot(fake.world, "test1")
@@ -227,7 +227,7 @@ def test_a_topic_that_is_not_there_has_no_snapshot_and_a_subscription_that_is_no
         directory.snapshot(fake.world, "test1").only("B")
 
 
-def test_receipts_know_the_names_of_present_and_removed_subscriptions():
+def test_receipts_know_the_names_of_present_and_removed_subscriptions() -> None:
     fake = FakeWorld()
     fake.topic()
     first, second = fake.subscribe("A"), fake.subscribe("B")

@@ -129,14 +129,14 @@ def test_headers_take_at_most_4_kib_and_the_tags_are_left_out_first(content_form
 
 def test_every_format_says_that_it_is_a_replay() -> None:
     old = "07457000000000000007"
-    for content_format in ContentFormat:
-        replayed = push_of(content_format)
-        replayed = replace(replayed, message=replace(replayed.message, replay_of=old))
+    pushes = [push_of(content_format) for content_format in ContentFormat]
+    replays = [replace(push, message=replace(push.message, replay_of=old)) for push in pushes]
+    for replayed in replays:
         assert http_request(replayed, 0, "1.0").headers["x-tagcast-replay-of"] == old
         queued = queue_message(replayed)
         assert old in queued.body or queued.attributes["replay_of"] == old
-    assert envelope(replayed)["replay_of"] == old
-    assert json.loads(structured_cloudevent(replayed.message))["replayof"] == old
+    assert envelope(replays[-1])["replay_of"] == old
+    assert json.loads(structured_cloudevent(replays[-1].message))["replayof"] == old
 
 
 def test_without_a_secret_there_is_no_signature() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
 from tagcast.archive.record import Change
 from tagcast.archive.records import records_of
 from tagcast.operating import messages
-from tagcast.ports import Key, Row
+from tagcast.ports import Key, Row, Table
 from tagcast.registry import subscriptions, topics
 from tagcast.rows.keys import grave_key, name_key, version_key
 from tagcast.rows.message import GARBAGE_S
@@ -24,7 +28,7 @@ def collect(fake: FakeWorld, now_s: int) -> list[Key]:
     return gone
 
 
-def test_name_and_versions_of_a_removed_subscription_go_after_the_last_receipt_that_can_name_them():
+def test_name_and_versions_of_a_removed_subscription_go_after_the_last_receipt_that_can_name_them() -> None:
     fake = FakeWorld()
     fake.topic()
     fake.subscribe("A", "apple")
@@ -45,7 +49,7 @@ def test_name_and_versions_of_a_removed_subscription_go_after_the_last_receipt_t
     assert version_key("test1", 1, 1) in fake.store.rows
 
 
-def test_a_subscription_with_more_versions_than_a_transaction_holds_can_be_removed():
+def test_a_subscription_with_more_versions_than_a_transaction_holds_can_be_removed() -> None:
     fake = FakeWorld()
     fake.topic()
     for number in range(120):
@@ -57,7 +61,7 @@ def test_a_subscription_with_more_versions_than_a_transaction_holds_can_be_remov
     assert sum("ttl" in row for row in kept) == subscriptions.VERSIONS_AT_ONCE
 
 
-def test_forgetting_a_version_is_told_to_the_archive_as_the_record_it_had():
+def test_forgetting_a_version_is_told_to_the_archive_as_the_record_it_had() -> None:
     fake = FakeWorld()
     fake.topic()
     fake.subscribe("A", "apple")
@@ -74,7 +78,7 @@ def test_forgetting_a_version_is_told_to_the_archive_as_the_record_it_had():
     assert told(after, None) == []
 
 
-def test_a_topic_of_a_removed_ones_name_uses_no_ordinal_again_while_the_archive_may_name_it():
+def test_a_topic_of_a_removed_ones_name_uses_no_ordinal_again_while_the_archive_may_name_it() -> None:
     fake = FakeWorld()
     fake.topic()
     fake.subscribe("A")
@@ -90,7 +94,7 @@ def test_a_topic_of_a_removed_ones_name_uses_no_ordinal_again_while_the_archive_
     assert grave_key("test1") in collect(fake, removed_s + topics.GRAVE_S + 1)
 
 
-def test_explaining_one_delivery_reads_the_history_of_its_subscription_alone(monkeypatch):
+def test_explaining_one_delivery_reads_the_history_of_its_subscription_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeWorld()
     fake.topic()
     for number in range(100):
@@ -99,10 +103,10 @@ def test_explaining_one_delivery_reads_the_history_of_its_subscription_alone(mon
     read = 0
     query = MemoryStore.query
 
-    def counted(self: MemoryStore, table, pk, **bounds):
+    def counted(self: MemoryStore, table: Table, pk: str, **bounds: Any) -> Sequence[Row]:
         nonlocal read
         rows = query(self, table, pk, **bounds)
-        read += sum(row["sk"].startswith("VERSION#") for row in rows)
+        read += sum(str(row["sk"]).startswith("VERSION#") for row in rows)
         return rows
 
     monkeypatch.setattr(MemoryStore, "query", counted)

@@ -6,16 +6,16 @@ import asyncio
 import io
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tagcast.model import Draft, EntryState, LaneState, Message, Strategy, Subscription
+from tagcast.model import Draft, Entry, EntryState, LaneState, Message, Strategy, Subscription
 from tagcast.operating import explaining, lanes, messages
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import lane_of
+from tagcast.rows.lane import Lane, lane_of
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.filter_function import EVENT_BYTES_MAX, LambdaJudge
 from tagcast_aws.runtime.clock import SystemClock
@@ -37,14 +37,20 @@ def by_function(on_error: str = "drop", function: str = "decide") -> dict[str, o
     return {"kind": "function", "function": function, "on_error": on_error, "timeout_seconds": 3}
 
 
-def entry(fake: FakeWorld, message_id: str, name: str = "A"):
+def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
     return messages.message_view(fake.world, "test1", message_id).subscribers[name]
 
 
-def lane(fake: FakeWorld, name: str = "A"):
+def lane_if_any(fake: FakeWorld, name: str = "A") -> Lane | None:
     subscription = subscriptions.get_subscription(fake.world, "test1", name)
     row = fake.store.get(lane_key("test1", subscription.subscription_id))
     return None if row is None else lane_of(row)
+
+
+def lane(fake: FakeWorld, name: str = "A") -> Lane:
+    found = lane_if_any(fake, name)
+    assert found is not None
+    return found
 
 
 def due_rows(fake: FakeWorld) -> list[dict[str, object]]:
@@ -63,7 +69,7 @@ def wait(fake: FakeWorld, ms: int = MINUTE_MS) -> None:
     fake.run_workflows(until=fake.clock.instant + ms)
 
 
-def test_a_no_is_filtered_and_never_pushed(fake):
+def test_a_no_is_filtered_and_never_pushed(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function())
     fake.judge.behaviours["A"] = yes_unless("1")
     [message_id] = fake.publish("1")
@@ -72,12 +78,12 @@ def test_a_no_is_filtered_and_never_pushed(fake):
 
     assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.FILTERED, 0)
     assert fake.pusher.pushes == []
-    assert lane(fake) is None
+    assert lane_if_any(fake) is None
     assert messages.message_view(fake.world, "test1", message_id).state == "deleted"
     assert explaining.explain(fake.world, "test1", message_id, "A")["reason"] == "its filter function said no"
 
 
-def test_a_batch_is_asked_once_and_what_remains_keeps_its_order(fake):
+def test_a_batch_is_asked_once_and_what_remains_keeps_its_order(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function())
     fake.judge.behaviours["A"] = yes_unless("2", "4")
     ids = fake.publish("1", "2", "3", "4", "5")
@@ -91,7 +97,7 @@ def test_a_batch_is_asked_once_and_what_remains_keeps_its_order(fake):
     assert fake.journal.counts["filter_failed"] == 0
 
 
-def test_an_error_under_drop_drops_the_whole_batch_and_counts_each(fake):
+def test_an_error_under_drop_drops_the_whole_batch_and_counts_each(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function())
     fake.judge.behaviours["A"] = error
     ids = fake.publish("1", "2", "3")
@@ -103,7 +109,7 @@ def test_an_error_under_drop_drops_the_whole_batch_and_counts_each(fake):
     assert fake.journal.counts[EntryState.DISCARDED] == 3
 
 
-def test_a_yes_to_what_was_not_started_any_more_is_kept(fake):
+def test_a_yes_to_what_was_not_started_any_more_is_kept(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function(), strategy=DECAY)
     fake.pusher.behaviours["A"] = lambda push: FAIL
     bodies = [str(number) for number in range(40)]
@@ -125,7 +131,7 @@ def test_a_yes_to_what_was_not_started_any_more_is_kept(fake):
     assert sorted(asked, key=int) == bodies, "somebody was asked twice"
 
 
-def test_each_error_under_block_is_an_attempt_of_its_own(fake):
+def test_each_error_under_block_is_an_attempt_of_its_own(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function("block"), max_retries=3)
     fake.judge.behaviours["A"] = error
     [message_id] = fake.publish("1")
@@ -143,7 +149,7 @@ def test_each_error_under_block_is_an_attempt_of_its_own(fake):
 
 
 @pytest.mark.parametrize("judgement", [error, lambda asked: (True,), lambda asked: (True,) * 3])
-def test_an_error_or_a_wrong_count_drops_the_batch_by_default(fake, judgement):
+def test_an_error_or_a_wrong_count_drops_the_batch_by_default(fake: FakeWorld, judgement: Judgement) -> None:
     fake.subscribe("A", filter=by_function())
     fake.judge.behaviours["A"] = judgement
     ids = fake.publish("1", "2")
@@ -153,11 +159,11 @@ def test_an_error_or_a_wrong_count_drops_the_batch_by_default(fake, judgement):
     found = [entry(fake, each) for each in ids]
     assert [(each.state, each.last_outcome) for each in found] == [(EntryState.DISCARDED, "filter_error")] * 2
     assert fake.pusher.pushes == []
-    assert lane(fake) is None
+    assert lane_if_any(fake) is None
     assert fake.journal.counts["filter_failed"] == 1
 
 
-def test_an_error_under_block_blocks_the_lane_and_the_function_is_asked_again(fake):
+def test_an_error_under_block_blocks_the_lane_and_the_function_is_asked_again(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function("block"))
     fake.judge.behaviours["A"] = error
     first, second = fake.publish("1", "2")
@@ -180,11 +186,11 @@ def test_an_error_under_block_blocks_the_lane_and_the_function_is_asked_again(fa
     assert fake.pusher.received["A"] == ["1", "3"]
     assert (entry(fake, first).attempts, entry(fake, third).attempts) == (2, 1)
     assert entry(fake, second).state is EntryState.FILTERED
-    assert lane(fake) is None
+    assert lane_if_any(fake) is None
     assert due_rows(fake) == []
 
 
-def test_errors_under_block_spend_the_retries(fake):
+def test_errors_under_block_spend_the_retries(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function("block"), max_retries=2)
     fake.judge.behaviours["A"] = error
     first, second = fake.publish("1", "2")
@@ -196,10 +202,10 @@ def test_errors_under_block_spend_the_retries(fake):
         found = entry(fake, each)
         assert (found.state, found.attempts, found.last_outcome) == (EntryState.DISCARDED, 3, "filter_error")
     assert [bodies for _, bodies in fake.judge.asked] == [["1", "2"], ["1"], ["1"], ["2"], ["2"], ["2"]]
-    assert lane(fake) is None
+    assert lane_if_any(fake) is None
 
 
-def test_without_retries_the_head_is_discarded_and_the_next_is_asked_for(fake):
+def test_without_retries_the_head_is_discarded_and_the_next_is_asked_for(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function("block"), max_retries=0)
     fake.judge.behaviours["A"] = lambda asked: (True,) if len(asked) == 1 else None
     first, second = fake.publish("1", "2")
@@ -210,7 +216,7 @@ def test_without_retries_the_head_is_discarded_and_the_next_is_asked_for(fake):
     assert (entry(fake, first).state, entry(fake, second).state) == (EntryState.DISCARDED, EntryState.DELIVERED)
 
 
-def test_a_judged_delivery_is_not_asked_about_again(fake):
+def test_a_judged_delivery_is_not_asked_about_again(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function())
     fake.pusher.behaviours["A"] = lambda push: FAIL
     fake.publish("1", "2")
@@ -226,7 +232,7 @@ def test_a_judged_delivery_is_not_asked_about_again(fake):
     assert fake.pusher.received["A"] == ["1", "2"]
 
 
-def test_what_joins_a_lane_that_is_not_active_is_judged_before_its_first_attempt(fake):
+def test_what_joins_a_lane_that_is_not_active_is_judged_before_its_first_attempt(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function())
     lanes.pause(fake.world, "test1", "A")
     ids = fake.publish("1", "2")
@@ -242,7 +248,7 @@ def test_what_joins_a_lane_that_is_not_active_is_judged_before_its_first_attempt
     assert [entry(fake, each).state for each in ids] == [EntryState.FILTERED, EntryState.DELIVERED]
 
 
-def test_drop_on_redelivery_discards_and_goes_on(fake):
+def test_drop_on_redelivery_discards_and_goes_on(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function())
     lanes.pause(fake.world, "test1", "A")
     ids = fake.publish("1", "2")
@@ -256,7 +262,7 @@ def test_drop_on_redelivery_discards_and_goes_on(fake):
     assert fake.journal.counts["filter_failed"] == 1
 
 
-def test_a_backlog_is_asked_about_window_by_window_and_only_once(fake):
+def test_a_backlog_is_asked_about_window_by_window_and_only_once(fake: FakeWorld) -> None:
     fake.subscribe("A", strategy=DECAY, filter=by_function())
     lanes.pause(fake.world, "test1", "A")
     bodies = [str(number) for number in range(12)]
@@ -269,10 +275,10 @@ def test_a_backlog_is_asked_about_window_by_window_and_only_once(fake):
 
     assert sorted(body for _, asked in fake.judge.asked for body in asked) == sorted(bodies)
     assert sorted(fake.pusher.received["A"]) == sorted(bodies)
-    assert lane(fake) is None
+    assert lane_if_any(fake) is None
 
 
-def test_a_yes_to_a_window_is_kept_when_all_of_it_fails(fake):
+def test_a_yes_to_a_window_is_kept_when_all_of_it_fails(fake: FakeWorld) -> None:
     fake.subscribe("A", strategy=DECAY, filter=by_function())
     lanes.pause(fake.world, "test1", "A")
     fake.publish("0", "1", "2", "3")
@@ -288,7 +294,7 @@ def test_a_yes_to_a_window_is_kept_when_all_of_it_fails(fake):
     assert fake.judge.asked == [("A", ["0"]), ("A", ["1", "2", "3"])]
 
 
-def test_under_decay_an_error_of_the_batch_is_a_failed_attempt_of_its_head_alone(fake):
+def test_under_decay_an_error_of_the_batch_is_a_failed_attempt_of_its_head_alone(fake: FakeWorld) -> None:
     fake.subscribe("A", strategy=DECAY, filter=by_function("block"))
     fake.judge.behaviours["A"] = lambda asked: (
         None if len(asked) > 1 and asked[0].draft.body == b"1" else (True,) * len(asked)
@@ -304,7 +310,7 @@ def test_under_decay_an_error_of_the_batch_is_a_failed_attempt_of_its_head_alone
     assert fake.pusher.received["A"] == ["1", "2", "3"]
 
 
-def test_what_was_judged_before_an_error_is_delivered_first(fake):
+def test_what_was_judged_before_an_error_is_delivered_first(fake: FakeWorld) -> None:
     fake.subscribe("A", strategy=DECAY, filter=by_function("block"))
     lanes.pause(fake.world, "test1", "A")
     fake.publish("1", "2", "3")
@@ -322,7 +328,7 @@ def test_what_was_judged_before_an_error_is_delivered_first(fake):
     assert [row["attempts"] for row in due_rows(fake)] == [len(fake.judge.asked), 0]
 
 
-def test_an_expired_message_is_not_asked_about(fake):
+def test_an_expired_message_is_not_asked_about(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function())
     [message_id] = fake.publish("1")
     fake.clock.instant = messages.message_view(fake.world, "test1", message_id).message.expires_at
@@ -333,12 +339,12 @@ def test_an_expired_message_is_not_asked_about(fake):
     assert entry(fake, message_id).state is EntryState.EXPIRED
 
 
-def test_a_message_that_expires_while_the_function_thinks_is_not_pushed(fake):
+def test_a_message_that_expires_while_the_function_thinks_is_not_pushed(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function())
     [message_id] = fake.publish("1")
     fake.clock.instant = messages.message_view(fake.world, "test1", message_id).message.expires_at - 1
 
-    def slow(asked):
+    def slow(asked: Sequence[Message]) -> tuple[bool, ...]:
         fake.clock.sleep(2)
         return (True,)
 
@@ -350,7 +356,7 @@ def test_a_message_that_expires_while_the_function_thinks_is_not_pushed(fake):
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
-def test_others_are_neither_asked_for_nor_held_up_nor_marked(fake, strategy):
+def test_others_are_neither_asked_for_nor_held_up_nor_marked(fake: FakeWorld, strategy: Strategy) -> None:
     fake.subscribe("A", filter=by_function("block"))
     fake.subscribe("B", strategy=strategy)
     fake.subscribe("C", "apple", strategy=strategy)
@@ -368,11 +374,11 @@ def test_others_are_neither_asked_for_nor_held_up_nor_marked(fake, strategy):
     assert marks == [None, None]
 
 
-def test_a_yes_survives_that_the_lane_was_lost_while_pushing(fake):
+def test_a_yes_survives_that_the_lane_was_lost_while_pushing(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function())
     fake.publish("1", "2")
     fake.pusher.behaviours["A"] = lambda push: FAIL
-    fake.pusher.before_push = lambda push: (push.attempt == 1 and lanes.pause(fake.world, "test1", "A")) and None
+    fake.pusher.before_push = lambda push: push.attempt == 1 and lanes.pause(fake.world, "test1", "A")
 
     fake.deliver()
 
@@ -405,13 +411,13 @@ def message(body: bytes = b"1", *, is_text: bool = True) -> Message:
     return Message("test1", "07457000000000000001", draft, 0, 1)
 
 
-def ask(fake: FakeWorld, functions: FakeFunctions, asked: list[Message], **settings: object):
+def ask(fake: FakeWorld, functions: FakeFunctions, asked: list[Message], **settings: object) -> tuple[bool, ...] | None:
     subscription: Subscription = fake.subscribe("A", filter=by_function() | settings)
     judge = LambdaJudge(Surroundings(SystemClock(), "1", make_client=functions.client))
     return asyncio.run(judge.verdicts(subscription, asked))
 
 
-def test_the_function_gets_the_messages_and_answers_verdicts(fake):
+def test_the_function_gets_the_messages_and_answers_verdicts(fake: FakeWorld) -> None:
     functions = FakeFunctions(lambda event: {"verdicts": ["body" in each for each in event["messages"]]})
 
     verdicts = ask(fake, functions, [message(), message(b"\xff", is_text=False)])
@@ -430,7 +436,7 @@ def test_the_function_gets_the_messages_and_answers_verdicts(fake):
     assert functions.made == [("lambda", None, 3)]
 
 
-def test_an_arn_is_invoked_in_its_region(fake):
+def test_an_arn_is_invoked_in_its_region(fake: FakeWorld) -> None:
     arn = "arn:aws:lambda:eu-west-1:123456789012:function:decide"
     functions = FakeFunctions(lambda event: {"verdicts": [True]})
 
@@ -455,24 +461,24 @@ def test_an_arn_is_invoked_in_its_region(fake):
         b"[" * 100_000,
     ],
 )
-def test_any_other_answer_is_an_error(fake, answer):
+def test_any_other_answer_is_an_error(fake: FakeWorld, answer: object) -> None:
     assert ask(fake, FakeFunctions(lambda event: answer), [message(), message()]) is None
 
 
-def test_a_failed_function_is_an_error_whatever_it_answered(fake):
+def test_a_failed_function_is_an_error_whatever_it_answered(fake: FakeWorld) -> None:
     functions = FakeFunctions(lambda event: {"verdicts": [True]}, fault="Unhandled")
 
     assert ask(fake, functions, [message()]) is None
 
 
-def test_a_refusal_of_lambda_is_an_error(fake):
+def test_a_refusal_of_lambda_is_an_error(fake: FakeWorld) -> None:
     def refuse(event: object) -> object:
         raise ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "Invoke")
 
     assert ask(fake, FakeFunctions(refuse), [message()]) is None
 
 
-def test_a_function_that_takes_too_long_is_an_error(fake):
+def test_a_function_that_takes_too_long_is_an_error(fake: FakeWorld) -> None:
     def slow(event: object) -> object:
         time.sleep(1.3)
         return {"verdicts": [True]}
@@ -480,7 +486,7 @@ def test_a_function_that_takes_too_long_is_an_error(fake):
     assert ask(fake, FakeFunctions(slow), [message()], timeout_seconds=1) is None
 
 
-def test_an_event_too_large_for_lambda_is_asked_in_parts(fake):
+def test_an_event_too_large_for_lambda_is_asked_in_parts(fake: FakeWorld) -> None:
     functions = FakeFunctions(lambda event: {"verdicts": [each["body"][-1] == "1" for each in event["messages"]]})
     asked = [message(b"\x00" * 250_000 + str(number % 2).encode()) for number in range(10)]
 

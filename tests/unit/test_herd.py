@@ -9,7 +9,7 @@ from tagcast.archive.record import Change
 from tagcast.archive.records import records_of
 from tagcast.delivery.workflow_task import Answer
 from tagcast.errors import ContendedError
-from tagcast.model import EntryState, LaneState
+from tagcast.model import Entry, EntryState, LaneState
 from tagcast.operating import lanes, messages
 from tagcast.ports import Write
 from tagcast.registry import subscriptions
@@ -23,7 +23,7 @@ from tests.fakes.world import FAIL, OK, FakeWorld
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_lanes_that_wake_together_repeat_no_push_and_settle_within_seconds(seed):
+def test_lanes_that_wake_together_repeat_no_push_and_settle_within_seconds(seed: int) -> None:
     herd = stampede(60, 4_096, seed=seed)
 
     assert herd.extra == 0
@@ -31,7 +31,7 @@ def test_lanes_that_wake_together_repeat_no_push_and_settle_within_seconds(seed)
     assert herd.seconds < 6
 
 
-def test_a_large_body_makes_it_slow_but_repeats_no_push():
+def test_a_large_body_makes_it_slow_but_repeats_no_push() -> None:
     herd = stampede(20, 60_000)
 
     assert herd.extra == 0
@@ -84,10 +84,10 @@ def push_in_the_crowd(fake: FakeWorld, store: CrowdedStore) -> Answer:
 
 
 def head_of(fake: FakeWorld) -> str:
-    return min(row["message_id"] for key, row in fake.store.rows.items() if key.pk.startswith("MSG#"))
+    return min(str(row["message_id"]) for key, row in fake.store.rows.items() if key.pk.startswith("MSG#"))
 
 
-def entry(fake: FakeWorld):
+def entry(fake: FakeWorld) -> Entry:
     row = fake.store.get(message_key("test1", head_of(fake)))
     assert row is not None
     [entry] = message_row_of(row).map.settled.values()
@@ -99,7 +99,9 @@ def delivered(fake: FakeWorld) -> bool:
     return (end.state, end.attempts, end.last_outcome) == (EntryState.DELIVERED, 2, "http 200")
 
 
-def test_whoever_comes_next_settles_what_got_through_without_pushing_it_again(fake, store):
+def test_whoever_comes_next_settles_what_got_through_without_pushing_it_again(
+    fake: FakeWorld, store: CrowdedStore
+) -> None:
     answer = push_in_the_crowd(fake, store)
     assert answer.wait_until is not None
     assert fake.pusher.received["A"] == ["1"]
@@ -112,7 +114,7 @@ def test_whoever_comes_next_settles_what_got_through_without_pushing_it_again(fa
     assert fake.journal.counts["OutcomesLost"] == 0
 
 
-def test_the_budget_of_a_worker_that_waits_is_kept(fake, store):
+def test_the_budget_of_a_worker_that_waits_is_kept(fake: FakeWorld, store: CrowdedStore) -> None:
     began = fake.clock.instant + 20_000
     push_in_the_crowd(fake, store)
 
@@ -120,7 +122,7 @@ def test_the_budget_of_a_worker_that_waits_is_kept(fake, store):
     assert store.kept_out < 200
 
 
-def test_what_got_through_is_shown_as_delivered_before_its_row_says_so(fake, store):
+def test_what_got_through_is_shown_as_delivered_before_its_row_says_so(fake: FakeWorld, store: CrowdedStore) -> None:
     push_in_the_crowd(fake, store)
 
     view = lanes.lane_view(fake.world, subscriptions.get_subscription(fake.world, "test1", "A"))
@@ -165,7 +167,9 @@ def resume(fake: FakeWorld) -> None:
 
 
 @pytest.mark.parametrize("happening", [skip, unsubscribe, pause_and_expire, outlive, resume])
-def test_what_got_through_ends_as_delivered_whatever_happens_to_its_lane(fake, store, happening):
+def test_what_got_through_ends_as_delivered_whatever_happens_to_its_lane(
+    fake: FakeWorld, store: CrowdedStore, happening: Callable[[FakeWorld], None]
+) -> None:
     push_in_the_crowd(fake, store)
 
     happening(fake)
@@ -174,7 +178,7 @@ def test_what_got_through_ends_as_delivered_whatever_happens_to_its_lane(fake, s
     assert fake.pusher.received["A"].count("1") == 1
 
 
-def test_a_skip_of_what_got_through_leaves_the_next_one_to_be_attempted(fake, store):
+def test_a_skip_of_what_got_through_leaves_the_next_one_to_be_attempted(fake: FakeWorld, store: CrowdedStore) -> None:
     push_in_the_crowd(fake, store)
 
     skip(fake)
@@ -183,7 +187,7 @@ def test_a_skip_of_what_got_through_leaves_the_next_one_to_be_attempted(fake, st
     assert fake.pusher.received["A"] == ["1", "2"]
 
 
-def test_the_last_failure_is_not_made_twice_either(fake, store):
+def test_the_last_failure_is_not_made_twice_either(fake: FakeWorld, store: CrowdedStore) -> None:
     fake.pusher.behaviours["A"] = lambda push: FAIL
     [task] = fake.workflow.tasks
     fake.clock.sleep(20)
@@ -202,17 +206,19 @@ def test_the_last_failure_is_not_made_twice_either(fake, store):
     assert (entry(fake).state, entry(fake).attempts) == (EntryState.DISCARDED, 4)
 
 
-def test_a_push_whose_outcome_is_lost_with_the_lane_is_counted(fake):
+def test_a_push_whose_outcome_is_lost_with_the_lane_is_counted(fake: FakeWorld) -> None:
     fake.clock.sleep(20)
     [task] = fake.workflow.tasks
-    fake.pusher.before_push = lambda push: lanes.pause(fake.world, "test1", "A") and None
+    fake.pusher.before_push = lambda push: lanes.pause(fake.world, "test1", "A")
 
     fake.redeliver(task)
 
     assert fake.journal.counts["OutcomesLost"] == 1
 
 
-def test_the_archive_tells_an_end_once_when_the_row_of_the_message_says_it(fake, store):
+def test_the_archive_tells_an_end_once_when_the_row_of_the_message_says_it(
+    fake: FakeWorld, store: CrowdedStore
+) -> None:
     [before] = [dict(row) for key, row in store.rows.items() if key.sk.endswith(f"#{head_of(fake)}")]
     push_in_the_crowd(fake, store)
     [after] = [dict(row) for key, row in store.rows.items() if key.sk.endswith(f"#{head_of(fake)}")]
@@ -221,14 +227,14 @@ def test_the_archive_tells_an_end_once_when_the_row_of_the_message_says_it(fake,
     assert list(records_of(Change(before, after, fake.clock.instant), lambda topic: False)) == []
 
 
-def test_a_due_row_without_an_end_reads_as_the_release_before_wrote_it():
+def test_a_due_row_without_an_end_reads_as_the_release_before_wrote_it() -> None:
     row = due_row(Due("t.1", "0", "7", 2, 9, 5, "http 500"))
 
     assert row.keys() == {"attempts", "expires_at", "ttl", "last_attempt_at", "last_outcome"}
 
 
-def test_a_lane_that_is_paused_while_its_worker_waits_keeps_the_end(fake, store):
-    crowd: Callable[[], None] = lambda: lanes.pause(fake.world, "test1", "A")  # noqa: E731
+def test_a_lane_that_is_paused_while_its_worker_waits_keeps_the_end(fake: FakeWorld, store: CrowdedStore) -> None:
+    crowd: Callable[[], object] = lambda: lanes.pause(fake.world, "test1", "A")  # noqa: E731
     pauses = 0
     pause = fake.clock.pause
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tagcast.delivery.workflow_task import Task
 from tagcast.errors import ConflictError, NotFoundError
 from tagcast.model import EntryState, LaneState, Outcome, Strategy
 from tagcast.operating import lanes, messages
 from tagcast.operating.lanes import COUNTED_MAX, DueDelivery, LaneView
+from tagcast.ports import World
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import Lane, lane_of
@@ -286,7 +289,7 @@ def test_a_phantom_is_skipped_without_an_end_of_its_own(fake: FakeWorld) -> None
 
 
 @pytest.mark.parametrize("command", [lanes.pause, lanes.retry_now])
-def test_a_removed_lane_obeys_nobody(fake: FakeWorld, command) -> None:
+def test_a_removed_lane_obeys_nobody(fake: FakeWorld, command: Callable[[World, str, str], object]) -> None:
     block(fake, "1")
     made = subscriptions.get_subscription(fake.world, "test1", "A")
     subscription_row = {key: row for key, row in fake.store.rows.items() if key.sk == "SUB#A"}

@@ -1,6 +1,7 @@
 """Lists of what is retained, at sizes where an answer of everything would be refused."""
 
 import json
+from typing import Any
 
 import pytest
 from tagcast.operating.lanes import COUNTED_MAX
@@ -13,7 +14,7 @@ ANSWER_BYTES_MAX = 6_000_000
 CONTROL = "\x01" * (64 * 1024)
 
 
-def get(fake: FakeWorld, path: str, query: dict[str, str]) -> tuple[dict[str, object], int]:
+def get(fake: FakeWorld, path: str, query: dict[str, str]) -> tuple[dict[str, Any], int]:
     event = {
         "version": "2.0",
         "rawPath": path,

@@ -11,7 +11,7 @@ from tagcast.operating import lanes, messages
 from tagcast.ports import Write
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import lane_of
+from tagcast.rows.lane import Lane, lane_of
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -54,10 +54,16 @@ def fake(store: RacedStore) -> FakeWorld:
     return fake
 
 
-def lane(fake: FakeWorld, ordinal: int = 0):
+def lane_if_any(fake: FakeWorld, ordinal: int = 0) -> Lane | None:
     [topic_id] = {str(row["topic_id"]) for key, row in fake.store.rows.items() if key.sk == "TOPIC"}
     row = fake.store.get(lane_key("test1", f"{topic_id}.{ordinal}"))
     return None if row is None else lane_of(row)
+
+
+def lane(fake: FakeWorld, ordinal: int = 0) -> Lane:
+    found = lane_if_any(fake, ordinal)
+    assert found is not None
+    return found
 
 
 def test_a_head_that_failed_once_more_while_it_was_skipped_keeps_that_attempt(

@@ -65,7 +65,9 @@ def stored(fake: FakeWorld) -> list[str]:
     return sorted(row["message_id"] for key, row in fake.store.rows.items() if key.pk.startswith("MSG#"))
 
 
-def test_a_repetition_queues_what_a_killed_publisher_left_before_it_answers(fake, queue):
+def test_a_repetition_queues_what_a_killed_publisher_left_before_it_answers(
+    fake: FakeWorld, queue: KillingQueue
+) -> None:
     queue.kills = 1
     with pytest.raises(Killed):
         put(fake, "1", key="k1")
@@ -78,7 +80,9 @@ def test_a_repetition_queues_what_a_killed_publisher_left_before_it_answers(fake
     assert fake.pusher.received["A"] == ["1", "2"]
 
 
-def test_what_the_queue_did_not_take_is_not_acknowledged_and_may_be_asked_for_again(fake, queue):
+def test_what_the_queue_did_not_take_is_not_acknowledged_and_may_be_asked_for_again(
+    fake: FakeWorld, queue: KillingQueue
+) -> None:
     queue.broken = True
     with pytest.raises(UnavailableError) as refused:
         put(fake, "1", key="k1")
@@ -94,7 +98,9 @@ def test_what_the_queue_did_not_take_is_not_acknowledged_and_may_be_asked_for_ag
     assert fake.pusher.received["A"] == ["1", "2"]
 
 
-def test_what_was_refused_and_never_asked_for_again_still_comes_by_the_relay(fake, queue):
+def test_what_was_refused_and_never_asked_for_again_still_comes_by_the_relay(
+    fake: FakeWorld, queue: KillingQueue
+) -> None:
     queue.broken = True
     with pytest.raises(UnavailableError):
         put(fake, "1")
@@ -107,7 +113,7 @@ def test_what_was_refused_and_never_asked_for_again_still_comes_by_the_relay(fak
     assert fake.pusher.received["A"] == ["2", "1"]
 
 
-def test_a_repetition_of_a_batch_queues_every_place_in_its_order(fake, queue):
+def test_a_repetition_of_a_batch_queues_every_place_in_its_order(fake: FakeWorld, queue: KillingQueue) -> None:
     queue.broken = True
     with pytest.raises(UnavailableError):
         put(fake, *"abc", key="k1")
@@ -118,14 +124,14 @@ def test_a_repetition_of_a_batch_queues_every_place_in_its_order(fake, queue):
     assert [entry.message_id for entry in queue.entries] == [answer.message_id for answer in answers] == stored(fake)
 
 
-def test_each_message_of_a_batch_has_a_claim_of_its_own(fake, queue):
+def test_each_message_of_a_batch_has_a_claim_of_its_own(fake: FakeWorld, queue: KillingQueue) -> None:
     answers = put(fake, *"abc", key="k1")
 
     assert put(fake, *"abc", key="k1") == answers
     assert [answer.message_id for answer in answers] == stored(fake)
 
 
-def test_a_repetition_asks_the_queue_for_nothing_that_had_its_first_round(fake, queue):
+def test_a_repetition_asks_the_queue_for_nothing_that_had_its_first_round(fake: FakeWorld, queue: KillingQueue) -> None:
     [first] = put(fake, "1", key="k1")
     fake.deliver()
     queue.broken = True
@@ -136,7 +142,9 @@ def test_a_repetition_asks_the_queue_for_nothing_that_had_its_first_round(fake, 
 @pytest.mark.parametrize(
     ("ordering", "order"), [(Ordering.NONE, None), (Ordering.NONE, "k"), (Ordering.KEY, None)], ids=str
 )
-def test_a_message_without_an_order_is_acknowledged_after_the_put(queue, ordering, order):
+def test_a_message_without_an_order_is_acknowledged_after_the_put(
+    queue: KillingQueue, ordering: Ordering, order: str | None
+) -> None:
     fake = FakeWorld(queue=queue)
     fake.topic(ordering=ordering)
     fake.subscribe("A")
@@ -149,7 +157,7 @@ def test_a_message_without_an_order_is_acknowledged_after_the_put(queue, orderin
     assert fake.pusher.received["A"] == ["1"]
 
 
-def test_a_key_gives_its_message_an_order(queue):
+def test_a_key_gives_its_message_an_order(queue: KillingQueue) -> None:
     fake = FakeWorld(queue=queue)
     fake.topic(ordering=Ordering.KEY)
     fake.subscribe("A")
@@ -159,7 +167,7 @@ def test_a_key_gives_its_message_an_order(queue):
         put(fake, "1", order="k")
 
 
-def test_nobody_waits_for_a_queue_that_is_not_needed(fake, queue):
+def test_nobody_waits_for_a_queue_that_is_not_needed(fake: FakeWorld, queue: KillingQueue) -> None:
     fake.topic("empty")
     queue.broken = True
 
@@ -168,7 +176,9 @@ def test_nobody_waits_for_a_queue_that_is_not_needed(fake, queue):
     assert accepted.matched == 0
 
 
-def test_the_relay_of_a_message_that_was_served_changes_nothing_even_after_the_deduplication_window(fake, queue):
+def test_the_relay_of_a_message_that_was_served_changes_nothing_even_after_the_deduplication_window(
+    fake: FakeWorld, queue: KillingQueue
+) -> None:
     [first, second] = put(fake, "1", "2")
     fake.deliver()
     fake.clock.sleep(301)

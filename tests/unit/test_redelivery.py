@@ -103,7 +103,9 @@ def in_another_process(work: Callable[[], None]) -> None:
     thread.join()
 
 
-def test_a_worker_that_loses_every_claim_waits_longer_each_time_and_ends_with_its_budget(fake, store) -> None:
+def test_a_worker_that_loses_every_claim_waits_longer_each_time_and_ends_with_its_budget(
+    fake: FakeWorld, store: ObservedStore
+) -> None:
     task = blocked(fake, "1")
 
     def lose(writes: Sequence[Write]) -> None:
@@ -120,7 +122,9 @@ def test_a_worker_that_loses_every_claim_waits_longer_each_time_and_ends_with_it
     assert not fake.pusher.received["A"]
 
 
-def test_a_lane_that_grows_whenever_it_is_to_be_ended_is_ended_after_longer_and_longer_waits(fake, store) -> None:
+def test_a_lane_that_grows_whenever_it_is_to_be_ended_is_ended_after_longer_and_longer_waits(
+    fake: FakeWorld, store: ObservedStore
+) -> None:
     task = blocked(fake, "1")
     grown = 0
 
@@ -141,7 +145,7 @@ def test_a_lane_that_grows_whenever_it_is_to_be_ended_is_ended_after_longer_and_
     assert store.get(lane_key("test1", task.subscription_id)) is None
 
 
-def test_waits_are_short_again_after_something_went_well(fake, store) -> None:
+def test_waits_are_short_again_after_something_went_well(fake: FakeWorld, store: ObservedStore) -> None:
     task = blocked(fake, "1")
     fake.publish("2")
     tries = 0
@@ -163,7 +167,9 @@ def test_waits_are_short_again_after_something_went_well(fake, store) -> None:
     assert pauses == pytest.approx([0.01, 0.04, 0.16, 0.01, 0.04])
 
 
-def test_a_worker_looks_at_its_lane_again_after_a_short_wait_before_it_writes(fake, store) -> None:
+def test_a_worker_looks_at_its_lane_again_after_a_short_wait_before_it_writes(
+    fake: FakeWorld, store: ObservedStore
+) -> None:
     task = blocked(fake, "1")
     store.rows[lane_key("test1", task.subscription_id)]["next_attempt_at"] = fake.clock.instant + 5_000
     pause = fake.clock.pause
@@ -180,7 +186,9 @@ def test_a_worker_looks_at_its_lane_again_after_a_short_wait_before_it_writes(fa
     assert not fake.pusher.received["A"]
 
 
-def test_what_waits_for_its_row_does_not_put_off_the_attempt_that_was_planned_beside_it(fake, store) -> None:
+def test_what_waits_for_its_row_does_not_put_off_the_attempt_that_was_planned_beside_it(
+    fake: FakeWorld, store: ObservedStore
+) -> None:
     task = blocked(fake, "1", "2", "3", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     ids = sorted(row["message_id"] for key, row in store.rows.items() if key.pk.startswith("MSG#"))
     failed_at: list[int] = []
@@ -201,7 +209,9 @@ def test_what_waits_for_its_row_does_not_put_off_the_attempt_that_was_planned_be
     assert [due.message_id for due in lanes.backlog(fake.world, "test1", "A", 10, None).items] == [ids[2]]
 
 
-def test_an_end_that_can_be_kept_nowhere_within_the_budget_is_counted_as_lost(fake, store) -> None:
+def test_an_end_that_can_be_kept_nowhere_within_the_budget_is_counted_as_lost(
+    fake: FakeWorld, store: ObservedStore
+) -> None:
     task = blocked(fake, "1")
     [message_id] = [row["message_id"] for key, row in store.rows.items() if key.pk.startswith("MSG#")]
     store.before = contend(message_id, TRIES_MAX)
@@ -214,7 +224,7 @@ def test_an_end_that_can_be_kept_nowhere_within_the_budget_is_counted_as_lost(fa
     assert fake.journal.counts["OutcomesLost"] == 1
 
 
-def test_a_head_whose_life_is_over_ends_without_a_push_and_is_told_with_its_attempts(fake) -> None:
+def test_a_head_whose_life_is_over_ends_without_a_push_and_is_told_with_its_attempts(fake: FakeWorld) -> None:
     task = blocked(fake, "1")
     fake.clock.sleep(300)
 

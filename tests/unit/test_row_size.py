@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,7 @@ SUBSCRIPTIONS_MAX = 10_000
 ENDS = (EntryState.DELIVERED, EntryState.DISCARDED, EntryState.EXPIRED, EntryState.CANCELLED, EntryState.FILTERED)
 
 
-def accepted(matched: Sequence[int], body: bytes = b"1", **envelope: object) -> MessageRow:
+def accepted(matched: Sequence[int], body: bytes = b"1", **envelope: Any) -> MessageRow:
     draft = Draft(body, **envelope)
     message = Message("t", KEY.pk.rpartition("#")[2], draft, ACCEPTED_AT, ACCEPTED_AT + 86_400_000)
     return MessageRow(message, StateMap.of(matched), 1, 1)
@@ -86,7 +87,9 @@ ALPHABETS = {
     ("alphabet", "matched"),
     [("any letters", SPARSE), ("emoji", DENSE), ("control characters", DENSE), ("halves", DENSE)],
 )
-def test_ten_thousand_hostile_outcomes_of_the_largest_message_fit_and_what_ended_stays(alphabet, matched):
+def test_ten_thousand_hostile_outcomes_of_the_largest_message_fit_and_what_ended_stays(
+    alphabet: str, matched: Sequence[int]
+) -> None:
     dice = Random(alphabet)
     table = Written(largest(matched))
     left = list(matched)
@@ -114,7 +117,7 @@ def test_ten_thousand_hostile_outcomes_of_the_largest_message_fit_and_what_ended
     assert not table.value.has_body
 
 
-def test_a_thousand_first_failures_and_ends_at_the_second_attempt_of_a_large_message_keep_their_outcomes():
+def test_a_thousand_first_failures_and_ends_at_the_second_attempt_of_a_large_message_keep_their_outcomes() -> None:
     table = Written(largest(range(1_000)))
     for first in range(0, 1_000, 10):
         table.settle({ordinal: entry("tls: certificate verify failed") for ordinal in range(first, first + 10)})
@@ -122,24 +125,24 @@ def test_a_thousand_first_failures_and_ends_at_the_second_attempt_of_a_large_mes
     assert {ended.last_outcome for ended in table.value.map.settled.values()} == {"tls: certificate verify failed"}
 
 
-def test_a_small_row_has_its_ended_entries_as_text_that_the_release_before_reads():
+def test_a_small_row_has_its_ended_entries_as_text_that_the_release_before_reads() -> None:
     table = Written(accepted([1, 2, 3]))
     table.settle({1: entry("http 500"), 2: Entry(EntryState.CANCELLED, last_outcome="skipped: 😀")})
 
-    assert json.loads(table.row["exceptions"]) == {
+    assert json.loads(str(table.row["exceptions"])) == {
         "1": ["discarded", 4, ACCEPTED_AT + 1_234, "http 500"],
         "2": ["cancelled", 0, None, "skipped: 😀"],
     }
     assert "ended" not in table.row
 
 
-def test_a_row_that_the_release_before_wrote_is_read():
+def test_a_row_that_the_release_before_wrote_is_read() -> None:
     row = {**message_row(accepted([1])), "owed": None, "exceptions": '{"1":["expired",2,5,"\\ud83d\\ude00"]}'}
 
     assert message_row_of(row).map.settled == {1: Entry(EntryState.EXPIRED, 2, 5, "😀")}
 
 
-def test_a_row_has_one_form_of_its_ended_entries_and_the_text_again_once_the_body_is_gone():
+def test_a_row_has_one_form_of_its_ended_entries_and_the_text_again_once_the_body_is_gone() -> None:
     table = Written(accepted([1, 2, 3], b"x" * (TEXT_ROW_BYTES_MAX - 500)))
     table.settle({1: entry("a")})
     assert "exceptions" in table.row
@@ -152,7 +155,7 @@ def test_a_row_has_one_form_of_its_ended_entries_and_the_text_again_once_the_bod
     assert table.value.map.settled == {1: entry("a"), 2: entry("b" * 190), 3: entry("c")}
 
 
-def test_what_was_delivered_at_the_first_attempt_stays_beside_the_compact_form():
+def test_what_was_delivered_at_the_first_attempt_stays_beside_the_compact_form() -> None:
     table = Written(accepted(range(6), b"x" * (TEXT_ROW_BYTES_MAX + 1)))
     first = {ordinal: Entry(EntryState.DELIVERED, 1, ACCEPTED_AT + 100 + ordinal) for ordinal in (0, 3)}
     table.settle({**first, 1: entry("http 500")}, round_at=ACCEPTED_AT)
@@ -166,7 +169,7 @@ def test_what_was_delivered_at_the_first_attempt_stays_beside_the_compact_form()
 
 
 @given(st.text(st.characters(), max_size=400))
-def test_an_outcome_is_bounded_by_its_bytes_in_a_row_and_keeps_its_beginning(outcome):
+def test_an_outcome_is_bounded_by_its_bytes_in_a_row_and_keeps_its_beginning(outcome: str) -> None:
     kept = bounded(outcome)
 
     assert kept is not None
@@ -174,6 +177,6 @@ def test_an_outcome_is_bounded_by_its_bytes_in_a_row_and_keeps_its_beginning(out
     assert outcome.encode(errors="replace").decode().startswith(kept.removesuffix("…"))
 
 
-def test_an_outcome_of_ordinary_length_is_kept_as_it_is():
+def test_an_outcome_of_ordinary_length_is_kept_as_it_is() -> None:
     for outcome in ("http 500", "ü" * 100, "😀" * 50, "x" * OUTCOME_BYTES_MAX):
         assert bounded(outcome) == outcome

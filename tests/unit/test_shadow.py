@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -15,10 +16,12 @@ from tagcast.errors import (
     PreconditionFailedError,
 )
 from tagcast.model import Draft
-from tagcast.ports import Table, Update
+from tagcast.ports import Table, Update, Write
 from tagcast.registry import shadows, subscriptions
-from tagcast.rows.shadow import Verdict
+from tagcast.registry.shadows import ShadowReport
+from tagcast.rows.shadow import Shadow, Verdict
 
+from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
 
 APPLE, PEAR = ({"kind": "tags", "tags": [tag]} for tag in ("apple", "pear"))
@@ -32,11 +35,11 @@ def fake() -> FakeWorld:
     return fake
 
 
-def shadow(fake: FakeWorld, filter=PEAR, name: str = "A"):
+def shadow(fake: FakeWorld, filter: Mapping[str, object] | None = PEAR, name: str = "A") -> Shadow:
     return shadows.put_shadow(fake.world, "test1", name, filter)[0].shadow
 
 
-def report(fake: FakeWorld, name: str = "A"):
+def report(fake: FakeWorld, name: str = "A") -> ShadowReport:
     return shadows.get_shadow(fake.world, "test1", name)
 
 
@@ -44,7 +47,7 @@ def seen(fake: FakeWorld) -> dict[str, int]:
     return {verdict.value: count for verdict, count in report(fake).counts.items() if count}
 
 
-def test_counts_tell_all_four_ways_and_samples_name_the_differences(fake):
+def test_counts_tell_all_four_ways_and_samples_name_the_differences(fake: FakeWorld) -> None:
     shadow(fake)
     [only_active] = fake.publish("1", tags=["apple"])
     [only_shadow] = fake.publish("2", tags=["pear"])
@@ -55,7 +58,7 @@ def test_counts_tell_all_four_ways_and_samples_name_the_differences(fake):
     assert report(fake).samples == ((only_shadow, Verdict.ONLY_SHADOW), (only_active, Verdict.ONLY_ACTIVE))
 
 
-def test_a_shadow_sends_nothing_and_keeps_nothing_back(fake):
+def test_a_shadow_sends_nothing_and_keeps_nothing_back(fake: FakeWorld) -> None:
     shadow(fake)
     fake.publish("active", tags=["apple"])
     fake.publish("candidate", tags=["pear"])
@@ -64,7 +67,9 @@ def test_a_shadow_sends_nothing_and_keeps_nothing_back(fake):
     assert fake.pusher.received["A"] == ["active"]
 
 
-def test_without_a_shadow_publishing_costs_one_write_and_with_one_a_publish_call_costs_one_more(fake):
+def test_without_a_shadow_publishing_costs_one_write_and_with_one_a_publish_call_costs_one_more(
+    fake: FakeWorld,
+) -> None:
     fake.subscribe("B", topic="test1")
     before = fake.store.writes
     fake.publish("1", "2", tags=["plum"])
@@ -76,7 +81,7 @@ def test_without_a_shadow_publishing_costs_one_write_and_with_one_a_publish_call
     assert fake.store.writes - before == 3
 
 
-def test_a_failing_shadow_is_counted_and_never_a_match(fake):
+def test_a_failing_shadow_is_counted_and_never_a_match(fake: FakeWorld) -> None:
     shadow(fake, {"kind": "sql92", "expression": "price > 1", "dialect": "rocketmq"})
     draft = Draft(b"1", tags=("apple",), properties={"price": "many"})
     publishing.publish(fake.world, "test1", [draft])
@@ -87,7 +92,7 @@ def test_a_failing_shadow_is_counted_and_never_a_match(fake):
     assert fake.pusher.received["A"] == ["1"]
 
 
-def test_a_shadow_that_does_not_know_is_no_match(fake):
+def test_a_shadow_that_does_not_know_is_no_match(fake: FakeWorld) -> None:
     shadow(fake, {"kind": "sql92", "expression": "price > 5"})
 
     fake.publish("1", tags=["apple"])
@@ -96,7 +101,7 @@ def test_a_shadow_that_does_not_know_is_no_match(fake):
     assert seen(fake) == {"only_active": 1, "neither": 1}
 
 
-def test_samples_stay_at_most_a_hundred_and_go_by_themselves(fake):
+def test_samples_stay_at_most_a_hundred_and_go_by_themselves(fake: FakeWorld) -> None:
     shadow(fake)
     for number in range(150):
         fake.publish(f"a{number}", tags=["apple"])
@@ -108,19 +113,18 @@ def test_samples_stay_at_most_a_hundred_and_go_by_themselves(fake):
     assert all("ttl" in row for key, row in fake.store.rows.items() if key.pk.startswith("SHADOW#"))
 
 
-def test_a_store_that_fails_the_counts_fails_no_publish(fake):
+def test_a_store_that_fails_the_counts_fails_no_publish(fake: FakeWorld) -> None:
     shadow(fake)
 
-    class Flaky:
-        def __getattr__(self, name):
-            return getattr(fake.store, name)
-
-        def write(self, write):
+    class Flaky(MemoryStore):
+        def write(self, write: Write) -> None:
             if isinstance(write, Update) and write.add:
                 raise TimeoutError
-            fake.store.write(write)
+            super().write(write)
 
-    publishing.publish(replace(fake.world, store=Flaky()), "test1", [Draft(b"1", tags=("apple",))])
+    flaky = Flaky()
+    flaky.rows = fake.store.rows
+    publishing.publish(replace(fake.world, store=flaky), "test1", [Draft(b"1", tags=("apple",))])
     fake.deliver()
 
     assert fake.pusher.received["A"] == ["1"]
@@ -128,7 +132,7 @@ def test_a_store_that_fails_the_counts_fails_no_publish(fake):
     assert seen(fake) == {}
 
 
-def test_a_repeated_request_is_counted_once(fake):
+def test_a_repeated_request_is_counted_once(fake: FakeWorld) -> None:
     shadow(fake)
     for _ in range(2):
         draft = Draft(b"1", tags=("apple",))
@@ -137,7 +141,7 @@ def test_a_repeated_request_is_counted_once(fake):
     assert seen(fake) == {"only_active": 1}
 
 
-def test_the_same_filter_again_keeps_the_counts_and_another_one_begins_anew(fake):
+def test_the_same_filter_again_keeps_the_counts_and_another_one_begins_anew(fake: FakeWorld) -> None:
     first = shadow(fake)
     fake.publish("1", tags=["apple"])
     again, is_new = shadows.put_shadow(fake.world, "test1", "A", PEAR)
@@ -153,7 +157,7 @@ def test_the_same_filter_again_keeps_the_counts_and_another_one_begins_anew(fake
     assert report(fake).samples == ()
 
 
-def test_a_change_of_the_active_filter_begins_new_counts(fake):
+def test_a_change_of_the_active_filter_begins_new_counts(fake: FakeWorld) -> None:
     shadow(fake)
     fake.publish("1", tags=["apple"])
     fake.subscribe("A", "pear")
@@ -164,7 +168,7 @@ def test_a_change_of_the_active_filter_begins_new_counts(fake):
     assert report(fake).active_version == 2
 
 
-def test_promotion_makes_exactly_that_filter_the_next_version_and_ends_the_shadow(fake):
+def test_promotion_makes_exactly_that_filter_the_next_version_and_ends_the_shadow(fake: FakeWorld) -> None:
     version = shadow(fake).shadow_version
     promoted = shadows.promote_shadow(fake.world, "test1", "A", version)
 
@@ -180,7 +184,7 @@ def test_promotion_makes_exactly_that_filter_the_next_version_and_ends_the_shado
     assert not any(key.sk.startswith("COUNTS#") for key in fake.store.rows)
 
 
-def test_promotion_of_another_shadow_than_the_present_one_changes_nothing(fake):
+def test_promotion_of_another_shadow_than_the_present_one_changes_nothing(fake: FakeWorld) -> None:
     stale = shadow(fake).shadow_version
     shadow(fake, None)
 
@@ -191,28 +195,27 @@ def test_promotion_of_another_shadow_than_the_present_one_changes_nothing(fake):
     assert report(fake).shadow.filter is None
 
 
-def test_a_shadow_replaced_while_it_is_promoted_is_not_promoted(fake):
+def test_a_shadow_replaced_while_it_is_promoted_is_not_promoted(fake: FakeWorld) -> None:
     version = shadow(fake).shadow_version
 
-    class Raced:
+    class Raced(MemoryStore):
         has_raced = False
 
-        def __getattr__(self, name):
-            return getattr(fake.store, name)
-
-        def transact(self, writes):
+        def transact(self, writes: Sequence[Write]) -> None:
             if not self.has_raced:
                 self.has_raced = True
                 shadow(fake, None)
-            fake.store.transact(writes)
+            super().transact(writes)
 
+    raced = Raced()
+    raced.rows = fake.store.rows
     with pytest.raises(PreconditionFailedError):
-        shadows.promote_shadow(replace(fake.world, store=Raced()), "test1", "A", version)
+        shadows.promote_shadow(replace(fake.world, store=raced), "test1", "A", version)
 
     assert subscriptions.get_subscription(fake.world, "test1", "A").settings.filter == APPLE
 
 
-def test_an_ended_shadow_is_gone_and_counts_no_more(fake):
+def test_an_ended_shadow_is_gone_and_counts_no_more(fake: FakeWorld) -> None:
     shadow(fake)
     shadows.delete_shadow(fake.world, "test1", "A")
     before = fake.store.writes
@@ -224,7 +227,7 @@ def test_an_ended_shadow_is_gone_and_counts_no_more(fake):
             act(fake.world, "test1", "A")
 
 
-def test_a_shadow_goes_with_its_subscription(fake):
+def test_a_shadow_goes_with_its_subscription(fake: FakeWorld) -> None:
     shadow(fake)
     subscriptions.delete_subscription(fake.world, "test1", "A")
     assert fake.store.query(Table.REGISTRY, "TOPIC#test1", sk_from="SHADOW#", sk_to="SHADOW$") == []
@@ -234,7 +237,7 @@ def test_a_shadow_goes_with_its_subscription(fake):
         report(fake)
 
 
-def test_what_cannot_be_a_shadow_is_refused(fake):
+def test_what_cannot_be_a_shadow_is_refused(fake: FakeWorld) -> None:
     with pytest.raises(NotFoundError):
         shadow(fake, name="nobody")
     with pytest.raises(InvalidFilterError):
@@ -243,7 +246,7 @@ def test_what_cannot_be_a_shadow_is_refused(fake):
         shadow(fake, {"kind": "function", "function": "f"})
 
 
-def test_a_topic_has_at_most_ten_shadows(fake):
+def test_a_topic_has_at_most_ten_shadows(fake: FakeWorld) -> None:
     for number in range(11):
         fake.subscribe(f"S{number}")
     for number in range(10):
@@ -253,7 +256,7 @@ def test_a_topic_has_at_most_ten_shadows(fake):
     shadow(fake, APPLE, name="S9")
 
 
-def test_a_publisher_with_a_warm_snapshot_sees_a_shadow_at_once(fake):
+def test_a_publisher_with_a_warm_snapshot_sees_a_shadow_at_once(fake: FakeWorld) -> None:
     fake.publish("warm", tags=["apple"])
     shadow(fake)
     fake.publish("1", tags=["apple"])
@@ -261,7 +264,7 @@ def test_a_publisher_with_a_warm_snapshot_sees_a_shadow_at_once(fake):
     assert seen(fake) == {"only_active": 1}
 
 
-def test_adding_is_conditional_like_every_update(fake):
+def test_adding_is_conditional_like_every_update(fake: FakeWorld) -> None:
     key = shadow(fake).key
     with pytest.raises(ConditionLostError):
         fake.store.write(Update(key, {}, add={"n": 1}, expect={"shadow_version": -1}))

@@ -34,7 +34,7 @@ def test_a_round_is_closed_once_and_keeps_the_instant_at_which_it_was() -> None:
 def test_a_round_stays_open_until_it_is_closed() -> None:
     part = StateMap.of([1, 2]).settle({1: FIRST})
 
-    assert (part.round_open, part.round_at, part.owed) == (True, None, {2})
+    assert (part.round_open, part.round_at, part.owed) == (True, None, frozenset({2}))
     assert part.entry(1) == FIRST
     assert StateMap.of([]).round_open is False
 
@@ -70,7 +70,7 @@ def test_an_owed_entry_is_pending_and_one_that_is_not_matched_is_none_at_all() -
     some = StateMap.of([1, 2])
 
     assert some.entry(1) == Entry(EntryState.PENDING)
-    assert (some.pending, some.matched) == (2, {1, 2})
+    assert (some.pending, some.matched) == (2, frozenset({1, 2}))
     with pytest.raises(KeyError):
         some.entry(3)
 
@@ -94,7 +94,9 @@ entries = st.dictionaries(
 
 
 @given(st.lists(st.tuples(entries, st.sampled_from([None, 1_000, 2_000])), max_size=6))
-def test_what_ended_never_changes_in_any_field_whatever_is_settled_later(steps):
+def test_what_ended_never_changes_in_any_field_whatever_is_settled_later(
+    steps: list[tuple[dict[int, Entry], int | None]],
+) -> None:
     known = StateMap.of(range(21))
     ended: dict[int, Entry] = {}
     for settled, round_at in steps:

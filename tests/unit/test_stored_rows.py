@@ -21,7 +21,7 @@ from tagcast.model import (
     SubscriptionSettings,
     Topic,
 )
-from tagcast.ports import Key, Table
+from tagcast.ports import Key, Table, Value
 from tagcast.rows import keys
 from tagcast.rows.lane import PLACES, Due, Lane, due_of, due_row, lane_of, lane_row, position
 from tagcast.rows.message import (
@@ -68,12 +68,12 @@ def closed_round() -> MessageRow:
     return FIRST_ROUND.settled(ENDED, round_at=10_900)
 
 
-def stored(key: Key, row: object) -> dict[str, object]:
+def stored(key: Key, row: object) -> dict[str, Value]:
     return {"pk": key.pk, "sk": key.sk, **row}  # type: ignore[dict-item]
 
 
 def test_a_topic_is_stored_as_it_always_was_and_read_back() -> None:
-    row = {
+    row: dict[str, Value] = {
         "topic": "t",
         "topic_id": "07457000000000000001",
         "retention_s": 3_600,
@@ -91,7 +91,7 @@ def test_a_topic_is_stored_as_it_always_was_and_read_back() -> None:
 
 
 def test_a_subscription_is_stored_as_it_always_was_and_read_back() -> None:
-    row = {
+    row: dict[str, Value] = {
         "topic": "t",
         "name": "A",
         "topic_id": "07457000000000000001",
@@ -127,7 +127,7 @@ def test_what_a_subscription_leaves_open_is_not_stored() -> None:
 
 
 def test_an_accepted_message_is_stored_as_it_always_was_and_read_back() -> None:
-    row = {
+    row: dict[str, Value] = {
         "topic": "t",
         "message_id": "07457000000000000042",
         "body": b"\x00body",
@@ -177,7 +177,7 @@ def test_a_message_that_matches_nobody_is_stored_without_a_body_and_read_back() 
 
 
 def test_a_closed_round_is_stored_as_it_always_was_and_read_back() -> None:
-    attributes = {
+    attributes: dict[str, Value] = {
         "matched": b"\x01\x1d",
         "owed": b"\x00\x00",
         "pending": 1,
@@ -215,7 +215,7 @@ LANE = Lane("t", "07457000000000000001.2", LaneState.LOST_CONTACT, "g", 3, 5, 1_
 
 
 def test_a_lane_is_stored_as_it_always_was_and_read_back() -> None:
-    row = {
+    row: dict[str, Value] = {
         "topic": "t",
         "state": "lost_contact",
         "generation": "g",
@@ -243,7 +243,7 @@ DUE = Due("07457000000000000001.2", "00000000000000000049", "m", 2, 1_800_000_07
 
 
 def test_an_owed_delivery_is_stored_as_it_always_was_and_read_back() -> None:
-    row = {
+    row: dict[str, Value] = {
         "attempts": 2,
         "expires_at": 1_800_000_070_500,
         "ttl": 1_800_000_070 + GARBAGE_S,

@@ -14,7 +14,17 @@ from tagcast.errors import (
     NotFoundError,
     PreconditionFailedError,
 )
-from tagcast.model import ContentFormat, Draft, Endpoint, LaneState, Protocol, RetryPolicy, Strategy
+from tagcast.model import (
+    ContentFormat,
+    Draft,
+    Endpoint,
+    LaneState,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+    SubscriptionSettings,
+)
 from tagcast.operating import lanes
 from tagcast.ports import Table
 from tagcast.registry import shadows, subscriptions
@@ -23,7 +33,6 @@ from tagcast.registry.subscriptions import (
     VERSION_LIFE_S,
     VERSIONS_KEPT,
     FilterVersion,
-    SubscriptionSettings,
 )
 from tagcast.rows.keys import lane_key, name_key, shadow_key, subscription_key, topic_key, version_key
 from tagcast.rows.lane import lane_of
@@ -49,7 +58,9 @@ def fake() -> FakeWorld:
     return fake
 
 
-def put(fake: FakeWorld, name: str = "A", settings: SubscriptionSettings = SETTINGS, if_match: int | None = None):
+def put(
+    fake: FakeWorld, name: str = "A", settings: SubscriptionSettings = SETTINGS, if_match: int | None = None
+) -> tuple[Subscription, bool]:
     return subscriptions.put_subscription(fake.world, "test1", name, settings, if_match)
 
 

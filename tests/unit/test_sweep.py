@@ -10,12 +10,12 @@ from threading import Lock
 from typing import Any
 
 import pytest
-from tagcast.model import EntryState, Ordering, Outcome, Strategy
+from tagcast.model import Entry, EntryState, Ordering, Outcome, Strategy
 from tagcast.operating import lanes, messages
-from tagcast.ports import Key, Put, QueueEntry, Row, Table, Write
+from tagcast.ports import Found, Key, Put, QueueEntry, Row, Table, Write
 from tagcast.repairing import expiry, overdue, search
 from tagcast.repairing.relay import Arrival, relay
-from tagcast.repairing.sweep import sweep
+from tagcast.repairing.sweep import Swept, sweep
 from tagcast.repairing.unsent import Sending
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import lane_of
@@ -98,7 +98,7 @@ def lose_lanes(fake: FakeWorld, names: Sequence[str], topic: str = "other") -> N
     fake.workflow.tasks.clear()
 
 
-def timed_sweep(fake: FakeWorld, store: SlowStore):
+def timed_sweep(fake: FakeWorld, store: SlowStore) -> tuple[Swept, float]:
     store.clock, store.longest, begun = fake.clock, 0, fake.clock.monotonic()
     swept = fake.sweep(BUDGET_S)
     took_s, store.clock = fake.clock.monotonic() - begun, None
@@ -119,14 +119,16 @@ def _name(fake: FakeWorld, lane: Key) -> str:
         for key, row in fake.store.rows.items()
         if key.sk.startswith("SUB#") and row["ordinal"] == ordinal and row["topic"] == topic
     ]
-    return names[0]
+    return str(names[0])
 
 
-def entry(fake: FakeWorld, message_id: str, name: str = "A"):
+def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
     return messages.message_view(fake.world, "test1", message_id).subscribers[name]
 
 
-def test_lost_lanes_of_other_topics_are_restarted_in_the_first_sweep_however_long_a_sleeping_backlog_is(fake, store):
+def test_lost_lanes_of_other_topics_are_restarted_in_the_first_sweep_however_long_a_sleeping_backlog_is(
+    fake: FakeWorld, store: SlowStore
+) -> None:
     suspend(fake, "gone", 2_000)
     lose_lanes(fake, "abcdefgh")
     fake.clock.sleep(400)
@@ -144,7 +146,9 @@ def test_lost_lanes_of_other_topics_are_restarted_in_the_first_sweep_however_lon
         assert due_rows(fake, "gone") < before
 
 
-def test_sleeping_lanes_take_turns_so_that_a_short_backlog_is_done_with_beside_a_long_one(fake, store, monkeypatch):
+def test_sleeping_lanes_take_turns_so_that_a_short_backlog_is_done_with_beside_a_long_one(
+    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(expiry, "LANES_AT_ONCE", 1)
     fake.topic("long", retention_s=300, ordering=Ordering.NONE)
     suspend(fake, "endless", 2_000, topic="long")
@@ -158,16 +162,22 @@ def test_sleeping_lanes_take_turns_so_that_a_short_backlog_is_done_with_beside_a
     assert not due_rows(fake, "short")
 
 
-def test_a_sleeping_lane_that_was_not_finished_stands_behind_the_others_of_the_index(fake, store):
+def test_a_sleeping_lane_that_was_not_finished_stands_behind_the_others_of_the_index(
+    fake: FakeWorld, store: SlowStore
+) -> None:
     suspend(fake, "gone", 2_000)
     fake.clock.sleep(400)
     timed_sweep(fake, store)
 
     [row] = [row for key, row in fake.store.rows.items() if key.pk.startswith("LANES#")]
-    assert fake.clock.instant - 2_000 <= lane_of(row).wake_at <= fake.clock.instant
+    wake_at = lane_of(row).wake_at
+    assert wake_at is not None
+    assert fake.clock.instant - 2_000 <= wake_at <= fake.clock.instant
 
 
-def test_topics_follow_one_another_in_a_circle_so_that_each_list_of_retained_messages_is_reached(fake, store):
+def test_topics_follow_one_another_in_a_circle_so_that_each_list_of_retained_messages_is_reached(
+    fake: FakeWorld, store: SlowStore
+) -> None:
     names = [f"t{number}" for number in range(12)]
     for name in names:
         fake.topic(name, retention_s=60, ordering=Ordering.NONE)
@@ -187,7 +197,7 @@ def test_topics_follow_one_another_in_a_circle_so_that_each_list_of_retained_mes
     assert sweeps > 1
 
 
-def test_what_expires_in_the_list_of_retained_messages_keeps_its_attempts(fake, store):
+def test_what_expires_in_the_list_of_retained_messages_keeps_its_attempts(fake: FakeWorld, store: SlowStore) -> None:
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: FAIL
     [message_id] = fake.publish("1")
@@ -204,7 +214,9 @@ def test_what_expires_in_the_list_of_retained_messages_keeps_its_attempts(fake, 
     assert not [key for key in fake.store.rows if key.pk.startswith(("DUE#", "RETAINED#"))]
 
 
-def test_what_stands_too_far_behind_in_a_backlog_is_left_to_its_lane(fake, store, monkeypatch):
+def test_what_stands_too_far_behind_in_a_backlog_is_left_to_its_lane(
+    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(expiry, "REACH", 1)
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: FAIL
@@ -219,7 +231,9 @@ def test_what_stands_too_far_behind_in_a_backlog_is_left_to_its_lane(fake, store
     assert not [key for key in fake.store.rows if key.pk.startswith("DUE#")]
 
 
-def test_a_thousand_owed_entries_of_one_message_expire_in_transactions_that_dynamodb_takes(fake, store, monkeypatch):
+def test_a_thousand_owed_entries_of_one_message_expire_in_transactions_that_dynamodb_takes(
+    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(expiry, "REACH", 1_000)
     for number in range(250):
         fake.subscribe(f"S{number}")
@@ -230,12 +244,12 @@ def test_a_thousand_owed_entries_of_one_message_expire_in_transactions_that_dyna
 
     assert fake.sweep().expired == 250
 
-    row = message_row_of(fake.store.get(message_key("test1", message_id)))
+    row = message_row_of(fake.store.rows[message_key("test1", message_id)])
     assert {(ended.state, ended.attempts) for ended in row.map.settled.values()} == {(EntryState.EXPIRED, 1)}
     assert not [key for key in fake.store.rows if key.pk.startswith(("DUE#", "RETAINED#"))]
 
 
-def test_a_row_that_cannot_be_written_stops_nothing_else(fake, store):
+def test_a_row_that_cannot_be_written_stops_nothing_else(fake: FakeWorld, store: SlowStore) -> None:
     suspend(fake, "gone", 30)
     lose_lanes(fake, "ab")
     ids = [key.sk.partition("#")[2] for key in store.rows if key.pk.startswith("DUE#")]
@@ -277,13 +291,15 @@ def spoil(store: MemoryStore, prefix: str, **change: Any) -> None:
         ("SWEEP", {"topic": "~"}),
     ],
 )
-def test_an_unreadable_row_stops_nothing_else(fake, store, prefix, change):
+def test_an_unreadable_row_stops_nothing_else(
+    fake: FakeWorld, store: SlowStore, prefix: str, change: dict[str, Any]
+) -> None:
     fake.topic("unsent", ordering=Ordering.NONE)
     fake.subscribe("U", topic="unsent")
     sent = fake.publish_unqueued("1", "2", topic="unsent")
     fake.queue.broken = True
     for message_id in sent:
-        relay(fake.world, [Arrival("s", message_row_of(fake.store.get(message_key("unsent", message_id))))])
+        relay(fake.world, [Arrival("s", message_row_of(fake.store.rows[message_key("unsent", message_id)]))])
     fake.queue.broken = False
     suspend(fake, "gone", 5)
     lose_lanes(fake, "ab")
@@ -336,7 +352,7 @@ def test_pieces_of_the_sweep_are_carried_out_beside_each_other_and_bounded() -> 
     assert 1 < store.most <= 4
 
 
-def test_the_age_of_the_oldest_blocked_head_grows_while_its_receiver_fails_on_schedule(fake):
+def test_the_age_of_the_oldest_blocked_head_grows_while_its_receiver_fails_on_schedule(fake: FakeWorld) -> None:
     fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
     fake.subscribe("A", topic="day", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     fake.pusher.behaviours["A"] = lambda push: FAIL
@@ -350,7 +366,7 @@ def test_the_age_of_the_oldest_blocked_head_grows_while_its_receiver_fails_on_sc
     assert swept.oldest_overdue_s < 60
 
 
-def test_a_head_that_waits_because_somebody_paused_it_rings_no_alarm_and_a_suspended_one_does(fake):
+def test_a_head_that_waits_because_somebody_paused_it_rings_no_alarm_and_a_suspended_one_does(fake: FakeWorld) -> None:
     fake.subscribe("A")
     lanes.pause(fake.world, "test1", "A")
     fake.publish("1")
@@ -363,7 +379,9 @@ def test_a_head_that_waits_because_somebody_paused_it_rings_no_alarm_and_a_suspe
     assert fake.sweep().oldest_head_s == 50
 
 
-def test_more_lanes_than_a_page_of_the_index_holds_are_all_restarted(fake, store, monkeypatch):
+def test_more_lanes_than_a_page_of_the_index_holds_are_all_restarted(
+    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(overdue, "LANES_PAGE", 3)
     lose_lanes(fake, [f"s{number}" for number in range(60)])
     fake.clock.sleep(60)
@@ -372,7 +390,7 @@ def test_more_lanes_than_a_page_of_the_index_holds_are_all_restarted(fake, store
     assert len({task.subscription_id for task in fake.workflow.tasks}) == 60
 
 
-def test_what_the_search_finds_while_the_queue_is_away_is_listed_and_sent_by_the_next_sweep(fake):
+def test_what_the_search_finds_while_the_queue_is_away_is_listed_and_sent_by_the_next_sweep(fake: FakeWorld) -> None:
     fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
     fake.subscribe("A", topic="day")
     fake.publish_unqueued("1", topic="day")
@@ -386,7 +404,9 @@ def test_what_the_search_finds_while_the_queue_is_away_is_listed_and_sent_by_the
     assert fake.pusher.received["A"] == ["1"]
 
 
-def test_an_order_of_which_the_queue_refused_something_gets_nothing_more_in_that_sweep(fake, monkeypatch):
+def test_an_order_of_which_the_queue_refused_something_gets_nothing_more_in_that_sweep(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
     fake.subscribe("A", topic="day")
     entries = [QueueEntry("day", str(number), group) for number, group in enumerate("aabba")]
@@ -404,7 +424,9 @@ def test_an_order_of_which_the_queue_refused_something_gets_nothing_more_in_that
     assert taken == ["2", "3"]
 
 
-def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(fake, store, monkeypatch):
+def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(
+    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tests.fakes.memory_store.SEARCH_PAGE", 2)
     fake.topic("day", retention_s=86_400, ordering=Ordering.NONE)
     fake.subscribe("A", topic="day")
@@ -413,7 +435,7 @@ def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(fa
     looked: list[str | None] = []
     whole = MemoryStore.search
 
-    def slow(self: MemoryStore, **bounds: Any):
+    def slow(self: MemoryStore, **bounds: Any) -> Found:
         looked.append(bounds["cursor"])
         fake.clock.sleep(BUDGET_S / 2 + 1)
         return whole(self, **bounds)
@@ -431,7 +453,7 @@ def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(fa
     assert fake.pusher.received["A"] == list("0123456")
 
 
-def test_topics_are_read_a_page_at_a_time(fake, store, monkeypatch):
+def test_topics_are_read_a_page_at_a_time(fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(9):
         fake.topic(f"t{number}", retention_s=60)
     pages: list[int] = []
@@ -449,7 +471,9 @@ def test_topics_are_read_a_page_at_a_time(fake, store, monkeypatch):
     assert pages == [2, 2, 2, 2, 2, 0]
 
 
-def test_a_page_of_retained_messages_that_cannot_be_written_hides_none_of_those_behind_it(fake, store):
+def test_a_page_of_retained_messages_that_cannot_be_written_hides_none_of_those_behind_it(
+    fake: FakeWorld, store: SlowStore
+) -> None:
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: FAIL
     ids = fake.publish(*map(str, range(45)))
@@ -460,7 +484,7 @@ def test_a_page_of_retained_messages_that_cannot_be_written_hides_none_of_those_
     assert fake.sweep().expired == 25
 
 
-def test_a_due_row_whose_message_the_time_to_live_took_is_dropped(fake, store):
+def test_a_due_row_whose_message_the_time_to_live_took_is_dropped(fake: FakeWorld, store: SlowStore) -> None:
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: FAIL
     [message_id] = fake.publish("1")
@@ -478,11 +502,13 @@ def test_a_due_row_whose_message_the_time_to_live_took_is_dropped(fake, store):
 @pytest.mark.parametrize(
     ("scale", "open_s", "over_s"), [(1.0, 900, 3_600), (4.0, 225, 900), (30.0, 180, 120), (90.0, 180, 60)]
 )
-def test_where_time_is_scaled_the_search_takes_messages_for_lost_sooner(fake, monkeypatch, scale, open_s, over_s):
+def test_where_time_is_scaled_the_search_takes_messages_for_lost_sooner(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch, scale: float, open_s: int, over_s: int
+) -> None:
     asked: list[tuple[int, int]] = []
     whole = MemoryStore.search
 
-    def told(self: MemoryStore, **bounds: Any):
+    def told(self: MemoryStore, **bounds: Any) -> Found:
         asked.append((fake.clock.now() - bounds["open_before"], fake.clock.now() - bounds["over_before"]))
         return whole(self, **bounds)
 

@@ -18,6 +18,8 @@ from tagcast_client.signing import SigV4, is_aws
 T = TypeVar("T")
 
 TIMEOUT = httpx.Timeout(35.0, connect=5.0)
+_NEVER_BY_PROXY = {f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")}
+"""What runs on this machine is asked directly, whatever the environment says of proxies."""
 
 
 class AsyncConnection:
@@ -36,15 +38,17 @@ class AsyncConnection:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = url.rstrip("/")
+        self.auth = auth or (SigV4() if is_aws(url) else None)
         self._retries = retries or Retries()
         self._sleep = sleep
         self._clock = clock
         self._http = httpx.AsyncClient(
-            auth=auth or (SigV4() if is_aws(url) else None),
+            auth=self.auth,
             timeout=timeout,
             transport=transport,
             headers={"accept": "application/json", "user-agent": user_agent},
             follow_redirects=False,
+            mounts=_NEVER_BY_PROXY,
         )
 
     async def __aenter__(self) -> Self:

@@ -44,7 +44,7 @@ class Fault:
 class ProblemError(TagcastError):
     """The API refused the request: the problem (RFC 9457), with one fault for each thing that is wrong."""
 
-    def __init__(self, status: int, problem: Mapping[str, Any], text: str) -> None:
+    def __init__(self, status: int, problem: dict[str, Any], text: str) -> None:
         self.status = status
         self.title = str(problem.get("title", f"HTTP {status}"))
         self.detail = str(problem.get("detail", ""))

@@ -15,6 +15,8 @@ from tagcast_client.decoding import decode
 from tagcast_client.errors import UnexpectedAnswerError
 
 T = TypeVar("T")
+Json = dict[str, Any]
+"""An object of JSON, as it came."""
 
 
 @dataclass(frozen=True, slots=True)

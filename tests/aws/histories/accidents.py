@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from tests.aws.administrator import ADMINISTRATOR
 from tests.aws.calls import Call
 from tests.aws.environments import Environment, Invocation
 from tests.aws.faults import Accident
@@ -13,8 +14,6 @@ from tests.aws.lambdas import Ended, Function, Weather
 
 if TYPE_CHECKING:
     from tests.aws.histories.history import History
-
-ADMINISTRATOR = "administrator"
 
 
 class CallAccidents:

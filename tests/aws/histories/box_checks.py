@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from tagcast.model import Draft
+from tagcast.model import Draft, Push
 from tagcast.ports import Key, QueueEntry
 
 from tests.aws.calls import Call
@@ -21,7 +21,7 @@ from tests.aws.network import Request
 from tests.aws.queues import QueuedMessage
 from tests.simulation.baton import Worker
 from tests.simulation.checks import Checks
-from tests.simulation.ledger import Attempt, Change, Row, ordinal_in
+from tests.simulation.ledger import Attempt, Change, Row, Stage, ordinal_in
 from tests.simulation.plan import Action
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class BoxChecks(Checks):
     """All checks of one history."""
 
     def __init__(self, history: History) -> None:
-        super().__init__(history)
+        super().__init__(cast("Stage", history))
         self._history = history
         self._answers = AnswerChecks(self.ledger)
         self._entries = EntryChecks(self.ledger)
@@ -134,7 +134,8 @@ class BoxChecks(Checks):
         self._waited_for_others(worker, environment, name, message_id)
         content = json.loads(request.body)
         sender = replace(worker, skew_ms=self._sent_at(message_id, headers) - ledger.now)
-        attempt = super().push_begins(sender, _SeenPush(ledger.topic["topic_id"], ordinal, name, headers, content))
+        seen = _SeenPush(ledger.topic["topic_id"], ordinal, name, headers, content)
+        attempt = super().push_begins(sender, cast("Push", seen))
         self._join(worker, attempt, ledger.attempts[message_id, ordinal])
         return attempt
 

@@ -10,11 +10,11 @@ from random import Random
 from typing import Any
 
 from tagcast.ports import Key, Table, World
-from tagcast_aws import wiring
 from tagcast_aws.store.attributes import to_row
 
+from tests.aws.administrator import administrator
 from tests.aws.deployment import Deployment
-from tests.aws.environments import Environment, EnvironmentDice
+from tests.aws.environments import Environment
 from tests.aws.histories.accidents import CallAccidents
 from tests.aws.histories.box_checks import BoxChecks
 from tests.aws.histories.outside import Outside
@@ -78,19 +78,8 @@ class History:
     def world(self) -> World:
         """Return the deployed world as the operators' own process would have it: every call at once, none fails."""
         if self._world is None:
-            self._world = self._compose()
+            self._world = administrator(self.deployment)
         return self._world
-
-    def _compose(self) -> World:
-        environ = self.deployment.functions.by_id["ManageFunction"].environ
-        box = self.deployment.box
-        ground = wiring.Ground(
-            environ=environ,
-            make_client=lambda service, **how: box.client(service, "administrator"),
-            clock=_TrueClock(self.timeline),  # type: ignore[arg-type]
-            dice=EnvironmentDice(Random("world")),
-        )
-        return wiring.compose(ground)
 
     # What is told.
 
@@ -186,17 +175,3 @@ class History:
         if not all(source.is_idle for source in deployment.stream_sources):
             return "records in the streams"
         return self.checks.unsettled()
-
-
-class _TrueClock:
-    def __init__(self, timeline: Timeline) -> None:
-        self._timeline = timeline
-
-    def now(self) -> int:
-        return self._timeline.now
-
-    def monotonic(self) -> float:
-        return self._timeline.seconds
-
-    def sleep(self, seconds: float) -> None:
-        raise AssertionError("nobody waits outside of virtual time")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 WORDS = [[f"w{level}_{n}" for n in range(200)] for level in range(6)]
 CATEGORIES = [f"c{n}" for n in range(100)]
@@ -70,7 +70,7 @@ def three_of_fifty(dice: random.Random, count: int) -> list[str]:
 
 def two_or_three(dice: random.Random, count: int) -> list[str]:
     """AND of two or three equalities of five properties."""
-    choices = [
+    choices: list[Callable[[], str]] = [
         lambda: f"region = 'r{dice.randrange(10)}'",
         lambda: f"category = '{zipf(dice, CATEGORIES, 1)[0]}'",
         lambda: f"level = '{dice.randrange(101)}'",

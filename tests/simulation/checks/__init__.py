@@ -116,7 +116,7 @@ class Checks:
         self.quiescence.removed_by_ttl(key, old)
         self.archive.committed(ArchivedChange(old, None, self.ledger.now, removed_by_ttl=True))
         sid = key.pk.removeprefix("DUE#")
-        if key.pk.startswith("DUE#") and self.ledger.dues[sid, key.sk.partition("#")[2]].pop(key.sk, None):
+        if key.pk.startswith("DUE#") and self.ledger.dues[sid, key.sk.partition("#")[2]].pop(key.sk, False):
             self.ledger.dues_of[sid] -= 1
         if key.pk.startswith("LANES#"):
             self.ledger.lanes.pop(key.sk, None)

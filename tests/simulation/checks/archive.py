@@ -60,7 +60,8 @@ class ArchiveChecks:
                 if key in ends:
                     ledger.fail("archive agrees", f"{key} ended twice: {ends[key]} and {line}")
                 ends[key] = (fields["state"], fields["attempts"])
-        forgotten = {str(each.after["generation"]) for each in self._changes if _is_lane(each)} - generations
+        told_of = {str(each.after["generation"]) for each in self._changes if each.after is not None and _is_lane(each)}
+        forgotten = told_of - generations
         if forgotten:
             ledger.fail("archive agrees", f"nobody is told of the generations {sorted(forgotten)}")
         if accepted != {message_id: sorted(known.matched) for message_id, known in ledger.receipts.items()}:

@@ -84,7 +84,7 @@ class LaneChecks:
             return
         sid, generation = worker.lane
         before = (old for key, old, _ in changes if key.pk.startswith("LANES#") and old is not None)
-        lane: dict[str, Any] = next(before, None) or self.ledger.lanes.get(sid, {})
+        lane: dict[str, Any] = next(before, {}) or self.ledger.lanes.get(sid, {})
         mine = lane.get("generation") == generation and (claimed or lane.get("claim") == worker.claim)
         for key, old, new in changes:
             if key.pk.startswith("DUE#") and new is None:

@@ -25,8 +25,9 @@ class PublishingChecks:
 
     def sending(self, worker: Worker | None, groups: Sequence[str]) -> None:
         """Nothing goes on behind an entry of its order that was not taken."""
-        behind = self._stopped.get(worker.name, set()).intersection(groups) if worker is not None else ()
-        if behind:
+        if worker is None:
+            return
+        if behind := self._stopped.get(worker.name, set()).intersection(groups):
             self.ledger.fail("order", f"{worker.name} sends behind what the queue did not take of {sorted(behind)}")
 
     def not_taken(self, worker: Worker | None, groups: Sequence[str]) -> None:

@@ -262,6 +262,26 @@ def test_an_unknown_path_is_404_and_a_known_one_says_which_methods_it_has(api: C
     assert (refused.status, refused.headers["Allow"]) == (405, "GET, POST")
 
 
+@pytest.mark.parametrize("name", ['a"b', "a#b", "a\\b", "a b", "a\n"])
+def test_a_name_is_refused_for_what_it_is_whatever_stands_in_it(api: Client, name: str) -> None:
+    refused = api("GET", f"/topics/{name}")
+    assert (refused.status, refused.pointers) == (422, ["#/topic"])
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/v1/topics/orders", 200), ("/v1/topics/none", 404), ("/topics/orders", 200)]
+)
+def test_the_stage_before_a_path_is_left_out(api: Client, path: str, status: int) -> None:
+    context = {"stage": "v1", "requestId": "r-1", "http": {"method": "GET", "path": path}}
+    event = {"version": "2.0", "rawPath": path, "rawQueryString": "", "requestContext": context}
+    assert manage.handle(event, api.fakes.world)["statusCode"] == status
+
+
+def test_an_empty_name_is_no_path_of_the_api(api: Client) -> None:
+    refused = api("GET", "/topics/")
+    assert (refused.status, refused.json["detail"]) == (404, "no such path")
+
+
 def test_a_filter_is_tried_without_a_trace(api: Client) -> None:
     body = {"filter": {"kind": "tags", "tags": ["apple"]}, "message": {"tags": ["apple"]}}
     assert api("POST", "/filters/test", body).json["verdict"] == "matched"

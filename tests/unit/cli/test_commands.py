@@ -1,10 +1,13 @@
 """Each command asks the API what it should and shows people what was answered."""
 
 import json
+from pathlib import Path
 
+import httpx
 import pytest
 
-from local.cli.signing import AwsSigner
+from local.cli.app import client_for
+from tests.unit.cli.conftest import FakeApi, Run
 
 ID = "01747000000000000001"
 LANE = {
@@ -23,7 +26,7 @@ SUBSCRIPTION = {
 }
 
 
-def test_creating_a_topic_sends_only_the_settings_given(api, run):
+def test_creating_a_topic_sends_only_the_settings_given(api: FakeApi, run: Run) -> None:
     api.teach("PUT /topics/test1", {"topic": "test1", "retention_seconds": 43200}, 201)
     result = run("topic", "create", "test1", "--retention", "12h", "--ordering", "key")
     assert result.exit_code == 0, result.output
@@ -32,14 +35,14 @@ def test_creating_a_topic_sends_only_the_settings_given(api, run):
     assert "43200 (12 h)" in result.output
 
 
-def test_a_list_prints_the_cursor_of_the_next_page(api, run):
+def test_a_list_prints_the_cursor_of_the_next_page(api: FakeApi, run: Run) -> None:
     api.teach("GET /topics?limit=1", {"topics": [{"topic": "test1"}], "next_cursor": "c/1+="})
     result = run("topic", "list", "--limit", "1")
     assert "test1" in result.output
     assert "--cursor c/1+=" in result.output
 
 
-def test_all_follows_the_cursors_to_the_end(api, run):
+def test_all_follows_the_cursors_to_the_end(api: FakeApi, run: Run) -> None:
     api.teach("GET /topics?limit=1", {"topics": [{"topic": "one"}], "next_cursor": "c/1+="})
     api.teach("GET /topics?limit=1&cursor=c%2F1%2B%3D", {"topics": [{"topic": "two"}], "next_cursor": None})
     result = run("topic", "list", "--limit", "1", "--all")
@@ -49,19 +52,19 @@ def test_all_follows_the_cursors_to_the_end(api, run):
 
 
 @pytest.mark.parametrize("place", ["before", "behind"])
-def test_json_is_the_answer_verbatim_wherever_the_option_stands(api, run, place):
+def test_json_is_the_answer_verbatim_wherever_the_option_stands(api: FakeApi, run: Run, place: str) -> None:
     text = '{"topic":"test1",   "retained_messages": 7}'
     api.teach("GET /topics/test1", text)
     words = ["--json", "topic", "show", "test1"] if place == "before" else ["topic", "show", "test1", "--json"]
     assert run(*words).stdout == text + "\n"
 
 
-def test_deleting_a_topic_says_so(api, run):
+def test_deleting_a_topic_says_so(api: FakeApi, run: Run) -> None:
     api.teach("DELETE /topics/test1", status=204)
     assert run("topic", "delete", "test1").output.strip() == "Topic test1 deleted."
 
 
-def test_a_subscription_is_sent_as_the_specification_writes_it(api, run):
+def test_a_subscription_is_sent_as_the_specification_writes_it(api: FakeApi, run: Run) -> None:
     api.teach("PUT /topics/test1/subscriptions/A", SUBSCRIPTION, 201)
     words = ["subscribe", "test1", "A", "--url", "http://127.0.0.1:9000/", "--tag", "apple", "--tag", "imac"]
     words += ["--strategy", "BACKOFF_RETRY", "--max-retries", "3", "--interval", "15", "--timeout", "5"]
@@ -95,7 +98,9 @@ def test_a_subscription_is_sent_as_the_specification_writes_it(api, run):
         (["--filter", '{"kind": "function", "function": "f"}'], {"kind": "function", "function": "f"}),
     ],
 )
-def test_every_kind_of_filter_has_its_option(api, run, options, described):
+def test_every_kind_of_filter_has_its_option(
+    api: FakeApi, run: Run, options: list[str], described: dict[str, object]
+) -> None:
     api.teach("PUT /topics/t/subscriptions/A", SUBSCRIPTION, 200)
     assert run("subscribe", "t", "A", "--sqs", "arn:aws:sqs:eu-west-1:1:q", *options).exit_code == 0
     assert api.requests[0].body["filter"] == described
@@ -112,12 +117,12 @@ def test_every_kind_of_filter_has_its_option(api, run, options, described):
         ["--url", "http://x/", "--strategy", "NEVER"],
     ],
 )
-def test_options_that_contradict_each_other_ask_the_api_nothing(api, run, options):
+def test_options_that_contradict_each_other_ask_the_api_nothing(api: FakeApi, run: Run, options: list[str]) -> None:
     assert run("subscribe", "t", "A", *options).exit_code == 2
     assert api.requests == []
 
 
-def test_publishing_describes_the_whole_message(api, run):
+def test_publishing_describes_the_whole_message(api: FakeApi, run: Run) -> None:
     api.teach("POST /topics/test1/messages", {"message_id": ID, "matched": 2}, 201)
     words = ["publish", "test1", "hello", "--tag", "apple", "--routing-key", "a.b", "--property", "price=120"]
     words += ["--ordering-key", "k", "--content-type", "text/plain", "--idempotency-key", "once"]
@@ -134,12 +139,12 @@ def test_publishing_describes_the_whole_message(api, run):
     }
 
 
-def test_a_message_that_nobody_wants_is_said_to_be_discarded(api, run):
+def test_a_message_that_nobody_wants_is_said_to_be_discarded(api: FakeApi, run: Run) -> None:
     api.teach("POST /topics/test1/messages", {"message_id": ID, "matched": 0}, 201)
     assert "Nobody matched" in run("publish", "test1", "hello").output
 
 
-def test_the_body_comes_from_standard_input_or_a_file(api, run, tmp_path):
+def test_the_body_comes_from_standard_input_or_a_file(api: FakeApi, run: Run, tmp_path: Path) -> None:
     api.teach("POST /topics/t/messages", {"message_id": ID, "matched": 1}, 201)
     (tmp_path / "body.bin").write_bytes(b"\xff\x00")
     assert run("publish", "t", "-", stdin="piped").exit_code == 0
@@ -153,7 +158,7 @@ def test_the_body_comes_from_standard_input_or_a_file(api, run, tmp_path):
     assert run("publish", "t", "@/no/such/file").exit_code == 2
 
 
-def test_copies_go_through_the_batch_route(api, run):
+def test_copies_go_through_the_batch_route(api: FakeApi, run: Run) -> None:
     results = [{"message_id": ID, "matched": 1}] * 100
     api.teach("POST /topics/t/messages/batch", {"results": results})
     result = run("publish", "t", "x", "--count", "250", "--idempotency-key", "k")
@@ -162,7 +167,7 @@ def test_copies_go_through_the_batch_route(api, run):
     assert [request.headers["idempotency-key"] for request in api.requests] == ["k", "k-1", "k-2"]
 
 
-def test_a_refused_copy_is_shown_and_ends_with_1(api, run):
+def test_a_refused_copy_is_shown_and_ends_with_1(api: FakeApi, run: Run) -> None:
     fault = {"title": "Too large", "status": 413, "detail": "65537 bytes"}
     api.teach("POST /topics/t/messages/batch", {"results": [{"message_id": ID, "matched": 1}, {"error": fault}]})
     result = run("publish", "t", "x", "--count", "2")
@@ -171,7 +176,7 @@ def test_a_refused_copy_is_shown_and_ends_with_1(api, run):
     assert "Too large (413)" in result.output
 
 
-def test_the_state_map_of_a_message_is_a_table(api, run):
+def test_the_state_map_of_a_message_is_a_table(api: FakeApi, run: Run) -> None:
     entry = {"state": "blocked", "attempts": 1, "last_attempt_at": None, "last_outcome": "http 500"}
     shown = {"message_id": ID, "state": "retained", "body": "[red]x", "subscribers": {"A": entry}}
     api.teach(f"GET /topics/t/messages/{ID}", shown)
@@ -181,13 +186,13 @@ def test_the_state_map_of_a_message_is_a_table(api, run):
     assert "[red]x" in output, "what people publish is never markup"
 
 
-def test_retained_messages_count_their_subscribers_by_state(api, run):
+def test_retained_messages_count_their_subscribers_by_state(api: FakeApi, run: Run) -> None:
     item = {"message_id": ID, "state": "retained", "subscribers": {"A": {"state": "blocked"}}}
     api.teach("GET /topics/t/messages?limit=50", {"messages": [item], "next_cursor": None})
     assert "1 blocked" in run("messages", "t").output
 
 
-def test_a_lane_shows_its_head_and_its_backlog(api, run):
+def test_a_lane_shows_its_head_and_its_backlog(api: FakeApi, run: Run) -> None:
     delivery = {"message_id": ID, "state": "blocked", "attempts": 1, "last_outcome": "http 500"}
     api.teach("GET /topics/t/subscriptions/A", SUBSCRIPTION)
     api.teach("GET /topics/t/subscriptions/A/backlog?limit=20", {"deliveries": [delivery], "next_cursor": None})
@@ -200,28 +205,28 @@ def test_a_lane_shows_its_head_and_its_backlog(api, run):
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "retry"])
-def test_lane_commands_show_the_lane_that_results(api, run, verb):
+def test_lane_commands_show_the_lane_that_results(api: FakeApi, run: Run, verb: str) -> None:
     api.teach(f"POST /topics/t/subscriptions/A/{verb}", LANE)
     output = run(verb, "t", "A").output
     assert "blocked" in output
     assert ID in output
 
 
-def test_skipping_needs_a_reason(api, run):
+def test_skipping_needs_a_reason(api: FakeApi, run: Run) -> None:
     api.teach("POST /topics/t/subscriptions/A/skip", LANE)
     assert run("skip", "t", "A").exit_code == 2
     assert run("skip", "t", "A", "--reason", "poison").exit_code == 0
     assert [request.body for request in api.requests] == [{"reason": "poison"}]
 
 
-def test_push_names_the_lanes_it_touched(api, run):
+def test_push_names_the_lanes_it_touched(api: FakeApi, run: Run) -> None:
     api.teach("POST /topics/t/push", {"lanes": ["A"]}, 202)
     assert "A" in run("push", "t").output
     api.teach("POST /topics/t/push", {"lanes": []}, 202)
     assert "Nothing to push" in run("push", "t").output
 
 
-def test_an_explanation_is_a_tree_with_every_part_and_its_value(api, run):
+def test_an_explanation_is_a_tree_with_every_part_and_its_value(api: FakeApi, run: Run) -> None:
     part = {"text": "price > 100", "value": False, "note": "price is '90'", "children": []}
     skipped = {"text": "region = 'eu'", "value": "skipped", "note": "", "children": []}
     root = {"text": "AND", "value": False, "note": "", "children": [part, skipped]}
@@ -236,7 +241,7 @@ def test_an_explanation_is_a_tree_with_every_part_and_its_value(api, run):
     assert "filter version: 3" in lines
 
 
-def test_a_filter_is_tested_against_a_message(api, run):
+def test_a_filter_is_tested_against_a_message(api: FakeApi, run: Run) -> None:
     api.teach("POST /filters/test", {"verdict": "matched", "explanation": {"text": "a = 1", "value": True}})
     result = run("filter", "test", "--sql", "a = 1", "--property", "a=1", "body")
     assert "verdict: matched" in result.output
@@ -247,7 +252,7 @@ def test_a_filter_is_tested_against_a_message(api, run):
     }
 
 
-def test_subscriptions_and_health_are_shown(api, run):
+def test_subscriptions_and_health_are_shown(api: FakeApi, run: Run) -> None:
     api.teach("GET /topics/t/subscriptions?limit=50", {"subscriptions": [SUBSCRIPTION], "next_cursor": None})
     api.teach("GET /health", {"status": "ok", "version": "0.1.0"})
     api.teach("DELETE /topics/t/subscriptions/A", status=204)
@@ -256,10 +261,13 @@ def test_subscriptions_and_health_are_shown(api, run):
     assert "A unsubscribed from t." in run("unsubscribe", "t", "A").output
 
 
-def test_a_signed_request_carries_the_callers_identity(monkeypatch):
+def test_a_signed_request_carries_the_callers_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
     url = "https://abc.execute-api.eu-west-1.amazonaws.com/prod"
-    headers = AwsSigner(url, None, None)("GET", url + "/topics?limit=1", {"accept": "application/json"}, b"")
-    assert headers["Authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
-    assert "/eu-west-1/execute-api/aws4_request" in headers["Authorization"]
+    request = httpx.Request("GET", url + "/topics?limit=1")
+    auth = client_for(url, None, None).auth
+    assert auth is not None
+    next(auth.auth_flow(request))
+    assert request.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
+    assert "/eu-west-1/execute-api/aws4_request" in request.headers["authorization"]

@@ -24,7 +24,7 @@ def push_to(url: str, subscription: str, message_id: str, attempt: int = 1) -> i
     return urllib3.request("POST", url, body=envelope, headers=headers, retries=False).status
 
 
-def test_each_subscription_is_counted_by_itself():
+def test_each_subscription_is_counted_by_itself() -> None:
     plan = FaultPlan(fail_from=2, fail_until=2)
     receiver = Receiver(lambda push: plan.reply_to(push.number)).start()
     try:
@@ -36,7 +36,7 @@ def test_each_subscription_is_counted_by_itself():
     assert receiver.totals() == {"A": 3, "B": 1}
 
 
-def test_a_retry_keeps_the_number_of_its_message():
+def test_a_retry_keeps_the_number_of_its_message() -> None:
     seen: list[tuple[str, int, int]] = []
 
     def note(push: Push, _: Reply) -> None:
@@ -52,7 +52,7 @@ def test_a_retry_keeps_the_number_of_its_message():
     assert receiver.accepted_ids() == ["m1", "m2", "m3"]
 
 
-def test_listening_prints_a_line_per_push_and_the_totals():
+def test_listening_prints_a_line_per_push_and_the_totals() -> None:
     port = free_port()
     statuses: list[int] = []
 
@@ -90,7 +90,7 @@ def test_listening_prints_a_line_per_push_and_the_totals():
     assert "A: 2 pushes, 1 accepted, 1 refused" in result.output
 
 
-def test_a_port_in_use_is_said_so():
+def test_a_port_in_use_is_said_so() -> None:
     receiver = Receiver(lambda push: Reply()).start()
     try:
         port = receiver.url.rstrip("/").rpartition(":")[2]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.cli.conftest import FakeApi, Run
+
 SHADOW_PATH = "/topics/test1/subscriptions/A/shadow"
 PEAR = {"kind": "tags", "tags": ["pear"]}
 REPORT = {
@@ -16,7 +18,7 @@ REPORT = {
 }
 
 
-def test_versions_are_a_table(api, run):
+def test_versions_are_a_table(api: FakeApi, run: Run) -> None:
     kept = [{"version": 2, "filter": None, "changed_at": "2026-05-01T12:00:00.000Z"}, {"version": 1, "filter": PEAR}]
     api.teach("GET /topics/test1/subscriptions/A/versions", {"versions": kept})
     result = run("versions", "test1", "A")
@@ -29,14 +31,14 @@ def test_versions_are_a_table(api, run):
     ("options", "filter"),
     [(["--tag", "pear"], PEAR), (["--sql", "a > 1"], {"kind": "sql92", "expression": "a > 1"}), ([], None)],
 )
-def test_a_shadow_is_set_with_the_filter_options(api, run, options, filter):
+def test_a_shadow_is_set_with_the_filter_options(api: FakeApi, run: Run, options: list[str], filter: object) -> None:
     api.teach(f"PUT {SHADOW_PATH}", REPORT, 201)
     result = run("shadow", "set", "test1", "A", *options)
     assert result.exit_code == 0, result.output
     assert api.requests[0].body == {"filter": filter}
 
 
-def test_a_shadow_shows_its_counts_and_its_differences(api, run):
+def test_a_shadow_shows_its_counts_and_its_differences(api: FakeApi, run: Run) -> None:
     api.teach(f"GET {SHADOW_PATH}", REPORT)
     result = run("shadow", "show", "test1", "A")
     assert "tags: pear" in result.output
@@ -46,7 +48,7 @@ def test_a_shadow_shows_its_counts_and_its_differences(api, run):
 
 
 @pytest.mark.parametrize(("options", "body"), [([], {}), (["--shadow-version", "7"], {"shadow_version": 7})])
-def test_a_shadow_is_promoted_by_its_version(api, run, options, body):
+def test_a_shadow_is_promoted_by_its_version(api: FakeApi, run: Run, options: list[str], body: object) -> None:
     api.teach(f"POST {SHADOW_PATH}/promote", {"name": "A", "version": 2, "filter": PEAR})
     result = run("shadow", "promote", "test1", "A", *options)
     assert result.exit_code == 0, result.output
@@ -54,11 +56,11 @@ def test_a_shadow_is_promoted_by_its_version(api, run, options, body):
     assert "is now its filter" in result.output
 
 
-def test_a_refused_promotion_ends_with_1(api, run):
+def test_a_refused_promotion_ends_with_1(api: FakeApi, run: Run) -> None:
     api.teach(f"POST {SHADOW_PATH}/promote", {"title": "Precondition failed", "status": 412}, 412)
     assert run("shadow", "promote", "test1", "A", "--shadow-version", "6").exit_code == 1
 
 
-def test_a_shadow_is_ended(api, run):
+def test_a_shadow_is_ended(api: FakeApi, run: Run) -> None:
     api.teach(f"DELETE {SHADOW_PATH}", status=204)
     assert "ended" in run("shadow", "end", "test1", "A").output

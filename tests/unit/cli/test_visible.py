@@ -9,6 +9,7 @@ from rich.text import Text
 from local.cli.listen import _push_json, push_line
 from local.cli.receiver import Push, Reply
 from local.cli.visible import VisibleConsole
+from tests.unit.cli.conftest import FakeApi, Run
 
 ID = "01747000000000000001"
 HOSTILE = "\x1b]0;owned\x07\x9b2J\u202e\rdeleted\x00\x7f"
@@ -31,19 +32,19 @@ def acting(output: str) -> set[str]:
 
 
 @pytest.mark.parametrize("words", [("message", "test1", ID), ("--json", "message", "test1", ID)])
-def test_a_message_prints_none_of_its_control_characters(api, run, words):
+def test_a_message_prints_none_of_its_control_characters(api: FakeApi, run: Run, words: tuple[str, ...]) -> None:
     api.teach(f"GET /topics/test1/messages/{ID}", json.dumps(MESSAGE, ensure_ascii=False))
     output = run(*words).output
     assert not acting(output)
     assert "owned" in output
 
 
-def test_json_for_programs_still_means_what_the_api_said(api, run):
+def test_json_for_programs_still_means_what_the_api_said(api: FakeApi, run: Run) -> None:
     api.teach(f"GET /topics/test1/messages/{ID}", json.dumps(MESSAGE, ensure_ascii=False))
     assert json.loads(run("--json", "message", "test1", ID).output) == MESSAGE
 
 
-def test_lists_trees_and_faults_print_none_either(api, run):
+def test_lists_trees_and_faults_print_none_either(api: FakeApi, run: Run) -> None:
     api.teach("GET /topics/test1/messages?limit=50", {"messages": [MESSAGE], "next_cursor": None})
     why = {"reason": HOSTILE, "filter": {"text": HOSTILE, "value": HOSTILE, "note": HOSTILE, "seen": [HOSTILE]}}
     api.teach(f"GET /topics/test1/messages/{ID}/explain?subscription=A", why)
@@ -55,7 +56,7 @@ def test_lists_trees_and_faults_print_none_either(api, run):
         assert "owned" in output
 
 
-def test_a_received_push_prints_none_either():
+def test_a_received_push_prints_none_either() -> None:
     push = Push(HOSTILE, HOSTILE, HOSTILE, "1", 1, 1, json.dumps([HOSTILE]), HOSTILE.encode())
     line = push_line(push, Reply(), None).plain
     assert not acting(line)
@@ -63,13 +64,14 @@ def test_a_received_push_prints_none_either():
     assert not acting(_push_json(push, Reply()))
 
 
-def test_the_console_lets_nothing_through_that_was_not_made_visible_before():
-    console = VisibleConsole(file=io.StringIO(), width=80)
+def test_the_console_lets_nothing_through_that_was_not_made_visible_before() -> None:
+    printed = io.StringIO()
+    console = VisibleConsole(file=printed, width=80)
     console.print(Text(HOSTILE))
-    assert not acting(console.file.getvalue())
+    assert not acting(printed.getvalue())
 
 
-def test_a_line_break_in_a_tag_makes_no_line_of_its_own(api, run):
+def test_a_line_break_in_a_tag_makes_no_line_of_its_own(api: FakeApi, run: Run) -> None:
     message = MESSAGE | {"tags": ["a\nstate  deleted"], "body": "first\nsecond"}
     api.teach(f"GET /topics/test1/messages/{ID}", message)
     lines = [line.strip() for line in run("message", "test1", ID).output.splitlines()]

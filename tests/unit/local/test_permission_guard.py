@@ -54,12 +54,12 @@ class Gate:
     def send(self, headers: list[tuple[bytes, bytes]], body: bytes, path: str, method: str) -> tuple[int, bytes]:
         half = len(body) // 2
         parts = [{"body": body[:half], "more_body": True}, {"body": body[half:], "more_body": False}]
-        sent: list[dict[str, Any]] = []
+        sent: list[MutableMapping[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", **parts.pop(0)}
 
-        async def send(message: dict[str, Any]) -> None:
+        async def send(message: MutableMapping[str, Any]) -> None:
             sent.append(message)
 
         scope = {
@@ -139,7 +139,10 @@ def test_every_decision_is_written_down_once_even_after_a_restart(gate: Gate) ->
 
 def test_a_caller_that_goes_away_in_the_middle_is_neither_answered_nor_judged(gate: Gate) -> None:
     credential = b"AWS4-HMAC-SHA256 Credential=R/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=h"
-    messages = [{"type": "http.request", "body": b'{"Tab', "more_body": True}, {"type": "http.disconnect"}]
+    messages: list[dict[str, Any]] = [
+        {"type": "http.request", "body": b'{"Tab', "more_body": True},
+        {"type": "http.disconnect"},
+    ]
     sent: list[object] = []
 
     async def receive() -> dict[str, Any]:

@@ -79,8 +79,10 @@ def test_records_past_their_age_are_given_up_after_their_first_failure() -> None
 
 def test_binary_attributes_travel_as_base64() -> None:
     seen: list[bytes] = []
-    source = StreamSource(
-        Stream("a"), "arn:s", "relay", lambda _, payload: seen.append(payload) or DONE, StreamRules(), lambda _: None
-    )
-    source.step()
+
+    def invoke(_: str, payload: bytes) -> Invocation:
+        seen.append(payload)
+        return DONE
+
+    StreamSource(Stream("a"), "arn:s", "relay", invoke, StreamRules(), lambda _: None).step()
     assert json.loads(seen[0])["Records"][0]["dynamodb"]["NewImage"] == {"body": {"B": "aGk="}}

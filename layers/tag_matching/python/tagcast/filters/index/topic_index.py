@@ -122,7 +122,8 @@ class TopicIndex:
             if not routed:
                 return Matched(tuple(sorted(few)), failed)
         elif not few and not routed and not self._overlapping:
-            return Matched(tuple(sorted(found)), failed)
+            found.sort()
+            return Matched(tuple(found), failed)
         return Matched(tuple(sorted({*few, *routed, *found})), failed)
 
     def to_snapshot(self) -> bytes:

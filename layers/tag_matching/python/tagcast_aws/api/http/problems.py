@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -151,8 +151,3 @@ def internal(correlation_id: str) -> Problem:
         "something failed inside the service",
         correlation_id=correlation_id,
     )
-
-
-def headers_of(problem: Problem) -> Mapping[str, str]:
-    """Return the headers that *problem* asks for."""
-    return dict(problem.headers)

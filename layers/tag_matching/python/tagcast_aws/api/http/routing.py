@@ -1,20 +1,16 @@
-"""The route table of a function, served by powertools' resolver: read, one use case, translate."""
+"""The route table of a function: find the route, read the request, one use case, translate."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
-from aws_lambda_powertools.event_handler.exceptions import NotFoundError as NoRouteError
-from aws_lambda_powertools.utilities.typing import LambdaContext
 from tagcast.errors import Fault, InvalidRequestError
 from tagcast.ports import World
 
-from tagcast_aws.api.http.problems import MEDIA_TYPE, Problem, UnknownRouteError, headers_of, internal, problem_of
+from tagcast_aws.api.http.problems import MEDIA_TYPE, Problem, UnknownRouteError, internal, problem_of
 from tagcast_aws.api.http.requests import Request, checked_names, content_of
 from tagcast_aws.api.http.strict_json import parse
 
@@ -52,62 +48,94 @@ class Route:
     headers: tuple[str, ...] = ()
     is_public: bool = False
 
-    def matches(self, path: str) -> bool:
-        """Say whether *path* is one of this route's, whatever the method."""
-        return re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", self.path), path) is not None
+    def parameters_in(self, path: str) -> dict[str, str] | None:
+        """Return what stands in *path* for the parameters, or None if it is not one of this route's.
+
+        >>> route = Route("GET", "/topics/{topic}", lambda world, request: Answer(200), "Look at a topic", {})
+        >>> route.parameters_in("/topics/orders"), route.parameters_in("/topics"), route.parameters_in("/topics/")
+        ({'topic': 'orders'}, None, None)
+        """
+        wanted, given = self.path.split("/"), path.split("/")
+        if len(wanted) != len(given):
+            return None
+        found: dict[str, str] = {}
+        for name, text in zip(wanted, given, strict=True):
+            if name.startswith("{") and text:
+                found[name.strip("{}")] = text
+            elif name != text:
+                return None
+        return found
 
 
-def application(routes: Sequence[Route], elsewhere: Sequence[Route] = ()) -> APIGatewayHttpResolver:
-    """Return a resolver for *routes*; *elsewhere* are other functions' routes, known for 405's Allow only."""
-    app = APIGatewayHttpResolver(enable_validation=False)
-    for route in routes:
-        rule = re.sub(r"\{(\w+)\}", r"<\1>", route.path)
-        app.route(rule, method=route.method)(_adapter(app, route))
+@dataclass(frozen=True)
+class Router:
+    """The routes of a function; *elsewhere* are other functions' routes, known for 405's Allow only."""
 
-    def no_route(_: NoRouteError) -> Response[str]:
-        path = app.current_event.path
-        return _refusal(problem_of(UnknownRouteError(r.method for r in (*routes, *elsewhere) if r.matches(path))))
+    routes: Sequence[Route]
+    elsewhere: Sequence[Route] = ()
 
-    app.not_found(no_route)
-    return app
+    def serve(self, event: Mapping[str, Any], world: World, logger: Logger) -> dict[str, Any]:
+        """Answer one API Gateway event (payload 2.0).
 
-
-def serve(app: APIGatewayHttpResolver, event: Mapping[str, Any], world: World, logger: Logger) -> dict[str, Any]:
-    """Answer one API Gateway event (payload 2.0).
-
-    What nobody foresaw is logged with its stack, but without the event.
-    """
-    app.append_context(world=world)  # type: ignore[no-untyped-call]
-    try:
-        return app.resolve(event, LambdaContext())
-    except Exception:
-        correlation_id = str(event.get("requestContext", {}).get("requestId", "unknown"))
-        logger.exception("unexpected error", correlation_id=correlation_id)
-        problem = internal(correlation_id)
-        return {
-            "statusCode": problem.status,
-            "headers": {"Content-Type": MEDIA_TYPE},
-            "body": json.dumps(problem.as_json()),
-            "isBase64Encoded": False,
-            "cookies": [],
-        }
-
-
-def _adapter(app: APIGatewayHttpResolver, route: Route) -> Callable[..., Response[str]]:
-    def adapted(**path: str) -> Response[str]:
+        What nobody foresaw is logged with its stack, but without the event.
+        """
         try:
-            answer = route.serve(app.context["world"], _request(app, route, path))
+            return self._answer(event, world)
         except Exception as error:
-            problem = problem_of(error)
-            if problem is None:
-                raise
-            return _refusal(problem)
-        if answer.value is None:
-            return Response(answer.status, body="", headers=dict(answer.headers))
-        text = _text(answer.value)
-        return Response(answer.status, "application/json", text, headers=dict(answer.headers))
+            if (problem := problem_of(error)) is None:
+                correlation_id = str(event.get("requestContext", {}).get("requestId", "unknown"))
+                logger.exception("unexpected error", correlation_id=correlation_id)
+                problem = internal(correlation_id)
+            return _refused(problem)
 
-    return adapted
+    def _answer(self, event: Mapping[str, Any], world: World) -> dict[str, Any]:
+        method, path = _asked(event)
+        for route in self.routes:
+            if route.method == method and (parameters := route.parameters_in(path)) is not None:
+                return _accepted(route.serve(world, _request(event, route, parameters)))
+        known = (*self.routes, *self.elsewhere)
+        raise UnknownRouteError(route.method for route in known if route.parameters_in(path) is not None)
+
+
+def _asked(event: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the method and the path of a request, without the stage that API Gateway puts before it."""
+    context, path = event["requestContext"], event["rawPath"]
+    stage = context["stage"]
+    return context["http"]["method"].upper(), path if stage == "$default" else path.removeprefix(f"/{stage}")
+
+
+def _request(event: Mapping[str, Any], route: Route, parameters: Mapping[str, str]) -> Request[Any]:
+    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    names, faults = checked_names(parameters)
+    content, body = b"", None
+    if route.body is not None:
+        content = content_of(event, headers)
+        body, found = _read(route.body, content)
+        faults += found
+    if faults:
+        raise InvalidRequestError(tuple(faults))
+    return Request(names, event.get("queryStringParameters") or {}, headers, content, body)
+
+
+def _read(model: type[Body], content: bytes) -> tuple[Body | None, list[Fault]]:
+    from tagcast_aws.api.http.body import read
+
+    return read(model, parse(content or _NO_BODY_NEEDED))
+
+
+def _accepted(answer: Answer) -> dict[str, Any]:
+    if answer.value is None:
+        return _response(answer.status, answer.headers, "")
+    return _response(answer.status, {**answer.headers, "Content-Type": "application/json"}, _text(answer.value))
+
+
+def _refused(problem: Problem) -> dict[str, Any]:
+    text = json.dumps(problem.as_json(), ensure_ascii=False)
+    return _response(problem.status, {**dict(problem.headers), "Content-Type": MEDIA_TYPE}, text)
+
+
+def _response(status: int, headers: Mapping[str, str], body: str) -> dict[str, Any]:
+    return {"statusCode": status, "body": body, "isBase64Encoded": False, "headers": dict(headers), "cookies": []}
 
 
 def _text(value: Any) -> str:
@@ -121,29 +149,3 @@ def encoded_size(value: Any) -> int:
     True
     """
     return len(json.dumps(_text(value))) - 2
-
-
-def _request(app: APIGatewayHttpResolver, route: Route, path: Mapping[str, str]) -> Request[Any]:
-    event = app.current_event
-    headers = {name.lower(): value for name, value in event.headers.items()}
-    names, faults = checked_names(path)
-    content, body = b"", None
-    if route.body is not None:
-        content = content_of(event.raw_event, headers)
-        body, found = _read(route.body, content)
-        faults += found
-    if faults:
-        raise InvalidRequestError(tuple(faults))
-    return Request(names, event.query_string_parameters or {}, headers, content, body)
-
-
-def _read(model: type[Body], content: bytes) -> tuple[Body | None, list[Fault]]:
-    from tagcast_aws.api.http.body import read
-
-    return read(model, parse(content or _NO_BODY_NEEDED))
-
-
-def _refusal(problem: Problem | None) -> Response[str]:
-    assert problem is not None
-    text = json.dumps(problem.as_json(), ensure_ascii=False)
-    return Response(problem.status, MEDIA_TYPE, text, headers=dict(headers_of(problem)))

@@ -1,0 +1,197 @@
+"""Fixed scenes on the box: the deployed template, receivers of a kind each, and what became of each message."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from tagcast.model import (
+    ContentFormat,
+    Endpoint,
+    EntryState,
+    Ordering,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    SubscriptionSettings,
+)
+from tagcast.registry import subscriptions, topics
+from tagcast.rows.message import message_row_of
+from tagcast_aws.store.attributes import to_row
+
+from tests.aws.administrator import administrator
+from tests.aws.deployment import Deployment
+from tests.aws.faults import Accidents
+from tests.aws.http_api import Answer
+from tests.aws.lambdas import Ended, Weather
+from tests.aws.network import Connection, Request
+from tests.aws.timeline import Timeline
+
+BACKOFF = RetryPolicy(Strategy.BACKOFF_RETRY, 3, 30)
+DECAY = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 3)
+HEALTHY, BATCH = ("A", "B", "C"), tuple(f"m{number}" for number in range(5))
+WANTS_ALL = {"kind": "tags", "tags": ["all"]}
+HEALTHY_MS = 50
+"""So long a healthy receiver takes for an answer."""
+
+
+class Receiver:
+    """A listener that answers every push well, or never; it remembers when it answered, by message."""
+
+    def __init__(self, timeline: Timeline, hangs: bool) -> None:
+        self.hangs = hangs
+        self.asked_for: list[str] = []
+        self.answered_at: dict[str, int] = {}
+        self._timeline = timeline
+
+    def reached(self) -> str:
+        return "open"
+
+    def asked(self, request: Request, connection: Connection) -> None:
+        self.asked_for.append(request.headers["webhook-id"])
+        if not self.hangs:
+            self._timeline.after(HEALTHY_MS, lambda: self._answer(request, connection))
+
+    def _answer(self, request: Request, connection: Connection) -> None:
+        self.answered_at.setdefault(request.headers["webhook-id"], self._timeline.now)
+        connection.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+    def left(self, connection: Connection) -> None:
+        pass
+
+
+class Watch(Weather):
+    """Remembers when and how invocations ended."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._ends: list[tuple[int, str, str | None]] = []
+
+    def ended(self, ended: Ended) -> None:
+        assert ended.invocation is not None
+        self._ends.append((self._timeline.now, ended.invocation.function.kind, ended.error))
+
+    def of(self, kind: str) -> list[int]:
+        """Return when the invocations of one function ended."""
+        return [at for at, ended, _ in self._ends if ended == kind]
+
+    def errors(self) -> Counter[str]:
+        """Count how functions ended that did not end well."""
+        return Counter(f"{kind}: {error}" for _, kind, error in self._ends if error is not None)
+
+
+class Scene:
+    """A deployment with topics that take messages in any order."""
+
+    def __init__(self, seed: int, accidents: Accidents | None = None) -> None:
+        self.timeline = Timeline()
+        self.deployment = Deployment(self.timeline, accidents, seed)
+        self.watch = self.deployment.functions.weather = Watch(self.timeline)
+        self.receivers: dict[str, Receiver] = {}
+        self.world = administrator(self.deployment)
+        self.deployment.begin()
+
+    def topic(self, name: str, retention_s: int = 86_400) -> None:
+        topics.put_topic(self.world, name, retention_s=retention_s, body_bytes_max=65_536, ordering=Ordering.NONE)
+
+    def subscribe(
+        self,
+        topic: str,
+        name: str,
+        *,
+        hangs: bool = False,
+        timeout_s: int = 15,
+        retry: RetryPolicy = BACKOFF,
+        filter: Mapping[str, object] | None = None,
+    ) -> None:
+        """Subscribe a receiver at a host of its own."""
+        host = f"{topic}-{name}.example".lower()
+        receiver = self.receivers[f"{topic}/{name}"] = Receiver(self.timeline, hangs)
+        self.deployment.network.listen(host, receiver)
+        settings = SubscriptionSettings(
+            endpoint=Endpoint(Protocol.HTTP, f"http://{host}/"),
+            filter=filter,
+            retry=retry,
+            timeout_s=timeout_s,
+            content_format=ContentFormat.JSON,
+            secret=None,
+        )
+        subscriptions.put_subscription(self.world, topic, name, settings)
+        self.play(0.05)  # The topic's row counts them, and takes only so many writes a second.
+
+    def publish(self, topic: str, *bodies: str, tags: Sequence[str] = ()) -> list[Answer]:
+        """Send a batch of messages; the list gets the answer when it is there."""
+        answers: list[Answer] = []
+        drafts = [{"body": body, "tags": list(tags)} for body in bodies]
+        path = ("topics", topic, "messages", "batch")
+        self.deployment.api.ask("POST", path, answers.append, body={"messages": drafts})
+        return answers
+
+    def play(self, seconds: float) -> None:
+        self.timeline.play_until(self.timeline.now + round(seconds * 1000))
+
+    def entries(self, topic: str) -> dict[str, EntryState]:
+        """Return the state of the first subscription's entry of every message of a topic, by message id."""
+        partitions = self.deployment.tables["MessagesTable"].partitions.values()
+        rows = (to_row(found.item) for partition in partitions for found in partition.values())
+        known = [message_row_of(row) for row in rows if row["sk"] == "MSG" and row["topic"] == topic]
+        return {row.message.message_id: row.map.entry(0).state for row in known}
+
+    def left_over(self) -> list[str]:
+        """Return the partitions of what is still owed, listed or waited for."""
+        partitions = map(str, self.deployment.tables["MessagesTable"].partitions)
+        return [name for name in partitions if name.startswith(("DUE#", "LANES#", "RETAINED#", "UNSENT#"))]
+
+
+@dataclass(frozen=True)
+class Served:
+    """What came of one batch: seconds until the healthy receivers had it all and until the function ended.
+
+    *tried* counts the hanging hosts that were pushed to; *errors* says how functions ended that did not end well.
+    """
+
+    healthy_s: float
+    batch_s: float
+    tried: int
+    errors: Counter[str]
+
+
+def among_hanging(count: int, *, known: bool, timeout_s_max: int = 10, seed: int = 1) -> Scene:
+    """Return a scene of three healthy receivers and *count* that take every push and never answer.
+
+    The process that pushes is warm; *known* says whether it has pushed to the healthy ones before.
+    """
+    scene, dice = Scene(seed), Random(seed)
+    scene.topic("t")
+    for place in range(count):
+        retry = BACKOFF if dice.random() < 0.8 else DECAY
+        timeout_s = dice.randrange(1, timeout_s_max + 1)
+        scene.subscribe("t", f"H{place}", hangs=True, timeout_s=timeout_s, retry=retry, filter=WANTS_ALL)
+    for name in HEALTHY:
+        scene.subscribe("t", name, filter=None if known else WANTS_ALL)
+    scene.subscribe("t", "warm")
+    scene.publish("t", "before", tags=["few"])
+    scene.play(20)
+    return scene
+
+
+def serve(scene: Scene) -> Served:
+    """Publish a batch that everybody wants and play until all of it was served once."""
+    published_at, queue = scene.timeline.now, scene.deployment.queues["DeliveryQueue"]
+    receivers = [scene.receivers[f"t/{name}"] for name in HEALTHY]
+    before = sum(len(receiver.answered_at) for receiver in receivers)
+    scene.publish("t", *BATCH, tags=["all"])
+    scene.play(0.5)
+    while any(True for _ in queue.messages()):
+        scene.play(0.5)
+        assert scene.timeline.now < published_at + 300_000, "somebody works for ever"
+    answers = [at for receiver in receivers for at in receiver.answered_at.values()]
+    assert len(answers) - before == len(receivers) * len(BATCH)
+    return Served(
+        healthy_s=(max(answers) - published_at) / 1000,
+        batch_s=(scene.watch.of("fan_out")[-1] - published_at) / 1000,
+        tried=sum(bool(receiver.asked_for) for receiver in scene.receivers.values() if receiver.hangs),
+        errors=scene.watch.errors(),
+    )

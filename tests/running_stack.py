@@ -1,0 +1,111 @@
+"""A running stack for the tests: the same command as `make run`, on a free port and a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.permissions.uses import USES, recorded
+
+ROOT = Path(__file__).resolve().parents[1]
+READY_S = 90.0
+STOP_S = 40.0
+TIME_SCALE = 10.0
+PATIENCE_S = 60.0
+"""How long something may take that is waited for; only a fault, or a machine that does nothing else, takes longer."""
+PAUSE_S = 0.1
+
+
+@dataclass
+class RunningStack:
+    """A stack as a child process; `url` is its HTTP API, `engine_url` its AWS APIs."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+    where: dict[str, Any]
+
+    @property
+    def url(self) -> str:
+        return str(self.where["url"])
+
+    @property
+    def engine_url(self) -> str:
+        return str(self.where["engine_url"])
+
+    @property
+    def output(self) -> str:
+        return (self.folder.parent / "output.txt").read_text()
+
+    def denied(self) -> list[tuple[str, str, str]]:
+        """What a role was refused on any stack of this session: role, action, resource."""
+        return [(use.role, use.action, use.resource) for use in recorded(USES) if use.grant is None]
+
+    def owner(self, service: Any) -> Any:
+        """A client of the owner of the account."""
+        return boto3.client(
+            service, endpoint_url=self.engine_url, region_name="us-east-1",
+            aws_access_key_id="owner", aws_secret_access_key="owner",
+        )  # fmt: skip
+
+    def archived(self, kind: str, topic: str) -> list[dict[str, Any]]:
+        """What the archive has of a topic by now: records of `messages` or `deliveries`."""
+        s3, bucket = self.owner("s3"), self.where["outputs"]["ArchiveBucketName"]
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"raw/{kind}/")
+        keys = [found["Key"] for page in pages for found in page.get("Contents", ())]
+        objects = [s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys]
+        records = [json.loads(line) for content in objects for line in content.splitlines()]
+        return [record for record in records if record.get("topic") == topic]
+
+    def has_archived(self, topic: str, messages: int) -> bool:
+        """Whether the archive tells of so many messages of a topic, and how every delivery of them ended."""
+        accepted = {record["message_id"]: record["matched"] for record in self.archived("messages", topic)}
+        ended = {(record["message_id"], record["ordinal"]) for record in self.archived("deliveries", topic)}
+        owed = {(message_id, ordinal) for message_id, matched in accepted.items() for ordinal in matched}
+        return len(accepted) == messages and owed <= ended
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> int:
+        self.process.send_signal(how)
+        return self.process.wait(STOP_S)
+
+
+def start_stack(folder: Path, *flags: str) -> RunningStack:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / "output.txt").open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "local", "--port", "0", "--data", str(folder), "--uses", str(USES), *flags],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    announced = folder / "stack.json"
+    deadline = time.monotonic() + READY_S
+    while True:
+        if announced.exists():
+            where = json.loads(announced.read_text())
+            if where["pid"] == process.pid:
+                return RunningStack(folder, process, where)
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            pytest.fail(f"the stack did not start: {(folder.parent / 'output.txt').read_text()}")
+        time.sleep(PAUSE_S / 2)
+
+
+def wait_until(found: Callable[[], object], patience_s: float = PATIENCE_S) -> bool:
+    """Whether something comes true in time; it is looked at ten times a second."""
+    deadline = time.monotonic() + patience_s
+    while not found():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(PAUSE_S)
+    return True
