@@ -26,8 +26,8 @@ from tagcast.operating import lanes
 from tagcast.ports import Found, Key, Row, Write
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.repairing.relay import Arrival, relay
+from tagcast.rows.due import Due, due_row
 from tagcast.rows.keys import message_key
-from tagcast.rows.lane import Due, due_row
 from tagcast.rows.message import message_row, message_row_of
 from tagcast.state_map import StateMap
 

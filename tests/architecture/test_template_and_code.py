@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tagcast.ports import Key
 from tagcast.rows import keys
+from tagcast.rows.kinds import kind_of
 from tagcast_aws.api.routes import MANAGE, PUBLISH
 
 from functions.retry.app import RESERVE_S
@@ -105,10 +106,9 @@ def test_every_filter_of_a_stream_is_about_keys_that_the_code_makes(source: Sour
 
 def test_the_relay_is_given_what_its_stream_reads_and_nothing_else() -> None:
     source = next(each for each in SOURCES if each.function == "RelayFunction")
-    given = {pattern["dynamodb"]["Keys"]["pk"]["S"][0]["prefix"] for pattern in source.filters}
-    read = set(
-        re.findall(r'pk\.startswith\("(\w+#)"\)', _text("layers/tag_matching/python/tagcast_aws/store/stream.py"))
-    )
+    prefixes = [pattern["dynamodb"]["Keys"]["pk"]["S"][0]["prefix"] for pattern in source.filters]
+    given = {kind_of({"pk": f"{prefix}x", "sk": "x"}).name for prefix in prefixes}
+    read = set(re.findall(r"case RowKind\.(\w+)", _text("layers/tag_matching/python/tagcast_aws/store/stream.py")))
     assert given == read
 
 

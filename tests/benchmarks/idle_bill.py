@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tagcast.rows.message import WAKE_SHARDS
+from tagcast.rows.lane import WAKE_SHARDS
 
 from local.limits import PRICES_USD, QUEUE_POLL_S, QUEUE_POLLERS
 from local.template import Template, read_template

@@ -18,11 +18,12 @@ from tagcast.delivery.redelivery import redeliver
 from tagcast.delivery.workflow_task import Task
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.model import Ordering, Outcome, Push
-from tagcast.ports import Check, Key, Table, World, Write
+from tagcast.ports import Key, Table, World, Write
 from tagcast.registry.topics import put_topic
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import lane_of
 from tagcast.rows.message import message_row_of
+from tagcast.tables import Check
 from tagcast_aws.store.conflicts import CONFLICTS_MAX, PAUSE_S
 
 from tests.fakes.virtual_time import EPOCH, TimedStore, TimedWorld, VirtualTime

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from tagcast.errors import ConditionLostError
-from tagcast.ports import ABSENT, Check, Delete, Expectation, Found, Key, Put, Row, Table, Update, Write
+from tagcast.ports import ABSENT, Delete, Found, Key, Put, Row, Table, Update, Write
+from tagcast.tables import Check, Expectation
 
 TRANSACTION_MAX = 100
 SEARCH_PAGE = 1_000
@@ -62,7 +63,6 @@ class MemoryStore:
         sk_from: str = "",
         sk_to: str = "\U0010ffff",
         limit: int | None = None,
-        descending: bool = False,
     ) -> list[Row]:
         found = sorted(
             (
@@ -71,7 +71,6 @@ class MemoryStore:
                 if key.table is table and key.pk == pk and sk_from <= key.sk <= sk_to
             ),
             key=lambda pair: pair[0],
-            reverse=descending,
         )
         self.rows_read += len(found[:limit])
         return [row for _, row in found[:limit]]

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from tagcast.model import ContentFormat, Endpoint, Outcome, Protocol, Push, RetryPolicy, Strategy, SubscriptionSettings
 from tagcast.ports import Key, Row, Table, Write
 from tagcast.registry.subscriptions import get_subscription, put_subscription
+from tagcast.rows.due import Due, due_of
 from tagcast.rows.keys import due_key, message_key
-from tagcast.rows.lane import Due, due_of
 from tagcast.rows.message import MessageRow, message_row_of
 
 from functions.fan_out.app import handle
@@ -100,10 +100,9 @@ class PartitionedStore(MemoryStore):
         sk_from: str = "",
         sk_to: str = "\U0010ffff",
         limit: int | None = None,
-        descending: bool = False,
     ) -> list[Row]:
         partition = self._partitions[table, pk]
-        names = sorted((sk for sk in partition if sk_from <= sk <= sk_to), reverse=descending)
+        names = sorted(sk for sk in partition if sk_from <= sk <= sk_to)
         return [dict(self.rows[partition[sk]]) for sk in names[:limit]]
 
     def transact(self, writes: Sequence[Write]) -> None:

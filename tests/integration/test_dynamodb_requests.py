@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from tagcast.errors import ContendedError
-from tagcast.ports import ABSENT, Check, Delete, Key, Put, Table, Update, Write
+from tagcast.ports import ABSENT, Delete, Key, Put, Table, Update, Write
+from tagcast.tables import Check
 from tagcast_aws.store.attributes import from_attribute, to_attribute
 from tagcast_aws.store.conflicts import CONFLICTS_MAX
 from tagcast_aws.store.dynamodb import DynamoStore
@@ -81,7 +82,6 @@ def test_a_query_is_strongly_consistent_and_goes_on_where_a_page_ended() -> None
         "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
         "ExpressionAttributeValues": {":pk": {"S": "p"}, ":low": {"S": "\x00"}, ":high": {"S": "\U0010ffff"}},
         "ConsistentRead": True,
-        "ScanIndexForward": True,
     }
 
     assert dynamo.query(Table.MESSAGES, "p") == [{"sk": "a"}, {"sk": "b"}]
@@ -92,12 +92,12 @@ def test_a_query_never_asks_for_more_rows_than_its_limit_leaves() -> None:
     page: dict[str, Any] = {"Items": [{"sk": {"S": "b"}}, {"sk": {"S": "a"}}], "LastEvaluatedKey": {"sk": {"S": "a"}}}
     dynamo, client = store(page, {**page, "Items": page["Items"][:1]})
 
-    rows = dynamo.query(Table.REGISTRY, "p", sk_from="a", sk_to="c", limit=3, descending=True)
+    rows = dynamo.query(Table.REGISTRY, "p", sk_from="a", sk_to="c", limit=3)
 
     assert len(rows) == 3
     assert [request["Limit"] for request in client.requests] == [3, 1]
     [first, _] = client.requests
-    assert (first["TableName"], first["ScanIndexForward"]) == ("Registry", False)
+    assert first["TableName"] == "Registry"
     assert first["ExpressionAttributeValues"] == {":pk": {"S": "p"}, ":low": {"S": "a"}, ":high": {"S": "c"}}
 
 

@@ -161,8 +161,8 @@ class Mover:
             case "get_many":
                 return self.store.get_many(*arguments)
             case "query":
-                table, pk, low, high, limit, descending = arguments
-                return self.store.query(table, pk, sk_from=low, sk_to=high, limit=limit, descending=descending)
+                table, pk, low, high, limit = arguments
+                return self.store.query(table, pk, sk_from=low, sk_to=high, limit=limit)
             case "sleep":
                 self.now += round(arguments[0] * 1000)
                 return None

@@ -218,9 +218,8 @@ class _Store:
         sk_from: str = "",
         sk_to: str = "\U0010ffff",
         limit: int | None = None,
-        descending: bool = False,
     ) -> list[Row]:
-        return cast("list[Row]", self._run.call("query", table, pk, sk_from, sk_to, limit, descending))
+        return cast("list[Row]", self._run.call("query", table, pk, sk_from, sk_to, limit))
 
     def write(self, write: Write) -> None:
         self._run.call("transact", (write,))

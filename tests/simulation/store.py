@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from tagcast.errors import ConditionLostError, ContendedError
-from tagcast.ports import Check, Found, Key, Put, Row, Table, Update, Write
+from tagcast.ports import Found, Key, Put, Row, Table, Update, Write
+from tagcast.tables import Check
 
 from tests.fakes.memory_store import TRANSACTION_MAX, MemoryStore, lanes_of_index, search_rows
 from tests.simulation.baton import Crashed, UnavailableError, Worker
@@ -113,11 +114,10 @@ class SimStore(MemoryStore):
         sk_from: str = "",
         sk_to: str = "\U0010ffff",
         limit: int | None = None,
-        descending: bool = False,
     ) -> list[Row]:
         def page(after: str, most: int | None) -> list[Row]:
             partition = self._partitions.get((table, pk), {})
-            names = sorted((sk for sk in partition if after <= sk <= sk_to), reverse=descending)
+            names = sorted(sk for sk in partition if after <= sk <= sk_to)
             worker = self._history.baton.current
             if worker is not None and pk.startswith("DUE#") and after == sk_from:
                 self._history.checks.backlog_read(worker, pk.removeprefix("DUE#"))
@@ -126,7 +126,7 @@ class SimStore(MemoryStore):
         label = f"query {pk} {sk_from}.."
         if pk.startswith("UNSENT#") and not self._partitions.get((table, pk)):
             return []
-        if descending or not self._history.draws("unprocessed", 0.1):
+        if not self._history.draws("unprocessed", 0.1):
             return cast("list[Row]", self._gate.call(label, lambda: page(sk_from, limit)))
         rows: list[Row] = []
         after = sk_from

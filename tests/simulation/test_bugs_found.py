@@ -9,7 +9,6 @@ from threading import Thread
 
 import pytest
 from tagcast.delivery.publishing import publish
-from tagcast.delivery.settling import write_map
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
 from tagcast.operating import lanes
@@ -21,6 +20,7 @@ from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key, message_key, topic_key
 from tagcast.rows.lane import Lane, lane_of
 from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows.message_writes import map_writes
 from tagcast.state_map import StateMap
 
 from tests.fakes.memory_store import MemoryStore
@@ -233,7 +233,7 @@ def test_the_schedule_of_a_head_that_is_over_already_is_nobody_elses() -> None:
     two = TwoOrders()
     before = stored(two.fake, two.first)
     delivered = Entry(EntryState.DELIVERED, 1, two.began, "http 200")
-    write_map(two.fake.world, before, before.settled({two.subscription.ordinal: delivered}))
+    two.fake.store.transact(map_writes(before, before.settled({two.subscription.ordinal: delivered})))
 
     two.fake.run_workflows(until=two.began + 60_000)
 

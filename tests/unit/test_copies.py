@@ -12,8 +12,9 @@ from tagcast.errors import ContendedError
 from tagcast.model import Entry, EntryState, LaneState, Ordering
 from tagcast.ports import Row, Table, Write
 from tagcast.registry import subscriptions
+from tagcast.rows.due import Due, due_of
 from tagcast.rows.keys import message_key
-from tagcast.rows.lane import ID_BYTES, JOINED_MAX, Due, Lane, due_of, lane_of
+from tagcast.rows.lane import ID_BYTES, JOINED_MAX, Lane, lane_of
 from tagcast.rows.message import message_row_of
 
 from tests.fakes.memory_store import MemoryStore

@@ -11,7 +11,7 @@ from tagcast.archive.records import records_of
 from tagcast.operating import messages
 from tagcast.ports import Key, Row, Table
 from tagcast.registry import subscriptions, topics
-from tagcast.rows.keys import grave_key, name_key, version_key
+from tagcast.rows.keys import counters_key, name_key, version_key
 from tagcast.rows.message import GARBAGE_S
 
 from tests.fakes.memory_store import MemoryStore
@@ -86,12 +86,12 @@ def test_a_topic_of_a_removed_ones_name_uses_no_ordinal_again_while_the_archive_
     topics.delete_topic(fake.world, "test1")
     removed_s = fake.clock.now() // 1000
 
-    assert grave_key("test1") not in collect(fake, removed_s + 3 * 366 * 86_400)
+    assert counters_key("test1") not in collect(fake, removed_s + 3 * 366 * 86_400)
     fake.topic()
     assert fake.subscribe("A").ordinal == 1
     subscriptions.delete_subscription(fake.world, "test1", "A")
     topics.delete_topic(fake.world, "test1")
-    assert grave_key("test1") in collect(fake, removed_s + topics.GRAVE_S + 1)
+    assert counters_key("test1") in collect(fake, removed_s + topics.COUNTERS_LIFE_S + 1)
 
 
 def test_explaining_one_delivery_reads_the_history_of_its_subscription_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from tagcast.model import Entry, EntryState, LaneState
 from tagcast.operating import lanes, messages
 from tagcast.ports import Write
 from tagcast.registry import subscriptions
+from tagcast.rows.due import Due, due_row
 from tagcast.rows.keys import message_key
-from tagcast.rows.lane import Due, due_row
 from tagcast.rows.message import message_row_of
 
 from tests.fakes.herd import stampede

@@ -87,7 +87,7 @@ def test_a_state_that_an_operator_gave_the_lane_is_taken_over(fake: FakeWorld, s
     asyncio.run(mine.appended())
 
     assert mine.lane.state is state
-    assert mine.mine() == {"state": state.value, "generation": "g", "claim": 5}
+    assert mine.lane.as_held() == {"state": state.value, "generation": "g", "claim": 5}
 
 
 def test_a_lane_that_is_gone_is_another_s(fake: FakeWorld) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tagcast.delivery.settling import map_writes
 from tagcast.model import Draft, Entry, EntryState, Message
 from tagcast.ports import Put, Row
 from tagcast.rows.ended_entries import OUTCOME_BYTES_MAX, bounded
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import TEXT_ROW_BYTES_MAX, MessageRow, message_row, message_row_of
+from tagcast.rows.message_writes import map_writes
 from tagcast.state_map import StateMap
 
 from tests.fakes.memory_store import MemoryStore

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tagcast.delivery.settling import map_writes, write_map
+from tagcast.delivery.settling import Ended, Ending, Lost, NotOwed, settle_at_once, write_all
+from tagcast.errors import ConditionLostError
 from tagcast.model import Draft, Entry, EntryState, Message
-from tagcast.ports import Delete, Key, Put, Table, Update
-from tagcast.rows.message import MessageRow, map_attributes
+from tagcast.ports import Delete, Key, Put, Row, Table, Update, Write
+from tagcast.rows.message import MessageRow, map_attributes, message_row
+from tagcast.rows.message_writes import map_writes
 from tagcast.state_map import StateMap
 
 from tests.fakes.memory_store import MemoryStore
@@ -92,8 +94,71 @@ def test_a_map_alone_is_a_plain_write_and_never_the_price_of_a_transaction(
     fake = FakeWorld(store=CountingStore())
     fake.store.rows[MESSAGE] = {"version": 1}
 
-    write_map(fake.world, ACCEPTED, ACCEPTED.settled(entries, round_at=10_000))
+    write_all(fake.world.store, map_writes(ACCEPTED, ACCEPTED.settled(entries, round_at=10_000)))
 
     assert isinstance(fake.store, CountingStore)
     assert fake.store.requests == [request_]
     assert fake.store.rows[MESSAGE]["version"] == 2
+
+
+class Overtaken(MemoryStore):
+    """Loses the condition of the first *losses* writes: somebody else was faster."""
+
+    def __init__(self, losses: int) -> None:
+        super().__init__()
+        self.losses = losses
+        self.calls: list[str] = []
+
+    def get(self, key: Key) -> Row | None:
+        self.calls.append("get")
+        return super().get(key)
+
+    def write(self, write: Write) -> None:
+        self.calls.append("write")
+        if self.losses:
+            self.losses -= 1
+            raise ConditionLostError
+        super().write(write)
+
+
+def all_that_is_owed(before: MessageRow) -> Ending | None:
+    return Ending(dict.fromkeys(before.map.owed, OVER), round_at=10_000) if before.map.owed else None
+
+
+def overtaken(losses: int) -> Overtaken:
+    store = Overtaken(losses)
+    store.rows[MESSAGE] = dict(message_row(ACCEPTED))
+    return store
+
+
+def test_after_a_lost_condition_the_message_is_read_again_even_if_it_was_known() -> None:
+    store = overtaken(losses=2)
+
+    result = settle_at_once(store, ("t", "m"), all_that_is_owed, lambda lost: lost.times < 3, ACCEPTED)
+
+    assert result == Ended(ACCEPTED.settled({1: OVER, 2: OVER}, round_at=10_000), entries=2)
+    assert store.calls == ["write", "get", "write", "get", "write"]
+
+
+def test_without_patience_the_last_look_and_its_error_come_back() -> None:
+    store = overtaken(losses=2)
+
+    result = settle_at_once(store, ("t", "m"), all_that_is_owed, lambda lost: lost.times < 2)
+
+    assert isinstance(result, Lost)
+    assert (result.before, result.times) == (ACCEPTED, 2)
+    assert store.calls == ["get", "write", "get", "write"]
+
+
+@pytest.mark.parametrize("message", [("t", "m"), ("t", "gone")])
+def test_what_is_not_owed_any_more_is_not_written(message: tuple[str, str]) -> None:
+    store = overtaken(losses=0)
+    ended = ACCEPTED.settled({1: OVER, 2: OVER}, round_at=10_000)
+    store.rows[MESSAGE] = {**message_row(ACCEPTED), **map_attributes(ended)}
+    del store.rows[MESSAGE]["owed"], store.rows[MESSAGE]["body"]
+
+    result = settle_at_once(store, message, all_that_is_owed, lambda lost: True)
+
+    assert isinstance(result, NotOwed)
+    assert (result.found is None) == (message[1] == "gone")
+    assert store.calls == ["get"]

@@ -21,9 +21,10 @@ from tagcast.model import (
     SubscriptionSettings,
     Topic,
 )
-from tagcast.ports import Key, Table, Value
+from tagcast.ports import Key, Table
 from tagcast.rows import keys
-from tagcast.rows.lane import PLACES, Due, Lane, due_of, due_row, lane_of, lane_row, position
+from tagcast.rows.due import PLACES, Due, due_of, due_row, position
+from tagcast.rows.lane import Lane, lane_of, lane_row
 from tagcast.rows.message import (
     FILTER_ERROR_NAMES_MAX,
     MessageRow,
@@ -34,6 +35,7 @@ from tagcast.rows.message import (
 )
 from tagcast.rows.registry import subscription_of, subscription_row, topic_of, topic_row
 from tagcast.state_map import StateMap
+from tagcast.tables import Value
 
 TOPIC = Topic("t", "07457000000000000001", 3_600, 65_536, Ordering.KEY, 1_000, 2_000, 7, 2, 3)
 SUBSCRIPTION = Subscription(
@@ -275,7 +277,7 @@ def test_positions_sort_by_batch_and_place_within_twenty_digits() -> None:
 REGISTRY = {
     ("TOPIC#t", "TOPIC"): lambda: keys.topic_key("t"),
     ("TOPICS", "t"): lambda: keys.directory_key("t"),
-    ("TOPIC#t", "GRAVE"): lambda: keys.grave_key("t"),
+    ("TOPIC#t", "GRAVE"): lambda: keys.counters_key("t"),
     ("TOPIC#t", "SUB#A"): lambda: keys.subscription_key("t", "A"),
     ("TOPIC#t", "NAME#0000000007"): lambda: keys.name_key("t", 7),
     ("TOPIC#t", "VERSION#0000000007#0000000012"): lambda: keys.version_key("t", 7, 12),

@@ -32,8 +32,8 @@ from tagcast.registry.subscriptions import (
     SUBSCRIPTIONS_MAX,
     VERSION_LIFE_S,
     VERSIONS_KEPT,
-    FilterVersion,
 )
+from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.keys import lane_key, name_key, shadow_key, subscription_key, topic_key, version_key
 from tagcast.rows.lane import lane_of
 
@@ -120,10 +120,12 @@ def test_each_version_of_a_filter_is_stored_with_the_version_of_the_topic_since_
     }
     assert "filter" not in fake.store.rows[version_key("test1", 1, 1)]
     assert subscriptions.filter_versions(fake.world, "test1", "A") == (
-        FilterVersion(2, PEAR, NOW, 3),
-        FilterVersion(1, APPLE, NOW, 1),
+        FilterVersion(2, PEAR, NOW, 3, 0, "A", topic_id(fake)),
+        FilterVersion(1, APPLE, NOW, 1, 0, "A", topic_id(fake)),
     )
-    assert subscriptions.filter_versions(fake.world, "test1", "B") == (FilterVersion(1, None, NOW, 2),)
+    assert subscriptions.filter_versions(fake.world, "test1", "B") == (
+        FilterVersion(1, None, NOW, 2, 1, "B", topic_id(fake)),
+    )
 
 
 def test_a_publish_evaluated_the_filters_that_were_in_force_at_its_version(fake: FakeWorld) -> None:

@@ -30,11 +30,17 @@ MUTANTS = (
         "if True:",
         TWICE,
     ),
-    Mutant("a message may be overwritten", "tagcast.delivery.publishing:_accept", '{"pk": ABSENT})', "{})", TWICE),
+    Mutant(
+        "a message may be overwritten",
+        "tagcast.rows.message_writes:accepted_put",
+        'message_row(row), {"pk": ABSENT})',
+        "message_row(row), {})",
+        TWICE,
+    ),
     Mutant(
         "an idempotency key is forgotten",
         "tagcast.delivery.idempotency:is_live",
-        'return cast("int", claim["expires_at"]) > now',
+        "return claim.expires_at > now",
         "return False",
         Aim(keyed=0.7),
     ),
@@ -48,7 +54,7 @@ MUTANTS = (
     Mutant(
         "a repetition is answered without being queued",
         "tagcast.delivery.publishing:_accept",
-        "_Taken(accepted, None if stored is None else message_row_of(stored), is_new=False)",
+        "_Taken(accepted, stored.message(world.store, topic, accepted.message_id), is_new=False)",
         "_Taken(accepted, None, is_new=False)",
         UNQUEUED,
     ),
@@ -122,20 +128,21 @@ MUTANTS = (
     Mutant(
         "a changed subscription raises no version",
         "tagcast.registry.subscriptions:_put_writes",
-        "{**with_change(owner, changed.name)}",
-        "{}",
+        "change_update(owner, changed.name, subscriptions=added, ordinals=added)",
+        'replace(change_update(owner, ""), changes={"subscription_count": owner.subscription_count + added, '
+        '"next_ordinal": owner.next_ordinal + added})',
     ),
     Mutant(
         "a removed subscription raises no version",
         "tagcast.registry.subscriptions:delete_subscription",
-        "**with_change(owner, name),",
-        "",
+        "change_update(owner, name, subscriptions=-1)",
+        'replace(change_update(owner, ""), changes={"subscription_count": owner.subscription_count - 1})',
     ),
     Mutant(
         "an ordinal is used again",
-        "tagcast.registry.subscriptions:_put_writes",
-        '"next_ordinal": owner.next_ordinal + 1',
-        '"next_ordinal": owner.next_ordinal',
+        "tagcast.rows.topic_writes:change_update",
+        "owner.next_ordinal + ordinals",
+        "owner.next_ordinal",
     ),
     Mutant(
         "tags are compared by their hash",

@@ -22,8 +22,8 @@ MUTANTS = (
     Mutant(
         "a skipped head loses its attempts",
         "tagcast.operating.lanes:_skip",
-        "entry = head.ending(",
-        "entry = replace(head, attempts=0).ending(",
+        "head.ending(",
+        "replace(head, attempts=0).ending(",
         Aim(modes=("down", "dead"), operations=("skip_head",), restless=True),
     ),
     Mutant(

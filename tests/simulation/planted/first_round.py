@@ -21,8 +21,8 @@ JUDGED = Aim(faults=("judge",), rules=("function drop", "function block"))
 
 RETAINED = (
     "tagcast.repairing.sweep:_parts",
-    "expired, memory.topic = await expire_retained(world, memory.topic, ends)",
-    "expired = 0",
+    "expired, topic = await expire_retained(world, swept.progress.topic, ends)",
+    'expired, topic = 0, ""',
 )
 """The second who would expire what a sleeping lane owes."""
 
@@ -31,21 +31,21 @@ MUTANTS = (
         "messages are closed before lanes are written",
         "tagcast.delivery.fan_out:fan_out",
         "    faults = await side_by_side(",
-        "    for serving in servings:\n        serving.ended = True\n"
-        "    await side_by_side(_end_round(batch, each, servings, round_at) for each in batch.rows)\n"
+        "    closed = [part.served() for part in parts.values()]\n"
+        "    await side_by_side(_end_round(batch, each, closed, round_at) for each in batch.rows)\n"
         "    faults = await side_by_side(",
         FAILING,
     ),
     Mutant(
         "a batch is acknowledged before its messages are written",
         "tagcast.delivery.fan_out:fan_out",
-        "for message_id in batch.rows)",
-        "for message_id in list(batch.rows)[1:])",
+        "for each in batch.rows)",
+        "for each in list(batch.rows)[1:])",
     ),
     Mutant(
         "a round ends although a backlog could not be written",
         "tagcast.delivery.fan_out:_end_round",
-        "ends = row.map.owed <= served",
+        "ends = row.map.owed <= {part.ordinal for part in parts if part.is_served}",
         "ends = True",
         Aim(faults=("error", "throttle"), rate=0.08, modes=("down", "flapping")),
     ),
@@ -58,52 +58,52 @@ MUTANTS = (
     ),
     Mutant(
         "a batch that comes twice joins a backlog twice",
-        "tagcast.delivery.fan_out:_Serving.append",
+        "tagcast.delivery.serving:Part.left",
         "self.open()",
         "self.owed()",
         RACING,
     ),
     Mutant(
         "a lane does not name what joined it last",
-        "tagcast.delivery.appending:_joined",
-        ', "joined": joined}',
+        "tagcast.rows.lane:join_update",
+        ', "joined": joined_by(lane.joined, message_ids)}',
         "}",
         RACING,
     ),
     Mutant(
         "a lane is blocked over another's row",
         "tagcast.delivery.appending:appending",
-        'lane_row(blocked), {"pk": ABSENT})',
-        "lane_row(blocked), {})",
+        "lane_put(blocked)",
+        "__import__('dataclasses').replace(lane_put(blocked), expect={})",
         RACING,
     ),
     Mutant(
         "a batch joins a backlog whatever was appended meanwhile",
-        "tagcast.delivery.appending:unmoved",
-        '"generation": lane.generation, "appended": lane.appended}',
-        '"generation": lane.generation}',
+        "tagcast.rows.lane:Lane.as_joined",
+        '"generation": self.generation, "appended": self.appended}',
+        '"generation": self.generation}',
         RACING,
     ),
     Mutant(
         "a batch joins a lane that was activated meanwhile",
-        "tagcast.delivery.appending:unmoved",
-        'return {"state": lane.state.value, "generation": lane.generation, "appended": lane.appended}',
+        "tagcast.rows.lane:Lane.as_joined",
+        'return {"state": self.state.value, "generation": self.generation, "appended": self.appended}',
         "return {}",
         RACING,
     ),
     Mutant(
         "a batch joins a sleeping lane whose waking the sweep has put off",
-        "tagcast.delivery.appending:_joined",
-        'expect = {**expect, "wake_at": ABSENT if lane.wake_at is None else lane.wake_at}',
+        "tagcast.rows.lane:join_update",
+        "expect = {**expect, **lane.as_asleep()}",
         "pass",
         Aim(retention_s=60, operations=("pause", "sweep"), modes=("gone",), restless=True, steered=0.6),
         RETAINED,
     ),
     Mutant(
         "a lane that is not active is pushed to",
-        "tagcast.delivery.fan_out:_Serving.serve",
-        "if self.lane is None and not self.progress.failures",
-        "if not self.progress.failures",
+        "tagcast.delivery.serving:Part.may_be_pushed",
+        "return self.lane is None and not self.failures",
+        "return not self.failures",
         FAILING,
     ),
     Mutant(

@@ -13,7 +13,7 @@ HEAVY = Aim(modes=("down", "flapping", "dead"), heavy=0.9)
 MUTANTS = (
     Mutant(
         "an update of the map is lost",
-        "tagcast.delivery.settling:map_writes",
+        "tagcast.rows.message_writes:map_writes",
         '{"version": before.version})',
         "{})",
         RACING,
@@ -45,13 +45,13 @@ MUTANTS = (
     ),
     Mutant(
         "what is retained is not listed",
-        "tagcast.delivery.settling:map_writes",
+        "tagcast.rows.message_writes:map_writes",
         "return (update, Put(retained, listed)) if before.map.round_open else (update,)",
         "return (update,)",
     ),
     Mutant(
         "what is over stays listed as retained",
-        "tagcast.delivery.settling:map_writes",
+        "tagcast.rows.message_writes:map_writes",
         "return (update, Delete(retained))",
         "return (update,)",
     ),
@@ -84,7 +84,7 @@ MUTANTS = (
     ),
     Mutant(
         "the time to live of a due row is its life",
-        "tagcast.rows.lane:due_row",
+        "tagcast.rows.due:due_row",
         '"ttl": due.expires_at // 1000 + GARBAGE_S',
         '"ttl": due.expires_at // 1000 - 30',
         COLLECTED,
@@ -133,21 +133,21 @@ MUTANTS = (
     ),
     Mutant(
         "what expires as a head forgets its last attempt",
-        "tagcast.rows.lane:Due.as_last_seen",
+        "tagcast.rows.due:Due.as_last_seen",
         "if entry.last_attempt_at is not None:",
         "if True:",
         EXPIRING,
     ),
     Mutant(
         "positions of later batches sort before earlier ones",
-        "tagcast.rows.lane:position",
+        "tagcast.rows.due:position",
         "{appended * PLACES + place:020d}",
         "{appended * PLACES + place}",
         Aim(modes=("down", "flapping", "dead")),
     ),
     Mutant(
         "every batch of a backlog begins at the same position",
-        "tagcast.rows.lane:position",
+        "tagcast.rows.due:position",
         "appended * PLACES + place",
         "place",
         Aim(modes=("down", "flapping", "dead")),

@@ -2,92 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, Subscription
+from tagcast.tables import (
+    ABSENT,
+    Delete,
+    Found,
+    Key,
+    Put,
+    Row,
+    Table,
+    Update,
+    Write,
+)
+
+__all__ = [
+    "ABSENT",
+    "Clock",
+    "Delete",
+    "Dice",
+    "EndpointGuard",
+    "Executor",
+    "Found",
+    "IndexArchive",
+    "Journal",
+    "Judge",
+    "Key",
+    "Pusher",
+    "Put",
+    "Queue",
+    "QueueEntry",
+    "Row",
+    "Store",
+    "Table",
+    "Update",
+    "Workflow",
+    "World",
+    "Write",
+]
 
 T = TypeVar("T")
-
-Value = str | int | bytes | Mapping[str, str] | Sequence[str] | None
-Row = Mapping[str, Value]
-
-
-class _Absent(Enum):
-    ABSENT = "absent"
-
-
-ABSENT: Final = _Absent.ABSENT
-Expectation = Mapping[str, "Value | _Absent"]
-
-
-class Table(StrEnum):
-    """The two tables of the service (architecture §2)."""
-
-    REGISTRY = "registry"
-    MESSAGES = "messages"
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """The full key of one row."""
-
-    table: Table
-    pk: str
-    sk: str
-
-
-@dataclass(frozen=True, slots=True)
-class Put:
-    """Write a whole row, if every attribute in *expect* is as given (ABSENT = not there)."""
-
-    key: Key
-    row: Row
-    expect: Expectation = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """Set and remove attributes of one row, and add to numbers (0 if not there), under the same kind of condition.
-
-    Adding is no repeatable write: after an accident it may be done twice, so it is for statistics only.
-    """
-
-    key: Key
-    changes: Row
-    remove: tuple[str, ...] = ()
-    expect: Expectation = field(default_factory=dict)
-    add: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """Remove one row; removing what is not there succeeds unless *expect* says otherwise."""
-
-    key: Key
-    expect: Expectation = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Write nothing, but let the transaction fail unless *expect* holds."""
-
-    key: Key
-    expect: Expectation
-
-
-Write = Put | Update | Delete | Check
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Messages that a part of a search found, as rows without bodies, and where it goes on (None: it is over)."""
-
-    rows: tuple[Row, ...]
-    cursor: str | None = None
 
 
 class Store(Protocol):
@@ -113,7 +71,6 @@ class Store(Protocol):
         sk_from: str = "",
         sk_to: str = "\U0010ffff",
         limit: int | None = None,
-        descending: bool = False,
     ) -> list[Row]:
         """Return the rows of *pk* with ``sk_from <= sk <= sk_to`` in order of ``sk``; all pages up to *limit*."""
 

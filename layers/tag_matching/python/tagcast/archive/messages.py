@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from tagcast.archive.record import Change, Field, KeepsBody, Record, RecordKind, record
 from tagcast.model import ID_SEQUENCE_BITS, Draft, EntryState, LaneState, ordinal_of
-from tagcast.rows.lane import Due, Lane, due_of, lane_of
+from tagcast.rows.due import Due, due_of
+from tagcast.rows.lane import Lane, lane_of
 from tagcast.rows.message import MessageRow, message_row_of
 
 SHORT_BYTES_MAX = 1_024

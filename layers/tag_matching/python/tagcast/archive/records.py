@@ -6,11 +6,10 @@ so a change that is read twice gives the same records twice, byte for byte.
 
 from __future__ import annotations
 
-from typing import cast
-
 from tagcast.archive.messages import of_due, of_lane, of_message
 from tagcast.archive.record import Change, KeepsBody, Record
 from tagcast.archive.registry import of_filter_version, of_subscription, of_topic
+from tagcast.rows.kinds import RowKind, kind_of, topic_in_key
 
 
 def records_of(change: Change, keeps_body: KeepsBody) -> tuple[Record, ...]:
@@ -20,18 +19,18 @@ def records_of(change: Change, keeps_body: KeepsBody) -> tuple[Record, ...]:
     """
     row = change.after or change.before
     assert row is not None
-    pk, sk = cast("str", row["pk"]), cast("str", row["sk"])
-    match pk.partition("#")[0], sk.partition("#")[0]:
-        case "MSG", _:
+    match kind_of(row):
+        case RowKind.MESSAGE:
             return tuple(of_message(change, keeps_body))
-        case "DUE", _:
+        case RowKind.DUE:
             return tuple(of_due(change))
-        case "LANES", _:
+        case RowKind.LANE:
             return tuple(of_lane(change))
-        case "TOPIC", "TOPIC":
+        case RowKind.TOPIC:
             return tuple(of_topic(change))
-        case "TOPIC", "SUB":
+        case RowKind.SUBSCRIPTION:
             return tuple(of_subscription(change))
-        case "TOPIC", "VERSION":
-            return tuple(of_filter_version(change, pk.partition("#")[2]))
-    return ()
+        case RowKind.FILTER_VERSION:
+            return tuple(of_filter_version(change, topic_in_key(row)))
+        case RowKind.OTHER:
+            return ()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from typing import cast
 from urllib.parse import urlsplit
 
 from tagcast.archive.record import Change, Record, RecordKind, record
 from tagcast.model import Endpoint, Protocol, SubscriptionSettings
-from tagcast.registry.subscriptions import filter_version_of
+from tagcast.rows.filter_version import filter_version_of
 from tagcast.rows.registry import settings_attributes, subscription_of, topic_of
 
 _SECRETS = frozenset(each.name for each in fields(SubscriptionSettings) if not each.repr)
@@ -85,16 +84,14 @@ def of_filter_version(change: Change, topic: str) -> Iterator[Record]:
     if change.after is None:
         return
     version = filter_version_of(change.after)
-    ordinal = cast("int", change.after["ordinal"])
-    topic_id = cast("str | None", change.after.get("topic_id"))
     yield record(
         RecordKind.SUBSCRIPTIONS,
-        f"{topic_id or topic}.{ordinal}.{version.version}.filter",
+        f"{version.topic_id or topic}.{version.ordinal}.{version.version}.filter",
         part="filter",
         topic=topic,
-        topic_id=topic_id,
-        subscription=cast("str", change.after["name"]),
-        ordinal=ordinal,
+        topic_id=version.topic_id,
+        subscription=version.name,
+        ordinal=version.ordinal,
         version=version.version,
         filter=None if version.filter is None else json.dumps(version.filter, sort_keys=True),
         since=version.since,

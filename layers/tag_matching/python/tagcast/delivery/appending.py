@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tagcast.model import LaneState, Message, Subscription
-from tagcast.ports import ABSENT, Expectation, Put, Update, Value, Write
-from tagcast.pushing.attempts import Progress, lane_state_after
+from tagcast.ports import Write
+from tagcast.pushing.attempts import Failure, lane_state_after
 from tagcast.pushing.verdicts import is_judged_by_function
-from tagcast.rows.lane import Due, Lane, due_row, joined_by, lane_row, position
+from tagcast.rows.due import Due, due_put, position
+from tagcast.rows.lane import Lane, join_update, joined_by, lane_put
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +23,10 @@ class Appending:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a batch could not settle for one subscription: *messages* in their order, and what came of them so far."""
+    """What a batch could not end for one subscription: *messages* in their order, and what came of them so far."""
 
     messages: Sequence[Message]
-    progress: Progress
+    failures: Mapping[str, Failure]
     judged: Set[str]
     """Those to which the subscription's filter function has said yes."""
 
@@ -37,12 +38,13 @@ def appending(subscription: Subscription, lane: Lane | None, left: Left, now: in
     since it was read.
     """
     dues = _dues(subscription, lane, left)
-    rows: list[Write] = [Put(due.key, due_row(due)) for due in dues]
+    joining = [due_put(due) for due in dues]
+    names, earliest = [due.message_id for due in dues], min(due.expires_at for due in dues)
     if lane is not None:
-        return Appending((*rows, _joined(lane, dues)))
-    head = left.progress.failures.get(left.messages[0].message_id)
+        return Appending((*joining, join_update(lane, names, earliest)))
+    head = left.failures.get(left.messages[0].message_id)
     next_attempt_at = now if head is None else head.next_attempt_at
-    state = lane_state_after(subscription, left.progress)
+    state = lane_state_after(subscription, left.failures.values())
     asleep = state is LaneState.SUSPENDED
     blocked = Lane(
         topic=subscription.topic,
@@ -52,18 +54,17 @@ def appending(subscription: Subscription, lane: Lane | None, left: Left, now: in
         appended=1,
         claim=0,
         next_attempt_at=next_attempt_at,
-        wake_at=min(due.expires_at for due in dues) if asleep else next_attempt_at,
-        joined=joined_by(b"", (due.message_id for due in dues)),
+        wake_at=earliest if asleep else next_attempt_at,
+        joined=joined_by(b"", names),
     )
-    rows.append(Put(blocked.key, lane_row(blocked), {"pk": ABSENT}))
-    return Appending(tuple(rows), None if asleep else blocked)
+    return Appending((*joining, lane_put(blocked)), None if asleep else blocked)
 
 
 def _dues(subscription: Subscription, lane: Lane | None, left: Left) -> list[Due]:
     by_function = is_judged_by_function(subscription)
     dues = []
     for place, message in enumerate(left.messages):
-        failure = left.progress.failures.get(message.message_id)
+        failure = left.failures.get(message.message_id)
         dues.append(
             Due(
                 subscription_id=subscription.subscription_id,
@@ -77,22 +78,3 @@ def _dues(subscription: Subscription, lane: Lane | None, left: Left) -> list[Due
             )
         )
     return dues
-
-
-def _joined(lane: Lane, dues: Sequence[Due]) -> Update:
-    joined = joined_by(lane.joined, (due.message_id for due in dues))
-    changes: dict[str, Value] = {"appended": lane.appended + 1, "joined": joined}
-    expect = unmoved(lane)
-    if lane.state.is_asleep:
-        # The sweep moves the instant at which it looks at a sleeping lane, and nothing else of the row.
-        expect = {**expect, "wake_at": ABSENT if lane.wake_at is None else lane.wake_at}
-        earliest = min(due.expires_at for due in dues)
-        if lane.wake_at is None or earliest < lane.wake_at:
-            woken = lane_row(Lane(lane.topic, lane.subscription_id, lane.state, lane.generation, 0, 0, None, earliest))
-            changes |= {name: woken[name] for name in ("wake_at", "wake_shard")}
-    return Update(lane.key, changes, expect=expect)
-
-
-def unmoved(lane: Lane) -> Expectation:
-    """Return the condition that a lane has the state, generation and length that were read."""
-    return {"state": lane.state.value, "generation": lane.generation, "appended": lane.appended}

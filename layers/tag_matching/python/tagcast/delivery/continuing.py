@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from tagcast.delivery.workflow_task import Task
 from tagcast.errors import ConditionLostError
-from tagcast.ports import Expectation, Update, World
-from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import lane_of
+from tagcast.ports import World
+from tagcast.rows import stored
+from tagcast.rows.lane import generation_update
 
 
 def continue_as_new(world: World, task: Task) -> None:
     """Hand the lane of *task* to a new execution; do nothing if it is somebody else's by now."""
-    row = world.store.get(lane_key(task.topic, task.subscription_id))
-    lane = None if row is None else lane_of(row)
+    lane = stored.lane(world.store, task.topic, task.subscription_id)
     if lane is None or lane.generation != task.generation:
         return
     generation = world.dice.unique_id(world.clock.now())
-    expect: Expectation = {"generation": lane.generation, "claim": lane.claim}
     try:
-        world.store.write(Update(lane.key, {"generation": generation}, expect=expect))
+        world.store.write(generation_update(lane, generation, lane.as_handed_on()))
     except ConditionLostError:
         return
     world.workflow.start(task.topic, task.subscription_id, generation)

@@ -7,24 +7,24 @@ values; the world's executor carries it out beside the pushes, in any order.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.delivery.appending import Left, appending
-from tagcast.delivery.settling import write_map
+from tagcast.delivery.appending import appending
+from tagcast.delivery.serving import Part
+from tagcast.delivery.settling import Ending, Lost, settle
 from tagcast.errors import ConditionLostError, NotFoundError
-from tagcast.model import Entry, EntryState, LaneState, Subscription, subscription_id
-from tagcast.ports import Table, World
-from tagcast.pushing.attempts import Progress, Share
+from tagcast.model import Subscription, subscription_id
+from tagcast.ports import World
+from tagcast.pushing.attempts import Share
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.verdicts import attempt_judged
 from tagcast.registry.directory import Snapshot, snapshot
-from tagcast.rows.keys import lane_key, message_key
-from tagcast.rows.lane import Lane, lane_of
-from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows import stored
+from tagcast.rows.lane import Lane
+from tagcast.rows.message import MessageRow
 
 SHARE_S = 2.0
 TRIES_MAX = 8
@@ -38,27 +38,13 @@ async def fan_out(world: World, topic: str, message_ids: Sequence[str], slots: P
     Repeating it, late or concurrently, changes no terminal entry and at most repeats pushes. Raises the first
     fault of the store, after all else has ended: then the whole batch has to come again.
     """
-    ids = tuple(dict.fromkeys(message_ids))
     round_at = world.clock.now()
-    batch = await _Batch.read(world, topic, ids)
-    owed = sorted(set().union(*(row.map.owed for row in batch.rows.values())))
-    servings = [_Serving(batch, ordinal, slots, batch.rows, batch.lane(ordinal), round_at) for ordinal in owed]
-    faults = await side_by_side(serving.serve() for serving in servings)
-    faults += await side_by_side(_end_round(batch, message_id, servings, round_at) for message_id in batch.rows)
+    batch = await _read(world, topic, tuple(dict.fromkeys(message_ids)))
+    parts = {ordinal: Part(ordinal, batch.rows, batch.lane(ordinal), round_at) for ordinal in batch.owed()}
+    faults = await side_by_side(_serve(batch, ordinal, slots, parts) for ordinal in sorted(parts))
+    faults += await side_by_side(_end_round(batch, each, parts.values(), round_at) for each in batch.rows)
     if faults:
         raise faults[0]
-
-
-async def _read_messages(world: World, topic: str, message_ids: Sequence[str]) -> dict[str, MessageRow]:
-    keys = [message_key(topic, message_id) for message_id in message_ids]
-    found = await world.executor.run(partial(world.store.get_many, keys))
-    rows = {key: message_row_of(row) for key, row in found.items()}
-    return {message_id: rows[key] for message_id, key in zip(message_ids, keys, strict=True) if key in rows}
-
-
-async def _pause(world: World, tries: int) -> None:
-    """Wait after a lost condition, longer each time, and differently from those who lost it at the same time."""
-    await world.clock.pause(world.dice.uniform(0.0, min(PAUSE_S_MAX, 0.02 * 2**tries)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +60,9 @@ class _Batch:
     lanes: Mapping[str, Lane]
     directory: Snapshot | None
 
-    @classmethod
-    async def read(cls, world: World, topic: str, message_ids: Sequence[str]) -> _Batch:
-        rows = await _read_messages(world, topic, message_ids)
-        try:
-            directory = await world.executor.run(partial(snapshot, world, topic))
-        except NotFoundError:
-            directory = None
-        found = await world.executor.run(partial(world.store.query, Table.MESSAGES, lane_key(topic, "").pk))
-        lanes = {lane.subscription_id: lane for lane in map(lane_of, found)}
-        return cls(world, topic, rows, lanes, directory)
+    def owed(self) -> set[int]:
+        """Return the ordinals of all subscriptions that are owed any of the messages."""
+        return set[int]().union(*(row.map.owed for row in self.rows.values()))
 
     def subscription(self, ordinal: int) -> Subscription | None:
         return None if self.directory is None else self.directory.by_ordinal.get(ordinal)
@@ -93,141 +72,108 @@ class _Batch:
         return self.lanes.get(subscription_id(topic_id, ordinal))
 
 
-@dataclass(slots=True)
-class _Serving:
-    """One subscription's part of a batch: what was read for it, and what came of it so far."""
-
-    batch: _Batch
-    ordinal: int
-    slots: PushSlots
-    rows: Mapping[str, MessageRow]
-    lane: Lane | None
-    read_at: int
-    """Before the lane was read."""
-    settled: dict[str, Entry] = field(default_factory=dict)
-    judged: set[str] = field(default_factory=set)
-    progress: Progress = field(default_factory=Progress)
-    until: float = math.inf
-    """When its share of the batch is over, in the clock's monotonic seconds."""
-    ended: bool = False
-    """Everything it was owed is settled here or stands in its backlog."""
-
-    @property
-    def world(self) -> World:
-        return self.batch.world
-
-    def owed(self) -> list[MessageRow]:
-        """Return, in queue order, the messages that the subscription is owed and that were not settled here."""
-        return [
-            row
-            for message_id, row in self.rows.items()
-            if self.ordinal in row.map.owed and message_id not in self.settled
-        ]
-
-    async def serve(self) -> None:
-        """Settle what the subscription is owed of this batch, or append it to its backlog."""
-        subscription = self.batch.subscription(self.ordinal)
-        for tries in range(TRIES_MAX):
-            if subscription is None or (self.lane is not None and self.lane.state is LaneState.REMOVED):
-                self.settled |= {row.message.message_id: Entry(EntryState.CANCELLED) for row in self.open()}
-                break
-            await self.expire(subscription)
-            if self.lane is None and not self.progress.failures and self.world.clock.monotonic() < self.until:
-                await self.push(subscription)
-            if await self.append(subscription):
-                break
-            await _pause(self.world, tries)
-            await self.reread(subscription)
-        else:
-            raise ConditionLostError
-        self.ended = True
-
-    def open(self) -> list[MessageRow]:
-        """Return what is owed and does not stand in the backlog, as far as the lane was read: which ends it itself."""
-        lane = self.lane
-        return [row for row in self.owed() if lane is None or not lane.holds(row.message.message_id)]
-
-    def over(self) -> list[MessageRow]:
-        """Return what came to the end of its life in its first round; what may stand in the backlog ends there."""
-        now, lane = self.world.clock.now(), self.lane
-        owed = [row for row in self.owed() if row.map.round_open and row.message.is_expired(now)]
-        return [row for row in owed if lane is None or not lane.may_hold(row.message.message_id)]
-
-    async def expire(self, subscription: Subscription) -> None:
-        """Settle what came to the end of its life before or while it was tried; after its first round a lane does.
-
-        Nobody begins a push after that instant. So a lane that was read since then knows of every push which another
-        copy of this batch left to it.
-        """
-        if any(row.message.expires_at > self.read_at for row in self.over()):
-            await self.reread(subscription)
-        for row in self.over():
-            failure = self.progress.failures.pop(row.message.message_id, None)
-            entry = Entry(EntryState.EXPIRED)
-            if failure is not None:
-                entry = Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, failure.outcome.detail)
-            self.settled[row.message.message_id] = entry
-
-    async def push(self, subscription: Subscription) -> None:
-        """Push what stands before anything that is owed elsewhere."""
-        owed = self.owed()
-        first = next((place for place, row in enumerate(owed) if not row.map.round_open), len(owed))
-        deliveries = [(row.message, 0) for row in owed[:first]]
-        unjudged = {message.message_id for message, _ in deliveries} - self.judged
-        self.until = self.world.clock.monotonic() + SHARE_S
-        share = Share(self.slots, SHARE_S)
-        self.progress = await attempt_judged(self.world, subscription, deliveries, unjudged, share)
-        self.judged |= self.progress.judged
-        self.settled |= self.progress.settled
-
-    async def append(self, subscription: Subscription) -> bool:
-        """Append what is left to the backlog; return False if the lane is not as it was read any more."""
-        world = self.world
-        left = Left([row.message for row in self.open() if row.map.round_open], self.progress, self.judged)
-        if not left.messages:
-            return True
-        now = world.clock.now()
-        plan = appending(subscription, self.lane, left, now, world.dice.unique_id(now))
-        try:
-            await world.executor.run(partial(world.store.transact, plan.writes))
-        except ConditionLostError:
-            return False
-        if (lane := plan.started) is not None:
-            start = partial(world.workflow.start, lane.topic, lane.subscription_id, lane.generation)
-            await world.executor.run(start)
-        return True
-
-    async def reread(self, subscription: Subscription) -> None:
-        """Read again what a lost condition proved stale, for this subscription: messages first, then the lane."""
-        world, batch = self.world, self.batch
-        self.read_at = world.clock.now()
-        fresh = await _read_messages(world, batch.topic, tuple(batch.rows))
-        # The content is kept once, however many subscriptions read again.
-        self.rows = {each: replace(row, message=batch.rows[each].message) for each, row in fresh.items()}
-        key = lane_key(batch.topic, subscription.subscription_id)
-        found = await world.executor.run(partial(world.store.get, key))
-        self.lane = None if found is None else lane_of(found)
+async def _read(world: World, topic: str, message_ids: Sequence[str]) -> _Batch:
+    run = world.executor.run
+    rows = await run(partial(stored.messages, world.store, topic, message_ids))
+    try:
+        directory = await run(partial(snapshot, world, topic))
+    except NotFoundError:
+        directory = None
+    lanes = await run(partial(stored.lanes, world.store, topic))
+    return _Batch(world, topic, rows, lanes, directory)
 
 
-async def _end_round(batch: _Batch, message_id: str, servings: Sequence[_Serving], round_at: int) -> None:
-    """Write the entries of one message, and the end of its first round unless a subscription's part of it failed."""
-    world, row = batch.world, batch.rows.get(message_id)
-    assert row is not None
-    entries = {each.ordinal: each.settled[message_id] for each in servings if message_id in each.settled}
-    served = {each.ordinal for each in servings if each.ended}
-    ends = row.map.owed <= served
+async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int, Part]) -> None:
+    """End what a subscription is owed of this batch, or append it to its backlog.
+
+    *parts* has its part as it stands after each step, so that a fault of the next one forgets nothing.
+    """
+    world, subscription, part = batch.world, batch.subscription(ordinal), parts[ordinal]
     for tries in range(TRIES_MAX):
-        if not row.map.pending or not ((ends and row.map.round_open) or entries.keys() & row.map.owed):
+        if subscription is None or part.is_removed:
+            parts[ordinal] = part.cancelled()
             return
-        after = row.settled(entries, round_at=round_at if ends else None)
-        try:
-            await world.executor.run(partial(write_map, world, row, after))
-        except ConditionLostError:
-            await _pause(world, tries)
-            stored = await world.executor.run(partial(world.store.get, message_key(batch.topic, message_id)))
-            if stored is None:
-                return
-            row = message_row_of(stored)
-            continue
-        return
+        parts[ordinal] = part = await _expire(batch, subscription, part)
+        if part.may_be_pushed(world.clock.monotonic()):
+            parts[ordinal] = part = await _push(world, subscription, part, slots)
+        if await _append(world, subscription, part):
+            parts[ordinal] = part.served()
+            return
+        await _pause(world, tries)
+        parts[ordinal] = part = await _read_again(batch, subscription, part)
     raise ConditionLostError
+
+
+async def _expire(batch: _Batch, subscription: Subscription, part: Part) -> Part:
+    """End what came to the end of its life.
+
+    Nobody begins a push after that instant. So a lane that was read since then knows of every push which another
+    copy of this batch left to it.
+    """
+    clock = batch.world.clock
+    if any(message.expires_at > part.read_at for message in part.over(clock.now())):
+        part = await _read_again(batch, subscription, part)
+    return part.expired(clock.now())
+
+
+async def _push(world: World, subscription: Subscription, part: Part, slots: PushSlots) -> Part:
+    """Push what stands before anything that is owed elsewhere."""
+    messages = part.pushable()
+    unjudged = {message.message_id for message in messages} - part.judged
+    until = world.clock.monotonic() + SHARE_S
+    deliveries = [(message, 0) for message in messages]
+    progress = await attempt_judged(world, subscription, deliveries, unjudged, Share(slots, SHARE_S))
+    return part.pushed(progress, until)
+
+
+async def _append(world: World, subscription: Subscription, part: Part) -> bool:
+    """Append what is left to the backlog; return False if the lane is not as it was read any more."""
+    left = part.left()
+    if not left.messages:
+        return True
+    now = world.clock.now()
+    plan = appending(subscription, part.lane, left, now, world.dice.unique_id(now))
+    try:
+        await world.executor.run(partial(world.store.transact, plan.writes))
+    except ConditionLostError:
+        return False
+    if (lane := plan.started) is not None:
+        start = partial(world.workflow.start, lane.topic, lane.subscription_id, lane.generation)
+        await world.executor.run(start)
+    return True
+
+
+async def _read_again(batch: _Batch, subscription: Subscription, part: Part) -> Part:
+    """Read what was proved stale, for this subscription: messages first, then the lane."""
+    read_at = batch.world.clock.now()
+    run, store = batch.world.executor.run, batch.world.store
+    rows = await run(partial(stored.messages, store, batch.topic, tuple(batch.rows)))
+    lane = await run(partial(stored.lane, store, batch.topic, subscription.subscription_id))
+    # The content is kept once, however many subscriptions read again.
+    known = {each: replace(row, message=batch.rows[each].message) for each, row in rows.items()}
+    return part.read_again(known, lane, read_at)
+
+
+async def _end_round(batch: _Batch, message_id: str, parts: Collection[Part], round_at: int) -> None:
+    """Write the entries of one message, and the end of its first round unless a subscription's part of it failed."""
+    world, row = batch.world, batch.rows[message_id]
+    entries = {part.ordinal: part.ended[message_id] for part in parts if message_id in part.ended}
+    ends = row.map.owed <= {part.ordinal for part in parts if part.is_served}
+
+    def plan(before: MessageRow) -> Ending | None:
+        if not before.map.pending or not ((ends and before.map.round_open) or entries.keys() & before.map.owed):
+            return None
+        return Ending(entries, round_at if ends else None)
+
+    async def again(lost: Lost) -> bool:
+        await _pause(world, lost.times - 1)
+        return lost.times < TRIES_MAX
+
+    match await settle(world.store, world.executor, (batch.topic, message_id), plan, again, row):
+        case Lost(error=error):
+            raise error
+
+
+async def _pause(world: World, tries: int) -> None:
+    """Wait after a lost condition, longer each time, and differently from those who lost it at the same time."""
+    await world.clock.pause(world.dice.uniform(0.0, min(PAUSE_S_MAX, 0.02 * 2**tries)))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from tagcast.errors import ConflictError
-from tagcast.ports import ABSENT, Expectation, Put, Row
-from tagcast.rows.keys import claim_key
+from tagcast.rows.claim import Claim
 
 IDEMPOTENCY_S = 300
 
@@ -38,34 +36,25 @@ class Idempotency:
         return Idempotency(f"{self.key}#{place}", self.fingerprint)
 
 
-def is_live(claim: Row, now: int) -> bool:
+def is_live(claim: Claim, now: int) -> bool:
     """Say whether a claim still answers repetitions."""
-    return cast("int", claim["expires_at"]) > now
+    return claim.expires_at > now
 
 
-def repeated(row: Row, claim: Idempotency) -> Accepted:
+def repeated(known: Claim, claim: Idempotency) -> Accepted:
     """Return what the first request was told, or raise ConflictError if it asked for something else."""
-    if row["fingerprint"] != claim.fingerprint:
+    if known.fingerprint != claim.fingerprint:
         raise ConflictError("this Idempotency-Key was used for a different request within the last 5 minutes")
-    return Accepted(
-        message_id=cast("str", row["message_id"]),
-        accepted_at=cast("int", row["accepted_at"]),
-        expires_at=cast("int", row["message_expires_at"]),
-        matched=cast("int", row["matched"]),
+    return Accepted(known.message_id, known.accepted_at, known.message_expires_at, known.matched)
+
+
+def claimed(claim: Idempotency, accepted: Accepted, now: int) -> Claim:
+    """Return the claim that answers repetitions of a request which is answered with *accepted*."""
+    return Claim(
+        fingerprint=claim.fingerprint,
+        message_id=accepted.message_id,
+        accepted_at=accepted.accepted_at,
+        message_expires_at=accepted.expires_at,
+        matched=accepted.matched,
+        expires_at=now + IDEMPOTENCY_S * 1000,
     )
-
-
-def claim_put(claim: Idempotency, accepted: Accepted, topic: str, now: int, earlier: Row | None) -> Put:
-    """Return the write of a claim, on condition that nobody claimed since *earlier* was read (None: no row)."""
-    expires_at = now + IDEMPOTENCY_S * 1000
-    row: Row = {
-        "fingerprint": claim.fingerprint,
-        "message_id": accepted.message_id,
-        "accepted_at": accepted.accepted_at,
-        "message_expires_at": accepted.expires_at,
-        "matched": accepted.matched,
-        "expires_at": expires_at,
-        "ttl": expires_at // 1000 + 1,
-    }
-    expect: Expectation = {"pk": ABSENT} if earlier is None else {"message_id": earlier["message_id"]}
-    return Put(claim_key(topic, claim.key), row, expect)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tagcast.concurrency.contention import pause_s
 from tagcast.delivery.settling import write_all
 from tagcast.delivery.workflow_task import Task
 from tagcast.errors import ContendedError
 from tagcast.model import LaneState
-from tagcast.ports import ABSENT, Check, Delete, Expectation, Update, World, Write
-from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import Lane, lane_of, lane_update
+from tagcast.ports import World, Write
+from tagcast.rows import stored
+from tagcast.rows.lane import Lane, lane_check, lane_delete, lane_update
 
 CLAIM_GRACE_S = 30
 TRIES_MIN = 3
@@ -50,9 +51,9 @@ class LaneHold:
 
     async def look(self) -> Lane | None:
         """Read the lane, whoever holds it."""
-        key = lane_key(self.task.topic, self.task.subscription_id)
-        row = await self.world.executor.run(lambda: self.world.store.get(key))
-        return None if row is None else lane_of(row)
+        return await self.world.executor.run(
+            partial(stored.lane, self.world.store, self.task.topic, self.task.subscription_id)
+        )
 
     async def appended(self) -> int:
         """Read how long the backlog grew, before it is looked at; or raise StaleWorkerError."""
@@ -62,18 +63,13 @@ class LaneHold:
         self.seen = replace(self.lane, state=lane.state)
         return lane.appended
 
-    def mine(self) -> Expectation:
-        """Return the condition that this worker still holds the lane."""
-        lane = self.lane
-        return {"state": lane.state.value, "generation": lane.generation, "claim": lane.claim}
-
-    def check(self) -> Check:
+    def check(self) -> Write:
         """Return the part of a transaction that lets it fail for a worker that lost the lane."""
-        return Check(self.lane.key, self.mine())
+        return lane_check(self.lane)
 
-    def move(self, lane: Lane) -> Update:
-        """Return the write that brings the lane's row to *lane*."""
-        return lane_update(lane, self.mine(), claims=True)
+    def move(self, lane: Lane) -> Write:
+        """Return the write that brings the lane's row to *lane*, unless this worker lost it."""
+        return lane_update(lane, self.lane.as_held(), claims=True)
 
     async def write(self, *writes: Write) -> None:
         """Carry out one write or transaction; while others keep it out, wait and try again as long as the budget lasts.
@@ -93,7 +89,7 @@ class LaneHold:
 
     async def try_once(self, *writes: Write) -> None:
         """Carry out one write or transaction, beside the event loop."""
-        await self.world.executor.run(lambda: write_all(self.world, writes))
+        await self.world.executor.run(partial(write_all, self.world.store, writes))
 
     async def wait(self, lost: int, all_s: float = 0.0) -> bool:
         """Wait after so many lost tries, as :func:`pause_s` says; return False instead when the budget is over."""
@@ -113,10 +109,8 @@ class LaneHold:
         """Take the head, or keep it: nobody else attempts it while an attempt of *attempt_s* may be under way."""
         until = self.world.clock.now() + (attempt_s + CLAIM_GRACE_S) * 1000
         taken = replace(self.lane, claim=self.lane.claim + 1, next_attempt_at=until, wake_at=until)
-        move, due_at = self.move(taken), self.lane.next_attempt_at
         # Whoever had the claim may have planned the next attempt since the lane was read.
-        as_read = {**move.expect, "next_attempt_at": ABSENT if due_at is None else due_at}
-        await self.try_once(replace(move, expect=as_read))
+        await self.try_once(lane_update(taken, self.lane.as_planned(), claims=True))
         self.seen, self.claimed_until, self.is_claimed = taken, until, True
 
     async def finish(self, appended: int) -> None:
@@ -124,7 +118,7 @@ class LaneHold:
         if self.lane.state is LaneState.REMOVED:
             await self.write(self.move(replace(self.lane, wake_at=None)))
             return
-        await self.write(Delete(self.lane.key, {**self.mine(), "appended": appended}))
+        await self.write(lane_delete(replace(self.lane, appended=appended)))
 
     async def release(self, due_at: int) -> None:
         """Give the claim back while the backlog is not empty; it goes on at *due_at*."""

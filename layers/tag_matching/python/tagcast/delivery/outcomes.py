@@ -7,14 +7,14 @@ from functools import partial
 
 from tagcast.concurrency.contention import window_s
 from tagcast.delivery.lane_hold import LaneHold
-from tagcast.delivery.settling import map_writes, turn_s
+from tagcast.delivery.settling import Ended, Ending, Lost, NotOwed, settle, turn_s
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.model import Entry, ordinal_of
-from tagcast.ports import Delete, Put, Write
+from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure
-from tagcast.rows.keys import message_key
-from tagcast.rows.lane import Due, due_row
-from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows import stored
+from tagcast.rows.due import Due, due_change, due_delete
+from tagcast.rows.message import MessageRow
 
 MARKED_AFTER = 3
 """So many tries to settle may be lost before the end that a push brought is kept in the due row."""
@@ -29,11 +29,9 @@ class Outcomes:
     async def owing(self, due: Due) -> MessageRow | None:
         """Return the message's row if the entry is still owed; otherwise drop the phantom row."""
         world = self.hold.world
-        key = message_key(self.hold.task.topic, due.message_id)
-        stored = await world.executor.run(partial(world.store.get, key))
-        row = None if stored is None else message_row_of(stored)
-        if row is None or ordinal_of(due.subscription_id) not in row.map.owed:
-            await self.hold.write(Delete(due.key))
+        row = await world.executor.run(partial(stored.message, world.store, self.hold.task.topic, due.message_id))
+        if row is None or not _owes(row, due):
+            await self.hold.write(due_delete(due))
             return None
         return row
 
@@ -44,36 +42,41 @@ class Outcomes:
         tries it keeps what a push brought in its own due row, which nobody else writes, so that no push is repeated
         for that. It returns that row then, or goes on as long as the budget lasts if it is *patient*.
         """
-        ordinal = ordinal_of(due.subscription_id)
-        lost = 0
-        while True:  # It ends: with the budget, if nothing else ends it.
-            before = await self.owing(due)
-            if before is None:
+        world = self.hold.world
+
+        def plan(before: MessageRow) -> Ending | None:
+            if not _owes(before, due):
                 return None
-            ends = map_writes(before, before.settled({ordinal: entry}))
-            try:
-                await self.hold.try_once(Delete(due.key), self.hold.check(), *ends)
-            except ConditionLostError as error:
-                if not isinstance(error, ContendedError):
-                    await self.hold.appended()
-            else:
-                return None
-            lost += 1
-            all_s = before.map.pending * turn_s(before)
-            if lost >= MARKED_AFTER:
+            return Ending({ordinal_of(due.subscription_id): entry}, beside=(due_delete(due), self.hold.check()))
+
+        async def again(lost: Lost) -> bool:
+            nonlocal due
+            if not isinstance(lost.error, ContendedError):
+                await self.hold.appended()
+            all_s = lost.before.map.pending * turn_s(lost.before)
+            if lost.times >= MARKED_AFTER:
                 if due.ended is None and entry.attempts > due.attempts:
                     due = await self.mark(due, entry)
                 if due.ended and not patient:
-                    return due
-                await self.hold.prolong(window_s(lost, all_s))
-            if not await self.hold.wait(lost, all_s):
+                    return False
+                await self.hold.prolong(window_s(lost.times, all_s))
+            return await self.hold.wait(lost.times, all_s)
+
+        message = self.hold.task.topic, due.message_id
+        match await settle(world.store, world.executor, message, plan, again):
+            case Ended():
+                return None
+            case NotOwed():
+                await self.hold.write(due_delete(due))
+                return None
+            case Lost():
                 return due
 
     async def mark(self, due: Due, entry: Entry) -> Due:
         """Keep the end that a push brought in the due row; return the row as it stands now."""
         marked = due.marked(entry)
         try:
-            await self.hold.write(Put(marked.key, due_row(marked), {"attempts": due.attempts}), self.hold.check())
+            await self.hold.write(due_change(due, marked), self.hold.check())
         except ConditionLostError:
             await self.hold.appended()
             return due
@@ -83,8 +86,12 @@ class Outcomes:
         """Write a failed attempt into the due row, together with what it means for the *lane*."""
         ended_at, outcome = failure.ended_at, failure.outcome.detail
         changed = replace(due, attempts=failure.attempts, last_attempt_at=ended_at, last_outcome=outcome)
-        await self.hold.write(Put(due.key, due_row(changed), {"attempts": due.attempts}), lane)
+        await self.hold.write(due_change(due, changed), lane)
 
     async def write_yes(self, due: Due) -> None:
         """Keep the verdict on a delivery that was not started, so that it is not asked for again."""
-        await self.hold.write(Put(due.key, due_row(due), {"attempts": due.attempts}), self.hold.check())
+        await self.hold.write(due_change(due, due), self.hold.check())
+
+
+def _owes(row: MessageRow, due: Due) -> bool:
+    return ordinal_of(due.subscription_id) in row.map.owed

@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from tagcast.concurrency.contention import until_won
-from tagcast.delivery.idempotency import Accepted, Idempotency, claim_put, is_live, repeated
+from tagcast.delivery.idempotency import Accepted, Idempotency, claimed, is_live, repeated
 from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError
 from tagcast.model import Draft, Message, Ordering, Topic
-from tagcast.ports import ABSENT, Put, QueueEntry, World
+from tagcast.ports import QueueEntry, World
 from tagcast.registry.directory import Snapshot, snapshot
 from tagcast.registry.shadowing import observe
-from tagcast.rows.keys import claim_key, message_key
-from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow, message_row, message_row_of
+from tagcast.rows import stored
+from tagcast.rows.claim import claim_put
+from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow
+from tagcast.rows.message_writes import accepted_put
 from tagcast.state_map import StateMap
 
 QUEUE_RETRY_AFTER_S = 5
@@ -121,21 +123,21 @@ def _accept(
     """Store the message, or find what an earlier request with the same claim stored."""
 
     def attempt() -> _Taken:
-        now = world.clock.now()
-        earlier = None if claim is None else world.store.get(claim_key(directory.topic.name, claim.key))
+        now, topic = world.clock.now(), directory.topic.name
+        earlier = None if claim is None else stored.claim(world.store, topic, claim.key)
         if claim is not None and earlier is not None and is_live(earlier, now):
             accepted = repeated(earlier, claim)
-            stored = world.store.get(message_key(directory.topic.name, accepted.message_id))
-            return _Taken(accepted, None if stored is None else message_row_of(stored), is_new=False)
+            return _Taken(accepted, stored.message(world.store, topic, accepted.message_id), is_new=False)
         row = _new_row(world, directory, draft, replay_of, now)
         message = row.message
         accepted = Accepted(message.message_id, message.accepted_at, message.expires_at, row.map.pending)
-        put = Put(message_key(message.topic, message.message_id), message_row(row), {"pk": ABSENT})
+        put = accepted_put(row)
         try:
             if claim is None:
                 world.store.write(put)
             else:
-                world.store.transact((put, claim_put(claim, accepted, message.topic, now, earlier)))
+                kept = claim_put(topic, claim.key, claimed(claim, accepted, now), earlier)
+                world.store.transact((put, kept))
         except ConditionLostError:
             if claim is not None or not _is_stored(world, message):
                 raise
@@ -151,10 +153,9 @@ def _is_stored(world: World, message: Message) -> bool:
 
     The body may be gone already, because everybody got the message. Another message under this id is not ours.
     """
-    stored = world.store.get(message_key(message.topic, message.message_id))
-    if stored is None:
+    found = stored.message(world.store, message.topic, message.message_id)
+    if found is None:
         return False
-    found = message_row_of(stored)
     body = message.draft.body if found.has_body else b""
     return found.message == replace(message, draft=replace(message.draft, body=body))
 

@@ -1,33 +1,129 @@
-"""The writes that bring a message's row from one state map to the next (invariants 2 and 3)."""
+"""How entries end (invariants 2, 3 and 5): read the message, is it still owed, settle, write on condition, again.
+
+This is the only place that does so. Each caller says, as a plan, what ends of a message as it was just read and what
+is written together with that; and, after each lost condition, whether it has the patience to try again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
-from tagcast.ports import Delete, Put, Update, World, Write
-from tagcast.rows.keys import message_key, retained_key
-from tagcast.rows.message import GARBAGE_S, MessageRow, map_attributes, map_removals
+from tagcast.errors import ConditionLostError
+from tagcast.model import Entry
+from tagcast.ports import Executor, Store, Write
+from tagcast.rows import stored
+from tagcast.rows.message import MessageRow
+from tagcast.rows.message_writes import map_writes
 
 TURN_S = 0.02
 UNITS_PER_S = 1_000
 ENDED_BYTES = 50
 """About what an entry takes that did not end in the first round."""
 
+T = TypeVar("T")
 
-def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
-    """Return the writes that bring a message's row from *before* to *after* (invariants 2 and 3)."""
-    message = after.message
-    key = message_key(message.topic, message.message_id)
-    changes = map_attributes(after)
-    update = Update(key, changes, map_removals(after, changes), {"version": before.version})
-    retained = retained_key(message.topic, message.message_id)
-    if after.map.pending and not after.map.round_open:
-        ttl = message.expires_at // 1000 + GARBAGE_S
-        listed = {"expires_at": message.expires_at, "accepted_at": message.accepted_at, "ttl": ttl}
-        return (update, Put(retained, listed)) if before.map.round_open else (update,)
-    if not after.map.pending and not before.map.round_open:
-        return (update, Delete(retained))
-    return (update,)
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What ends of a message: entries by ordinal, with *round_at* the first round, too; *beside* is written with it."""
+
+    entries: Mapping[int, Entry]
+    round_at: int | None = None
+    beside: Sequence[Write] = ()
+
+
+Plan = Callable[[MessageRow], Ending | None]
+"""Says what ends of a message as it was just read; None when nothing of it is owed here any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """So many *entries* were settled; *after* is the message's row since."""
+
+    after: MessageRow
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotOwed:
+    """There was nothing to write: *found* is the message's row, None when even the receipt is gone."""
+
+    found: MessageRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The condition was lost so many *times*: somebody else wrote what was read as *before*, or what stands beside."""
+
+    before: MessageRow
+    times: int
+    error: ConditionLostError
+
+
+async def settle(
+    store: Store,
+    executor: Executor,
+    message: tuple[str, str],
+    plan: Plan,
+    again: Callable[[Lost], Awaitable[bool]],
+    known: MessageRow | None = None,
+) -> Ended | NotOwed | Lost:
+    """Bring what *plan* says of *message* (topic and id) to its end; return Lost when *again* has no more patience.
+
+    *known* is its row if it was read already. Every call of the store is carried out by *executor*.
+    """
+    lost = 0
+    while True:  # It ends: *again* ends it, if nothing else does.
+        before = known
+        if before is None:
+            before = await executor.run(partial(stored.message, store, *message))
+        ending = None if before is None else plan(before)
+        if before is None or ending is None:
+            return NotOwed(before)
+        after = before.settled(ending.entries, round_at=ending.round_at)
+        try:
+            await executor.run(partial(write_all, store, (*ending.beside, *map_writes(before, after))))
+        except ConditionLostError as error:
+            lost, known = lost + 1, None
+            refused = Lost(before, lost, error)
+        else:
+            return Ended(after, len(ending.entries))
+        if not await again(refused):
+            return refused
+
+
+class _InPlace:
+    """Carries out every call where it is asked for."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        return call()
+
+
+def settle_at_once(
+    store: Store,
+    message: tuple[str, str],
+    plan: Plan,
+    again: Callable[[Lost], bool],
+    known: MessageRow | None = None,
+) -> Ended | NotOwed | Lost:
+    """Do as :func:`settle` does without an event loop: for whoever is a blocking call as a whole."""
+
+    async def at_once(lost: Lost) -> bool:
+        return again(lost)
+
+    return _never_waiting(settle(store, _InPlace(), message, plan, at_once, known))
+
+
+def _never_waiting(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise AssertionError("it waited for something")
 
 
 def turn_s(row: MessageRow) -> float:
@@ -41,14 +137,9 @@ def turn_s(row: MessageRow) -> float:
     return max(TURN_S, size / 1024 / UNITS_PER_S)
 
 
-def write_map(world: World, before: MessageRow, after: MessageRow) -> None:
-    """Write the map of one message, alone or with its row in the list of what is retained."""
-    write_all(world, map_writes(before, after))
-
-
-def write_all(world: World, writes: Sequence[Write]) -> None:
+def write_all(store: Store, writes: Sequence[Write]) -> None:
     """Carry out one write as it is, several as a transaction."""
     if len(writes) == 1:
-        world.store.write(writes[0])
+        store.write(writes[0])
     else:
-        world.store.transact(writes)
+        store.transact(writes)

@@ -13,7 +13,8 @@ from tagcast.operating.lanes import lane_view
 from tagcast.operating.messages import MessageView, message_view, read_message
 from tagcast.ports import World
 from tagcast.registry.directory import names, read_topic
-from tagcast.registry.subscriptions import FilterVersion, get_subscription, versions_in_force
+from tagcast.registry.subscriptions import get_subscription, versions_in_force
+from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.message import MessageRow
 from tagcast.rows.removal import removal
 

@@ -7,16 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tagcast.concurrency.contention import until_won
-from tagcast.delivery.settling import map_writes
+from tagcast.delivery.settling import Ending, Lost, NotOwed, settle_at_once
 from tagcast.errors import ConflictError, NotFoundError
 from tagcast.model import EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
-from tagcast.ports import ABSENT, Delete, Put, Table, Update, World, Write
+from tagcast.ports import World
 from tagcast.registry.directory import snapshot
 from tagcast.registry.subscriptions import get_subscription
-from tagcast.rows.keys import due_key, lane_key, message_key
-from tagcast.rows.lane import Due, Lane, due_of, lane_of, lane_row, lane_update
-from tagcast.rows.message import message_row_of
+from tagcast.rows import stored
+from tagcast.rows.due import Due, due_delete_as_read
+from tagcast.rows.lane import Lane, generation_update, lane_delete, lane_put, lane_update
+from tagcast.rows.message import MessageRow
 
 COUNTED_MAX = 1_000
 
@@ -48,14 +49,12 @@ class LaneView:
     has_more: bool = False
 
 
-def _read(world: World, subscription: Subscription) -> Lane | None:
-    row = world.store.get(lane_key(subscription.topic, subscription.subscription_id))
-    return None if row is None else lane_of(row)
+def _lane(world: World, subscription: Subscription) -> Lane | None:
+    return stored.lane(world.store, subscription.topic, subscription.subscription_id)
 
 
-def _dues(world: World, subscription: Subscription, *, after: str = "", limit: int | None = None) -> list[Due]:
-    pk = due_key(subscription.subscription_id, "", "").pk
-    return [due_of(row) for row in world.store.query(Table.MESSAGES, pk, sk_from=after, limit=limit)]
+def _head(world: World, subscription: Subscription) -> Due | None:
+    return next(iter(stored.dues(world.store, subscription.subscription_id, limit=1)), None)
 
 
 def _delivery(due: Due, lane: Lane, now: int, *, is_head: bool) -> DueDelivery:
@@ -74,20 +73,20 @@ def _delivery(due: Due, lane: Lane, now: int, *, is_head: bool) -> DueDelivery:
 
 def lane_view(world: World, subscription: Subscription) -> LaneView:
     """Return the lane as it stands; a lane without a row is active and owes nothing."""
-    return _view(world, subscription, _read(world, subscription), None)
+    return _view(world, subscription, _lane(world, subscription), None)
 
 
 def lane_views(world: World, topic: str, subscriptions: Sequence[Subscription]) -> tuple[LaneView, ...]:
     """Return the lanes of *subscriptions*, read by one query, and their backlogs up to :data:`COUNTED_MAX` each."""
-    rows = world.store.query(Table.MESSAGES, lane_key(topic, "").pk)
-    known = {lane.subscription_id: lane for lane in map(lane_of, rows)}
+    known = stored.lanes(world.store, topic)
     return tuple(_view(world, each, known.get(each.subscription_id), COUNTED_MAX) for each in subscriptions)
 
 
 def _view(world: World, subscription: Subscription, lane: Lane | None, counted_max: int | None) -> LaneView:
     if lane is None:
         return LaneView(LaneState.ACTIVE, 0, None)
-    dues = _dues(world, subscription, limit=None if counted_max is None else counted_max + 1)
+    limit = None if counted_max is None else counted_max + 1
+    dues = stored.dues(world.store, subscription.subscription_id, limit=limit)
     head = _delivery(dues[0], lane, world.clock.now(), is_head=True) if dues else None
     counted = len({due.message_id for due in dues[:counted_max]})
     return LaneView(lane.state, counted, head, counted_max is not None and len(dues) > counted_max)
@@ -96,17 +95,15 @@ def _view(world: World, subscription: Subscription, lane: Lane | None, counted_m
 def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None) -> Page[DueDelivery]:
     """Return owed deliveries in their order, after *cursor*."""
     subscription = get_subscription(world, topic, name)
-    lane = _read(world, subscription)
+    lane = _lane(world, subscription)
     if lane is None:
         return Page(())
-    after = "" if cursor is None else cursor + "\x00"
-    dues = _dues(world, subscription, after=after, limit=limit + 1)
+    dues = stored.dues(world.store, subscription.subscription_id, after=cursor or "", limit=limit + 1)
     now = world.clock.now()
     shown = tuple(
         _delivery(due, lane, now, is_head=cursor is None and place == 0) for place, due in enumerate(dues[:limit])
     )
-    more = f"{dues[limit - 1].position}#{dues[limit - 1].message_id}" if len(dues) > limit else None
-    return Page(shown, more)
+    return Page(shown, dues[limit - 1].place if len(dues) > limit else None)
 
 
 def _change(
@@ -116,7 +113,7 @@ def _change(
 
     def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
-        lane = _unless_removed(_read(world, subscription), name)
+        lane = _unless_removed(_lane(world, subscription), name)
         changed = change(subscription, lane)
         if changed is not None:
             _move(world, lane, changed)
@@ -129,7 +126,7 @@ def _move(world: World, lane: Lane | None, changed: Lane) -> None:
     """Write *changed* over *lane* under a new generation, whatever joins meanwhile, and start its workflow if awake."""
     changed = replace(changed, generation=world.dice.unique_id(world.clock.now()))
     if lane is None:
-        world.store.write(Put(changed.key, lane_row(changed), {"pk": ABSENT}))
+        world.store.write(lane_put(changed))
     else:
         world.store.write(lane_update(changed, lane.same_generation()))
     if not changed.state.is_asleep:
@@ -164,11 +161,11 @@ def resume(world: World, topic: str, name: str) -> LaneView:
 
     def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
-        lane = _read(world, subscription)
+        lane = _lane(world, subscription)
         if lane is not None and lane.state.is_asleep:
-            head = next(iter(_dues(world, subscription, limit=1)), None)
+            head = _head(world, subscription)
             if head is None:
-                world.store.write(Delete(lane.key, lane.as_read()))
+                world.store.write(lane_delete(lane))
             else:
                 _move(world, lane, _awake(subscription, lane, head, world.clock.now()))
         return lane_view(world, subscription)
@@ -200,8 +197,8 @@ def retry_now(world: World, topic: str, name: str) -> LaneView:
 def repush(world: World, topic: str) -> tuple[str, ...]:
     """Attempt now what is owed to every subscription blocked under BACKOFF_RETRY; return their names."""
     present = snapshot(world, topic).by_ordinal.values()
-    rows = world.store.query(Table.MESSAGES, lane_key(topic, "").pk)
-    blocked = {lane.subscription_id for lane in map(lane_of, rows) if lane.state is LaneState.BLOCKED}
+    lanes = stored.lanes(world.store, topic)
+    blocked = {each for each, lane in lanes.items() if lane.state is LaneState.BLOCKED}
     pushed = []
     for subscription in present:
         if subscription.subscription_id in blocked and subscription.settings.retry.strategy is Strategy.BACKOFF_RETRY:
@@ -219,8 +216,8 @@ def skip_head(world: World, topic: str, name: str, reason: str) -> LaneView:
 
     def attempt() -> LaneView:
         subscription = get_subscription(world, topic, name)
-        lane = _unless_removed(_read(world, subscription), name)
-        head = next(iter(_dues(world, subscription, limit=1)), None)
+        lane = _unless_removed(_lane(world, subscription), name)
+        head = _head(world, subscription)
         if lane is None or head is None:
             raise ConflictError(f"subscription {name} owes nothing that could be skipped")
         _skip(world, subscription, lane, head, reason)
@@ -233,18 +230,20 @@ def _skip(world: World, subscription: Subscription, lane: Lane, head: Due, reaso
     now = world.clock.now()
     moved = replace(lane, generation=world.dice.unique_id(now), next_attempt_at=now, wake_at=now)
     if lane.state.is_asleep:  # When to look at it is for those who join it and for the sweep to say.
-        move = Update(lane.key, {"generation": moved.generation}, expect=lane.same_generation())
+        move = generation_update(lane, moved.generation, lane.same_generation())
     else:
         move = lane_update(moved, lane.same_generation())
-    stored = world.store.get(message_key(subscription.topic, head.message_id))
-    before = None if stored is None else message_row_of(stored)
-    writes: tuple[Write, ...] = (
-        Delete(head.key, {"attempts": head.attempts}),
-        move,
-    )
-    if before is not None and subscription.ordinal in before.map.owed:
-        entry = head.ending(EntryState.CANCELLED, f"skipped: {reason}")
-        writes = (*writes, *map_writes(before, before.settled({subscription.ordinal: entry})))
-    world.store.transact(writes)
+    beside = (due_delete_as_read(head), move)
+    ended = {subscription.ordinal: head.ending(EntryState.CANCELLED, f"skipped: {reason}")}
+
+    def plan(before: MessageRow) -> Ending | None:
+        return Ending(ended, beside=beside) if subscription.ordinal in before.map.owed else None
+
+    message = subscription.topic, head.message_id
+    match settle_at_once(world.store, message, plan, again=lambda lost: False):
+        case Lost(error=error):
+            raise error
+        case NotOwed():
+            world.store.transact(beside)
     if not moved.state.is_asleep:
         world.workflow.start(subscription.topic, subscription.subscription_id, moved.generation)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 from tagcast.errors import NotFoundError
 from tagcast.model import Entry, EntryState, Message, subscription_id
 from tagcast.paging import Page
-from tagcast.ports import Table, World
+from tagcast.ports import World
 from tagcast.registry.directory import names, read_topic
-from tagcast.registry.subscriptions import FilterVersion, versions_in_force
-from tagcast.rows.keys import due_key, message_key, retained_key
-from tagcast.rows.lane import Due, due_of
-from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.registry.subscriptions import versions_in_force
+from tagcast.rows import stored
+from tagcast.rows.due import Due
+from tagcast.rows.filter_version import FilterVersion
+from tagcast.rows.message import MessageRow
 
 READ_ROWS = 10
 FRONT_ROWS = 200
@@ -42,10 +42,10 @@ def message_view(world: World, topic: str, message_id: str) -> MessageView:
 
 def read_message(world: World, topic: str, message_id: str) -> MessageRow:
     """Return the stored message with its state map, or raise NotFoundError."""
-    stored = world.store.get(message_key(topic, message_id))
-    if stored is None:
+    row = stored.message(world.store, topic, message_id)
+    if row is None:
         raise NotFoundError("message", message_id)
-    return message_row_of(stored)
+    return row
 
 
 def list_retained(
@@ -57,9 +57,7 @@ def list_retained(
     larger alone is a page of its own. Rows are read a few at a time, since each may be as large as a row can be.
     """
     owner = read_topic(world, topic)
-    after = "" if cursor is None else cursor + "\x00"
-    listed = world.store.query(Table.MESSAGES, retained_key(topic, "").pk, sk_from=after, limit=limit + 1)
-    ids = [cast("str", row["sk"]) for row in listed]
+    ids = [stored.place(row) for row in stored.retained_rows(world.store, topic, after=cursor or "", limit=limit + 1)]
     known, backlogs = names(world, topic), Backlogs(world, owner.topic_id)
     shown: list[MessageView] = []
     total, last = 0, None
@@ -76,10 +74,9 @@ def list_retained(
 
 def _rows(world: World, topic: str, ids: Sequence[str]) -> Iterator[tuple[str, MessageRow | None]]:
     for start in range(0, len(ids), READ_ROWS):
-        keys = {message_id: message_key(topic, message_id) for message_id in ids[start : start + READ_ROWS]}
-        found = world.store.get_many(tuple(keys.values()))
-        for message_id, key in keys.items():
-            yield message_id, message_row_of(found[key]) if key in found else None
+        part = ids[start : start + READ_ROWS]
+        found = stored.messages(world.store, topic, part)
+        yield from ((message_id, found.get(message_id)) for message_id in part)
 
 
 class Backlogs:
@@ -97,9 +94,8 @@ class Backlogs:
     def due(self, ordinal: int, message_id: str) -> Due | None:
         """Return the due row of one entry, if it stands at the front."""
         if ordinal not in self._dues:
-            pk = due_key(subscription_id(self._topic_id, ordinal), "", "").pk
-            dues = map(due_of, reversed(self.world.store.query(Table.MESSAGES, pk, limit=FRONT_ROWS)))
-            self._dues[ordinal] = {due.message_id: due for due in dues}
+            dues = stored.dues(self.world.store, subscription_id(self._topic_id, ordinal), limit=FRONT_ROWS)
+            self._dues[ordinal] = {due.message_id: due for due in reversed(dues)}
         return self._dues[ordinal].get(message_id)
 
 

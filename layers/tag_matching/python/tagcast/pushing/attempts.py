@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from tagcast.concurrency.side_by_side import side_by_side
@@ -52,11 +52,6 @@ class Progress:
     failures: dict[str, Failure] = field(default_factory=dict)
     judged: set[str] = field(default_factory=set)
     """Those to which the subscription's filter function has just said yes."""
-
-    @property
-    def gone(self) -> bool:
-        """Say whether the receiver answered that it wants nothing ever again."""
-        return any(failure.outcome.gone for failure in self.failures.values())
 
 
 async def attempt(world: World, subscription: Subscription, message: Message, attempts: int) -> Entry | Failure:
@@ -203,10 +198,10 @@ class _Course:
         return True
 
 
-def lane_state_after(subscription: Subscription, progress: Progress) -> LaneState:
-    """Return the state of a lane that stops being active because of *progress*."""
-    if progress.gone:
+def lane_state_after(subscription: Subscription, failures: Collection[Failure]) -> LaneState:
+    """Return the state of a lane after *failures*; without any it is blocked behind what was not started."""
+    if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
-    if progress.failures and subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY:
+    if failures and subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY:
         return LaneState.LOST_CONTACT
     return LaneState.BLOCKED

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import cast
 
 from tagcast.concurrency.contention import until_won
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.filters.index.changed_index import ChangedIndex, with_changes
 from tagcast.filters.index.topic_index import Matched, SnapshotError, TopicIndex
 from tagcast.model import Message, Subscription, Topic
-from tagcast.ports import Row, Table, World
+from tagcast.ports import World
 from tagcast.registry.shadowing import ReadyShadow, ready
-from tagcast.rows.keys import topic_key
-from tagcast.rows.recent_changes import changed_rows
-from tagcast.rows.registry import subscription_of, topic_of
-from tagcast.rows.shadow import shadow_of
+from tagcast.rows import stored
+from tagcast.rows.shadow import Shadow
 
 SNAPSHOTS_MAX = 256
 ARCHIVED_SUBSCRIPTIONS_MIN = 200
@@ -75,10 +72,10 @@ class Snapshots(dict[str, Snapshot]):
 
 def read_topic(world: World, name: str) -> Topic:
     """Return the topic as it stands now or raise NotFoundError."""
-    row = world.store.get(topic_key(name))
-    if row is None:
+    topic = stored.topic(world.store, name)
+    if topic is None:
         raise NotFoundError("topic", name)
-    return topic_of(row)
+    return topic
 
 
 def snapshot(world: World, name: str) -> Snapshot:
@@ -101,12 +98,11 @@ def _snapshot(world: World, name: str) -> Snapshot:
     if fresh is not None:
         snapshots[name] = fresh
         return fresh
-    # Shadows sort directly before subscriptions, so that one query reads both.
-    rows = world.store.query(Table.REGISTRY, topic_key(name).pk, sk_from="SHADOW#", sk_to="SUB$")
+    subscriptions, shadows = stored.subscriptions_and_shadows(world.store, name)
     after = read_topic(world, name)
     if not _same_version(topic, after):
         raise ConditionLostError
-    fresh = _compile(world, after, rows)
+    fresh = _compile(world, after, subscriptions, shadows)
     if len(snapshots) >= SNAPSHOTS_MAX:
         snapshots.clear()
     snapshots[name] = fresh
@@ -119,10 +115,10 @@ def _same_version(one: Topic, other: Topic) -> bool:
 
 def _refreshed(world: World, known: Snapshot, topic: Topic) -> Snapshot | None:
     """Return *known* with the changes up to *topic*, or None if more has to be read."""
-    rows = changed_rows(world, known.topic, topic)
-    if rows is None or not _same_version(topic, read_topic(world, topic.name)):
+    changes = stored.changes(world.store, known.topic, topic)
+    if changes is None or not _same_version(topic, read_topic(world, topic.name)):
         return None
-    changed = {name: None if row is None else subscription_of(row) for name, row in rows[0].items()}
+    changed, shadows = changes
     by_name = {**known.by_name}
     by_ordinal = {**known.by_ordinal}
     filters: dict[int, Mapping[str, object] | None] = {}
@@ -142,18 +138,17 @@ def _refreshed(world: World, known: Snapshot, topic: Topic) -> Snapshot | None:
         made = known.index.made
         after = None if made is None else with_changes(made, filters, removed)
         index = LazyIndex(lambda: _index(world, topic, by_ordinal) if after is None else after)
-    return Snapshot(topic, by_ordinal, by_name, index, ready(map(shadow_of, rows[1]), by_ordinal))
+    return Snapshot(topic, by_ordinal, by_name, index, ready(shadows, by_ordinal))
 
 
-def _compile(world: World, topic: Topic, rows: list[Row]) -> Snapshot:
-    subscriptions = [subscription_of(row) for row in rows if not _is_shadow(row)]
+def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], shadows: Sequence[Shadow]) -> Snapshot:
     by_ordinal = {subscription.ordinal: subscription for subscription in subscriptions}
     return Snapshot(
         topic=topic,
         by_ordinal=by_ordinal,
         by_name={subscription.name: subscription for subscription in subscriptions},
         index=LazyIndex(lambda: _index(world, topic, by_ordinal)),
-        shadows=ready((shadow_of(row) for row in rows if _is_shadow(row)), by_ordinal),
+        shadows=ready(shadows, by_ordinal),
     )
 
 
@@ -172,13 +167,6 @@ def _index(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription]) -
     return index
 
 
-def _is_shadow(row: Row) -> bool:
-    return cast("str", row["sk"]).startswith("SHADOW#")
-
-
 def names(world: World, topic: str) -> dict[int, str]:
     """Return the names of all subscriptions that receipts of *topic* can mention, removed ones included."""
-    pk = topic_key(topic).pk
-    removed = world.store.query(Table.REGISTRY, pk, sk_from="NAME#", sk_to="NAME$")
-    present = world.store.query(Table.REGISTRY, pk, sk_from="SUB#", sk_to="SUB$")
-    return {cast("int", row["ordinal"]): cast("str", row["name"]) for row in (*removed, *present)}
+    return stored.names(world.store, topic)

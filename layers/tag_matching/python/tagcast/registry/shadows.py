@@ -14,14 +14,14 @@ from tagcast.errors import (
     PreconditionFailedError,
 )
 from tagcast.filters.kinds import canonical
-from tagcast.model import Subscription, Topic
-from tagcast.ports import Delete, Expectation, Put, Update, World
+from tagcast.model import Subscription
+from tagcast.ports import World
 from tagcast.registry.directory import read_topic
 from tagcast.registry.shadowing import is_function
 from tagcast.registry.subscriptions import get_subscription, replace_filter
-from tagcast.rows.keys import shadow_key, topic_key
-from tagcast.rows.recent_changes import with_change
-from tagcast.rows.shadow import Shadow, Verdict, observed, shadow_of, shadow_row
+from tagcast.rows import stored
+from tagcast.rows.shadow import Shadow, Verdict, observed, shadow_delete, shadow_put
+from tagcast.rows.topic_writes import change_update
 
 SHADOWS_MAX = 10
 """Of one topic: each costs a write per publish call."""
@@ -55,36 +55,24 @@ def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object]
         subscription = get_subscription(world, topic, name)
         if is_function(subscription.settings.filter):
             raise ConflictError("the active filter is a function: what it says is not known while publishing")
-        known = _shadows(world, topic)
+        known = {shadow.name: shadow for shadow in stored.shadows(world.store, topic)}
         if name in known and known[name].filter == wanted:
             return _report(world, known[name], subscription), False
         if name not in known and len(known) >= SHADOWS_MAX:
             raise ConflictError(f"a topic has at most {SHADOWS_MAX} shadows")
         version = owner.subscriptions_version + 1
         shadow = Shadow(topic, name, subscription.ordinal, wanted, version, world.clock.now())
-        world.store.transact((_next_version(owner, name), Put(shadow.key, shadow_row(shadow))))
+        world.store.transact((change_update(owner, name), shadow_put(shadow)))
         return _report(world, shadow, subscription), True
 
     return until_won(world, f"topic {topic}", attempt)
 
 
-def _next_version(owner: Topic, name: str) -> Update:
-    """Return the write that makes publishers read the subscriptions again; it fails if they changed since."""
-    as_read: Expectation = {"topic_id": owner.topic_id, "subscriptions_version": owner.subscriptions_version}
-    return Update(topic_key(owner.name), with_change(owner, name), expect=as_read)
-
-
-def _shadows(world: World, topic: str) -> dict[str, Shadow]:
-    low = shadow_key(topic, "")
-    rows = world.store.query(low.table, low.pk, sk_from=low.sk, sk_to="SHADOW$")
-    return {shadow.name: shadow for shadow in map(shadow_of, rows)}
-
-
 def _read_shadow(world: World, subscription: Subscription) -> Shadow:
-    row = world.store.get(shadow_key(subscription.topic, subscription.name))
-    if row is None:
+    shadow = stored.shadow(world.store, subscription.topic, subscription.name)
+    if shadow is None:
         raise NotFoundError("shadow of subscription", subscription.name)
-    return shadow_of(row)
+    return shadow
 
 
 def _report(world: World, shadow: Shadow, subscription: Subscription) -> ShadowReport:
@@ -104,13 +92,9 @@ def delete_shadow(world: World, topic: str, name: str) -> None:
     def attempt() -> None:
         owner = read_topic(world, topic)
         shadow = _read_shadow(world, get_subscription(world, topic, name))
-        world.store.transact((_next_version(owner, name), Delete(shadow.key, _as_seen(shadow))))
+        world.store.transact((change_update(owner, name), shadow_delete(shadow)))
 
     until_won(world, f"topic {topic}", attempt)
-
-
-def _as_seen(shadow: Shadow) -> Expectation:
-    return {"shadow_version": shadow.shadow_version}
 
 
 def promote_shadow(world: World, topic: str, name: str, shadow_version: int | None = None) -> Subscription:
@@ -124,6 +108,6 @@ def promote_shadow(world: World, topic: str, name: str, shadow_version: int | No
         shadow = _read_shadow(world, subscription)
         if shadow_version is not None and shadow.shadow_version != shadow_version:
             raise PreconditionFailedError(f"the present shadow has version {shadow.shadow_version}")
-        return replace_filter(world, subscription, shadow.filter, Delete(shadow.key, _as_seen(shadow)))
+        return replace_filter(world, subscription, shadow.filter, shadow_delete(shadow))
 
     return until_won(world, f"topic {topic}", attempt)

@@ -10,16 +10,18 @@ from collections import deque
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
 
 from tagcast.concurrency.isolation import each
-from tagcast.delivery.settling import map_writes
+from tagcast.delivery.settling import Ended, Ending, Lost, NotOwed, settle_at_once
 from tagcast.errors import ConditionLostError
 from tagcast.model import Entry, EntryState, ordinal_of
-from tagcast.ports import Delete, Expectation, Row, Table, Update, World
-from tagcast.rows.keys import due_key, lane_key, message_key, retained_key
-from tagcast.rows.lane import Due, Lane, due_of, lane_row
+from tagcast.ports import Row, World, Write
+from tagcast.rows import stored
+from tagcast.rows.due import Due, due_delete, due_delete_as_read, due_of
+from tagcast.rows.lane import Lane, wake_update
+from tagcast.rows.listed import retained_of
 from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows.message_writes import retained_delete
 
 PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
 QUIET_PAGES_MAX = 10
@@ -69,8 +71,8 @@ async def expire_sleeping(world: World, lanes: Collection[Lane], ends: float) ->
 async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
     """Expire a page of a backlog; return how much, and whether the lane is done with."""
     lane, now = backlog.lane, world.clock.now()
-    pk = due_key(lane.subscription_id, "", "").pk
-    page = await world.executor.run(partial(world.store.query, Table.MESSAGES, pk, sk_from=backlog.after, limit=PAGE))
+    read = partial(stored.due_rows, world.store, lane.subscription_id, after=backlog.after, limit=PAGE)
+    page = await world.executor.run(read)
     dues = await each(world, "a due row", page, _due)
     over = [due for due in dues if due.expires_at <= now]
     for due in dues:
@@ -81,7 +83,7 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
         backlog.keeps(now)
     backlog.quiet = 0 if over else backlog.quiet + 1
     if len(page) == PAGE and backlog.quiet < QUIET_PAGES_MAX:
-        backlog.after = cast("str", page[-1]["sk"]) + "\x00"
+        backlog.after = stored.place(page[-1])
         return sum(expired), False
     if not await world.executor.run(lambda: _wake_next(world, lane, backlog.earliest)):
         await _postpone(world, lane)
@@ -95,20 +97,29 @@ async def _due(row: Row) -> Due:
 def expire_due(world: World, lane: Lane, due: Due) -> bool:
     """Settle one owed delivery as expired, with its attempts; say whether its due row is gone."""
     ordinal = ordinal_of(due.subscription_id)
-    for _ in range(TRIES_MAX):
-        stored = world.store.get(message_key(lane.topic, due.message_id))
-        before = None if stored is None else message_row_of(stored)
-        if before is None or ordinal not in before.map.owed:
-            world.store.write(Delete(due.key))
-            return True
-        entry = _expired(due)
-        gone = Delete(due.key, {"attempts": due.attempts})
-        try:
-            world.store.transact((gone, *map_writes(before, before.settled({ordinal: entry}))))
-        except ConditionLostError:
-            continue
-        return True
-    return False
+
+    def plan(before: MessageRow) -> Ending | None:
+        if ordinal not in before.map.owed:
+            return None
+        return Ending({ordinal: _expired(due)}, beside=(due_delete_as_read(due),))
+
+    match settle_at_once(world.store, (lane.topic, due.message_id), plan, _Tries().again):
+        case NotOwed():
+            world.store.write(due_delete(due))
+        case Lost():
+            return False
+    return True
+
+
+@dataclass(slots=True)
+class _Tries:
+    """How often the condition of one message's writes may still be lost."""
+
+    left: int = TRIES_MAX
+
+    def again(self, _: Lost) -> bool:
+        self.left -= 1
+        return self.left > 0
 
 
 def _expired(due: Due | None) -> Entry:
@@ -117,21 +128,17 @@ def _expired(due: Due | None) -> Entry:
 
 def _wake_next(world: World, lane: Lane, wake_at: int | None) -> bool:
     """Let the next look at the lane be at *wake_at*; say whether nothing had joined it since it was read."""
-    return _move(world, lane, wake_at, lane.as_read())
+    return _moved(world, wake_update(lane, wake_at, lane.as_read()))
 
 
 async def _postpone(world: World, lane: Lane) -> None:
     """Let the lane stand behind all that are overdue; whatever joined it meanwhile expires no earlier."""
-    as_read: Expectation = {"state": lane.state.value, "generation": lane.generation, "wake_at": lane.wake_at}
-    await world.executor.run(lambda: _move(world, lane, world.clock.now(), as_read))
+    await world.executor.run(lambda: _moved(world, wake_update(lane, world.clock.now(), lane.as_asleep())))
 
 
-def _move(world: World, lane: Lane, wake_at: int | None, expect: Expectation) -> bool:
-    moved = lane_row(Lane(lane.topic, lane.subscription_id, lane.state, lane.generation, 0, 0, None, wake_at))
-    changes = {name: moved[name] for name in ("wake_at", "wake_shard") if name in moved}
-    asleep = () if changes else ("wake_at", "wake_shard")
+def _moved(world: World, move: Write) -> bool:
     try:
-        world.store.write(Update(lane.key, changes, asleep, expect))
+        world.store.write(move)
     except ConditionLostError:
         return False
     return True
@@ -144,10 +151,7 @@ async def expire_retained(world: World, after: str, ends: float) -> tuple[int, s
     """
     expired, begun_at, around = 0, after, False
     while world.clock.monotonic() < ends:
-        read = partial(
-            world.store.query, Table.REGISTRY, "TOPICS", sk_from=after and after + "\x00", limit=TOPICS_AT_ONCE
-        )
-        topics = [cast("str", row["sk"]) for row in await world.executor.run(read)]
+        topics = await world.executor.run(partial(stored.topic_names, world.store, after=after, limit=TOPICS_AT_ONCE))
         if around:
             topics = [topic for topic in topics if topic <= begun_at]
         expired += sum(await each(world, "a list of retained messages", topics, partial(_expire_list, world, ends)))
@@ -164,15 +168,13 @@ async def _expire_list(world: World, ends: float, topic: str) -> int:
     ends = min(ends, world.clock.monotonic() + TOPIC_S)
     over_at = world.clock.now() - round(LEFT_S * 1000 / min(world.time_scale, 5.0))
     while world.clock.monotonic() < ends:
-        pk = retained_key(topic, "").pk
-        page = await world.executor.run(
-            partial(world.store.query, Table.MESSAGES, pk, sk_from=after, limit=RETAINED_PAGE)
-        )
-        over = [cast("str", row["sk"]) for row in page if cast("int", row["expires_at"]) <= over_at]
+        read = partial(stored.retained_rows, world.store, topic, after=after, limit=RETAINED_PAGE)
+        page = await world.executor.run(read)
+        over = [listed.message_id for listed in map(retained_of, page) if listed.expires_at <= over_at]
         expired += await expire_messages(world, topic, over) if over else 0
         if not over or len(page) < RETAINED_PAGE:
             break
-        after = cast("str", page[-1]["sk"]) + "\x00"
+        after = stored.place(page[-1])
     return expired
 
 
@@ -182,14 +184,14 @@ async def expire_messages(world: World, topic: str, message_ids: Collection[str]
     The caller has read that their rounds are over: whatever they owe has a lane and a due row until it ends, so that
     what has neither has no attempts that could be forgotten.
     """
-    keys = [message_key(topic, message_id) for message_id in message_ids]
-    lane_rows = await world.executor.run(lambda: world.store.query(Table.MESSAGES, lane_key(topic, "").pk))
+    ids = tuple(message_ids)
+    lane_rows = await world.executor.run(partial(stored.lane_rows, world.store, topic))
     lanes = dict(await each(world, "a lane", lane_rows, _owner))
-    found = await world.executor.run(lambda: world.store.get_many(keys))
-    rows = await each(world, "a message", found.values(), _message)
+    found = await world.executor.run(partial(stored.message_rows, world.store, topic, ids))
+    rows = await each(world, "a message", found, _message)
     owed = set[int]().union(*(row.map.owed for row in rows)) & lanes.keys()
     dues: dict[tuple[int, str], Due | None] = {}
-    reading = partial(_dues, world, lanes, frozenset(message_ids))
+    reading = partial(_dues, world, lanes, frozenset(ids))
     for part in await each(world, "a backlog", sorted(owed), reading):
         dues |= part
     settle = partial(_expire_message, world, dues, lanes.keys())
@@ -197,7 +199,7 @@ async def expire_messages(world: World, topic: str, message_ids: Collection[str]
 
 
 async def _owner(row: Row) -> tuple[int, str]:
-    sid = cast("str", row["sk"])
+    sid = stored.place(row)
     return ordinal_of(sid), sid
 
 
@@ -209,8 +211,7 @@ async def _dues(
     world: World, lanes: Mapping[int, str], message_ids: Set[str], ordinal: int
 ) -> dict[tuple[int, str], Due | None]:
     """Return the due rows of some messages in one backlog, None where there is none; leave out what is far behind."""
-    pk = due_key(lanes[ordinal], "", "").pk
-    rows = await world.executor.run(partial(world.store.query, Table.MESSAGES, pk, limit=REACH))
+    rows = await world.executor.run(partial(stored.due_rows, world.store, lanes[ordinal], limit=REACH))
     whole = len(rows) < REACH
     found: dict[tuple[int, str], Due | None] = {(ordinal, message_id): None for message_id in message_ids if whole}
     for due in await each(world, "a due row", reversed(rows), _due):
@@ -223,23 +224,23 @@ def _expire_message(
     world: World, dues: Mapping[tuple[int, str], Due | None], laned: Set[int], known: MessageRow
 ) -> int:
     """Settle what a message owes as expired, in as many transactions as it takes; return how much."""
-    message, before, expired, tries = known.message, known, 0, TRIES_MAX
-    while tries:
-        if not before.map.owed:
-            world.store.write(Delete(retained_key(message.topic, message.message_id)))
-            return expired
+    message, tries, expired = known.message, _Tries(), 0
+
+    def plan(before: MessageRow) -> Ending | None:
         within = [o for o in sorted(before.map.owed) if o not in laned or (o, message.message_id) in dues]
         ending = {o: dues.get((o, message.message_id)) for o in within[:ENTRIES_MAX]}
-        if not ending:
-            return expired
-        gone = [Delete(due.key, {"attempts": due.attempts}) for due in ending.values() if due is not None]
-        after = before.settled({ordinal: _expired(due) for ordinal, due in ending.items()})
-        try:
-            world.store.transact((*gone, *map_writes(before, after)))
-            before, expired = after, expired + len(ending)
-        except ConditionLostError:
-            stored = world.store.get(message_key(message.topic, message.message_id))
-            if stored is None:
-                return expired
-            before, tries = message_row_of(stored), tries - 1
+        gone = [due_delete_as_read(due) for due in ending.values() if due is not None]
+        return Ending({o: _expired(due) for o, due in ending.items()}, beside=gone) if ending else None
+
+    before: MessageRow | None = known
+    while tries.left:
+        match settle_at_once(world.store, (message.topic, message.message_id), plan, tries.again, before):
+            case Ended(after, entries):
+                before, expired = after, expired + entries
+            case NotOwed(found):
+                if found is not None and not found.map.owed:
+                    world.store.write(retained_delete(found))
+                break
+            case Lost():
+                break
     return expired

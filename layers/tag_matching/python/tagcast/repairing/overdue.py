@@ -9,10 +9,9 @@ from heapq import nsmallest
 from tagcast.concurrency.isolation import each
 from tagcast.errors import ConditionLostError
 from tagcast.model import LaneState
-from tagcast.ports import Row, Table, Update, World
-from tagcast.rows.keys import due_key, lane_key
-from tagcast.rows.lane import Lane, due_of, lane_of
-from tagcast.rows.message import WAKE_SHARDS
+from tagcast.ports import Row, World
+from tagcast.rows import stored
+from tagcast.rows.lane import WAKE_SHARDS, Lane, generation_update, lane_of
 
 OVERDUE_GRACE_S = 15
 LANES_PAGE, LANES_MAX, HEADS_MAX = 500, 5_000, 200
@@ -84,14 +83,13 @@ def _countable(lane: Lane) -> list[Lane]:
 
 
 def _current(world: World, lane: Lane) -> Lane | None:
-    row = world.store.get(lane_key(lane.topic, lane.subscription_id))
-    return None if row is None else lane_of(row)
+    return stored.lane(world.store, lane.topic, lane.subscription_id)
 
 
 def _restart(world: World, lane: Lane, now: int) -> int:
     fresh = replace(lane, generation=world.dice.unique_id(now))
     try:
-        world.store.write(Update(lane.key, {"generation": fresh.generation}, expect=lane.as_read()))
+        world.store.write(generation_update(lane, fresh.generation, lane.as_read()))
     except ConditionLostError:
         return 0
     world.workflow.start(fresh.topic, fresh.subscription_id, fresh.generation)
@@ -102,8 +100,7 @@ async def oldest_head_s(world: World, lanes: list[Lane]) -> float:
     """Return how long the longest blocked of the heads of *lanes* has been owed, in seconds."""
 
     async def age_s(lane: Lane) -> float:
-        pk = due_key(lane.subscription_id, "", "").pk
-        rows = await world.executor.run(lambda: world.store.query(Table.MESSAGES, pk, limit=1))
-        return max(((world.clock.now() - due_of(row).accepted_at) / 1000 for row in rows), default=0.0)
+        heads = await world.executor.run(partial(stored.dues, world.store, lane.subscription_id, limit=1))
+        return max(((world.clock.now() - due.accepted_at) / 1000 for due in heads), default=0.0)
 
     return max(await each(world, "a head", lanes, age_s), default=0.0)

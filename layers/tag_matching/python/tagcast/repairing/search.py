@@ -11,40 +11,22 @@ What it costs: half a read unit per 4 KB of rows, receipts included, whatever it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import cast
 
 from tagcast.concurrency.isolation import each
 from tagcast.ports import QueueEntry, Row, World
 from tagcast.repairing.expiry import RETAINED_PAGE, expire_messages
 from tagcast.repairing.unsent import QueueEntries, Sending, list_unsent
+from tagcast.rows.listed import FoundMessage, found_of
+from tagcast.rows.progress import Pass
 
 EVERY_S = 6 * 3_600
 OPEN_S = 900
 """So long after its acceptance a message's first round is over, unless nobody works on it."""
 OVER_S = 3_600
 """So long after its life whatever else there is has expired what a message owed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """How far the present pass came (*cursor* None: it is over), and when it began."""
-
-    cursor: str | None = None
-    began_at: int | None = None
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class _Lost:
-    """A message that was found, in order of its topic and id."""
-
-    topic: str
-    message_id: str
-    expires_at: int = field(compare=False)
-    is_open: bool = field(compare=False)
-    ordering_key: str | None = field(compare=False, default=None)
 
 
 async def search(world: World, sending: Sending, known: Pass, ends: float) -> tuple[int, int, Pass]:
@@ -66,7 +48,7 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
             cursor=known.cursor,
         )
         found = await world.executor.run(read)
-        lost = await each(world, "a message found", found.rows, _lost)
+        lost = await each(world, "a message found", found.rows, _found)
         sent += await _send_again(world, sending, [message for message in lost if message.is_open])
         expired += await _expire(world, [message for message in lost if not message.is_open])
         known = replace(known, cursor=found.cursor)
@@ -75,21 +57,15 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
     return sent, expired, known
 
 
-async def _lost(row: Row) -> _Lost:
-    return _Lost(
-        topic=cast("str", row["topic"]),
-        message_id=cast("str", row["message_id"]),
-        ordering_key=cast("str | None", row.get("ordering_key")),
-        expires_at=cast("int", row["expires_at"]),
-        is_open=row["round"] == "open",
-    )
+async def _found(row: Row) -> FoundMessage:
+    return found_of(row)
 
 
-async def _send_again(world: World, sending: Sending, messages: Sequence[_Lost]) -> int:
+async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMessage]) -> int:
     """Queue these messages, in order; list what the queue does not take."""
     made = QueueEntries(world)
 
-    async def entry_of(message: _Lost) -> tuple[QueueEntry, int]:
+    async def entry_of(message: FoundMessage) -> tuple[QueueEntry, int]:
         entry = partial(made.of, message.topic, message.message_id, message.ordering_key)
         return await world.executor.run(entry), message.expires_at
 
@@ -102,7 +78,7 @@ async def _send_again(world: World, sending: Sending, messages: Sequence[_Lost])
     return len(entries) - len(lost)
 
 
-async def _expire(world: World, messages: Sequence[_Lost]) -> int:
+async def _expire(world: World, messages: Sequence[FoundMessage]) -> int:
     expired = 0
     for topic, group in groupby(sorted(messages), key=lambda message: message.topic):
         ids = [message.message_id for message in group]

@@ -8,16 +8,17 @@ else, and everything ends within the time given: what was not reached comes firs
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tagcast.concurrency.isolation import each
-from tagcast.ports import Put, Row, World
+from tagcast.ports import World
 from tagcast.repairing.expiry import expire_retained, expire_sleeping
 from tagcast.repairing.overdue import Lanes, oldest_head_s, wake_lanes
-from tagcast.repairing.search import Pass, search
+from tagcast.repairing.search import search
 from tagcast.repairing.unsent import Sending, resend
-from tagcast.rows.keys import sweep_key
+from tagcast.rows import stored
+from tagcast.rows.progress import Progress, progress_put
 
 LANES_SHARE = 0.4
 """So much of the time lanes may take that are to be started again."""
@@ -36,28 +37,8 @@ class Swept:
     sent: int = 0
     oldest_overdue_s: float = 0.0
     oldest_head_s: float = 0.0
-
-
-@dataclass(slots=True)
-class _Memory:
-    """What one sweep leaves to the next: the topic behind which it goes on, and the pass of the search."""
-
-    topic: str
-    search: Pass
-
-    @classmethod
-    def of(cls, row: Row | None) -> _Memory:
-        row = row or {}
-        began_at, cursor = cast("int | None", row.get("began_at")), cast("str | None", row.get("cursor"))
-        return cls(cast("str", row.get("topic", "")), Pass(cursor, began_at))
-
-    def row(self) -> Row:
-        row: dict[str, str | int] = {"topic": self.topic}
-        if self.search.began_at is not None:
-            row["began_at"] = self.search.began_at
-        if self.search.cursor is not None:
-            row["cursor"] = self.search.cursor
-        return row
+    progress: Progress = field(default_factory=Progress)
+    """How far it came: what it leaves to the next."""
 
 
 async def sweep(world: World, budget_s: float) -> Swept:
@@ -65,16 +46,14 @@ async def sweep(world: World, budget_s: float) -> Swept:
     begins = world.clock.monotonic()
     ends = begins + budget_s
     lanes = await wake_lanes(world, begins + budget_s * LANES_SHARE)
-    memory = _Memory.of(await world.executor.run(lambda: world.store.get(sweep_key())))
     swept = Swept(lanes.restarted, oldest_overdue_s=lanes.oldest_overdue_s)
-    await each(world, "a part of the sweep", _parts(world, memory, swept, lanes, ends), lambda part: part)
-    await world.executor.run(lambda: world.store.write(Put(sweep_key(), memory.row())))
+    swept.progress = await world.executor.run(partial(stored.progress, world.store))
+    await each(world, "a part of the sweep", _parts(world, swept, lanes, ends), lambda part: part)
+    await world.executor.run(partial(world.store.write, progress_put(swept.progress)))
     return swept
 
 
-def _parts(
-    world: World, memory: _Memory, swept: Swept, lanes: Lanes, ends: float
-) -> tuple[Coroutine[None, None, None], ...]:
+def _parts(world: World, swept: Swept, lanes: Lanes, ends: float) -> tuple[Coroutine[None, None, None], ...]:
     sending = Sending(world)
 
     async def heads() -> None:
@@ -87,11 +66,13 @@ def _parts(
         swept.expired += await expire_sleeping(world, lanes.asleep, ends)
 
     async def retained() -> None:
-        expired, memory.topic = await expire_retained(world, memory.topic, ends)
+        expired, topic = await expire_retained(world, swept.progress.topic, ends)
+        swept.progress = replace(swept.progress, topic=topic)
         swept.expired += expired
 
     async def lost() -> None:
-        sent, expired, memory.search = await search(world, sending, memory.search, ends)
+        sent, expired, known = await search(world, sending, swept.progress.search, ends)
+        swept.progress = replace(swept.progress, search=known)
         swept.sent += sent
         swept.expired += expired
 

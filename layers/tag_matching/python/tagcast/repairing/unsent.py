@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import cast
 
 from tagcast.concurrency.isolation import each
 from tagcast.delivery.publishing import queue_group
 from tagcast.errors import NotFoundError
 from tagcast.model import Ordering
-from tagcast.ports import Delete, Key, Put, QueueEntry, Row, Table, World
+from tagcast.ports import QueueEntry, Row, World
 from tagcast.registry.directory import read_topic
-from tagcast.rows.keys import UNSENT_SHARDS, unsent_key
-from tagcast.rows.message import GARBAGE_S
+from tagcast.rows import stored
+from tagcast.rows.keys import UNSENT_SHARDS
+from tagcast.rows.listed import unsent_delete, unsent_of, unsent_put
 
 PAGE = 100
 
@@ -57,13 +57,7 @@ class Sending:
 def list_unsent(world: World, entries: Iterable[QueueEntry], expires_at: int) -> None:
     """Write down what the queue did not take; whoever asks for it again only repeats the same rows."""
     for entry in entries:
-        row: Row = {
-            "topic": entry.topic,
-            "message_id": entry.message_id,
-            "group": entry.group,
-            "ttl": expires_at // 1000 + GARBAGE_S,
-        }
-        world.store.write(Put(unsent_key(entry.topic, entry.message_id), row))
+        world.store.write(unsent_put(entry, expires_at))
         world.journal.count("QueueSendsLeftToSweep")
 
 
@@ -80,8 +74,7 @@ async def resend(world: World, sending: Sending, ends: float) -> int:
 async def _resend(world: World, sending: Sending, ends: float, shard: int) -> int:
     sent, after = 0, ""
     while world.clock.monotonic() < ends:
-        read = partial(world.store.query, Table.MESSAGES, f"UNSENT#{shard}", sk_from=after, limit=PAGE)
-        page = await world.executor.run(read)
+        page = await world.executor.run(partial(stored.unsent_rows, world.store, shard, after=after, limit=PAGE))
         entries = await each(world, "a listed message", page, _entry_of)
         lost = await world.executor.run(partial(sending.send, entries))
         taken = [entry for entry in entries if entry not in lost]
@@ -89,14 +82,13 @@ async def _resend(world: World, sending: Sending, ends: float, shard: int) -> in
         sent += len(taken)
         if lost or len(page) < PAGE:
             break
-        after = cast("str", page[-1]["sk"]) + "\x00"
+        after = stored.place(page[-1])
     return sent
 
 
 async def _entry_of(row: Row) -> QueueEntry:
-    return QueueEntry(cast("str", row["topic"]), cast("str", row["message_id"]), cast("str", row["group"]))
+    return unsent_of(row)
 
 
 async def _forget(world: World, entry: QueueEntry) -> None:
-    key: Key = unsent_key(entry.topic, entry.message_id)
-    await world.executor.run(lambda: world.store.write(Delete(key)))
+    await world.executor.run(partial(world.store.write, unsent_delete(entry)))

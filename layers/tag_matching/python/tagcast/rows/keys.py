@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from zlib import crc32
 
-from tagcast.ports import Key, Table
+from tagcast.tables import Key, Table
 
 UNSENT_SHARDS = 4
 
@@ -19,7 +20,7 @@ def directory_key(topic: str) -> Key:
     return Key(Table.REGISTRY, "TOPICS", topic)
 
 
-def grave_key(topic: str) -> Key:
+def counters_key(topic: str) -> Key:
     """Return the key of the counters that outlive a removed topic."""
     return Key(Table.REGISTRY, f"TOPIC#{topic}", "GRAVE")
 
@@ -42,6 +43,31 @@ def version_key(topic: str, ordinal: int, version: int) -> Key:
 def shadow_key(topic: str, name: str) -> Key:
     """Return the key of the candidate filter beside a subscription's active one."""
     return Key(Table.REGISTRY, f"TOPIC#{topic}", f"SHADOW#{name}")
+
+
+def all_subscriptions(topic: str) -> tuple[Key, Key]:
+    """Return the keys between which all subscriptions of a topic stand."""
+    return _all(subscription_key(topic, ""))
+
+
+def all_removed_names(topic: str) -> tuple[Key, Key]:
+    """Return the keys between which the names of a topic's removed subscriptions stand."""
+    return _all(replace(name_key(topic, 0), sk="NAME#"))
+
+
+def all_shadows(topic: str) -> tuple[Key, Key]:
+    """Return the keys between which all shadows of a topic stand."""
+    return _all(shadow_key(topic, ""))
+
+
+def subscriptions_and_shadows(topic: str) -> tuple[Key, Key]:
+    """Return the keys between which all shadows of a topic stand, and directly behind them all subscriptions."""
+    return all_shadows(topic)[0], all_subscriptions(topic)[1]
+
+
+def _all(first: Key) -> tuple[Key, Key]:
+    """Return *first*, which ends in ``#``, and the first key that does not begin like it."""
+    return first, replace(first, sk=first.sk.removesuffix("#") + "$")
 
 
 def shadow_count_key(partition: str, shard: int) -> Key:
@@ -76,7 +102,12 @@ def retained_key(topic: str, message_id: str) -> Key:
 
 def unsent_key(topic: str, message_id: str) -> Key:
     """Return the key that lists a message as not taken by the queue; all of a topic stand in one list, by their ids."""
-    return Key(Table.MESSAGES, f"UNSENT#{crc32(topic.encode()) % UNSENT_SHARDS}", f"{message_id}#{topic}")
+    return Key(Table.MESSAGES, unsent_list(crc32(topic.encode()) % UNSENT_SHARDS), f"{message_id}#{topic}")
+
+
+def unsent_list(shard: int) -> str:
+    """Return the partition of one list of what the queue did not take."""
+    return f"UNSENT#{shard}"
 
 
 def sweep_key() -> Key:

@@ -1,4 +1,4 @@
-"""Rows of lanes that are not active and of the deliveries they owe (architecture §2)."""
+"""Rows of lanes that are not active: what they say, the writes to them and the conditions of these."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 from typing import cast
 from zlib import crc32
 
-from tagcast.model import ID_SEQUENCE_BITS, Entry, EntryState, LaneState
-from tagcast.ports import Expectation, Key, Row, Update, Value
-from tagcast.rows.ended_entries import bounded
-from tagcast.rows.keys import due_key, lane_key
-from tagcast.rows.message import GARBAGE_S, WAKE_SHARDS
+from tagcast.model import LaneState
+from tagcast.rows.keys import lane_key
+from tagcast.tables import ABSENT, Absence, Check, Delete, Expectation, Key, Put, Row, Update, Value
 
-PLACES = 16
-"""A batch has fewer places than this, so that positions of later batches sort behind it."""
+WAKE_SHARDS = 8
 JOINED_MAX, ID_BYTES = 64, 8
 """So many of the messages that joined a backlog last are named in the lane's row, which stays below a kilobyte."""
 
@@ -61,12 +58,31 @@ class Lane:
 
     def as_read(self) -> Expectation:
         """Return the condition that nobody blocked, appended, claimed or resumed since this was read."""
-        return {
-            "state": self.state.value,
-            "generation": self.generation,
-            "appended": self.appended,
-            "claim": self.claim,
-        }
+        return {**self.as_held(), "appended": self.appended}
+
+    def as_held(self) -> Expectation:
+        """Return the condition that the lane is still whose it was; batches may have joined."""
+        return {"state": self.state.value, "generation": self.generation, "claim": self.claim}
+
+    def as_handed_on(self) -> Expectation:
+        """Return the condition that no other worker took the lane, whatever state it came to."""
+        return {"generation": self.generation, "claim": self.claim}
+
+    def as_planned(self) -> Expectation:
+        """Return the condition that the lane is still whose it was, and nobody planned its next attempt since."""
+        return {**self.as_held(), "next_attempt_at": _or_absent(self.next_attempt_at)}
+
+    def as_joined(self) -> Expectation:
+        """Return the condition that the lane has the state, generation and length that were read."""
+        return {"state": self.state.value, "generation": self.generation, "appended": self.appended}
+
+    def as_asleep(self) -> Expectation:
+        """Return the condition that nobody resumed the lane, nor moved the look at it, since this was read."""
+        return {**self.same_generation(), "wake_at": _or_absent(self.wake_at)}
+
+
+def _or_absent(value: int | None) -> Value | Absence:
+    return ABSENT if value is None else value
 
 
 def lane_row(lane: Lane) -> Row:
@@ -128,105 +144,49 @@ def lane_of(row: Row) -> Lane:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
-    """One owed delivery of a lane that is not active; attempts live here and never in the lane.
-
-    *unjudged* says that the subscription's filter function has yet to be asked; no other row has the attribute.
-    *ended* is the end that a push brought and that the message's row does not say yet, because too many write that row:
-    such a delivery is never pushed again, and ends in no other way. The release before does not know it, and pushes.
-    """
-
-    subscription_id: str
-    position: str
-    message_id: str
-    attempts: int
-    expires_at: int
-    last_attempt_at: int | None = None
-    last_outcome: str | None = None
-    unjudged: bool = False
-    ended: EntryState | None = None
-
-    @property
-    def key(self) -> Key:
-        """Return the key of the row."""
-        return due_key(self.subscription_id, self.position, self.message_id)
-
-    @property
-    def accepted_at(self) -> int:
-        """Return when the message was accepted, which its id says."""
-        return int(self.message_id) >> ID_SEQUENCE_BITS
-
-    def ending(self, state: EntryState, outcome: str | None = None) -> Entry:
-        """Return the entry with which the delivery ends without another push: in *state*, unless a push ended it.
-
-        >>> Due("t.1", "0", "7", 2, 9, 5, "http 500").ending(EntryState.CANCELLED, "skipped").last_outcome
-        'skipped'
-        >>> Due("t.1", "0", "7", 2, 9, 5, "http 200", ended=EntryState.DELIVERED).ending(EntryState.CANCELLED).state
-        <EntryState.DELIVERED: 'delivered'>
-        """
-        if self.ended is not None:
-            return Entry(self.ended, self.attempts, self.last_attempt_at, self.last_outcome)
-        return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome)
-
-    def marked(self, entry: Entry) -> Due:
-        """Return the row that keeps the end which a push brought."""
-        return replace(
-            self,
-            attempts=entry.attempts,
-            last_attempt_at=entry.last_attempt_at,
-            last_outcome=entry.last_outcome,
-            ended=entry.state,
-        )
-
-    def as_last_seen(self, entry: Entry) -> Entry:
-        """Return *entry*; if it ended without another attempt, with what is known here of the last one."""
-        if entry.last_attempt_at is not None:
-            return entry
-        return replace(
-            entry, last_attempt_at=self.last_attempt_at, last_outcome=entry.last_outcome or self.last_outcome
-        )
+def lane_put(lane: Lane) -> Put:
+    """Return the write with which a lane stops being active, unless it did so before."""
+    return Put(lane.key, lane_row(lane), {"pk": ABSENT})
 
 
-def position(appended: int, place: int) -> str:
-    """Return where a delivery stands in its backlog.
-
-    >>> position(3, 2) < position(3, 10) < position(4, 0)
-    True
-    """
-    assert 0 <= place < PLACES
-    return f"{appended * PLACES + place:020d}"
+def lane_delete(lane: Lane) -> Delete:
+    """Return the write with which a lane becomes active again, unless anything joined or moved it since it was read."""
+    return Delete(lane.key, lane.as_read())
 
 
-def due_row(due: Due) -> Row:
-    """Return the row of an owed delivery."""
-    row: dict[str, Value] = {
-        "attempts": due.attempts,
-        "expires_at": due.expires_at,
-        "ttl": due.expires_at // 1000 + GARBAGE_S,
-    }
-    if due.last_attempt_at is not None:
-        row["last_attempt_at"] = due.last_attempt_at
-    if due.last_outcome is not None:
-        row["last_outcome"] = bounded(due.last_outcome)
-    if due.unjudged:
-        row["unjudged"] = 1
-    if due.ended is not None:
-        row["ended"] = due.ended.value
-    return row
+def lane_check(lane: Lane) -> Check:
+    """Return the part of a transaction that lets it fail for a worker that lost the lane."""
+    return Check(lane.key, lane.as_held())
 
 
-def due_of(row: Row) -> Due:
-    """Return the owed delivery in a row."""
-    place, _, message_id = cast("str", row["sk"]).partition("#")
-    return Due(
-        subscription_id=cast("str", row["pk"]).removeprefix("DUE#"),
-        position=place,
-        message_id=message_id,
-        attempts=cast("int", row["attempts"]),
-        expires_at=cast("int", row["expires_at"]),
-        last_attempt_at=cast("int | None", row.get("last_attempt_at")),
-        last_outcome=cast("str | None", row.get("last_outcome")),
-        unjudged="unjudged" in row,
-        ended=EntryState(cast("str", row["ended"])) if "ended" in row else None,
-    )
+def generation_update(lane: Lane, generation: str, expect: Expectation) -> Update:
+    """Return the write that gives a lane another generation and leaves everything else of it, on condition *expect*."""
+    return Update(lane.key, {"generation": generation}, expect=expect)
+
+
+def wake_update(lane: Lane, wake_at: int | None, expect: Expectation) -> Update:
+    """Return the write that moves the next look at a lane (None: nobody has to look), on condition of *expect*."""
+    changes = _waking(lane, wake_at)
+    return Update(lane.key, changes, () if changes else ("wake_at", "wake_shard"), expect)
+
+
+def join_update(lane: Lane, message_ids: Iterable[str], expires_at: int) -> Update:
+    """Return the write with which a batch joins the backlog of a lane; the first of it expires at *expires_at*."""
+    changes: dict[str, Value] = {"appended": lane.appended + 1, "joined": joined_by(lane.joined, message_ids)}
+    expect = lane.as_joined()
+    if lane.state.is_asleep:
+        # The sweep moves the instant at which it looks at a sleeping lane, and nothing else of the row.
+        expect = {**expect, **lane.as_asleep()}
+        if lane.wake_at is None or expires_at < lane.wake_at:
+            changes |= _waking(lane, expires_at)
+    return Update(lane.key, changes, expect=expect)
+
+
+def _waking(lane: Lane, wake_at: int | None) -> dict[str, Value]:
+    row = lane_row(replace(lane, wake_at=wake_at))
+    return {name: row[name] for name in ("wake_at", "wake_shard") if name in row}
+
+
+def is_new_generation(before: Row, after: Row) -> bool:
+    """Say whether a change of a lane's row (before it: empty, if there was none) gave it another generation."""
+    return before.get("generation") != after["generation"]

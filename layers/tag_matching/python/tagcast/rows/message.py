@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from tagcast.model import Draft, Entry, Message
-from tagcast.ports import Row, Value
 from tagcast.rows import ordinals
 from tagcast.rows.ended_entries import (
     COMPACT_ENTRY_BYTES,
@@ -22,8 +21,8 @@ from tagcast.rows.ended_entries import (
 )
 from tagcast.rows.values import dense, number, optional_number, optional_text, row_bytes, text
 from tagcast.state_map import StateMap
+from tagcast.tables import Row, Value
 
-WAKE_SHARDS = 8
 GARBAGE_S = 3 * 86_400
 TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
 FILTER_ERROR_NAMES_MAX = 100

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from tagcast.model import Topic
-from tagcast.ports import Row, World
-from tagcast.rows.keys import shadow_key, subscription_key
+from tagcast.tables import Row
 
 RECENT_MAX = 10
 
@@ -44,15 +43,3 @@ def names_changed(known: Topic, topic: Topic) -> frozenset[str] | None:
     if known.topic_id != topic.topic_id or not 0 < count <= len(topic.recent):
         return None
     return frozenset(topic.recent[-count:])
-
-
-def changed_rows(world: World, known: Topic, topic: Topic) -> tuple[dict[str, Row | None], list[Row]] | None:
-    """Return the rows of the subscriptions that changed since *known*, None for a removed one, and all shadows."""
-    names = names_changed(known, topic)
-    if names is None:
-        return None
-    keys = {name: subscription_key(topic.name, name) for name in names}
-    found = world.store.get_many(tuple(keys.values()))
-    low = shadow_key(topic.name, "")
-    shadows = world.store.query(low.table, low.pk, sk_from=low.sk, sk_to="SHADOW$")
-    return {name: found.get(key) for name, key in keys.items()}, shadows

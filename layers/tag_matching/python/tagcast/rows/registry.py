@@ -15,9 +15,9 @@ from tagcast.model import (
     SubscriptionSettings,
     Topic,
 )
-from tagcast.ports import Row
 from tagcast.rows.recent_changes import recent_of
 from tagcast.rows.values import dense, number, optional_number, optional_text, text
+from tagcast.tables import Row
 
 
 def topic_row(topic: Topic) -> Row:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from tagcast.model import Message, Subscription
-from tagcast.ports import Row, World
+from tagcast.ports import World
 from tagcast.rows.keys import name_key
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import TOMBSTONE_S
+from tagcast.tables import Put, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,13 @@ def removal(world: World, topic: str, ordinal: int) -> Removal | None:
     return Removal(removed_at, cast("int | None", row.get("until")))
 
 
-def removal_row(subscription: Subscription, tombstone: Lane, subscriptions_version: int) -> Row:
-    """Return the row that keeps the name of a removed subscription as long as its *tombstone*."""
-    return {
+def removal_put(subscription: Subscription, tombstone: Lane, subscriptions_version: int) -> Put:
+    """Return the write that keeps the name of a removed subscription as long as its *tombstone*."""
+    row: Row = {
         "name": subscription.name,
         "ordinal": subscription.ordinal,
         "removed_at": tombstone.next_attempt_at,
         "until": subscriptions_version,
         "ttl": tombstone.ttl,
     }
+    return Put(name_key(subscription.topic, subscription.ordinal), row)

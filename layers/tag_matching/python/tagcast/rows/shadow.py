@@ -11,9 +11,10 @@ from typing import cast
 from zlib import crc32
 
 from tagcast.model import Message
-from tagcast.ports import Key, Put, Row, Table, Update, World
+from tagcast.ports import World
 from tagcast.rows.keys import shadow_count_key, shadow_key, shadow_sample_key
 from tagcast.rows.message import GARBAGE_S
+from tagcast.tables import Delete, Key, Put, Row, Table, Update
 
 COUNT_SHARDS = 4
 COUNTS_LIFE_S = 30 * 86_400
@@ -80,6 +81,16 @@ def shadow_of(row: Row) -> Shadow:
         shadow_version=cast("int", row["shadow_version"]),
         since=cast("int", row["since"]),
     )
+
+
+def shadow_put(shadow: Shadow) -> Put:
+    """Return the write of a shadow, in place of any before it."""
+    return Put(shadow.key, shadow_row(shadow))
+
+
+def shadow_delete(shadow: Shadow) -> Delete:
+    """Return the write that ends a shadow, unless another took its place since it was read."""
+    return Delete(shadow.key, {"shadow_version": shadow.shadow_version})
 
 
 def counts_update(partition: str, counts: Mapping[Verdict, int], message_id: str, now: int) -> Update:

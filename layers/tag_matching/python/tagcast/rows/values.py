@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from tagcast.ports import Row, Value
+from tagcast.tables import Row, Value
 
 LENGTH_BYTES, ELEMENT_BYTES = 3, 1
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tagcast.ports import Row, Value
+from tagcast.ports import Row
+from tagcast.tables import Value
 
 
 def to_attribute(value: Value) -> dict[str, Any]:

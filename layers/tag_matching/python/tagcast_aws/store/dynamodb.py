@@ -67,7 +67,6 @@ class DynamoStore:
         sk_from: str = "",
         sk_to: str = "\U0010ffff",
         limit: int | None = None,
-        descending: bool = False,
     ) -> list[Row]:
         """Return rows of one partition in order of their sort key."""
         request: dict[str, Any] = {
@@ -79,7 +78,6 @@ class DynamoStore:
                 ":high": {"S": sk_to},
             },
             "ConsistentRead": True,
-            "ScanIndexForward": not descending,
         }
         return self._pages(request, limit)
 

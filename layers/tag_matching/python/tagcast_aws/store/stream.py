@@ -9,7 +9,8 @@ from typing import Any
 from tagcast.archive.record import Change
 from tagcast.ports import Row
 from tagcast.repairing.relay import Arrival
-from tagcast.rows.lane import lane_of
+from tagcast.rows.kinds import RowKind, kind_of
+from tagcast.rows.lane import is_new_generation, lane_of
 from tagcast.rows.message import message_row_of
 
 from tagcast_aws.store.attributes import to_row
@@ -25,11 +26,11 @@ def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
         return None
     row = _row(image)
     sequence = str(change["SequenceNumber"])
-    pk = str(row["pk"])
-    if pk.startswith("MSG#") and record["eventName"] == "INSERT":
-        return Arrival(sequence, message_row_of(row))
-    if pk.startswith("LANES#") and _is_new_generation(change, row):
-        return Arrival(sequence, lane_of(row))
+    match kind_of(row):
+        case RowKind.MESSAGE if record["eventName"] == "INSERT":
+            return Arrival(sequence, message_row_of(row))
+        case RowKind.LANE if is_new_generation(_row(change.get("OldImage", {})), row):
+            return Arrival(sequence, lane_of(row))
     return None
 
 
@@ -54,8 +55,3 @@ def _attribute(attribute: Mapping[str, Any]) -> Mapping[str, Any]:
     if "B" in attribute and isinstance(attribute["B"], str):
         return {"B": base64.b64decode(attribute["B"])}
     return attribute
-
-
-def _is_new_generation(change: Mapping[str, Any], row: Row) -> bool:
-    before = change.get("OldImage", {}).get("generation", {}).get("S")
-    return bool(before != row["generation"])

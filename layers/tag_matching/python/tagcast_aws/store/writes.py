@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tagcast.ports import ABSENT, Check, Delete, Expectation, Key, Put, Table, Update, Value, Write
+from tagcast.ports import ABSENT, Delete, Key, Put, Table, Update, Write
+from tagcast.tables import Check, Expectation, Value
 
 from tagcast_aws.store.attributes import to_attribute
 

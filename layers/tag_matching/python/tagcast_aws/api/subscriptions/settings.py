@@ -14,7 +14,7 @@ from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Endpoint, Protocol, Subscription, SubscriptionSettings
 from tagcast.operating.lanes import LaneView
-from tagcast.registry.subscriptions import FilterVersion
+from tagcast.rows.filter_version import FilterVersion
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits

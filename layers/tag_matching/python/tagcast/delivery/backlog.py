@@ -1,0 +1,80 @@
+"""What a worker does next with the backlog of its lane, as a plan: end, wait, attempt, or leave the lane empty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tagcast.model import LaneState, Subscription
+from tagcast.ports import World
+from tagcast.pushing.attempts import planned_at
+from tagcast.rows.due import Due
+from tagcast.rows.lane import Lane
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """How the receiver did under the present claim.
+
+    *answering* is False once the claimed head went without a success: what failed before keeps to its own schedule.
+    *answered* is True once a push got through: until then only the head is tried.
+    """
+
+    answering: bool = True
+    answered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Nothing is owed: the lane becomes active, or its tombstone is left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """These end without another push: nobody is subscribed any more, or an earlier push ended them."""
+
+    dues: Sequence[Due]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The head failed before, and is due at *until*."""
+
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """These are attempted for *subscription*, the head first."""
+
+    subscription: Subscription
+    dues: Sequence[Due]
+
+
+def front(dues: Sequence[Due]) -> list[Due]:
+    """Return what of the beginning of a backlog may be in flight together: a head that failed before is alone.
+
+    A message stands in it once, where it stands first.
+    """
+    if dues and dues[0].attempts:
+        return list(dues[:1])
+    return list({due.message_id: due for due in reversed(dues)}.values())[::-1]
+
+
+def next_step(
+    world: World, lane: Lane, subscription: Subscription | None, dues: Sequence[Due], streak: Streak
+) -> Leave | End | Wait | Attempt:
+    """Return what to do with *dues*, the front of the backlog of *lane* (None: nobody is subscribed any more)."""
+    if not dues:
+        return Leave()
+    if subscription is None or lane.state is LaneState.REMOVED:
+        return End(dues)
+    ended = [due for due in dues if due.ended]
+    if ended:
+        return End(ended)
+    head = dues[0]
+    if not streak.answering and head.attempts:
+        due_at = min(planned_at(world, subscription, head.attempts, head.last_attempt_at or 0), head.expires_at)
+        if world.clock.now() < due_at:
+            return Wait(due_at)
+    return Attempt(subscription, dues)

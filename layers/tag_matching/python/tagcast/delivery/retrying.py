@@ -1,0 +1,129 @@
+"""Attempts on what stands first in a backlog: read what is still owed, push it, write what came of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum, auto
+
+from tagcast.delivery.backlog import Streak
+from tagcast.delivery.lane_hold import LaneHold
+from tagcast.delivery.outcomes import Outcomes
+from tagcast.errors import ConditionLostError
+from tagcast.model import EntryState, LaneState, Message, Subscription
+from tagcast.ports import Write
+from tagcast.pushing.attempts import Failure, Progress, Share, lane_state_after
+from tagcast.pushing.push_slots import PushSlots
+from tagcast.pushing.verdicts import attempt_judged, judging_s
+from tagcast.rows.due import Due
+
+
+class Retried(Enum):
+    """What came of attempts on the front of a backlog."""
+
+    WRITTEN = auto()
+    """Whatever was attempted has ended; more may stand behind it."""
+    PLANNED = auto()
+    """The head failed, and its next attempt is planned."""
+    OVERTAKEN = auto()
+    """They were made, but a condition of what was to be written of them was lost."""
+
+
+async def retry(
+    hold: LaneHold, subscription: Subscription, dues: Sequence[Due], streak: Streak
+) -> tuple[Retried, Streak]:
+    """Attempt *dues* under a claim that lasts, and say how the receiver does; what is not owed any more is dropped."""
+    await _keep_claim(hold, subscription)
+    deliveries, known = await _still_owed(hold, dues)
+    if not deliveries:
+        return Retried.WRITTEN, replace(streak, answering=False)
+    unjudged = {due.message_id for due in dues if due.unjudged}
+    async with PushSlots(hold.world.clock) as slots:
+        share = Share(slots, _share_s(hold, subscription), streak.answered)
+        progress = await attempt_judged(hold.world, subscription, deliveries, unjudged, share)
+    known |= {each: replace(known[each], unjudged=False) for each in progress.judged}
+    unwritten = _attempted(known, progress)
+    came = Retried.PLANNED if progress.failures else Retried.WRITTEN
+    try:
+        await _write(hold, subscription, known, progress, unwritten)
+    except ConditionLostError:
+        came = Retried.OVERTAKEN
+    finally:
+        if unwritten:  # Whoever comes next makes these attempts once more.
+            hold.world.journal.count("OutcomesLost", len(unwritten))
+    return came, _streak_after(streak, progress)
+
+
+async def _keep_claim(hold: LaneHold, subscription: Subscription) -> None:
+    """Prolong the claim if it might end before an attempt does."""
+    attempt_s = subscription.settings.timeout_s + judging_s(subscription) + 1
+    if hold.claimed_until - hold.world.clock.now() < attempt_s * 1000:
+        await hold.claim(subscription.settings.timeout_s)
+
+
+async def _still_owed(hold: LaneHold, dues: Iterable[Due]) -> tuple[list[tuple[Message, int]], dict[str, Due]]:
+    """Return the deliveries that are still owed, with the attempts made, and their rows by message."""
+    deliveries: list[tuple[Message, int]] = []
+    known: dict[str, Due] = {}
+    for due in dues:
+        row = await Outcomes(hold).owing(due)
+        if row is not None:
+            deliveries.append((row.message, due.attempts))
+            known[due.message_id] = due
+    return deliveries, known
+
+
+def _share_s(hold: LaneHold, subscription: Subscription) -> float:
+    """Return for how long attempts may start: they end before this claim does, and none starts after the budget."""
+    claim_s = (hold.claimed_until - hold.world.clock.now()) / 1000
+    return min(hold.left_s(), claim_s - subscription.settings.timeout_s - judging_s(subscription) - 1)
+
+
+def _streak_after(streak: Streak, progress: Progress) -> Streak:
+    delivered = EntryState.DELIVERED in {entry.state for entry in progress.settled.values()}
+    return Streak(delivered or not progress.settled, streak.answered or delivered)
+
+
+def _attempted(known: Mapping[str, Due], progress: Progress) -> set[str]:
+    """Return the deliveries to which an attempt was made that is not written yet."""
+    ended = {each for each, entry in progress.settled.items() if entry.attempts > known[each].attempts}
+    return ended | progress.failures.keys()
+
+
+async def _write(
+    hold: LaneHold, subscription: Subscription, known: Mapping[str, Due], progress: Progress, unwritten: set[str]
+) -> None:
+    """Write what came of the attempts, ends before failures; take from *unwritten* what is kept."""
+    outcomes = Outcomes(hold)
+    marked: list[Due] = []
+    for message_id, entry in progress.settled.items():
+        due = known[message_id]
+        standing = await outcomes.settle(due, due.as_last_seen(entry), patient=False)
+        if standing is None or standing.ended:
+            unwritten.discard(message_id)
+        if standing is not None:
+            marked.append(standing)
+    for message_id in progress.judged - progress.settled.keys() - progress.failures.keys():
+        await outcomes.write_yes(known[message_id])
+    failed = [due for message_id, due in known.items() if message_id in progress.failures]
+    for due in failed[1:]:
+        await outcomes.write_failure(due, progress.failures[due.message_id], hold.check())
+        unwritten.discard(due.message_id)
+    for head in failed[:1]:
+        failure = progress.failures[head.message_id]
+        move = _rescheduled(hold, subscription, failure, head, progress)
+        await outcomes.write_failure(head, failure, move)
+        unwritten.discard(head.message_id)
+        hold.is_claimed = False
+    for due in marked:
+        await outcomes.settle(due, due.ending(EntryState.EXPIRED), patient=True)
+
+
+def _rescheduled(hold: LaneHold, subscription: Subscription, failure: Failure, head: Due, progress: Progress) -> Write:
+    """Return the lane's write after its head failed: the next attempt, or suspension after a 410."""
+    state = lane_state_after(subscription, progress.failures.values())
+    planned = replace(hold.lane, state=state, next_attempt_at=failure.next_attempt_at, wake_at=failure.next_attempt_at)
+    if state is LaneState.SUSPENDED:
+        generation = hold.world.dice.unique_id(hold.world.clock.now())
+        planned = replace(planned, generation=generation, wake_at=head.expires_at)
+    return hold.move(planned)

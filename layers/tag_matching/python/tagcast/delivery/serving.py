@@ -1,0 +1,108 @@
+"""One subscription's part of a batch: what was read for it and what came of it so far, as a value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tagcast.delivery.appending import Left
+from tagcast.model import Entry, EntryState, LaneState, Message
+from tagcast.pushing.attempts import Failure, Progress
+from tagcast.rows.lane import Lane
+from tagcast.rows.message import MessageRow
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The messages of a batch and the lane as read for the subscription *ordinal*, and what ended or failed here.
+
+    *read_at* was before the lane was read. *judged* are those to which its filter function said yes. Pushes start
+    before *until*, in the clock's monotonic seconds. *is_served*: everything it was owed has ended here or stands in
+    its backlog.
+    """
+
+    ordinal: int
+    rows: Mapping[str, MessageRow]
+    lane: Lane | None
+    read_at: int
+    ended: Mapping[str, Entry] = field(default_factory=dict)
+    failures: Mapping[str, Failure] = field(default_factory=dict)
+    judged: frozenset[str] = frozenset()
+    until: float = math.inf
+    is_served: bool = False
+
+    @property
+    def is_removed(self) -> bool:
+        """Say whether the lane says that the subscription is gone."""
+        return self.lane is not None and self.lane.state is LaneState.REMOVED
+
+    def owed(self) -> list[MessageRow]:
+        """Return, in queue order, the messages that the subscription is owed and that did not end here."""
+        return [
+            row
+            for message_id, row in self.rows.items()
+            if self.ordinal in row.map.owed and message_id not in self.ended
+        ]
+
+    def open(self) -> list[MessageRow]:
+        """Return what is owed and does not stand in the backlog, as far as the lane was read: which ends it itself."""
+        lane = self.lane
+        return [row for row in self.owed() if lane is None or not lane.holds(row.message.message_id)]
+
+    def over(self, now: int) -> list[Message]:
+        """Return what came to the end of its life in its first round; what may stand in the backlog ends there."""
+        lane = self.lane
+        owed = [row.message for row in self.owed() if row.map.round_open and row.message.is_expired(now)]
+        return [message for message in owed if lane is None or not lane.may_hold(message.message_id)]
+
+    def may_be_pushed(self, now_s: float) -> bool:
+        """Say whether a push may start: the lane is active, nothing failed, and the share of the batch is not over."""
+        return self.lane is None and not self.failures and now_s < self.until
+
+    def pushable(self) -> list[Message]:
+        """Return what stands before anything that is owed elsewhere."""
+        owed = self.owed()
+        first = next((place for place, row in enumerate(owed) if not row.map.round_open), len(owed))
+        return [row.message for row in owed[:first]]
+
+    def left(self) -> Left:
+        """Return what has to join the backlog; what is owed after a closed round stands there already."""
+        messages = [row.message for row in self.open() if row.map.round_open]
+        return Left(messages, self.failures, self.judged)
+
+    def cancelled(self) -> Part:
+        """Return the part when nobody is subscribed any more: whatever is owed ends without a push."""
+        ended = {row.message.message_id: Entry(EntryState.CANCELLED) for row in self.open()}
+        return replace(self, ended={**self.ended, **ended}, is_served=True)
+
+    def expired(self, now: int) -> Part:
+        """Return the part when what came to the end of its life has ended; after its first round a lane does that."""
+        ended = {each.message_id: _expiry(self.failures.get(each.message_id)) for each in self.over(now)}
+        failures = {each: failure for each, failure in self.failures.items() if each not in ended}
+        return replace(self, ended={**self.ended, **ended}, failures=failures)
+
+    def pushed(self, progress: Progress, until: float) -> Part:
+        """Return the part after pushes that were to start before *until*."""
+        return replace(
+            self,
+            ended={**self.ended, **progress.settled},
+            failures=progress.failures,
+            judged=self.judged | progress.judged,
+            until=until,
+        )
+
+    def served(self) -> Part:
+        """Return the part when its backlog has taken the rest."""
+        return replace(self, is_served=True)
+
+    def read_again(self, rows: Mapping[str, MessageRow], lane: Lane | None, read_at: int) -> Part:
+        """Return the part as it was read again."""
+        return replace(self, rows=rows, lane=lane, read_at=read_at)
+
+
+def _expiry(failure: Failure | None) -> Entry:
+    """Return the entry of what expired; an attempt that was made before is not forgotten."""
+    if failure is None:
+        return Entry(EntryState.EXPIRED)
+    return Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, failure.outcome.detail)

@@ -1,0 +1,144 @@
+"""Rows of owed deliveries: the backlog of a lane that is not active, and the writes to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+from tagcast.model import ID_SEQUENCE_BITS, Entry, EntryState
+from tagcast.rows.ended_entries import bounded
+from tagcast.rows.keys import due_key
+from tagcast.rows.message import GARBAGE_S
+from tagcast.tables import Delete, Key, Put, Row, Value
+
+PLACES = 16
+"""A batch has fewer places than this, so that positions of later batches sort behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """One owed delivery of a lane that is not active; attempts live here and never in the lane.
+
+    *unjudged* says that the subscription's filter function has yet to be asked; no other row has the attribute.
+    *ended* is the end that a push brought and that the message's row does not say yet, because too many write that row:
+    such a delivery is never pushed again, and ends in no other way. The release before does not know it, and pushes.
+    """
+
+    subscription_id: str
+    position: str
+    message_id: str
+    attempts: int
+    expires_at: int
+    last_attempt_at: int | None = None
+    last_outcome: str | None = None
+    unjudged: bool = False
+    ended: EntryState | None = None
+
+    @property
+    def key(self) -> Key:
+        """Return the key of the row."""
+        return due_key(self.subscription_id, self.position, self.message_id)
+
+    @property
+    def place(self) -> str:
+        """Return where the delivery stands in its backlog: whoever goes on reads what is behind it."""
+        return self.key.sk
+
+    @property
+    def accepted_at(self) -> int:
+        """Return when the message was accepted, which its id says."""
+        return int(self.message_id) >> ID_SEQUENCE_BITS
+
+    def ending(self, state: EntryState, outcome: str | None = None) -> Entry:
+        """Return the entry with which the delivery ends without another push: in *state*, unless a push ended it.
+
+        >>> Due("t.1", "0", "7", 2, 9, 5, "http 500").ending(EntryState.CANCELLED, "skipped").last_outcome
+        'skipped'
+        >>> Due("t.1", "0", "7", 2, 9, 5, "http 200", ended=EntryState.DELIVERED).ending(EntryState.CANCELLED).state
+        <EntryState.DELIVERED: 'delivered'>
+        """
+        if self.ended is not None:
+            return Entry(self.ended, self.attempts, self.last_attempt_at, self.last_outcome)
+        return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome)
+
+    def marked(self, entry: Entry) -> Due:
+        """Return the row that keeps the end which a push brought."""
+        return replace(
+            self,
+            attempts=entry.attempts,
+            last_attempt_at=entry.last_attempt_at,
+            last_outcome=entry.last_outcome,
+            ended=entry.state,
+        )
+
+    def as_last_seen(self, entry: Entry) -> Entry:
+        """Return *entry*; if it ended without another attempt, with what is known here of the last one."""
+        if entry.last_attempt_at is not None:
+            return entry
+        return replace(
+            entry, last_attempt_at=self.last_attempt_at, last_outcome=entry.last_outcome or self.last_outcome
+        )
+
+
+def position(appended: int, place: int) -> str:
+    """Return where a delivery stands in its backlog.
+
+    >>> position(3, 2) < position(3, 10) < position(4, 0)
+    True
+    """
+    assert 0 <= place < PLACES
+    return f"{appended * PLACES + place:020d}"
+
+
+def due_row(due: Due) -> Row:
+    """Return the row of an owed delivery."""
+    row: dict[str, Value] = {
+        "attempts": due.attempts,
+        "expires_at": due.expires_at,
+        "ttl": due.expires_at // 1000 + GARBAGE_S,
+    }
+    if due.last_attempt_at is not None:
+        row["last_attempt_at"] = due.last_attempt_at
+    if due.last_outcome is not None:
+        row["last_outcome"] = bounded(due.last_outcome)
+    if due.unjudged:
+        row["unjudged"] = 1
+    if due.ended is not None:
+        row["ended"] = due.ended.value
+    return row
+
+
+def due_of(row: Row) -> Due:
+    """Return the owed delivery in a row."""
+    place, _, message_id = cast("str", row["sk"]).partition("#")
+    return Due(
+        subscription_id=cast("str", row["pk"]).removeprefix("DUE#"),
+        position=place,
+        message_id=message_id,
+        attempts=cast("int", row["attempts"]),
+        expires_at=cast("int", row["expires_at"]),
+        last_attempt_at=cast("int | None", row.get("last_attempt_at")),
+        last_outcome=cast("str | None", row.get("last_outcome")),
+        unjudged="unjudged" in row,
+        ended=EntryState(cast("str", row["ended"])) if "ended" in row else None,
+    )
+
+
+def due_put(due: Due) -> Put:
+    """Return the write of a delivery that joins its backlog."""
+    return Put(due.key, due_row(due))
+
+
+def due_change(known: Due, changed: Due) -> Put:
+    """Return the write of *changed* over *known*, unless an attempt was counted since that was read."""
+    return Put(known.key, due_row(changed), {"attempts": known.attempts})
+
+
+def due_delete(due: Due) -> Delete:
+    """Return the write that takes a delivery out of its backlog, whatever its row says by now."""
+    return Delete(due.key)
+
+
+def due_delete_as_read(due: Due) -> Delete:
+    """Return the write that takes a delivery out of its backlog, unless an attempt was counted since it was read."""
+    return Delete(due.key, {"attempts": due.attempts})

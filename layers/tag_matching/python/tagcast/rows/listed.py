@@ -1,0 +1,67 @@
+"""Messages as they stand in lists: retained after their first round, not taken by the queue, found by the search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tagcast.ports import QueueEntry
+from tagcast.rows.keys import unsent_key
+from tagcast.rows.message import GARBAGE_S
+from tagcast.rows.values import number, optional_text, text
+from tagcast.tables import Delete, Put, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """A message in the list of what is owed after its first round."""
+
+    message_id: str
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FoundMessage:
+    """A message that the search found, in order of its topic and id; *is_open* says it of its first round."""
+
+    topic: str
+    message_id: str
+    expires_at: int = field(compare=False)
+    is_open: bool = field(compare=False)
+    ordering_key: str | None = field(compare=False, default=None)
+
+
+def retained_of(row: Row) -> Retained:
+    """Return what a row in the list of what is retained says."""
+    return Retained(text(row, "sk"), number(row, "expires_at"))
+
+
+def found_of(row: Row) -> FoundMessage:
+    """Return what a row of the search says."""
+    return FoundMessage(
+        topic=text(row, "topic"),
+        message_id=text(row, "message_id"),
+        ordering_key=optional_text(row, "ordering_key"),
+        expires_at=number(row, "expires_at"),
+        is_open=row["round"] == "open",
+    )
+
+
+def unsent_put(entry: QueueEntry, expires_at: int) -> Put:
+    """Return the write that lists what the queue did not take; *expires_at* is the end of the message's life."""
+    row: Row = {
+        "topic": entry.topic,
+        "message_id": entry.message_id,
+        "group": entry.group,
+        "ttl": expires_at // 1000 + GARBAGE_S,
+    }
+    return Put(unsent_key(entry.topic, entry.message_id), row)
+
+
+def unsent_delete(entry: QueueEntry) -> Delete:
+    """Return the write that takes an entry off its list."""
+    return Delete(unsent_key(entry.topic, entry.message_id))
+
+
+def unsent_of(row: Row) -> QueueEntry:
+    """Return the queue entry in a row of the list."""
+    return QueueEntry(text(row, "topic"), text(row, "message_id"), text(row, "group"))

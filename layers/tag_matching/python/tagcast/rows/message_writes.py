@@ -1,0 +1,34 @@
+"""The writes of a message's row: as it is accepted, and from one state map to the next (invariants 2 and 3)."""
+
+from __future__ import annotations
+
+from tagcast.rows.keys import message_key, retained_key
+from tagcast.rows.message import GARBAGE_S, MessageRow, map_attributes, map_removals, message_row
+from tagcast.tables import ABSENT, Delete, Put, Update, Write
+
+
+def accepted_put(row: MessageRow) -> Put:
+    """Return the write of a message that is accepted, unless there is one under its id."""
+    return Put(message_key(row.message.topic, row.message.message_id), message_row(row), {"pk": ABSENT})
+
+
+def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
+    """Return the writes that bring a message's row from *before* to *after* (invariants 2 and 3)."""
+    message = after.message
+    key = message_key(message.topic, message.message_id)
+    changes = map_attributes(after)
+    update = Update(key, changes, map_removals(after, changes), {"version": before.version})
+    retained = retained_key(message.topic, message.message_id)
+    is_owed = after.map.pending > 0
+    if is_owed and not after.map.round_open:
+        ttl = message.expires_at // 1000 + GARBAGE_S
+        listed = {"expires_at": message.expires_at, "accepted_at": message.accepted_at, "ttl": ttl}
+        return (update, Put(retained, listed)) if before.map.round_open else (update,)
+    if not is_owed and not before.map.round_open:
+        return (update, Delete(retained))
+    return (update,)
+
+
+def retained_delete(row: MessageRow) -> Delete:
+    """Return the write that takes a message off the list of what is retained."""
+    return Delete(retained_key(row.message.topic, row.message.message_id))

@@ -1,0 +1,179 @@
+"""What is stored, read as values: ``stored.lane(...)``, ``stored.message(...)``, ``stored.dues(...)``, by their names.
+
+Where one row that cannot be read must not hide the others, the rows themselves are returned, to be decoded one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tagcast.model import Subscription, Topic
+from tagcast.ports import Store
+from tagcast.rows import keys
+from tagcast.rows.claim import Claim, claim_of
+from tagcast.rows.due import Due, due_of
+from tagcast.rows.filter_version import FilterVersion, filter_version_of
+from tagcast.rows.lane import Lane, lane_of
+from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows.progress import Progress, progress_of
+from tagcast.rows.recent_changes import names_changed
+from tagcast.rows.registry import subscription_of, topic_of
+from tagcast.rows.shadow import Shadow, shadow_of
+from tagcast.rows.topic_writes import Counters, counters_of
+from tagcast.rows.values import number, text
+from tagcast.tables import Row, Table
+
+
+def message(store: Store, topic: str, message_id: str) -> MessageRow | None:
+    """Return a message with its state map, or None when even its receipt is gone."""
+    row = store.get(keys.message_key(topic, message_id))
+    return None if row is None else message_row_of(row)
+
+
+def messages(store: Store, topic: str, message_ids: Sequence[str]) -> dict[str, MessageRow]:
+    """Return those of the messages (at most 100) that there are, by their ids, in the order given."""
+    wanted = {message_id: keys.message_key(topic, message_id) for message_id in message_ids}
+    found = store.get_many(tuple(wanted.values()))
+    return {message_id: message_row_of(found[key]) for message_id, key in wanted.items() if key in found}
+
+
+def message_rows(store: Store, topic: str, message_ids: Sequence[str]) -> list[Row]:
+    """Return the rows of those of the messages (at most 100) that there are."""
+    return list(store.get_many([keys.message_key(topic, message_id) for message_id in message_ids]).values())
+
+
+def lane(store: Store, topic: str, subscription_id: str) -> Lane | None:
+    """Return the lane of a subscription; None while it is active."""
+    row = store.get(keys.lane_key(topic, subscription_id))
+    return None if row is None else lane_of(row)
+
+
+def lanes(store: Store, topic: str) -> dict[str, Lane]:
+    """Return the lanes of a topic that are not active, by their subscriptions' ids."""
+    return {each.subscription_id: each for each in map(lane_of, lane_rows(store, topic))}
+
+
+def lane_rows(store: Store, topic: str) -> list[Row]:
+    """Return the rows of a topic's lanes."""
+    return store.query(Table.MESSAGES, keys.lane_key(topic, "").pk)
+
+
+def dues(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[Due]:
+    """Return the backlog of a lane in its order, from its head or behind the row *after*."""
+    return [due_of(row) for row in due_rows(store, subscription_id, after=after, limit=limit)]
+
+
+def due_rows(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[Row]:
+    """Return the rows of a lane's backlog in its order, from its head or behind the row *after*."""
+    pk = keys.due_key(subscription_id, "", "").pk
+    return store.query(Table.MESSAGES, pk, sk_from=_behind(after), limit=limit)
+
+
+def retained_rows(store: Store, topic: str, *, after: str = "", limit: int | None = None) -> list[Row]:
+    """Return the list of what is owed after its first round, oldest first, or what stands behind *after* in it."""
+    return store.query(Table.MESSAGES, keys.retained_key(topic, "").pk, sk_from=_behind(after), limit=limit)
+
+
+def unsent_rows(store: Store, shard: int, *, after: str = "", limit: int | None = None) -> list[Row]:
+    """Return a part of one list of what the queue did not take, in the order of the messages' ids."""
+    return store.query(Table.MESSAGES, keys.unsent_list(shard), sk_from=_behind(after), limit=limit)
+
+
+def place(row: Row) -> str:
+    """Return where a row stands in its list: whoever goes on reads what is *after* it."""
+    return text(row, "sk")
+
+
+def claim(store: Store, topic: str, key: str) -> Claim | None:
+    """Return the claim of an idempotency key."""
+    row = store.get(keys.claim_key(topic, key))
+    return None if row is None else claim_of(row)
+
+
+def progress(store: Store) -> Progress:
+    """Return what the last sweep left to the next."""
+    return progress_of(store.get(keys.sweep_key()))
+
+
+def topic(store: Store, name: str) -> Topic | None:
+    """Return the settings of a topic."""
+    row = store.get(keys.topic_key(name))
+    return None if row is None else topic_of(row)
+
+
+def topics(store: Store, names: Sequence[str]) -> tuple[Topic, ...]:
+    """Return the settings of those of the topics (at most 100) that there are, in the order given."""
+    wanted = [keys.topic_key(name) for name in names]
+    found = store.get_many(wanted)
+    return tuple(topic_of(found[key]) for key in wanted if key in found)
+
+
+def topic_names(store: Store, *, after: str = "", limit: int) -> list[str]:
+    """Return the names of topics in their order, from the first or behind *after*."""
+    pk = keys.directory_key("").pk
+    return [place(row) for row in store.query(Table.REGISTRY, pk, sk_from=_behind(after), limit=limit)]
+
+
+def counters(store: Store, topic: str) -> Counters:
+    """Return what a removed topic of that name left behind."""
+    return counters_of(store.get(keys.counters_key(topic)))
+
+
+def subscription(store: Store, topic: str, name: str) -> Subscription | None:
+    """Return a subscription."""
+    row = store.get(keys.subscription_key(topic, name))
+    return None if row is None else subscription_of(row)
+
+
+def subscriptions_and_shadows(store: Store, topic: str) -> tuple[list[Subscription], list[Shadow]]:
+    """Return all subscriptions of a topic and all shadows beside them, read by one query."""
+    low, high = keys.subscriptions_and_shadows(topic)
+    first_subscription = keys.subscription_key(topic, "").sk
+    rows = store.query(Table.REGISTRY, low.pk, sk_from=low.sk, sk_to=high.sk)
+    subscriptions = [subscription_of(row) for row in rows if place(row) >= first_subscription]
+    return subscriptions, [shadow_of(row) for row in rows if place(row) < first_subscription]
+
+
+def changes(store: Store, known: Topic, topic: Topic) -> tuple[dict[str, Subscription | None], list[Shadow]] | None:
+    """Return the subscriptions that changed since *known*, None for a removed one, and all shadows of *topic*.
+
+    None when the topic's row does not name all that changed: then everything has to be read.
+    """
+    changed = names_changed(known, topic)
+    if changed is None:
+        return None
+    wanted = {name: keys.subscription_key(topic.name, name) for name in changed}
+    found = store.get_many(tuple(wanted.values()))
+    present = {name: subscription_of(found[key]) if key in found else None for name, key in wanted.items()}
+    return present, shadows(store, topic.name)
+
+
+def names(store: Store, topic: str) -> dict[int, str]:
+    """Return the names of all subscriptions that receipts of *topic* can mention, removed ones included."""
+    known = {}
+    for low, high in (keys.all_removed_names(topic), keys.all_subscriptions(topic)):
+        for row in store.query(Table.REGISTRY, low.pk, sk_from=low.sk, sk_to=high.sk):
+            known[number(row, "ordinal")] = text(row, "name")
+    return known
+
+
+def shadow(store: Store, topic: str, name: str) -> Shadow | None:
+    """Return the candidate filter beside a subscription's active one."""
+    row = store.get(keys.shadow_key(topic, name))
+    return None if row is None else shadow_of(row)
+
+
+def shadows(store: Store, topic: str) -> list[Shadow]:
+    """Return all shadows of a topic."""
+    low, high = keys.all_shadows(topic)
+    return [shadow_of(row) for row in store.query(Table.REGISTRY, low.pk, sk_from=low.sk, sk_to=high.sk)]
+
+
+def filter_versions(store: Store, topic: str, first: int, last: int) -> list[FilterVersion]:
+    """Return the history of filters of all subscriptions with ordinals from *first* to *last*, oldest first of each."""
+    low, high = keys.version_key(topic, first, 0), keys.version_key(topic, last + 1, 0)
+    return [filter_version_of(row) for row in store.query(Table.REGISTRY, low.pk, sk_from=low.sk, sk_to=high.sk)]
+
+
+def _behind(place: str) -> str:
+    return place and place + "\x00"
