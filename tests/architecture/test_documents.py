@@ -157,6 +157,14 @@ def test_every_reference_to_a_document_names_a_heading_of_it() -> None:
                 assert any(rest.startswith(heading) for heading in headings(path)), (name, found[0])
 
 
+def test_no_source_refers_to_sections_by_number_or_to_documents_that_are_not_here() -> None:
+    by_number = [name for name in SOURCES if "\N{SECTION SIGN}" in text_of(name)]
+    named = {(name, path) for name in SOURCES for path in re.findall(r"(?<![.\w/\"'-])[\w/-]+\.md\b", text_of(name))}
+
+    assert by_number == []
+    assert sorted((name, path) for name, path in named if path not in DOCUMENTS) == []
+
+
 def test_every_word_that_is_stored_is_in_the_glossary() -> None:
     words = set(re.findall(r"^\| \*\*([\w -]+)\*\*", text_of("docs/glossary.md"), re.MULTILINE))
     stored = {member.value.replace("_", " ") for kind in (model.EntryState, model.LaneState) for member in kind}
