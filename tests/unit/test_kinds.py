@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from tagcast.errors import InvalidFilterError
-from tagcast.filters.compiled import FilterInput
+from tagcast.filters.compiled import CompiledFilter, FilterInput, FilterValue
 from tagcast.filters.explanation import Explanation
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import compile_filter
@@ -21,7 +21,7 @@ class Message:
 
 
 BARE, FULL = Message(), Message(("apple",), "order.new", {"price": "120"})
-EACH = {
+EACH: dict[str, dict[str, object]] = {
     "tags": {"kind": "tags", "tags": ["apple"]},
     "tag_expression": {"kind": "tag_expression", "expression": "apple || pear"},
     "routing_key": {"kind": "routing_key", "patterns": ["order.*"]},
@@ -57,7 +57,8 @@ def test_every_kind_is_tried_here() -> None:
 @pytest.mark.parametrize("kind", EACH)
 @pytest.mark.parametrize("message", [BARE, FULL], ids=["bare", "full"])
 def test_the_index_says_of_every_kind_what_the_filter_says(kind: str, message: Message) -> None:
-    index = TopicIndex.build({1: EACH[kind], 2: None})
+    filters: dict[int, FilterValue | CompiledFilter | None] = {1: EACH[kind], 2: None}
+    index = TopicIndex.build(filters)
 
     matched = compile_filter(EACH[kind]).evaluate(message) is True
     for each in (index, TopicIndex.from_snapshot(index.to_snapshot())):
