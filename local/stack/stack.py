@@ -1,7 +1,7 @@
 """The whole service in one process tree: the front, the functions, the event sources and the engine."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,7 +91,7 @@ class Stack:
         self._announce(self._engine, deployment, callers)
 
     async def _start_functions(
-        self, engine: Engine, deployment: Deployment, callers: Callers, user_functions: Sequence[FunctionSpec]
+        self, engine: Engine, deployment: Deployment, callers: Callers, user_functions: tuple[FunctionSpec, ...]
     ) -> None:
         """Give the host the template's functions and the user's, and wait until they are warm."""
         for logical_id, function in deployment.functions.items():
