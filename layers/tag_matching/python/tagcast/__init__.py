@@ -2,8 +2,8 @@
 
 From the inside out; a room knows only those above it in this list:
 
-- `model`, `errors`, `instant`, `resource_names`, `state_map`: the words: messages, subscriptions, entries, lanes,
-  faults, time, queues and functions;
+- `ids`, `model`, `errors`, `instant`, `resource_names`, `state_map`: the words: messages, subscriptions, entries,
+  lanes, faults, time, queues and functions;
 - `tables`, `ports`, `memory`, `paging`: what the core asks of the world, and how use cases take it;
 - `concurrency`: work side by side, rows that many write at once;
 - `filters`: the five kinds of filter, what they say and why; `filters.index` finds all matches at once;

@@ -25,7 +25,7 @@ def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     changes = map_attributes(after)
     update = Update(key, changes, map_removals(after, changes), {"version": before.version})
     retained = retained_key(message.topic, message.message_id)
-    is_owed = after.map.pending > 0
+    is_owed = bool(after.map.owed)
     if is_owed and not after.map.round_open:
         ttl = message.expires_at // 1000 + GARBAGE_S
         listed = {"expires_at": message.expires_at, "accepted_at": message.accepted_at, "ttl": ttl}
