@@ -8,11 +8,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from local.data_folder import FolderInUseError
-from local.engine import EngineError
-from local.front import PortInUseError
-from local.stack import TEMPLATE, Stack, StackOptions
-from local.user_functions import FunctionsFileError
+from local.engine.engine import EngineError
+from local.front.front import PortInUseError
+from local.stack.data_folder import FolderInUseError
+from local.stack.stack import TEMPLATE, Stack, StackOptions
+from local.stack.user_functions import FunctionsFileError
 
 WATCH_S = 1.0
 

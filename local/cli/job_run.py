@@ -51,7 +51,7 @@ class Archive:
     @classmethod
     def of_stack(cls, folder: Path) -> Archive:
         """Return the archive of the stack that runs on *folder*; JobError if none does."""
-        from local.engine import REGION  # Not above: it loads boto3, which most commands do without.
+        from local.engine.engine import REGION  # Not above: it loads boto3, which most commands do without.
 
         try:
             where = json.loads((folder / "stack.json").read_text())
@@ -77,8 +77,8 @@ class Archive:
             return Path(uri.removeprefix("file://"))
         import boto3
 
-        from local.credentials import OWNER
-        from local.engine import REGION
+        from local.engine.credentials import OWNER
+        from local.engine.engine import REGION
 
         target = self.reports / parts.path.lstrip("/").removeprefix("reports/")
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from local.template import read_template
+from local.template.translated import read_template
 from tests.benchmarks.idle_bill import bill, nightly_jobs
 
 ROOT = Path(__file__).resolve().parents[2]

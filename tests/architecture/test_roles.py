@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from local.callers import InvocationRights, callers_of
-from local.intrinsics import Resolver
-from local.needs import Account
-from local.permissions import Need, Role, allows_service
-from local.roles import role_of, roles_of
-from local.template import FUNCTION, Template, read_template
+from local.engine.callers import InvocationRights, callers_of
+from local.rules.needs import Account
+from local.rules.permissions import Need, Role, allows_service
+from local.template.intrinsics import Resolver
+from local.template.roles import role_of, roles_of
+from local.template.translated import FUNCTION, Template, read_template
 from tests.permissions.report import Removal, declared_roles, without
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 from tagcast_aws.runtime.settings import Settings
 
-from local.template import Template, read_template
+from local.template.translated import Template, read_template
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = yaml_parse((ROOT / "template.yaml").read_text())

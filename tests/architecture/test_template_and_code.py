@@ -16,13 +16,13 @@ from tagcast.rows.kinds import kind_of
 from tagcast_aws.api.routes import MANAGE, PUBLISH
 
 from functions.retry.app import RESERVE_S
-from local.event_pattern import matches
-from local.intrinsics import Resolver
-from local.limits import HTTP_API_TIMEOUT_S
-from local.needs import Account
-from local.permissions import Need
-from local.roles import role_of, roles_of
-from local.template import FUNCTION, SourceSpec, read_template
+from local.rules.limits import HTTP_API_TIMEOUT_S
+from local.rules.needs import Account
+from local.rules.permissions import Need
+from local.sources.event_pattern import matches
+from local.template.intrinsics import Resolver
+from local.template.roles import role_of, roles_of
+from local.template.translated import FUNCTION, SourceSpec, read_template
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = read_template(ROOT / "template.yaml")

@@ -1,5 +1,5 @@
 """A simulated AWS; its limits are the one table of the project."""
 
-from local import limits
+from local.rules import limits
 
 __all__ = ["limits"]

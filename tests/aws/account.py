@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from local.intrinsics import Resolver
+from local.template.intrinsics import Resolver
 from tests.aws.box import Box
 from tests.aws.dynamodb import DynamoDB
 from tests.aws.faults import Accidents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from local import limits
+from local.rules import limits
 from tests.aws import reads
 from tests.aws.attributes import Item, invalid
 from tests.aws.calls import Call

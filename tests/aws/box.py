@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from local import limits
+from local.rules import limits
 from tests.aws.calls import Call, Caller
 from tests.aws.client import Client
 from tests.aws.faults import (

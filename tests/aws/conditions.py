@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from local import limits
+from local.rules import limits
 from tests.aws.attributes import Attribute, comparable, equal, invalid, precedes
 from tests.aws.expressions import Names, Operand, Reader, Values
 

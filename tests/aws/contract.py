@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import boto3
 from botocore.exceptions import ClientError
 
-from local import limits
-from local.engine import Engine
+from local.engine.engine import Engine
+from local.rules import limits
 from tests.aws.box import ADMINISTRATOR
 from tests.aws.small_account import ROWS, SmallAccount
 from tests.aws.wire import wired

@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from local.intrinsics import Resolver
+from local.template.intrinsics import Resolver
 from tests.aws.lambdas import Ended, Function, Functions
 from tests.aws.timeline import Timeline
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from local import limits
+from local.rules import limits
 from tests.aws.attributes import Attribute, invalid, text_bytes
 
 Names = Mapping[str, str]

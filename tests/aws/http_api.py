@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
-from local.http_event import response_of
-from local.intrinsics import Resolver
+from local.front.http_event import response_of
+from local.template.intrinsics import Resolver
 from tests.aws import limits
 from tests.aws.lambdas import Ended, Function, Functions
 from tests.aws.timeline import Timeline

@@ -8,8 +8,8 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from local.intrinsics import Resolver
-from local.template import SourceSpec
+from local.template.intrinsics import Resolver
+from local.template.translated import SourceSpec
 from tests.aws import limits
 from tests.aws.box import Box
 from tests.aws.faults import ApiError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from local.intrinsics import Resolver
-from local.permissions import Need, Role
-from local.roles import WORKFLOW, role_of, roles_of
-from local.template import FUNCTION
+from local.rules.permissions import Need, Role
+from local.template.intrinsics import Resolver
+from local.template.roles import WORKFLOW, role_of, roles_of
+from local.template.translated import FUNCTION
 
 
 class Roles:

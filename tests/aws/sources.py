@@ -8,10 +8,10 @@ from random import Random
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from local.event_pattern import matches
-from local.intrinsics import Resolver
-from local.stream_source import StreamRules
-from local.template import SourceSpec
+from local.sources.event_pattern import matches
+from local.sources.stream_source import StreamRules
+from local.template.intrinsics import Resolver
+from local.template.translated import SourceSpec
 from tests.aws import limits
 from tests.aws.box import Box
 from tests.aws.calls import Caller

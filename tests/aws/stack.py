@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from local.intrinsics import Resolver
-from local.needs import Account
-from local.template import Template, read_template
+from local.rules.needs import Account
+from local.template.intrinsics import Resolver
+from local.template.translated import Template, read_template
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
 REGION, ACCOUNT = "us-east-1", "123456789012"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from tagcast import instant
 
-from local.intrinsics import Resolver
+from local.template.intrinsics import Resolver
 from tests.aws import limits
 from tests.aws.box import Box, Service
 from tests.aws.calls import Call

@@ -10,7 +10,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 from botocore.validate import ParamValidator
 
-from local import limits
+from local.rules import limits
 from tests.aws.box import ADMINISTRATOR, Box
 from tests.aws.client import QUOTA, RETRY_COST
 from tests.aws.faults import Kind, Outages, UnplayedError

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from local import limits
+from local.rules import limits
 from tests.aws.contract import BoxWorld, Case, World, refusal, seen
 from tests.aws.small_account import item, key
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from local import limits
+from local.rules import limits
 from tests.aws.small_account import SmallAccount, code_of, scripted
 
 OBJECT = {"Bucket": "bucket", "Key": "a/b"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from local import limits
+from local.rules import limits
 
 
 @dataclass(slots=True)

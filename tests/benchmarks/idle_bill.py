@@ -1,7 +1,7 @@
 """What the deployed service costs in a month in which nothing happens: ``python -m tests.benchmarks.idle_bill``.
 
-Computed from template.yaml and the one table of prices (`local.limits`), without any free tier. Storage of what was
-kept earlier, and the few megabytes of logs, are left out.
+Computed from template.yaml and the one table of prices (`local.rules.limits`), without any free tier. Storage of what
+was kept earlier, and the few megabytes of logs, are left out.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 from tagcast.rows.lane import WAKE_SHARDS
 
-from local.limits import PRICES_USD, QUEUE_POLL_S, QUEUE_POLLERS
-from local.template import Template, read_template
+from local.rules.limits import PRICES_USD, QUEUE_POLL_S, QUEUE_POLLERS
+from local.template.translated import Template, read_template
 
 ROOT = Path(__file__).resolve().parents[2]
 DAYS = 30

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main(function: str, event: str, variables: str) -> None:
     source = yaml_parse((ROOT / "template.yaml").read_text())
-    properties = source["Resources"][function]["Properties"]
+    properties = source["Globals"]["Function"] | source["Resources"][function]["Properties"]
     declared = source["Globals"]["Function"]["Environment"]["Variables"]
     given: dict[str, str] = json.loads(Path(variables).read_text())["Parameters"]
     # Like sam, this sets only what the template names.

@@ -13,7 +13,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from local import limits
+from local.rules import limits
 from tests.running_stack import RunningStack
 
 pytestmark = pytest.mark.e2e

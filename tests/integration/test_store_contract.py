@@ -13,7 +13,7 @@ from tagcast.ports import ABSENT, Delete, Found, Key, Put, Row, Store, Table, Up
 from tagcast.tables import Check, Value
 from tagcast_aws.store.dynamodb import DynamoStore
 
-from local.limits import STALE_MS
+from local.rules.limits import STALE_MS
 from tests.aws.account import furnished
 from tests.aws.box import ADMINISTRATOR
 from tests.aws.solo_timeline import SoloTimeline

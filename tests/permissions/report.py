@@ -21,11 +21,11 @@ from rich.console import Console
 from rich.table import Table
 from samtranslator.yaml_helper import yaml_parse
 
-from local.intrinsics import Resolver
-from local.needs import Account
-from local.permissions import Grant, Need, Role
-from local.roles import roles_of
-from local.template import read_template
+from local.rules.needs import Account
+from local.rules.permissions import Grant, Need, Role
+from local.template.intrinsics import Resolver
+from local.template.roles import roles_of
+from local.template.translated import read_template
 from tests.permissions.story import FUNCTIONS, Story
 from tests.permissions.uses import USES, Use, declared, recorded
 from tests.running_stack import ROOT, RunningStack, start_stack

@@ -20,7 +20,7 @@ from tagcast_client.operation import path_of
 
 from local.cli.receiver import Push, Receiver, Reply
 from local.cli.session import pages
-from local.demo_stage import wait_for
+from local.demo.stage import wait_for
 from tests.running_stack import RunningStack
 
 pytestmark = pytest.mark.e2e

@@ -36,7 +36,7 @@ from tagcast_aws.dispatch.firehose import ATTEMPTS_MAX, PARCEL_BYTES_MAX, Fireho
 from tagcast_aws.store.stream import change_of
 
 from functions.archive import app
-from local.event_pattern import matches
+from local.sources.event_pattern import matches
 from tests.fakes.world import FAIL, FakeWorld
 from tests.unit.test_function_events import Story, event, in_lambda, story
 

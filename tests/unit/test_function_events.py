@@ -32,7 +32,7 @@ from functions.fan_out import app as fan_out
 from functions.relay import app as relay
 from functions.retry import app as retry
 from functions.sweep import app as sweep
-from local.event_pattern import matches
+from local.sources.event_pattern import matches
 from tests.fakes.world import FAIL, FakeWorld
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from local.cli.app import app
-from local.demo_stage import free_port
+from local.demo.stage import free_port
 from tests.unit.cli.conftest import FakeApi, Run
 
 PROBLEM = {

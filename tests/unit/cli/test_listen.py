@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from local.cli.app import app
 from local.cli.receiver import FaultPlan, Push, Receiver, Reply
-from local.demo_stage import free_port
+from local.demo.stage import free_port
 
 
 def push_to(url: str, subscription: str, message_id: str, attempt: int = 1) -> int:

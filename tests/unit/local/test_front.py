@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import pytest
 
-from local.front import Front
-from local.lambda_api import Invocation
-from local.routes import DEFAULT, Routes
-from local.template import RouteSpec
+from local.front.front import Front
+from local.front.routes import DEFAULT, Routes
+from local.functions.lambda_api import Invocation
+from local.template.translated import RouteSpec
 
 ROUTES = [RouteSpec("PUT", "/topics/{topic}", "F"), RouteSpec("ANY", DEFAULT, "F")]
 Call = Callable[..., tuple[int, str | None, bytes]]

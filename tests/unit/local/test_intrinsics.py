@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from local.intrinsics import IntrinsicError, Resolver
-from local.needs import Account
-from local.template import Template
+from local.rules.needs import Account
+from local.template.intrinsics import IntrinsicError, Resolver
+from local.template.translated import Template
 
 PARAMETERS = {"Names": {"Type": "CommaDelimitedList", "Default": "a,b"}, "Wish": {"Type": "String", "Default": ""}}
 RESOURCES: dict[str, Any] = {

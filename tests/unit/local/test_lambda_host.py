@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from local.lambda_api import Invocation
-from local.lambda_host import LambdaHost
-from local.worker import FunctionSpec
+from local.functions.lambda_api import Invocation
+from local.functions.lambda_host import LambdaHost
+from local.functions.worker import FunctionSpec
 
 HANDLER = """
 import os, time

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from local import limits
-from local.aws_request import Call
-from local.engine_process import bounded_history
-from local.limit_guard import cut, too_large
+from local.engine.aws_request import Call
+from local.engine.engine_process import bounded_history
+from local.engine.limit_guard import cut, too_large
+from local.rules import limits
 
 RECORD = limits.FIREHOSE_RECORD_BYTES_MAX
 

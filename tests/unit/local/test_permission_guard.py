@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from local.engine_process import Running, guarded_delivery, guarded_task
-from local.needs import Account
-from local.permission_guard import ROLES_PATH, TOKEN_HEADER, PermissionGuard, Permissions, role_as_json
-from local.permissions import Grant, Need, Role
+from local.engine.engine_process import Running, guarded_delivery, guarded_task
+from local.engine.permission_guard import ROLES_PATH, TOKEN_HEADER, PermissionGuard, Permissions, role_as_json
+from local.rules.needs import Account
+from local.rules.permissions import Grant, Need, Role
 
 ACCOUNT = Account("123456789012", "us-east-1")
 TABLE = "arn:aws:dynamodb:us-east-1:123456789012:table/T"

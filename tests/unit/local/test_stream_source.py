@@ -2,8 +2,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from local.lambda_api import Invocation
-from local.stream_source import StreamRules, StreamSource
+from local.functions.lambda_api import Invocation
+from local.sources.stream_source import StreamRules, StreamSource
 
 DONE = Invocation(b'{"batchItemFailures": []}')
 CRASH = Invocation(b'{"errorType": "Boom"}', failed=True)

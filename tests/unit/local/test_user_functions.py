@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from local.lambda_host import LambdaHost
-from local.user_functions import FunctionsFileError, names_in, specs_of
+from local.functions.lambda_host import LambdaHost
+from local.stack.user_functions import FunctionsFileError, names_in, specs_of
 
 SOURCE = """
 import os

@@ -1,0 +1,1 @@
+"""A story played on a stack of its own: `make demo`."""

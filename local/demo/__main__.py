@@ -1,0 +1,232 @@
+"""Scenario 1 of the specification, played in under a minute: `python -m local.demo`.
+
+Part (a): one subscriber fails from its 101st message on and is blocked alone, retried, and recovers in order.
+Part (b): two subscribers are out of contact; what they are owed is retained, and nobody else notices.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from tagcast_client import ProblemError, UnreachableError
+from tagcast_client.models import Head
+from tagcast_client.operation import Json
+
+from local.cli.receiver import Push, Receiver, Reply
+from local.cli.screen import console, fault_lines, rows_table
+from local.demo.stage import StackError, Stage, client_for, own_stack, wait_for
+
+DECAY: Json = {"strategy": "EXPONENTIAL_DECAY_RETRY"}
+HEAD_RETRY_S = 2
+"""Seconds between A's retries on the clock of the audience, whatever the time scale."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that scenario 1 promises, and whether it came true."""
+
+    promise: str
+    expected: object
+    found: object
+
+    @property
+    def holds(self) -> bool:
+        """Whether it did."""
+        return self.expected == self.found
+
+
+class Play:
+    """The demo: who listens, what is asked, and what was promised."""
+
+    def __init__(self, stage: Stage, out: Console, interval_s: int, suffix: str) -> None:
+        self.stage = stage
+        self.out = out
+        self.interval_s = interval_s
+        self.suffix = suffix
+        self.checks: list[Check] = []
+        self._begun = time.monotonic()
+
+    def say(self, text: str, style: str = "") -> None:
+        """A line with the time since the curtain rose."""
+        moment = Text(f"{time.monotonic() - self._begun:5.1f} s  ", style="dim")
+        self.out.print(moment + Text(text, style=style), soft_wrap=True)
+
+    def check(self, promise: str, expected: object, found: Callable[[], object], timeout_s: float = 20.0) -> None:
+        """Wait until what was promised is found, and write down what was."""
+        wait_for(lambda: found() == expected, timeout_s)
+        self.checks.append(Check(promise, expected, found()))
+        last = self.checks[-1]
+        mark, style = ("✓", "green") if last.holds else ("✗", "bold red")
+        self.say(f"{mark} {promise}: {last.found}" + ("" if last.holds else f", not {expected}"), style)
+
+    def failing(self, name: str, fails: Callable[[Push], bool], *, aloud_max: int = 1_000) -> Receiver:
+        """A receiver that fails when `fails` says so, and reports its first failures aloud."""
+        told = 0
+
+        def report(push: Push, reply: Reply) -> None:
+            nonlocal told
+            if not reply.succeeded and told < aloud_max:
+                told += 1
+                self.say(f"{name} fails its message {push.message_number}, attempt {push.attempt}", "yellow")
+
+        return Receiver(lambda push: Reply(500 if fails(push) else 200), report)
+
+
+def part_a(play: Play, listening: ExitStack) -> None:
+    """A under BACKOFF_RETRY fails from its 101st message on, B and C receive everything."""
+    topic, stage = f"test1{play.suffix}", play.stage
+    recovered = threading.Event()
+    a = play.failing("A", lambda push: push.message_number > 100 and not recovered.is_set())
+    b, c = play.failing("B", lambda _: False), play.failing("C", lambda _: False)
+    stage.make_topic(topic)
+    backoff = {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": play.interval_s}
+    for name, receiver, retry in (("A", a, backoff), ("B", b, DECAY), ("C", c, DECAY)):
+        listening.callback(receiver.start().stop)
+        stage.subscribe(topic, name, receiver.url, retry)
+    play.out.rule("Part (a): 200 messages; A (BACKOFF_RETRY) fails from its 101st on", align="left")
+    ids = stage.publish(topic, [f"message {number}" for number in range(1, 201)])
+    play.say(f"200 messages published to {topic}, for A, B and C")
+    play.check("C received all 200", 200, lambda: len(c.accepted_ids()))
+    play.check("B received all 200", 200, lambda: len(b.accepted_ids()))
+    play.check("A received exactly the first 100, in order", True, lambda: a.accepted_ids() == ids[:100])
+    play.check("A's backlog: attempted + blocked behind it", "1 + 99", lambda: _attempted_and_blocked(play, topic))
+    play.check("the head is A's 101st message", ids[100], lambda: _head_id(play, topic))
+    patience_s = 10.0 * HEAD_RETRY_S
+    play.check("discarded after 3 failed retries", "discarded", lambda: _state(play, topic, ids[100]), patience_s)
+    play.check("attempts of the discarded one", 4, lambda: sum(push.message_id == ids[100] for push in a.refused))
+    play.check("the next one is the head now", ids[101], lambda: _head_id(play, topic))
+    recovered.set()
+    play.say("A recovers", "bold")
+    rest = ids[:100] + ids[101:]
+    play.check("the rest of A's arrived", 199, lambda: len(a.accepted_ids()), patience_s)
+    play.check("… in the order of publication", True, lambda: a.accepted_ids() == rest)
+    play.check("A's lane is active again", "active", lambda: stage.lane(topic, "A").state)
+    play.check("messages still retained", 0, lambda: stage.retained(topic))
+    if play.suffix:
+        stage.remove(topic, "A", "B", "C")
+
+
+def _attempted_and_blocked(play: Play, topic: str) -> str:
+    backlog = play.stage.backlog(topic, "A")
+    attempted = sum(delivery.attempts > 0 for delivery in backlog)
+    return f"{attempted} + {len(backlog) - attempted}"
+
+
+def _head_id(play: Play, topic: str) -> str | None:
+    head = play.stage.lane(topic, "A").head
+    return head.message_id if head else None
+
+
+def _state(play: Play, topic: str, message_id: str) -> str:
+    return play.stage.entry(topic, message_id, "A").state
+
+
+def part_b(play: Play, listening: ExitStack) -> None:
+    """A and B under EXPONENTIAL_DECAY_RETRY have lost contact; C never notices."""
+    topic, stage = f"test1b{play.suffix}", play.stage
+    a = play.failing("A", lambda _: True, aloud_max=3)
+    b = play.failing("B", lambda _: True, aloud_max=3)
+    c = play.failing("C", lambda _: False)
+    stage.make_topic(topic)
+    for name, receiver in (("A", a), ("B", b), ("C", c)):
+        listening.callback(receiver.start().stop)
+        stage.subscribe(topic, name, receiver.url, DECAY)
+    play.out.rule("Part (b): A and B (EXPONENTIAL_DECAY_RETRY) have lost contact", align="left")
+    old = stage.publish(topic, [f"old {number}" for number in range(1, 111)])
+    play.say(f"110 messages published to {topic}; A and B fail every one")
+    play.check("retained for A and B", 110, lambda: stage.retained(topic))
+    play.check("C received the 110", 110, lambda: len(c.accepted_ids()))
+    lanes = ["lost_contact", "lost_contact"]
+    play.check("A and B", lanes, lambda: [stage.lane(topic, name).state for name in "AB"])
+    new = stage.publish(topic, [f"new {number}" for number in range(1, 101)])
+    play.say("100 new ones published")
+    play.check("retained, old and new", 210, lambda: stage.retained(topic))
+    play.check("C received exactly the 100 new", True, lambda: sorted(c.accepted_ids()) == sorted(old + new))
+    play.check("owed to A and to B", [210, 210], lambda: [stage.lane(topic, name).backlog for name in "AB"])
+    _check_push(play, topic)
+    play.check("still retained", 210, lambda: stage.retained(topic))
+    if play.suffix:
+        stage.remove(topic, "A", "B", "C")
+
+
+def _check_push(play: Play, topic: str) -> None:
+    def heads() -> list[Head | None]:
+        return [play.stage.lane(topic, name).head for name in "AB"]
+
+    def is_quiet() -> bool:
+        before = heads()
+        time.sleep(0.3)
+        return heads() == before and all(_seconds_until(head) > 1.5 for head in before)
+
+    # Retries go on by the schedule: push in a pause between two, so that only the push could disturb.
+    wait_for(is_quiet, 30.0)
+    before = heads()
+    touched = play.stage.push(topic)
+    time.sleep(0.5)
+    play.check("lanes touched by a re-push", [], lambda: touched, 0)
+    play.check("A's and B's heads are as before it", True, lambda: heads() == before, 0)
+
+
+def _seconds_until(head: Head | None) -> float:
+    if head is None or head.next_attempt_at is None:
+        return 0.0
+    return (head.next_attempt_at - datetime.now(UTC)).total_seconds()
+
+
+def play_all(url: str, out: Console, time_scale: float, suffix: str = "") -> bool:
+    """Play both parts against the stack at `url`; True when every check holds."""
+    interval_s = max(1, round(HEAD_RETRY_S * time_scale))
+    play = Play(Stage(client_for(url)), out, interval_s, suffix)
+    with ExitStack() as listening:
+        part_a(play, listening)
+    with ExitStack() as listening:
+        part_b(play, listening)
+    rows = [
+        [Text("✓", "green") if check.holds else Text("✗", "red"), check.promise, check.expected, check.found]
+        for check in play.checks
+    ]
+    out.print(rows_table(rows, "", "promise", "expected", "found", title="Scenario 1"))
+    return all(check.holds for check in play.checks)
+
+
+def demo(
+    url: Annotated[str | None, typer.Option(help="Play against this stack instead of a fresh one.")] = None,
+    time_scale: Annotated[
+        float | None, typer.Option(min=1, help="How much faster waits pass: 20, or 1 with --url.")
+    ] = None,
+    log: Annotated[bool, typer.Option("--log", help="Show the log of the stack, too.")] = False,
+) -> None:
+    """Play scenario 1 and check every promise of it."""
+    out = console()
+    try:
+        if url is not None:
+            # Not the names of the specification: a stack of somebody's own may have topics of that name.
+            holds = play_all(url, out, time_scale or 1, f"-{secrets.token_hex(3)}")
+        else:
+            out.print("Starting a stack of its own …")
+            with own_stack(time_scale or 20, show_log=log) as own_url:
+                holds = play_all(own_url, out, time_scale or 20)
+    except StackError as error:
+        out.print(Text(f"The stack did not start: {error.reason}\n{error.log}", style="red"))
+        raise typer.Exit(1) from None
+    except ProblemError as refused:
+        out.print(fault_lines(refused.problem, refused.status))
+        raise typer.Exit(1) from None
+    except UnreachableError as unreachable:
+        out.print(Text(f"Nobody answers at {unreachable.url}: is `make run` running?", style="red"))
+        raise typer.Exit(1) from None
+    raise typer.Exit(0 if holds else 1)
+
+
+if __name__ == "__main__":
+    typer.run(demo)

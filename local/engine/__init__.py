@@ -1,0 +1,1 @@
+"""The engine that plays AWS here, and the guards in front of it: identities, permissions, limits."""

@@ -1,0 +1,77 @@
+"""Who calls the engine when the service runs: each function with its role, and what has a role besides."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from local.engine.credentials import Credentials, mint
+from local.rules.permissions import Need, Role, decide, grants_of
+from local.template.intrinsics import Resolver
+from local.template.roles import DELIVERY_STREAM, JOB, WORKFLOW, role_of, roles_of
+from local.template.translated import FUNCTION, Template
+
+STATES = "states.amazonaws.com"
+FIREHOSE = "firehose.amazonaws.com"
+EVENTS = "events.amazonaws.com"
+API = "apigateway.amazonaws.com"
+PERMISSION = "AWS::Lambda::Permission"
+
+
+@dataclass(frozen=True)
+class Callers:
+    """Credentials of functions by logical id and of the jobs, and the roles in force by access key or service."""
+
+    functions: Mapping[str, Credentials]
+    jobs: Credentials
+    roles: Mapping[str, Role]
+
+
+def callers_of(template: Template, resolver: Resolver) -> Callers:
+    """Give every function and the jobs credentials of their own."""
+    declared = roles_of(resolver)
+    roles: dict[str, Role] = {}
+    functions: dict[str, Credentials] = {}
+    for logical_id, _ in template.of_type(FUNCTION):
+        functions[logical_id] = mint()
+        roles[functions[logical_id].access_key] = declared[role_of(template, logical_id)]
+    jobs = mint()
+    for kind, caller in ((WORKFLOW, STATES), (DELIVERY_STREAM, FIREHOSE), (JOB, jobs.access_key)):
+        for logical_id, _ in template.of_type(kind):
+            role = declared[role_of(template, logical_id)]
+            if roles.setdefault(caller, role) != role:
+                raise ValueError(f"{logical_id} has another role than others of its kind: the local stack plays one")
+    return Callers(functions, jobs, roles)
+
+
+@dataclass(frozen=True)
+class InvocationRights:
+    """Which services may invoke which functions, by the functions' own policies (`AWS::Lambda::Permission`)."""
+
+    template: Template
+    resolver: Resolver
+
+    def allow(self, service: str, function: str, source_arn: str) -> bool:
+        """Whether a service may invoke the function of this logical id on behalf of a route or a rule."""
+        target = self.resolver.value({"Fn::GetAtt": [function, "Arn"]})
+        statements = [
+            {
+                "Effect": "Allow",
+                "Action": permission["Action"],
+                "Resource": target,
+                "Condition": {"ArnLike": {"aws:SourceArn": self.resolver.value(permission["SourceArn"])}},
+            }
+            for _, permission in self.template.of_type(PERMISSION)
+            if permission["Principal"] == service and permission["FunctionName"] == {"Ref": function}
+        ]
+        need = Need("lambda:InvokeFunction", target)
+        return decide(grants_of({"Statement": statements}), need, {"aws:SourceArn": source_arn}) is not None
+
+    def allow_route(self, method: str, path: str, function: str) -> bool:
+        """Whether the HTTP API may invoke the function for a route such as `GET /topics/{topic}`."""
+        api = next(lid for lid, _ in self.template.of_type("AWS::ApiGatewayV2::Api"))
+        name = self.resolver.reference(api)
+        arn = self.resolver.account.arn("execute-api", f"{name}/$default/{method}{path}")
+        return self.allow(API, function, arn)
+
+    def allow_rule(self, rule: str, function: str) -> bool:
+        """Whether the rule of this logical id may invoke the function."""
+        return self.allow(EVENTS, function, self.resolver.value({"Fn::GetAtt": [rule, "Arn"]}))

@@ -1,0 +1,154 @@
+"""Starts and stops the embedded engine (DynamoDB, SQS, Step Functions, S3, ...) as a child process."""
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from local.engine.credentials import OWNER, Credentials
+from local.engine.permission_guard import ROLES_PATH, TOKEN_HEADER, role_as_json
+from local.rules.permissions import Role
+
+REGION = "us-east-1"
+ACCOUNT = "123456789012"
+SNAPSHOT_S = 5.0
+START_S = 20.0
+STOP_S = 20.0
+
+
+class EngineError(RuntimeError):
+    """The engine did not start; the message names its log."""
+
+
+def free_port(wanted: int = 0) -> int:
+    """A TCP port of 127.0.0.1 that nobody listens on at this moment; OSError if `wanted` is taken."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", wanted))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Engine:
+    """One engine; its state lives in `folder` and outlives the process.
+
+    In `uses` (`uses.jsonl` of the folder) it keeps every decision about a permission once, as lines of JSON.
+    """
+
+    folder: Path
+    lambda_host: str
+    port: int = field(default_factory=free_port)
+    uses: Path | None = None
+    _token: str = field(default_factory=lambda: secrets.token_hex(20), repr=False)
+    _process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def url(self) -> str:
+        """The endpoint of every AWS service."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def client(self, service: Any, credentials: Credentials = OWNER, **config: Any) -> Any:
+        """A boto3 client of the engine; without other credentials it is the owner's and may do everything."""
+        return boto3.client(
+            service,
+            region_name=REGION,
+            endpoint_url=self.url,
+            aws_access_key_id=credentials.access_key,
+            aws_secret_access_key=credentials.secret,
+            config=Config(retries={"max_attempts": 3, "mode": "standard"}, **config),
+        )
+
+    def start(self) -> None:
+        """Start the process and wait until it answers."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        log = (self.folder / "engine.log").open("wb")
+        with log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "local.engine.engine_process"],
+                env=self._environment(),
+                cwd=Path(__file__).parents[2],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_S
+        while not self._ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise EngineError(f"the engine did not start, see {self.folder / 'engine.log'}")
+            time.sleep(0.05)
+
+    def permit(self, roles: Mapping[str, Role]) -> None:
+        """Put roles in force, by the access key or the service that takes them on."""
+        body = json.dumps({caller: role_as_json(role) for caller, role in roles.items()}).encode()
+        request = urllib.request.Request(
+            f"{self.url}{ROLES_PATH}", body, {TOKEN_HEADER: self._token, "content-type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=START_S):
+            pass
+
+    def stop(self) -> None:
+        """Ask the engine to save its state and end; insist after a while."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, while it runs."""
+        return self._process.pid if self._process else None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/_ministack/ready", timeout=1) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def _environment(self) -> dict[str, str]:
+        state = self.folder.resolve()
+        return {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": os.environ.get("HOME", ""),
+            "PYTHONUNBUFFERED": "1",
+            "BIND_HOST": "127.0.0.1",
+            "GATEWAY_PORT": str(self.port),
+            "MINISTACK_ACCOUNT_ID": ACCOUNT,
+            "MINISTACK_REGION": REGION,
+            "PERSIST_STATE": "1",
+            "STATE_DIR": str(state / "state"),
+            "S3_PERSIST": "1",
+            "S3_DATA_DIR": str(state / "s3"),
+            "TMPDIR": str(state),
+            "IOT_MTLS_ENABLED": "0",
+            "SFTP_ENABLED": "0",
+            "LOG_LEVEL": "WARNING",
+            "TAGCAST_LAMBDA_HOST": self.lambda_host,
+            "TAGCAST_TOKEN": self._token,
+            "TAGCAST_USES": str((self.uses or self.folder / "uses.jsonl").resolve()),
+            "TAGCAST_SNAPSHOT_S": str(SNAPSHOT_S),
+        }

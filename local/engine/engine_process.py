@@ -1,0 +1,225 @@
+"""The process of the embedded engine: ministack with its Lambda executor handed to our Lambda host.
+
+Some private names of ministack are used, each held by `tests/unit/local/test_engine_seam.py`:
+`lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `app._MAIN_LOOP`, `persistence.save_all`,
+`stepfunctions._call_lambda`, `stepfunctions._add_event`, `stepfunctions._run_execution`,
+`stepfunctions._ExecutionError` and `firehose._put_s3_object`.
+"""
+
+import asyncio
+import http.client
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from local.engine.callers import FIREHOSE, STATES
+from local.engine.permission_guard import PermissionGuard, Permissions
+from local.functions.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
+from local.rules.limits import EXECUTION_EVENTS_MAX
+from local.rules.needs import Account, needs_of
+
+PARENT_CHECK_S = 1.0
+HOST_TIMEOUT_S = 900.0
+STANDSTILL_SHARE = 20.0
+"""Between two snapshots so many times as much time passes as one makes the engine stand still."""
+
+EXECUTIONS_MAX = 1_000
+"""AWS has a bound, too (a million in an account), and refuses in the same words."""
+
+Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
+
+
+def host_executor(host: str, port: int, otherwise: Executor) -> Executor:
+    """An executor that invokes our functions at the Lambda host, and any other function as before."""
+
+    def execute(function: dict[str, Any], event: dict[str, Any], request_id: str) -> dict[str, Any]:
+        configuration = function.get("config") or function
+        name = str(configuration.get("FunctionName"))
+        connection = http.client.HTTPConnection(host, port, timeout=HOST_TIMEOUT_S)
+        try:
+            connection.request("POST", invocation_path(quote(name)), json.dumps(event).encode())
+            answer = connection.getresponse()
+            payload = answer.read()
+        except OSError as fault:
+            return _failed("Lambda.ServiceException", f"the Lambda host does not answer: {fault}")
+        finally:
+            connection.close()
+        if answer.status == UNKNOWN_FUNCTION:
+            return otherwise(function, event, request_id)
+        body = json.loads(payload) if payload else None
+        if answer.headers.get(ERROR_HEADER):
+            return {"body": body, "error": True, "log": ""}
+        return {"body": body, "log": ""}
+
+    return execute
+
+
+def _why_denied(permissions: Permissions, caller: str, service: str, operation: str, **parameters: Any) -> str:
+    """Why the service may not make the call with the role that it takes on; empty if it may."""
+    role = permissions.roles.get(caller)
+    if role is None:
+        return ""
+    needs = needs_of(permissions.account, service, operation, parameters)
+    denied = next((need for need in needs if not permissions.allowed(role, need)), None)
+    if denied is None:
+        return ""
+    return f"User: {permissions.principal(role)} is not authorized to perform: {denied.action} on {denied.resource}"
+
+
+def guarded_task(permissions: Permissions, call: Callable[..., Any], error: Callable[[str, str], Exception]) -> Any:
+    """The workflow's way to a function, closed unless its role may invoke it."""
+
+    def invoke(function: str, event: Any) -> Any:
+        fault = _why_denied(permissions, STATES, "lambda", "Invoke", FunctionName=function)
+        if fault:
+            raise error("Lambda.AWSLambdaException", fault)
+        return call(function, event)
+
+    return invoke
+
+
+@dataclass
+class Running:
+    """How many executions run; each is a thread of this process, so there is a bound."""
+
+    most: int = EXECUTIONS_MAX
+    _count: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def full(self) -> bool:
+        """Whether no other may be started."""
+        return self._count >= self.most
+
+    def counted(self, run: Callable[[str], None]) -> Callable[[str], None]:
+        """The thread of an execution, counted while it runs."""
+
+        def counted_run(execution: str) -> None:
+            with self._lock:
+                self._count += 1
+            try:
+                run(execution)
+            finally:
+                with self._lock:
+                    self._count -= 1
+
+        return counted_run
+
+
+def bounded_history(add: Callable[..., Any], error: Callable[[str, str], Exception]) -> Callable[..., Any]:
+    """The workflow's history, in which an execution may not enter a state any more when it is full."""
+
+    def add_bounded(execution: dict[str, Any], kind: str, details: Any = None) -> Any:
+        if kind.endswith("StateEntered") and len(execution["events"]) >= EXECUTION_EVENTS_MAX:
+            raise error("States.Runtime", f"The execution reached the maximum number of {EXECUTION_EVENTS_MAX} events.")
+        return add(execution, kind, details)
+
+    return add_bounded
+
+
+def guarded_delivery(permissions: Permissions, put: Callable[[str, str, bytes], None]) -> Callable[..., None]:
+    """Firehose's way to its bucket, closed unless its role may write there."""
+
+    def deliver(bucket: str, key: str, body: bytes) -> None:
+        fault = _why_denied(permissions, FIREHOSE, "s3", "PutObject", Bucket=bucket, Key=key)
+        if fault:
+            print(f"Firehose could not deliver: {fault}", flush=True)
+        else:
+            put(bucket, key, body)
+
+    return deliver
+
+
+def _failed(error_type: str, message: str) -> dict[str, Any]:
+    return {"body": {"errorType": error_type, "errorMessage": message}, "error": True, "log": ""}
+
+
+async def _copied(services: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], float]:
+    """Copy the state of all services at one instant: nothing else runs on the loop for these seconds."""
+    copies, began = {}, time.monotonic()
+    for name, state_of in services.items():
+        try:
+            copies[name] = state_of()
+        except Exception as fault:  # noqa: BLE001  One service's state must not cost the others theirs.
+            print(f"cannot copy the state of {name}: {fault!r}", flush=True)
+    return copies, time.monotonic() - began
+
+
+def _save(
+    loop: asyncio.AbstractEventLoop | None,
+    services: Mapping[str, Callable[[], Any]],
+    write: Callable[[dict[str, Callable[[], Any]]], None],
+) -> float:
+    """Write one consistent snapshot; answers for how many seconds the engine stood still.
+
+    The services are written in their order, the tables before the queues: a kill in between leaves queue entries of
+    messages that are done, which are harmless, or none of new messages, which the relay sends again.
+    """
+    if loop is None or not loop.is_running():
+        return 0.0
+    copies, stood_s = asyncio.run_coroutine_threadsafe(_copied(services), loop).result()
+    write({name: partial(copies.get, name) for name in copies})
+    return stood_s
+
+
+def _save_regularly(save: Callable[[], float], every_s: float, stopped: threading.Event) -> None:
+    pause_s = every_s
+    while not stopped.wait(pause_s):
+        pause_s = max(every_s, STANDSTILL_SHARE * save())
+
+
+def _stop_with_the_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_S)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main() -> None:
+    """Run the engine until SIGTERM; the environment says where (see `local.engine.engine`)."""
+    from ministack import app
+    from ministack.core import persistence
+    from ministack.services import firehose, lambda_svc, stepfunctions
+
+    Path(os.environ["STATE_DIR"]).mkdir(parents=True, exist_ok=True)
+    host, _, port = os.environ["TAGCAST_LAMBDA_HOST"].partition(":")
+    lambda_svc._execute_function_warm = host_executor(host, int(port), lambda_svc._execute_function_warm)
+
+    account = Account(os.environ["MINISTACK_ACCOUNT_ID"], os.environ["MINISTACK_REGION"])
+    permissions = Permissions(account, Path(os.environ["TAGCAST_USES"]))
+    running = Running()
+    app.app = PermissionGuard(app.app, permissions, os.environ["TAGCAST_TOKEN"], lambda: running.full)
+    stepfunctions._run_execution = running.counted(stepfunctions._run_execution)
+    stepfunctions._call_lambda = guarded_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
+    stepfunctions._add_event = bounded_history(stepfunctions._add_event, stepfunctions._ExecutionError)
+    firehose._put_s3_object = guarded_delivery(permissions, firehose._put_s3_object)
+
+    stopped = threading.Event()
+    saving = threading.Thread(
+        target=_save_regularly,
+        args=(
+            lambda: _save(app._MAIN_LOOP, app._build_persistence_save_dict(), persistence.save_all),
+            float(os.environ["TAGCAST_SNAPSHOT_S"]),
+            stopped,
+        ),
+        daemon=True,
+    )
+    saving.start()
+    threading.Thread(target=_stop_with_the_parent, args=(os.getppid(),), daemon=True).start()
+    try:
+        app.main()
+    finally:
+        stopped.set()
+        saving.join(timeout=10)
+        persistence.save_all(app._build_persistence_save_dict())
+
+
+if __name__ == "__main__":
+    main()

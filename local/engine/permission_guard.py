@@ -1,0 +1,245 @@
+"""Stands before the engine and lets through only what AWS would: by the caller's permissions, and by size.
+
+A caller is known by its access key: each function's workers, each source and each job have one of their own. Any other
+key is the owner of the account: a person at the terminal, and the stack itself. Every decision is kept once in
+a file, so that what is used can be compared with what is allowed.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from local.engine.aws_request import Call, Refusal, access_denied, call_of, refusal, signer_of
+from local.engine.limit_guard import cut, too_large
+from local.rules.needs import Account, needs_of
+from local.rules.permissions import Grant, Need, Role
+
+ROLES_PATH = "/_tagcast/roles"
+TOKEN_HEADER = "x-tagcast-token"
+TYPE_HEADER = "x-amz-invocation-type"
+BY_CONTENT = (b"content-length", b"x-amz-crc32")
+DECISIONS_KEPT = 20_000
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+
+@dataclass
+class Permissions:
+    """The roles in force by access key or by the service that takes them on, and what was decided so far."""
+
+    account: Account
+    uses: Path
+    roles: dict[str, Role] = field(default_factory=dict)
+    _decided: dict[tuple[str, Need], bool] = field(default_factory=dict)
+    _kept: set[tuple[str, ...]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Know what an earlier process has written down."""
+        if self.uses.exists():
+            self._kept = {_mark(json.loads(line)) for line in self.uses.read_text().splitlines()}
+
+    def put(self, roles: Mapping[str, Any]) -> None:
+        """Put these roles in force instead of the ones before."""
+        self._decided.clear()
+        self.roles = {key: role_from(given) for key, given in roles.items()}
+
+    def allowed(self, role: Role, need: Need) -> bool:
+        """Whether the role may do it; what is decided for the first time is written down."""
+        place = (role.name, need)
+        if place not in self._decided:
+            if len(self._decided) >= DECISIONS_KEPT:
+                self._decided.clear()
+            grant = role.grant_for(need)
+            self._decided[place] = grant is not None
+            self._keep(role, need, grant)
+        return self._decided[place]
+
+    def first_denied(self, role: Role, call: Call) -> Need | None:
+        """What the call needs and the role may not do, or None."""
+        needs = needs_of(self.account, call.service, call.operation, call.parameters)
+        return next((need for need in needs if not self.allowed(role, need)), None)
+
+    def principal(self, role: Role) -> str:
+        """The name of the caller in AWS's refusals."""
+        return f"arn:{self.account.partition}:sts::{self.account.number}:assumed-role/{role.name}/local"
+
+    def _keep(self, role: Role, need: Need, grant: Grant | None) -> None:
+        # Of resources that one pattern covers, the first stands for all.
+        line = {
+            "role": role.name,
+            "action": need.action,
+            "resource": need.resource,
+            "grant": None if grant is None else grant.resource,
+        }
+        if _mark(line) in self._kept:
+            return
+        self._kept.add(_mark(line))
+        with self.uses.open("a") as written:
+            written.write(json.dumps(line) + "\n")
+
+
+def _mark(line: Mapping[str, Any]) -> tuple[str, ...]:
+    return (line["role"], line["action"], line["grant"] or f"none: {line['resource']}")
+
+
+def role_as_json(role: Role) -> dict[str, Any]:
+    """A role as it travels to the engine's process."""
+    grants = [
+        {"action": g.action, "resource": g.resource, "allows": g.allows, "condition": dict(g.condition)}
+        for g in role.grants
+    ]
+    return {"name": role.name, "grants": grants}
+
+
+def role_from(given: Mapping[str, Any]) -> Role:
+    """The role that travelled.
+
+    >>> role_from(role_as_json(Role("R", (Grant("a:B", "*"),)))) == Role("R", (Grant("a:B", "*"),))
+    True
+    """
+    return Role(str(given["name"]), tuple(Grant(**each) for each in given["grants"]))
+
+
+class PermissionGuard:
+    """An ASGI application around the engine's; `full` says whether no other execution may be started."""
+
+    def __init__(
+        self, engine: Application, permissions: Permissions, token: str, full: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._engine = engine
+        self._full = full
+        self._permissions = permissions
+        self._token = token
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Refuse the request, or hand it on."""
+        if scope["type"] != "http":
+            await self._engine(scope, receive, send)
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        if "origin" in headers:
+            await _answer(send, Refusal(403, (), b"web pages may not call the local stack"))
+            return
+        if scope["path"] == ROLES_PATH:
+            await self._put_roles(headers, receive, send)
+            return
+        key, service = signer_of(headers.get("authorization", ""))
+        role = self._permissions.roles.get(key)
+        if role is None and not _is_measured(service, headers):
+            await self._engine(scope, receive, send)
+            return
+        body = await _whole(receive)
+        if body is None:
+            return
+        path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
+        call = call_of(service, scope["method"], path, scope["query_string"].decode(), headers, body)
+        refused = self._refused(role, call) or too_large(call, len(body), headers.get(TYPE_HEADER) == "Event")
+        if refused is not None:
+            await _answer(send, refused)
+            return
+        told = send if role is None else self._hiding(role, call, send)
+        await self._engine(scope, _again(body, receive), _cutting(call, told))
+
+    async def _put_roles(self, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
+        if headers.get(TOKEN_HEADER) != self._token:
+            await _answer(send, Refusal(403, (), b""))
+            return
+        self._permissions.put(json.loads(await _whole(receive) or b"{}"))
+        await _answer(send, Refusal(204, (), b""))
+
+    def _refused(self, role: Role | None, call: Call) -> Refusal | None:
+        denied = None if role is None else self._permissions.first_denied(role, call)
+        if role is not None and denied is not None:
+            return self._denial(role, call.service, denied)
+        if call.operation == "StartExecution" and self._full():
+            return refusal("states", "ExecutionLimitExceeded", "as many executions run as the local stack bears")
+        return None
+
+    def _denial(self, role: Role, service: str, need: Need) -> Refusal:
+        return access_denied(service, self._permissions.principal(role), need.action, need.resource)
+
+    def _hiding(self, role: Role, call: Call, send: Send) -> Send:
+        """S3 tells who may not list a bucket that it may not know, instead of that an object is absent."""
+        if call.operation not in ("GetObject", "HeadObject"):
+            return send
+        bucket = f"arn:{self._permissions.account.partition}:s3:::{call.parameters['Bucket']}"
+        listing = Need("s3:ListBucket", bucket)
+        hidden = False
+
+        async def told(message: Message) -> None:
+            nonlocal hidden
+            if message["type"] == "http.response.start" and message["status"] == 404:
+                hidden = not self._permissions.allowed(role, listing)
+                if hidden:
+                    await _answer(send, self._denial(role, "s3", listing))
+            if not hidden:
+                await send(message)
+
+        return told
+
+
+def _is_measured(service: str, headers: Mapping[str, str]) -> bool:
+    """Whether the size of a request, or of its answer, is judged here even if its caller may do everything."""
+    return service in ("states", "firehose", "lambda") or headers.get("x-amz-target", "").endswith(".BatchGetItem")
+
+
+def _cutting(call: Call, send: Send) -> Send:
+    """Let through no more of a BatchGetItem than AWS answers at once."""
+    if (call.service, call.operation) != ("dynamodb", "BatchGetItem"):
+        return send
+    begun: Message = {}
+    parts: list[bytes] = []
+
+    async def told(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            begun.update(message)
+            return
+        parts.append(message.get("body", b""))
+        if message.get("more_body"):
+            return
+        body = b"".join(parts)
+        if begun["status"] == 200:
+            body = cut(body, call.parameters["RequestItems"])
+        kept = [(name, value) for name, value in begun["headers"] if name.lower() not in BY_CONTENT]
+        await send({**begun, "headers": [*kept, (b"content-length", str(len(body)).encode())]})
+        await send({"type": "http.response.body", "body": body})
+
+    return told
+
+
+async def _whole(receive: Receive) -> bytes | None:
+    """The body of a request, or None if its sender went away before its end."""
+    parts = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that says the body once more, then what follows it."""
+    told = False
+
+    async def say() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return say
+
+
+async def _answer(send: Send, refusal: Refusal) -> None:
+    headers = [(name.encode(), value.encode()) for name, value in refusal.headers]
+    headers.append((b"content-length", str(len(refusal.body)).encode()))
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": refusal.body})

@@ -1,0 +1,130 @@
+"""The HTTP front: what API Gateway does between a client and the functions."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import parse_qsl, urlsplit
+
+from aiohttp import web
+
+from local.front.http_event import Request, Response, event_of, problem, response_of
+from local.front.routes import Found, Routes
+from local.functions.lambda_api import Invocation
+from local.rules.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, LAMBDA_PAYLOAD_BYTES_MAX
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+AsyncInvoke = Callable[[str, bytes], Awaitable[Invocation]]
+
+
+class PortInUseError(OSError):
+    """Somebody listens on the port already."""
+
+
+class Front:
+    """Serves the routes of the template; `functions` names the physical function of each logical id.
+
+    `may_invoke` says whether the API may invoke a function for a method and the path of a route.
+    """
+
+    def __init__(
+        self,
+        routes: Routes,
+        functions: Mapping[str, str],
+        invoke: AsyncInvoke,
+        may_invoke: Callable[[str, str, str], bool] = lambda method, path, function: True,
+        api_id: str = "local",
+    ) -> None:
+        self._routes = routes
+        self._functions = functions
+        self._invoke = invoke
+        self._may_invoke = may_invoke
+        self._api_id = api_id
+        self._runner: web.AppRunner | None = None
+
+    async def listen(self, port: int) -> int:
+        """Serve on 127.0.0.1; answers the port (of use when 0 was asked for)."""
+        app = web.Application(client_max_size=HTTP_API_PAYLOAD_BYTES_MAX)
+        app.router.add_route("*", "/{path:(?s:.*)}", self._serve)  # With any character, a line feed, too.
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=2)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, "127.0.0.1", port).start()
+        except OSError as fault:
+            raise PortInUseError(f"port {port} of 127.0.0.1 is in use: choose another with --port") from fault
+        return int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def answer(self, request: Request) -> Response:
+        """Route, invoke, translate."""
+        found = self._routes.find(request.method, request.path)
+        if found is None:
+            return problem(404, "Not Found", f"there is nothing at {request.path}")
+        if not self._may_invoke(request.method, found.route.path, found.route.function):
+            return problem(500, "Internal Server Error", "the API may not invoke the function of this route")
+        event = self._event(found, request)
+        if len(event) > LAMBDA_PAYLOAD_BYTES_MAX:
+            return problem(413, "Content Too Large", f"a function takes {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
+        running = self._invoke(self._functions[found.route.function], event)
+        try:
+            # Shielded, because on AWS too a function goes on when its caller has given up.
+            invocation = await asyncio.wait_for(asyncio.shield(running), HTTP_API_TIMEOUT_S)
+        except TimeoutError:
+            return problem(503, "Service Unavailable", "the function did not answer in time")
+        if invocation.failed:
+            return problem(500, "Internal Server Error", "the function failed; its log says why")
+        return response_of(invocation.payload)
+
+    def _event(self, found: Found, request: Request) -> bytes:
+        query = parse_qsl(request.query, keep_blank_values=True)
+        return json.dumps(event_of(request, found.key, found.parameters, query, self._api_id)).encode()
+
+    async def _serve(self, incoming: web.Request) -> web.StreamResponse:
+        try:
+            body = await incoming.read()
+        except web.HTTPRequestEntityTooLarge:
+            answer = problem(413, "Content Too Large", f"a request may have {HTTP_API_PAYLOAD_BYTES_MAX} bytes")
+        else:
+            if is_foreign(incoming.headers.get("origin"), incoming.url.port):
+                return as_aiohttp(problem(403, "Forbidden", "pages of other origins may not call the local stack"))
+            raw_path, _, query = incoming.raw_path.partition("?")
+            answer = await self.answer(
+                Request(
+                    method=incoming.method,
+                    path=raw_path,
+                    query=query,
+                    headers=tuple((name, value) for name, value in incoming.headers.items()),
+                    body=body,
+                    source_ip=incoming.remote or "127.0.0.1",
+                )
+            )
+        return as_aiohttp(answer)
+
+
+def is_foreign(origin: str | None, port: int | None) -> bool:
+    """Whether a browser says that a page from elsewhere makes the request: from another address than the stack's own.
+
+    A name that only leads to this machine is another's, too.
+
+    >>> is_foreign(None, 8080), is_foreign("http://127.0.0.1:8080", 8080), is_foreign("http://localhost:8080", 8080)
+    (False, False, False)
+    >>> is_foreign("https://example.com", 8080), is_foreign("http://127.0.0.1:9000", 8080), is_foreign("null", 8080)
+    (True, True, True)
+    """
+    if origin is None:
+        return False
+    parts = urlsplit(origin)
+    return parts.hostname not in LOOPBACK or parts.port != port
+
+
+def as_aiohttp(answer: Response) -> web.Response:
+    """The answer for the server that sends it."""
+    response = web.Response(status=answer.status, body=answer.body)
+    response.headers.popall("Content-Type", None)
+    for name, value in answer.headers:
+        response.headers.add(name, value)
+    return response

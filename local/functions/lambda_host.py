@@ -1,0 +1,165 @@
+"""Runs the functions: a pool of workers for each, and Lambda's Invoke over HTTP for the engine."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from local.functions.lambda_api import (
+    ERROR_HEADER,
+    UNKNOWN_FUNCTION,
+    Invocation,
+    UnknownFunctionError,
+    invocation_path,
+)
+from local.functions.worker import SHUTDOWN_S, FunctionSpec, LogSink, Worker, failure
+from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
+
+
+def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dict[str, str]:
+    """What Lambda sets, what the template says, and what all functions here share: where the engine is."""
+    return {
+        "PATH": os.environ.get("PATH", ""),
+        "PYTHONUNBUFFERED": "1",
+        "LAMBDA_TASK_ROOT": str(function.folder),
+        "_HANDLER": function.handler,
+        "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
+        "AWS_LAMBDA_FUNCTION_NAME": function.name,
+        "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_mb),
+        "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{function.name}",
+        "AWS_LAMBDA_LOG_STREAM_NAME": "local",
+        **function.environment,
+        **common,
+    }
+
+
+@dataclass
+class Pool:
+    """The workers of one function, started on demand up to `size`; who waits longest is served first.
+
+    `waiting` is how many events wait for a worker.
+    """
+
+    function: FunctionSpec
+    environment: Mapping[str, str]
+    log: LogSink
+    size: int
+    waiting: int = 0
+    _closed: bool = False
+    _idle: list[Worker] = field(default_factory=list)
+    _all: set[Worker] = field(default_factory=set)
+    _slots: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Bound the number of events in flight."""
+        self._slots = asyncio.Semaphore(self.size)
+
+    async def warm(self) -> None:
+        """Start one worker before the first event comes."""
+        self._idle.append(await self._start())
+
+    async def invoke(self, payload: bytes) -> Invocation:
+        """Run one event; a worker that died or timed out is replaced at the next."""
+        if len(payload) > LAMBDA_PAYLOAD_BYTES_MAX:
+            return failure("RequestTooLargeException", f"an event may have {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
+        self.waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self.waiting -= 1
+        try:
+            return await self._run(payload)
+        finally:
+            self._slots.release()
+
+    async def _run(self, payload: bytes) -> Invocation:
+        if self._closed:
+            return failure("Lambda.ServiceException", "the Lambda host stops")
+        while self._idle and not self._idle[-1].alive:
+            await self._discard(self._idle.pop())
+        worker = self._idle.pop() if self._idle else await self._start()
+        try:
+            return await worker.invoke(payload)
+        finally:
+            if worker.alive:
+                self._idle.append(worker)
+            else:
+                await self._discard(worker)
+
+    async def stop(self) -> None:
+        """End every worker; what they hold fails, and nothing new is begun."""
+        self._closed = True
+        await asyncio.gather(*(worker.stop() for worker in self._all))
+        self._all.clear()
+        self._idle.clear()
+
+    async def _start(self) -> Worker:
+        worker = Worker(self.function, worker_environment(self.function, self.environment), self.log)
+        self._all.add(worker)
+        await worker.start()
+        return worker
+
+    async def _discard(self, worker: Worker) -> None:
+        self._all.discard(worker)
+        await worker.stop()
+
+
+class LambdaHost:
+    """All functions of the deployment, by their physical names."""
+
+    def __init__(self, log: LogSink) -> None:
+        self._log = log
+        self._pools: dict[str, Pool] = {}
+        self._runner: web.AppRunner | None = None
+        self.address = ""
+
+    async def listen(self) -> None:
+        """Serve Lambda's Invoke for the engine; `address` is then host:port."""
+        app = web.Application(client_max_size=LAMBDA_PAYLOAD_BYTES_MAX)
+        app.router.add_post(invocation_path("{function}"), self._serve)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        host, port = self._runner.addresses[0]
+        self.address = f"{host}:{port}"
+
+    def deploy(self, function: FunctionSpec, environment: Mapping[str, str], size: int) -> None:
+        """Make a function known."""
+        self._pools[function.name] = Pool(function, environment, self._log, size)
+
+    async def warm(self) -> None:
+        """Start one worker of each function."""
+        await asyncio.gather(*(pool.warm() for pool in self._pools.values()))
+
+    async def invoke(self, function: str, payload: bytes) -> Invocation:
+        """Invoke a function by name and wait for its answer."""
+        pool = self._pools.get(function)
+        if pool is None:
+            raise UnknownFunctionError(function)
+        return await pool.invoke(payload)
+
+    @property
+    def waiting(self) -> int:
+        """The most events that wait for the workers of one function."""
+        return max((pool.waiting for pool in self._pools.values()), default=0)
+
+    async def stop(self) -> None:
+        """End all workers and stop listening."""
+        await asyncio.gather(*(pool.stop() for pool in self._pools.values()))
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _serve(self, request: web.Request) -> web.Response:
+        try:
+            invocation = await self.invoke(request.match_info["function"], await request.read())
+        except UnknownFunctionError:
+            return web.Response(status=UNKNOWN_FUNCTION)
+        except OSError as fault:
+            print(f"cannot run {request.match_info['function']}: {fault}", file=sys.stderr)
+            invocation = failure("Lambda.ServiceException", str(fault))
+        headers = {ERROR_HEADER: "Unhandled"} if invocation.failed else {}
+        return web.Response(body=invocation.payload, content_type="application/json", headers=headers)

@@ -1,0 +1,231 @@
+"""One execution environment of a function: a process under the official runtime client, and its Runtime API.
+
+The process asks `/runtime/invocation/next`, handles one event at a time and posts its answer, as on AWS. If
+it dies, exactly the event that it held fails; if it takes longer than its timeout or more memory than it was given,
+it is killed.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from local.functions.lambda_api import Invocation
+from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
+
+# 0 would mean to wait for the request that the dead process left open.
+SHUTDOWN_S = 0.1
+LINE_MAX = 4 * 1024 * 1024
+MEMORY_CHECK_S = 0.2
+MIB = 1024 * 1024
+
+LogSink = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class FunctionSpec:
+    """What the host must know of a deployed function."""
+
+    name: str
+    arn: str
+    handler: str
+    folder: Path
+    timeout_s: float
+    memory_mb: int
+    environment: Mapping[str, str]
+
+
+@dataclass
+class _Event:
+    request_id: str
+    payload: bytes
+    deadline_ms: int
+    answer: "asyncio.Future[Invocation]"
+
+
+def failure(error_type: str, message: str) -> Invocation:
+    """A failed invocation in the shape in which Lambda reports errors."""
+    return Invocation(json.dumps({"errorType": error_type, "errorMessage": message}).encode(), failed=True)
+
+
+def resident_bytes(pid: int) -> int:
+    """What a process holds in memory; 0 where the system does not say (it does on Linux) or the process is gone.
+
+    >>> resident_bytes(os.getpid()) >= 0, resident_bytes(0)
+    (True, 0)
+    """
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+class Worker:
+    """One process and its Runtime API; `start` before `invoke`, one `invoke` at a time."""
+
+    def __init__(self, function: FunctionSpec, environment: Mapping[str, str], log: LogSink) -> None:
+        self._function = function
+        self._environment = environment
+        self._log = log
+        self._events: asyncio.Queue[_Event | None] = asyncio.Queue()
+        self._held: _Event | None = None
+        self._killed = False
+        self._init_error: Invocation | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._runner: web.AppRunner | None = None
+        self._watching: list[asyncio.Task[None]] = []
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process can take another event."""
+        return not self._killed and self._process is not None and self._process.returncode is None
+
+    async def start(self) -> None:
+        """Open the Runtime API and start the process."""
+        app = web.Application(client_max_size=LAMBDA_PAYLOAD_BYTES_MAX)
+        base = "/2018-06-01/runtime"
+        app.router.add_get(f"{base}/invocation/next", self._next)
+        app.router.add_post(f"{base}/invocation/{{request_id}}/response", self._response)
+        app.router.add_post(f"{base}/invocation/{{request_id}}/error", self._error)
+        app.router.add_post(f"{base}/init/error", self._init_failed)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        port = self._runner.addresses[0][1]
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "awslambdaric",
+            self._function.handler,
+            cwd=self._function.folder,
+            env={**self._environment, "AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{port}"},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            limit=LINE_MAX,
+            start_new_session=True,
+        )
+        self._watching = [asyncio.create_task(self._read_lines()), asyncio.create_task(self._watch_exit())]
+
+    async def invoke(self, payload: bytes) -> Invocation:
+        """Hand over one event and wait for its answer, at most for the function's timeout."""
+        if self._init_error:
+            return self._init_error
+        if not self.alive:
+            return failure("Runtime.ExitError", "the process ended before the event came")
+        event = _Event(
+            request_id=str(uuid.uuid4()),
+            payload=payload,
+            deadline_ms=int((time.time() + self._function.timeout_s) * 1000),
+            answer=asyncio.get_running_loop().create_future(),
+        )
+        self._held = event
+        self._events.put_nowait(event)
+        try:
+            return await self._answer(event)
+        finally:
+            self._held = None
+
+    async def _answer(self, event: _Event) -> Invocation:
+        """The answer to the event, unless its time or the function's memory ends before."""
+        ends_at = time.monotonic() + self._function.timeout_s
+        while not event.answer.done():
+            left_s = ends_at - time.monotonic()
+            if left_s <= 0:
+                self.kill()
+                limit = f"{self._function.timeout_s:.2f}"
+                return failure("Sandbox.Timedout", f"{event.request_id} Task timed out after {limit} seconds")
+            resident = 0 if self._process is None else resident_bytes(self._process.pid)
+            if resident > self._function.memory_mb * MIB:
+                self.kill()
+                return failure(
+                    "Runtime.OutOfMemory",
+                    f"{event.request_id} used {resident // MIB} MB of {self._function.memory_mb} MB and was killed",
+                )
+            await asyncio.wait([event.answer], timeout=min(left_s, MEMORY_CHECK_S))
+        return event.answer.result()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        running = self.alive
+        self._killed = True
+        if running and self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def stop(self) -> None:
+        """End the process and close the Runtime API."""
+        self.kill()
+        self._events.put_nowait(None)
+        if self._process is not None:
+            await self._process.wait()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        for task in self._watching:
+            task.cancel()
+
+    async def _next(self, request: web.Request) -> web.Response:
+        event = await self._events.get()
+        if event is None:
+            return web.Response(status=410)
+        return web.Response(
+            body=event.payload,
+            content_type="application/json",
+            headers={
+                "Lambda-Runtime-Aws-Request-Id": event.request_id,
+                "Lambda-Runtime-Deadline-Ms": str(event.deadline_ms),
+                "Lambda-Runtime-Invoked-Function-Arn": self._function.arn,
+            },
+        )
+
+    async def _response(self, request: web.Request) -> web.Response:
+        try:
+            return self._settle(request, Invocation(await request.read()))
+        except web.HTTPRequestEntityTooLarge:
+            message = f"Response payload size exceeded maximum allowed payload size ({LAMBDA_PAYLOAD_BYTES_MAX} bytes)."
+            return self._settle(request, failure("Function.ResponseSizeTooLarge", message))
+
+    async def _error(self, request: web.Request) -> web.Response:
+        return self._settle(request, Invocation(await request.read(), failed=True))
+
+    def _settle(self, request: web.Request, invocation: Invocation) -> web.Response:
+        held = self._held
+        if held and held.request_id == request.match_info["request_id"] and not held.answer.done():
+            held.answer.set_result(invocation)
+        return web.json_response({"status": "OK"}, status=202)
+
+    async def _init_failed(self, request: web.Request) -> web.Response:
+        self._init_error = Invocation(await request.read(), failed=True)
+        self._log(self._function.name, self._init_error.payload.decode(errors="replace"))
+        return web.json_response({"status": "OK"}, status=202)
+
+    async def _watch_exit(self) -> None:
+        assert self._process is not None
+        status = await self._process.wait()
+        held = self._held
+        if held and not held.answer.done():
+            held.answer.set_result(
+                self._init_error or failure("Runtime.ExitError", f"Runtime exited with status {status}")
+            )
+
+    async def _read_lines(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        while True:
+            try:
+                line = await self._process.stdout.readline()
+            except ValueError:
+                continue  # Longer than any log line of ours; the reader has dropped it.
+            if not line:
+                return
+            self._log(self._function.name, line.decode(errors="replace").rstrip("\n"))

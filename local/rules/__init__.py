@@ -1,0 +1,1 @@
+"""What AWS refuses: its limits, and what policies allow."""

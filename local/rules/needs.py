@@ -1,0 +1,135 @@
+"""What a call of an AWS API needs to be allowed: actions, and the ARNs of resources."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from local.rules.permissions import Need
+
+_TRANSACTED = {
+    "Put": "PutItem",
+    "Update": "UpdateItem",
+    "Delete": "DeleteItem",
+    "ConditionCheck": "ConditionCheckItem",
+    "Get": "GetItem",
+}
+_QUEUE_BATCHES = {
+    "SendMessageBatch": "SendMessage",
+    "DeleteMessageBatch": "DeleteMessage",
+    "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
+}
+_OF_BUCKETS = {
+    "ListObjects": "ListBucket",
+    "ListObjectsV2": "ListBucket",
+    "HeadBucket": "ListBucket",
+    "GetBucketLocation": "GetBucketLocation",
+    "ListMultipartUploads": "ListBucketMultipartUploads",
+}
+_OF_OBJECTS = {
+    "GetObject": "GetObject",
+    "HeadObject": "GetObject",
+    "PutObject": "PutObject",
+    "CreateMultipartUpload": "PutObject",
+    "UploadPart": "PutObject",
+    "CompleteMultipartUpload": "PutObject",
+    "AbortMultipartUpload": "AbortMultipartUpload",
+    "ListParts": "ListMultipartUploadParts",
+    "DeleteObject": "DeleteObject",
+}
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where calls go."""
+
+    number: str
+    region: str
+    partition: str = "aws"
+
+    def arn(self, service: str, resource: str) -> str:
+        """The ARN of a resource.
+
+        >>> Account("1", "eu-west-1").arn("sqs", "q")
+        'arn:aws:sqs:eu-west-1:1:q'
+        """
+        return f"arn:{self.partition}:{service}:{self.region}:{self.number}:{resource}"
+
+
+def needs_of(account: Account, service: str, operation: str, parameters: Mapping[str, Any]) -> list[Need]:
+    """What boto3's *operation* of *service* with these parameters needs; each once.
+
+    A batch needs what its members need, a transaction what its writes would need by themselves.
+
+    >>> needs_of(Account("1", "r"), "sqs", "SendMessageBatch", {"QueueUrl": "http://x/1/q"})
+    [Need(action='sqs:SendMessage', resource='arn:aws:sqs:r:1:q')]
+    """
+    match service:
+        case "dynamodb":
+            found = _of_tables(account, operation, parameters)
+        case "dynamodbstreams":
+            found = _of_streams(operation, parameters)
+        case "sqs":
+            found = _of_queues(account, operation, parameters)
+        case "s3":
+            found = _of_s3(account.partition, operation, parameters)
+        case "stepfunctions":
+            found = iter([Need(f"states:{operation}", str(parameters.get("stateMachineArn", "*")))])
+        case "firehose":
+            stream = f"deliverystream/{parameters.get('DeliveryStreamName', '')}"
+            found = iter([Need(f"firehose:{operation}", account.arn("firehose", stream))])
+        case "lambda":
+            action = "InvokeFunction" if operation == "Invoke" else operation
+            found = iter([Need(f"lambda:{action}", _function(account, str(parameters.get("FunctionName", ""))))])
+        case _:
+            found = iter([Need(f"{service}:{operation}", "*")])
+    return list(dict.fromkeys(found))
+
+
+def _of_tables(account: Account, operation: str, parameters: Mapping[str, Any]) -> Iterator[Need]:
+    def table(name: str) -> str:
+        return name if name.startswith("arn:") else account.arn("dynamodb", f"table/{name}")
+
+    match operation:
+        case "TransactWriteItems" | "TransactGetItems":
+            for item in parameters.get("TransactItems", []):
+                for kind, request in item.items():
+                    yield Need(f"dynamodb:{_TRANSACTED[kind]}", table(request["TableName"]))
+        case "BatchGetItem" | "BatchWriteItem":
+            for name in parameters.get("RequestItems", {}):
+                yield Need(f"dynamodb:{operation}", table(name))
+        case _:
+            index = parameters.get("IndexName")
+            whole = table(str(parameters.get("TableName", "*")))
+            yield Need(f"dynamodb:{operation}", f"{whole}/index/{index}" if index else whole)
+
+
+def _of_streams(operation: str, parameters: Mapping[str, Any]) -> Iterator[Need]:
+    # An iterator hides which stream it reads; the policies of sources speak of all streams.
+    yield Need(f"dynamodb:{operation}", str(parameters.get("StreamArn", "*")))
+
+
+def _of_queues(account: Account, operation: str, parameters: Mapping[str, Any]) -> Iterator[Need]:
+    action = _QUEUE_BATCHES.get(operation, operation)
+    name = parameters.get("QueueName") or str(parameters.get("QueueUrl", "*")).rstrip("/").rpartition("/")[2]
+    yield Need(f"sqs:{action}", account.arn("sqs", name))
+
+
+def _of_s3(partition: str, operation: str, parameters: Mapping[str, Any]) -> Iterator[Need]:
+    bucket = f"arn:{partition}:s3:::{parameters.get('Bucket', '')}"
+    if operation in _OF_BUCKETS:
+        yield Need(f"s3:{_OF_BUCKETS[operation]}", bucket)
+    elif operation == "DeleteObjects":
+        for each in parameters["Delete"]["Objects"]:
+            yield Need("s3:DeleteObject", f"{bucket}/{each['Key']}")
+    elif operation in ("CopyObject", "UploadPartCopy"):
+        source = str(parameters["CopySource"]).lstrip("/").partition("?")[0]
+        yield Need("s3:GetObject", f"arn:{partition}:s3:::{source}")
+        yield Need("s3:PutObject", f"{bucket}/{parameters['Key']}")
+    else:
+        yield Need(f"s3:{_OF_OBJECTS.get(operation, operation)}", f"{bucket}/{parameters.get('Key', '')}")
+
+
+def _function(account: Account, name: str) -> str:
+    if name.startswith("arn:"):
+        return ":".join(name.split(":")[:7])
+    return account.arn("lambda", f"function:{name.split(':')[0]}")

@@ -1,0 +1,1 @@
+"""What invokes functions without being asked: queues, streams, schedules, the time to live."""

@@ -1,0 +1,28 @@
+"""Reads what a function answers to a batch: which items failed (`ReportBatchItemFailures`)."""
+
+import json
+from collections.abc import Callable, Sequence
+
+from local.functions.lambda_api import Invocation
+
+Invoke = Callable[[str, bytes], Invocation]
+
+
+def failed_items(invocation: Invocation, identifiers: Sequence[str]) -> set[str]:
+    """The identifiers that failed; all of them if the function failed or names an item that is not there.
+
+    >>> sorted(failed_items(Invocation(b'{"batchItemFailures": [{"itemIdentifier": "b"}]}'), ["a", "b"]))
+    ['b']
+    >>> sorted(failed_items(Invocation(b'{"batchItemFailures": [{"itemIdentifier": ""}]}'), ["a", "b"]))
+    ['a', 'b']
+    >>> failed_items(Invocation(b"null"), ["a", "b"])
+    set()
+    """
+    everything = set(identifiers)
+    if invocation.failed:
+        return everything
+    answer = json.loads(invocation.payload or b"null") or {}
+    if not isinstance(answer, dict):
+        return everything
+    failed = {each.get("itemIdentifier") for each in answer.get("batchItemFailures") or []}
+    return failed & everything if failed <= everything else everything

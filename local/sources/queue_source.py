@@ -1,0 +1,108 @@
+"""Plays Lambda's event source mapping of an SQS queue: batches, partial failures, groups in order."""
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from local.sources.batch_result import Invoke, failed_items
+
+# On AWS what failed comes back when its visibility ends (minutes); nobody wants to wait that long here.
+RETRY_S = 5
+LONG_POLL_S = 2
+RECEIPTS_KEPT = 200
+
+
+@dataclass(frozen=True)
+class QueueSource:
+    """Takes from one queue and invokes one function; run `step` in as many threads as batches may overlap.
+
+    `sqs` has the permissions of the function, as on AWS; what AWS leaves to the visibility timeout, `owner` does.
+    The queue itself keeps the order: a group whose messages are in flight yields no others.
+    """
+
+    sqs: Any
+    owner: Any
+    queue_url: str
+    queue_arn: str
+    function: str
+    invoke: Invoke
+    batch_size: int = 10
+    warn: Callable[[str], None] = print
+    receipts: Path | None = None
+    _recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECEIPTS_KEPT), init=False)
+    _writing: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def recover(self) -> None:
+        """Give back what a process that was killed held: on AWS its visibility would end after minutes."""
+        if self.receipts is None or not self.receipts.exists():
+            return
+        for receipt in self.receipts.read_text().split():
+            with suppress(ClientError):  # It was deleted, or is not of this snapshot of the queue.
+                self.owner.change_message_visibility(
+                    QueueUrl=self.queue_url, ReceiptHandle=receipt, VisibilityTimeout=0
+                )
+        self.receipts.unlink()
+
+    def step(self) -> int:
+        """Handle one batch; answers how many messages it took."""
+        received = self.sqs.receive_message(
+            QueueUrl=self.queue_url,
+            MaxNumberOfMessages=min(10, self.batch_size),
+            WaitTimeSeconds=LONG_POLL_S,
+            MessageSystemAttributeNames=["All"],
+            MessageAttributeNames=["All"],
+        )
+        messages = received.get("Messages", [])
+        if not messages:
+            return 0
+        self._remember(messages)
+        event = {"Records": [self.record(message) for message in messages]}
+        invocation = self.invoke(self.function, json.dumps(event).encode())
+        failed = failed_items(invocation, [message["MessageId"] for message in messages])
+        if failed:
+            self.warn(f"{self.function}: {len(failed)} of {len(messages)} queue messages will be tried again")
+        done = [message for message in messages if message["MessageId"] not in failed]
+        self._delete(done)
+        self._give_back([message for message in messages if message["MessageId"] in failed])
+        return len(messages)
+
+    def record(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """A received message in the shape in which Lambda hands it to a function."""
+        return {
+            "messageId": message["MessageId"],
+            "receiptHandle": message["ReceiptHandle"],
+            "body": message["Body"],
+            "attributes": message.get("Attributes", {}),
+            "messageAttributes": {
+                name: {key[0].lower() + key[1:]: value for key, value in attribute.items()}
+                for name, attribute in message.get("MessageAttributes", {}).items()
+            },
+            "md5OfBody": message.get("MD5OfBody", ""),
+            "eventSource": "aws:sqs",
+            "eventSourceARN": self.queue_arn,
+            "awsRegion": self.queue_arn.split(":")[3],
+        }
+
+    def _remember(self, messages: list[dict[str, Any]]) -> None:
+        if self.receipts is not None:
+            with self._writing:
+                self._recent.extend(message["ReceiptHandle"] for message in messages)
+                self.receipts.write_text("\n".join(self._recent))
+
+    def _delete(self, messages: list[dict[str, Any]]) -> None:
+        if messages:
+            entries = [{"Id": str(i), "ReceiptHandle": m["ReceiptHandle"]} for i, m in enumerate(messages)]
+            self.sqs.delete_message_batch(QueueUrl=self.queue_url, Entries=entries)
+
+    def _give_back(self, messages: list[dict[str, Any]]) -> None:
+        for message in messages:
+            self.owner.change_message_visibility(
+                QueueUrl=self.queue_url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=RETRY_S
+            )

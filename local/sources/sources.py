@@ -1,0 +1,216 @@
+"""What event source mappings and the scheduler do on AWS: threads that feed the functions until told to end."""
+
+import asyncio
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from local.engine.callers import Callers, InvocationRights
+from local.engine.deployment import Deployment
+from local.engine.engine import REGION, Engine
+from local.functions.lambda_api import Invocation
+from local.functions.lambda_host import LambdaHost
+from local.sources.expiry import Expiry
+from local.sources.overload import Overload
+from local.sources.queue_source import QueueSource
+from local.sources.stream_source import StreamRules, StreamSource
+from local.template.translated import SourceSpec, Template
+
+BATCHES_AT_ONCE = 2
+SWEEP_S = 30.0
+EXPIRY_S = 60.0
+STREAM_IDLE_S = 0.1
+FAULT_S = 1.0
+GRACE_S = 3.0
+
+
+@dataclass
+class Sources:
+    """The sources of one running stack. Give it the loop that the Lambda host lives on."""
+
+    host: LambdaHost
+    loop: asyncio.AbstractEventLoop
+    time_scale: float
+    folder: Path
+    callers: Callers
+    rights: InvocationRights
+    _overload: Overload = field(init=False)
+    _ending: threading.Event = field(default_factory=threading.Event)
+    _draining: threading.Event = field(default_factory=threading.Event)
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _feeds: list[threading.Thread] = field(default_factory=list)
+    _streams: list[threading.Thread] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Watch how much the host has to do."""
+        self._overload = Overload(lambda: self.host.waiting, warn)
+
+    def start(self, template: Template, deployment: Deployment, engine: Engine) -> None:
+        """Begin to feed every function as the template says."""
+        for source in template.sources():
+            if source.of_stream:
+                stream = self._stream_source(source, deployment, engine)
+                stream.catch_up(_unfinished(engine, stream.stream_arn))
+                pause_s = max(STREAM_IDLE_S, stream.rules.window_s)
+                self._repeat(pause_s, stream.step, "the stream", self._draining, self._streams)
+            else:
+                queue = self._queue_source(source, deployment, engine)
+                queue.recover()
+                for _ in range(BATCHES_AT_ONCE):
+                    self._repeat(0.0, queue.step, "the queue", self._ending, self._feeds)
+        for rule, logical_id in template.scheduled():
+            name = deployment.functions[logical_id].name
+            if not self.rights.allow_rule(rule, logical_id):
+                warn(f"the rule {rule} may not invoke {name}: it will not run")
+                continue
+            pause_s = max(1.0, SWEEP_S / self.time_scale)
+            self._repeat(pause_s, partial(self._tick, name), name, self._ending, self._feeds)
+        for logical_id, attribute in template.expiring_tables():
+            expiry = Expiry(engine.client("dynamodb"), deployment.physical(logical_id), attribute)
+            self._repeat(EXPIRY_S, partial(_collect, expiry), "expiry", self._ending, self._feeds)
+
+    def stop(self) -> None:
+        """End the feeds, let the streams catch up with what they did, end the streams."""
+        self._ending.set()
+        _join(self._feeds, GRACE_S)
+        self._draining.set()
+        _join(self._streams, GRACE_S)
+        self._stopped.set()
+
+    def join(self) -> None:
+        """Wait for threads that were held up by a function."""
+        _join([*self._feeds, *self._streams], GRACE_S)
+
+    def _queue_source(self, source: SourceSpec, deployment: Deployment, engine: Engine) -> QueueSource:
+        sqs = engine.client("sqs", self.callers.functions[source.function])
+        arn = deployment.outputs[f"Arn{source.logical_id}"]
+        url = queue_url(engine, arn)
+        sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["VisibilityTimeout"])  # AWS asks, too.
+        return QueueSource(
+            sqs=sqs,
+            owner=engine.client("sqs"),
+            queue_url=url,
+            queue_arn=arn,
+            function=deployment.functions[source.function].name,
+            invoke=self._invoke,
+            batch_size=int(source.properties.get("BatchSize", 10)),
+            warn=warn,
+            receipts=self.folder / "receipts",
+        )
+
+    def _stream_source(self, source: SourceSpec, deployment: Deployment, engine: Engine) -> StreamSource:
+        credentials = self.callers.functions[source.function]
+        sqs = engine.client("sqs", credentials)
+        failures = deployment.outputs.get(f"OnFailure{source.logical_id}")
+
+        def give_up(obituary: dict[str, object]) -> None:
+            warn(f"gave up on records of the stream: {json.dumps(obituary)}")
+            if failures:
+                sqs.send_message(QueueUrl=queue_url(engine, failures), MessageBody=json.dumps(obituary))
+
+        return StreamSource(
+            streams=engine.client("dynamodbstreams", credentials),
+            stream_arn=deployment.outputs[f"Arn{source.logical_id}"],
+            function=deployment.functions[source.function].name,
+            invoke=self._invoke,
+            rules=StreamRules.of(source.properties, source.filters),
+            on_failure=give_up,
+            sleep=self._stopped.wait,
+            stopped=self._stopped.is_set,
+        )
+
+    def _invoke(self, function: str, payload: bytes) -> Invocation:
+        """Invoke from a thread of an event source."""
+        return asyncio.run_coroutine_threadsafe(self.host.invoke(function, payload), self.loop).result()
+
+    def _tick(self, function: str) -> None:
+        if not self._overload.puts_off(time.monotonic()):
+            self._invoke(function, json.dumps(scheduled_event()).encode())
+
+    def _repeat(
+        self,
+        pause_s: float,
+        step: Callable[[], object],
+        what: str,
+        ending: threading.Event,
+        threads: list[threading.Thread],
+    ) -> None:
+        """Repeat a step in a thread of its own, at once if it did something; once more after the end was asked for."""
+
+        def loop() -> None:
+            while True:
+                is_last = ending.is_set()
+                try:
+                    done = step()
+                except (BotoCoreError, ClientError, OSError, CancelledError) as fault:
+                    if is_last or self._stopped.wait(FAULT_S):
+                        return
+                    warn(f"{what}: {fault}")
+                else:
+                    if not done or self._stopped.is_set():
+                        if is_last:
+                            return
+                        ending.wait(pause_s)
+
+        thread = threading.Thread(target=loop, name=what, daemon=True)
+        thread.start()
+        threads.append(thread)
+
+
+def queue_url(engine: Engine, arn: str) -> str:
+    """The URL of a queue of this account."""
+    return f"{engine.url}/{arn.split(':')[4]}/{arn.split(':')[5]}"
+
+
+def _unfinished(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of messages that are owed to somebody and of lanes, which a killed stack may not have told."""
+    table = stream_arn.split("/")[1]
+    pages = (
+        engine.client("dynamodb")
+        .get_paginator("scan")
+        .paginate(
+            TableName=table,
+            FilterExpression="pending > :zero OR attribute_exists(generation)",
+            ExpressionAttributeValues={":zero": {"N": "0"}},
+        )
+    )
+    for page in pages:
+        yield from page["Items"]
+
+
+def scheduled_event() -> Mapping[str, Any]:
+    """What EventBridge sends on a schedule."""
+    return {
+        "version": "0",
+        "source": "aws.events",
+        "detail-type": "Scheduled Event",
+        "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "region": REGION,
+        "resources": [],
+        "detail": {},
+    }
+
+
+def _collect(expiry: Expiry) -> None:
+    expiry.collect(int(time.time()))
+
+
+def _join(threads: list[threading.Thread], within_s: float) -> None:
+    deadline = time.monotonic() + within_s
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def warn(text: str) -> None:
+    """Tell the person at the terminal."""
+    print(f"{datetime.now():%H:%M:%S}  WARNING  {text}", file=sys.stderr, flush=True)  # noqa: DTZ005

@@ -1,0 +1,202 @@
+"""Plays Lambda's event source mapping of a table's stream.
+
+In order; filters; a failed batch is repeated from its first failure, halved if so declared, and given up
+after so many attempts or when its records are too old, with a note to the on-failure queue.
+"""
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
+from local.sources.batch_result import Invoke, failed_items
+from local.sources.event_pattern import matches
+
+READ_MAX = 1000
+EVENT_FRAME = len('{"Records": []}')
+EVENT_FIELDS = ("eventID", "eventName", "eventVersion", "eventSource", "awsRegion")
+BACKOFF_S = (0.2, 10.0)
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StreamRules:
+    """What the template says about the mapping; -1 = no bound."""
+
+    batch_size: int = 100
+    attempts_max: int = -1
+    age_max_s: int = -1
+    bisect: bool = False
+    window_s: float = 0.0
+    filters: Sequence[Mapping[str, Any]] = ()
+
+    @classmethod
+    def of(cls, properties: Mapping[str, Any], filters: Sequence[Mapping[str, Any]]) -> "StreamRules":
+        """Read the properties of an `AWS::Lambda::EventSourceMapping`."""
+        return cls(
+            batch_size=int(properties.get("BatchSize", 100)),
+            attempts_max=int(properties.get("MaximumRetryAttempts", -1)),
+            age_max_s=int(properties.get("MaximumRecordAgeInSeconds", -1)),
+            bisect=bool(properties.get("BisectBatchOnFunctionError", False)),
+            window_s=float(properties.get("MaximumBatchingWindowInSeconds", 0)),
+            filters=filters,
+        )
+
+
+@dataclass
+class StreamSource:
+    """Reads one stream of one shard (the engine has no more) from its oldest record on."""
+
+    streams: Any
+    stream_arn: str
+    function: str
+    invoke: Invoke
+    rules: StreamRules
+    on_failure: Callable[[dict[str, Any]], None]
+    clock: Callable[[], float] = time.time
+    sleep: Callable[[float], object] = time.sleep
+    stopped: Callable[[], bool] = lambda: False
+    _iterator: str | None = field(default=None, init=False)
+    _last: str | None = field(default=None, init=False)
+
+    def catch_up(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Hand over *rows* as if they had just been written: the engine forgets its streams with the process."""
+        told = [self._insertion(place, row) for place, row in enumerate(rows)]
+        self._hand_over([record for record in told if self._admits(record)])
+
+    def step(self) -> bool:
+        """Handle what the stream has; answers whether there may be more to handle at once.
+
+        With a batching window whatever is not a full read may wait for company.
+        """
+        read = self.streams.get_records(ShardIterator=self._iterator or self._open(), Limit=READ_MAX)
+        records = [self.event_record(each) for each in read["Records"]]
+        self._hand_over([each for each in records if self._admits(each)])
+        self._iterator = read.get("NextShardIterator")
+        if records:
+            self._last = records[-1]["dynamodb"]["SequenceNumber"]
+        return len(records) >= (READ_MAX if self.rules.window_s else 1)
+
+    def event_record(self, record: Mapping[str, Any]) -> Record:
+        """A record of the Streams API in the shape in which Lambda hands it to a function."""
+        change = dict(record["dynamodb"])
+        made_at = change.get("ApproximateCreationDateTime")
+        if made_at is not None and not isinstance(made_at, int | float):
+            change["ApproximateCreationDateTime"] = made_at.timestamp()
+        event = {name: record[name] for name in EVENT_FIELDS}
+        if record.get("userIdentity"):
+            event["userIdentity"] = record["userIdentity"]
+        return {**event, "dynamodb": _as_json(change), "eventSourceARN": self.stream_arn}
+
+    def _insertion(self, place: int, row: Mapping[str, Any]) -> Record:
+        change = {
+            "ApproximateCreationDateTime": self.clock(),
+            "Keys": {"pk": row["pk"], "sk": row["sk"]},
+            "NewImage": row,
+            "SequenceNumber": f"{place:021d}",
+            "StreamViewType": "NEW_AND_OLD_IMAGES",
+        }
+        event = {"eventID": f"{place:032x}", "eventName": "INSERT", "eventVersion": "1.1"}
+        event |= {"eventSource": "aws:dynamodb", "awsRegion": self.stream_arn.split(":")[3]}
+        return {**event, "dynamodb": _as_json(change), "eventSourceARN": self.stream_arn}
+
+    def _hand_over(self, records: list[Record]) -> None:
+        for batch in batches(records, self.rules.batch_size):
+            self._finish(batch)
+
+    def _open(self) -> str:
+        shards = self.streams.describe_stream(StreamArn=self.stream_arn)["StreamDescription"]["Shards"]
+        position: dict[str, str] = {"ShardIteratorType": "TRIM_HORIZON"}
+        if self._last:
+            position = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": self._last}
+        opened = self.streams.get_shard_iterator(StreamArn=self.stream_arn, ShardId=shards[-1]["ShardId"], **position)
+        return str(opened["ShardIterator"])
+
+    def _admits(self, record: Record) -> bool:
+        return not self.rules.filters or any(matches(pattern, record) for pattern in self.rules.filters)
+
+    def _finish(self, records: list[Record]) -> None:
+        """Invoke until every record is done or given up; later records wait (the shard's order)."""
+        pending = [records]
+        attempts = 0
+        while pending and not self.stopped():
+            batch = pending.pop(0)
+            rest = self._attempt(batch)
+            if not rest:
+                attempts = 0
+                continue
+            if len(rest) < len(batch):
+                attempts = 0  # It moved on: what is before the first failure is done.
+            attempts += 1
+            too_old = self._too_old(rest)
+            if too_old or 0 <= self.rules.attempts_max < attempts:
+                self.on_failure(self._obituary(rest, attempts, too_old))
+                attempts = 0
+                continue
+            if self.rules.bisect and len(rest) > 1:
+                middle = len(rest) // 2
+                pending[:0] = [rest[:middle], rest[middle:]]
+            else:
+                pending.insert(0, rest)
+            self.sleep(min(BACKOFF_S[1], BACKOFF_S[0] * 2 ** min(attempts, 10)))
+
+    def _attempt(self, batch: list[Record]) -> list[Record]:
+        """Invoke once; answers the first failed record and all after it."""
+        numbers = [record["dynamodb"]["SequenceNumber"] for record in batch]
+        invocation = self.invoke(self.function, json.dumps({"Records": batch}).encode())
+        failed = failed_items(invocation, numbers)
+        first = min((numbers.index(each) for each in failed), default=len(batch))
+        return batch[first:]
+
+    def _too_old(self, records: list[Record]) -> bool:
+        made_at = records[0]["dynamodb"].get("ApproximateCreationDateTime")
+        return self.rules.age_max_s >= 0 and made_at is not None and self.clock() - made_at > self.rules.age_max_s
+
+    def _obituary(self, records: list[Record], attempts: int, too_old: bool) -> dict[str, Any]:
+        return {
+            "requestContext": {
+                "condition": "RecordAgeExceeded" if too_old else "RetryAttemptsExhausted",
+                "functionArn": self.function,
+                "approximateInvokeCount": attempts,
+            },
+            "DDBStreamBatchInfo": {
+                "startSequenceNumber": records[0]["dynamodb"]["SequenceNumber"],
+                "endSequenceNumber": records[-1]["dynamodb"]["SequenceNumber"],
+                "batchSize": len(records),
+                "streamArn": self.stream_arn,
+            },
+        }
+
+
+def batches(records: Sequence[Record], count_max: int) -> Iterator[list[Record]]:
+    """Cut what was read into batches of so many records and no more bytes than a function takes.
+
+    >>> list(map(len, batches([{"a": "x" * 4_000_000}] * 2 + [{}] * 3, 3)))
+    [1, 3, 1]
+    """
+    batch: list[Record] = []
+    size = EVENT_FRAME
+    for record in records:
+        record_size = len(json.dumps(record)) + 2
+        if batch and (len(batch) == count_max or size + record_size > LAMBDA_PAYLOAD_BYTES_MAX):
+            yield batch
+            batch, size = [], EVENT_FRAME
+        batch.append(record)
+        size += record_size
+    if batch:
+        yield batch
+
+
+def _as_json(value: Any) -> Any:
+    """Binary attributes as Base64 text, as in the events of Lambda (boto3 has decoded them)."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dict):
+        return {name: _as_json(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_as_json(each) for each in value]
+    return value

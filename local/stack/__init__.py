@@ -1,0 +1,1 @@
+"""The whole service in one process: `make run`."""

@@ -1,0 +1,79 @@
+"""The folder that keeps the service's state between runs, used by one stack at a time."""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from local.engine.engine import free_port
+
+
+class FolderInUseError(RuntimeError):
+    """Another stack runs on this folder."""
+
+
+@dataclass
+class DataFolder:
+    """`engine/` is the engine's, `deployed` is what was deployed last, `stack.json` says where it runs,
+    `sam.json` what its functions know of it.
+    """
+
+    path: Path
+    _lock: TextIO | None = None
+
+    def take(self, fresh: bool) -> None:
+        """Claim the folder for this process, and forget its contents if `fresh`."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = (self.path / "lock").open("a+")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as held:
+            lock.close()
+            raise FolderInUseError(f"another stack runs on {self.path}: stop it, or choose --data") from held
+        self._lock = lock
+        (self.path / "stack.json").unlink(missing_ok=True)
+        if fresh:
+            shutil.rmtree(self.path / "engine", ignore_errors=True)
+            (self.path / "deployed").unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Leave the folder to others, if it was ours."""
+        if self._lock is not None:
+            (self.path / "stack.json").unlink(missing_ok=True)
+            self._lock.close()
+            self._lock = None
+
+    @property
+    def engine(self) -> Path:
+        """What the engine keeps."""
+        return self.path / "engine"
+
+    @property
+    def deployed(self) -> Path:
+        """The digest of what was deployed last."""
+        return self.path / "deployed"
+
+    def engine_port(self) -> int:
+        """The engine's port: the same at each run if it is free, since queue URLs carry it."""
+        remembered = self.path / "engine" / "port"
+        try:
+            port = free_port(int(remembered.read_text()))
+        except (OSError, ValueError):
+            port = free_port()
+        remembered.parent.mkdir(parents=True, exist_ok=True)
+        remembered.write_text(str(port))
+        return port
+
+    def write_environment(self, variables: Mapping[str, str]) -> None:
+        """Write `sam.json`, with which `sam local invoke --env-vars` runs a function against this stack."""
+        (self.path / "sam.json").write_text(json.dumps({"Parameters": dict(variables)}, indent=2))
+
+    def announce(self, **where: Any) -> None:
+        """Write `stack.json` at once, for programs that wait until the stack is ready."""
+        draft = self.path / "stack.json.draft"
+        draft.write_text(json.dumps({**where, "pid": os.getpid()}))
+        draft.replace(self.path / "stack.json")

@@ -1,0 +1,164 @@
+"""The whole service in one process tree: the front, the functions, the event sources and the engine."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from local.engine.callers import InvocationRights, callers_of
+from local.engine.credentials import Credentials
+from local.engine.deployment import STACK, Deployment, deploy
+from local.engine.engine import ACCOUNT, REGION, Engine, free_port
+from local.front.front import Front, PortInUseError
+from local.front.routes import Routes
+from local.functions.lambda_host import LambdaHost
+from local.rules.needs import Account
+from local.sources.sources import Sources
+from local.stack.data_folder import DataFolder
+from local.stack.delivery_log import printer
+from local.stack.user_functions import make_known, specs_of
+from local.template.intrinsics import Resolver
+from local.template.translated import Template, read_template
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATE = ROOT / "template.yaml"
+WORKERS = {"retry": 8, "relay": 1, "sweep": 1, "archive": 1}
+WORKERS_OTHERWISE = 2
+
+
+@dataclass(frozen=True)
+class StackOptions:
+    """What `python -m local` was asked for."""
+
+    port: int = 8080
+    folder: Path = Path(".tagcast")
+    fresh: bool = False
+    time_scale: float = 1.0
+    template: Path = TEMPLATE
+    functions_root: Path | None = None
+    user_functions: Path | None = None
+    uses: Path | None = None
+
+
+class Stack:
+    """One running service; `start`, then `stop`."""
+
+    def __init__(self, options: StackOptions) -> None:
+        self.options = options
+        self._folder = DataFolder(options.folder)
+        self._host = LambdaHost(printer(short_name))
+        self._engine: Engine | None = None
+        self._front: Front | None = None
+        self._sources: Sources | None = None
+        self.url = ""
+
+    async def start(self) -> None:
+        """Bring everything up; on a fault what was begun is ended again by `stop`."""
+        self._loop = asyncio.get_running_loop()
+        self._check_port()
+        user_functions = () if self.options.user_functions is None else specs_of(self.options.user_functions)
+        self._folder.take(self.options.fresh)
+        await self._host.listen()
+        self._engine = Engine(
+            self._folder.engine,
+            self._host.address,
+            self._folder.engine_port(),
+            self.options.uses,
+        )
+        template, _ = await asyncio.gather(
+            asyncio.to_thread(read_template, self.options.template), asyncio.to_thread(self._engine.start)
+        )
+        parameters = {
+            "AllowPrivateEndpoints": "true",
+            "TimeScale": f"{self.options.time_scale:g}",
+            "ArchiveBodies": "*",
+        }
+        deployment = await asyncio.to_thread(
+            deploy, template, self._engine, parameters, self._folder.deployed, self.options.functions_root
+        )
+        resolver = resolver_of(template, deployment, parameters)
+        callers = callers_of(template, resolver)
+        await asyncio.to_thread(self._engine.permit, callers.roles)
+        for logical_id, function in deployment.functions.items():
+            size = WORKERS.get(short_name(function.name), WORKERS_OTHERWISE)
+            environment = self._common_environment(self._engine, callers.functions[logical_id])
+            self._host.deploy(function, environment, size)
+        await asyncio.to_thread(make_known, self._engine, user_functions)
+        for function in user_functions:
+            self._host.deploy(function, {}, WORKERS_OTHERWISE)
+        await self._host.warm()
+        rights = InvocationRights(template, resolver)
+        self._sources = Sources(self._host, self._loop, self.options.time_scale, self._folder.engine, callers, rights)
+        await asyncio.to_thread(self._sources.start, template, deployment, self._engine)
+        functions = {lid: function.name for lid, function in deployment.functions.items()}
+        self._front = Front(Routes(template.routes()), functions, self._host.invoke, rights.allow_route)
+        port = await self._front.listen(self.options.port)
+        self.url = f"http://127.0.0.1:{port}"
+        some_function = next(iter(deployment.functions.values()))
+        self._folder.write_environment({**some_function.environment, "AWS_ENDPOINT_URL": self._engine.url})
+        self._folder.announce(
+            url=self.url,
+            engine_url=self._engine.url,
+            engine_pid=self._engine.pid,
+            time_scale=self.options.time_scale,
+            outputs=dict(deployment.outputs),
+            job_environment=callers.jobs.environment,
+        )
+
+    async def stop(self) -> None:
+        """End everything, the engine last, so that it saves what the others did."""
+        if self._front is not None:
+            await self._front.stop()
+        if self._sources is not None:
+            await asyncio.to_thread(self._sources.stop)
+        await self._host.stop()
+        if self._sources is not None:
+            await asyncio.to_thread(self._sources.join)
+        if self._engine is not None:
+            await asyncio.to_thread(self._engine.stop)
+        self._folder.release()
+
+    @property
+    def engine_url(self) -> str:
+        """Where the engine answers the AWS APIs."""
+        return self._engine.url if self._engine else ""
+
+    @property
+    def broken(self) -> bool:
+        """Whether the engine has died."""
+        return self._engine is not None and not self._engine.alive
+
+    def _check_port(self) -> None:
+        try:
+            free_port(self.options.port)
+        except OSError as fault:
+            raise PortInUseError(
+                f"port {self.options.port} of 127.0.0.1 is in use: choose another with --port"
+            ) from fault
+
+    def _common_environment(self, engine: Engine, credentials: Credentials) -> dict[str, str]:
+        return {
+            "AWS_ENDPOINT_URL": engine.url,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            **credentials.environment,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_XRAY_SDK_ENABLED": "false",
+            "POWERTOOLS_TRACE_DISABLED": "true",
+            "PYTHONPATH": str(ROOT / "layers" / "tag_matching" / "python"),
+        }
+
+
+def resolver_of(template: Template, deployment: Deployment, parameters: Mapping[str, str]) -> Resolver:
+    """What resolves the template's references to what was deployed."""
+    physical = {name.removeprefix("Ref"): value for name, value in deployment.outputs.items() if name.startswith("Ref")}
+    return Resolver(template, Account(ACCOUNT, REGION), STACK, parameters, physical)
+
+
+def short_name(function: str) -> str:
+    """The name of a function without the stack's.
+
+    >>> short_name("tagcast-fan-out")
+    'fan-out'
+    """
+    return function.removeprefix(f"{STACK}-")

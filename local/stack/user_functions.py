@@ -1,0 +1,77 @@
+"""Functions of subscribers from a Python file: what filters of the kind `function` name when all runs locally."""
+
+import ast
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+from tagcast.filters.function_filter import TIMEOUT_MAX_S
+
+from local.engine.deployment import STACK, empty_archive
+from local.engine.engine import ACCOUNT, Engine
+from local.functions.worker import FunctionSpec
+from local.stack.user_function import FILE_VARIABLE
+
+ROOT = Path(__file__).resolve().parents[2]
+HANDLER = "local.stack.user_function.handle"
+MEMORY_MB = 128
+RUNTIME = "python3.13"
+
+
+class FunctionsFileError(ValueError):
+    """The file of `--functions` cannot be used; the message says why."""
+
+
+def names_in(file: Path) -> tuple[str, ...]:
+    """The functions at the top level of *file* that do not begin with an underscore; FunctionsFileError if none."""
+    try:
+        tree = ast.parse(file.read_text())
+    except (OSError, SyntaxError, ValueError) as fault:
+        raise FunctionsFileError(f"cannot read the functions of {file}: {fault}") from fault
+    found = (node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+    names = tuple(dict.fromkeys(name for name in found if not name.startswith("_")))
+    if not names:
+        raise FunctionsFileError(f"{file} has no function at its top level")
+    return names
+
+
+def specs_of(file: Path) -> tuple[FunctionSpec, ...]:
+    """What the Lambda host must know to run each function of *file*."""
+    path = file.resolve()
+    return tuple(
+        FunctionSpec(
+            name=name,
+            arn=f"arn:aws:lambda:us-east-1:{ACCOUNT}:function:{name}",
+            handler=HANDLER,
+            folder=path.parent,
+            timeout_s=float(TIMEOUT_MAX_S),
+            memory_mb=MEMORY_MB,
+            environment={"PYTHONPATH": str(ROOT), FILE_VARIABLE: str(path)},
+        )
+        for name in names_in(file)
+    )
+
+
+def make_known(engine: Engine, specs: tuple[FunctionSpec, ...]) -> None:
+    """Let the engine's Invoke find the functions; it hands their events to the Lambda host."""
+    client = engine.client("lambda")
+    for spec in specs:
+        if not _is_known(client, spec.name):
+            client.create_function(
+                FunctionName=spec.name,
+                Runtime=RUNTIME,
+                Role=f"arn:aws:iam::{ACCOUNT}:role/{STACK}-user-functions",
+                Handler=spec.handler,
+                Timeout=TIMEOUT_MAX_S,
+                Code={"ZipFile": empty_archive()},
+            )
+
+
+def _is_known(client: Any, name: str) -> bool:
+    try:
+        client.get_function_configuration(FunctionName=name)
+    except ClientError as error:
+        if error.response["Error"].get("Code") == "ResourceNotFoundException":
+            return False
+        raise
+    return True

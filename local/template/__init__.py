@@ -1,0 +1,1 @@
+"""`template.yaml` as deployed: translated, its references resolved, its roles read."""

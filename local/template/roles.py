@@ -1,0 +1,67 @@
+"""The roles of a template with their references resolved: what functions, workflow, Firehose and jobs may do."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from local.rules.permissions import Grant, PolicyError, Role, grants_of
+from local.template.intrinsics import Resolver
+from local.template.translated import FUNCTION, Template
+
+ROLE = "AWS::IAM::Role"
+WORKFLOW = "AWS::StepFunctions::StateMachine"
+DELIVERY_STREAM = "AWS::KinesisFirehose::DeliveryStream"
+JOB = "AWS::Glue::Job"
+_ROLE_PROPERTY = {FUNCTION: "Role", WORKFLOW: "RoleArn", JOB: "Role"}
+_LOGS = ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents")
+# What these policies of AWS say; the translator names them in the roles that it makes.
+_MANAGED = {
+    "service-role/AWSLambdaBasicExecutionRole": _LOGS,
+    "service-role/AWSLambdaSQSQueueExecutionRole": (
+        "sqs:ReceiveMessage",
+        "sqs:DeleteMessage",
+        "sqs:GetQueueAttributes",
+        *_LOGS,
+    ),
+    "service-role/AWSLambdaDynamoDBExecutionRole": (
+        "dynamodb:DescribeStream",
+        "dynamodb:GetRecords",
+        "dynamodb:GetShardIterator",
+        "dynamodb:ListStreams",
+        *_LOGS,
+    ),
+    "AWSXrayWriteOnlyAccess": (
+        "xray:PutTraceSegments",
+        "xray:PutTelemetryRecords",
+        "xray:GetSamplingRules",
+        "xray:GetSamplingTargets",
+        "xray:GetSamplingStatisticSummaries",
+    ),
+}
+
+
+def roles_of(resolver: Resolver) -> dict[str, Role]:
+    """Every role of the template by its logical id, with all that its policies say."""
+    return {lid: Role(lid, tuple(_grants(resolver, role))) for lid, role in resolver.template.of_type(ROLE)}
+
+
+def _grants(resolver: Resolver, role: Mapping[str, Any]) -> list[Grant]:
+    found: list[Grant] = []
+    for policy in role.get("Policies", []):
+        found += grants_of(resolver.value(policy["PolicyDocument"]))
+    for arn in role.get("ManagedPolicyArns", []):
+        name = str(resolver.value(arn)).partition(":policy/")[2]
+        if name not in _MANAGED:
+            raise PolicyError(f"what the policy {name} says is not known here")
+        found += [Grant(action, "*") for action in _MANAGED[name]]
+    return found
+
+
+def role_of(template: Template, logical_id: str) -> str:
+    """The logical id of the role of a function, a workflow, a delivery stream or a job."""
+    resource = template.resources[logical_id]
+    properties = resource["Properties"]
+    if resource["Type"] == DELIVERY_STREAM:
+        given = properties["ExtendedS3DestinationConfiguration"]["RoleARN"]
+    else:
+        given = properties[_ROLE_PROPERTY[resource["Type"]]]
+    return str(given["Fn::GetAtt"][0])
