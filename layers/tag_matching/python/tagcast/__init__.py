@@ -13,5 +13,6 @@ From the inside out; a room knows only those above it in this list:
 - `delivery`: the protocol: publishing, the first round, redelivery of lanes, settling;
 - `operating`: what people ask and order: messages, explanations, lanes;
 - `repairing`: what relay and sweep do so that nothing stays owed without anybody at work on it;
-- `archive`: what is told to the archive of every change.
+- `archive`: what is told to the archive of every change;
+- `sql92`, `tags`, `routing_key`: names by which other programs import filters.
 """

@@ -110,7 +110,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and when a failed delivery is attempted again (semantics §5).
+    """How often and when a failed delivery is attempted again (docs/semantics.md, Retries).
 
     *interval_s* (BACKOFF) ``None`` means uniform in 10-20 s; *interval_s_max* bounds DECAY's doubling.
     """
@@ -156,7 +156,7 @@ class Subscription:
 
     @property
     def window(self) -> int:
-        """Return how many deliveries may be in flight once the receiver answered well (semantics §4)."""
+        """Return how many deliveries may be in flight once the receiver answered well (docs/semantics.md, Delivery)."""
         return 1 if self.settings.retry.strategy is Strategy.BACKOFF_RETRY else DECAY_WINDOW
 
 

@@ -37,7 +37,9 @@ class Outcomes:
         return row
 
     async def settle(self, due: Due, entry: Entry, *, patient: bool) -> Due | None:
-        """Write a terminal entry and remove its due row in one transaction (invariant 5); return None when done.
+        """Write a terminal entry and remove its due row in one transaction; return None when done.
+
+        See docs/architecture.md, Invariants, 5.
 
         A thousand lanes may want to write the same message. Whoever is kept out waits longer each time; after some
         tries it keeps what a push brought in its own due row, which nobody else writes, so that no push is repeated

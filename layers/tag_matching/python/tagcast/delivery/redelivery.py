@@ -1,4 +1,7 @@
-"""Redelivery of one lane: attempt its head when it is due, drain behind it, activate when empty (architecture §3a)."""
+"""Redelivery of one lane: attempt its head when it is due, drain behind it, activate when empty.
+
+See docs/architecture.md, Redelivery.
+"""
 
 from __future__ import annotations
 

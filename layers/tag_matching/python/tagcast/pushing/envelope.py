@@ -1,6 +1,6 @@
 """What a push looks like on the wire: three content formats for three kinds of endpoint, and its signature.
 
-Formats and headers: the HTTP API, "Push to an HTTP endpoint"; CloudEvents 1.0 with its HTTP binding (binary
+Formats and headers: docs/http-api.md, Pushes; CloudEvents 1.0 with its HTTP binding (binary
 mode) and its JSON format (structured mode); Standard Webhooks for the signature.
 """
 
@@ -186,7 +186,7 @@ def content_type(message: Message) -> str:
 
 
 def cloudevent_header(value: str) -> str:
-    """Return *value* as a ``ce-`` header carries it (CloudEvents HTTP binding §3.1.3.2).
+    """Return *value* as a ``ce-`` header carries it (CloudEvents HTTP binding, 3.1.3.2).
 
     Space, double quote, percent and all that is not printable ASCII become percent-encoded UTF-8.
 

@@ -1,4 +1,4 @@
-"""The keys of all rows of the two tables (architecture §2)."""
+"""The keys of all rows of the two tables (docs/architecture.md, Tables)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The one codec between messages with their state maps and their rows (architecture §2)."""
+"""The one codec between messages with their state maps and their rows.
+
+See docs/architecture.md, The state map in a row.
+"""
 
 from __future__ import annotations
 

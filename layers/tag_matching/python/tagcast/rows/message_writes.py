@@ -1,4 +1,7 @@
-"""The writes of a message's row: as it is accepted, and from one state map to the next (invariants 2 and 3)."""
+"""The writes of a message's row: as it is accepted, and from one state map to the next.
+
+See docs/architecture.md, Invariants, 2 and 3.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ def accepted_put(row: MessageRow) -> Put:
 
 
 def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
-    """Return the writes that bring a message's row from *before* to *after* (invariants 2 and 3)."""
+    """Return the writes that bring a message's row from *before* to *after*.
+
+    See docs/architecture.md, Invariants, 2 and 3.
+    """
     message = after.message
     key = message_key(message.topic, message.message_id)
     changes = map_attributes(after)
