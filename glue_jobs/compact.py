@@ -15,10 +15,10 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 
-from glue_jobs import arguments, raw
-from glue_jobs.schemas import SCHEMAS
-from glue_jobs.session import open_session
-from glue_jobs.storage import Archive, finish, tell
+from glue_jobs.io import arguments, raw
+from glue_jobs.io.schemas import SCHEMAS
+from glue_jobs.io.session import open_session
+from glue_jobs.io.storage import Archive, finish, tell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
