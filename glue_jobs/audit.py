@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark import StorageLevel
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 from tagcast.instant import rfc3339
@@ -21,6 +21,7 @@ from glue_jobs.auditing import audit_attempts, audit_entries, audit_matching, au
 from glue_jobs.auditing.audit_entries import VIOLATION, Terms
 from glue_jobs.io import arguments
 from glue_jobs.io.session import open_session
+from glue_jobs.io.settled import settled
 from glue_jobs.io.storage import Archive, day_of, finish, tell
 from glue_jobs.pages.certificate import certificate_page
 
@@ -76,20 +77,20 @@ def read(archive: Archive, window: arguments.Window, topic: str | None) -> Recor
 
 def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int]]:
     """Return everything that breaks a promise, and what was counted on the way."""
-    entries = audit_entries.entries(records.messages, records.deliveries).persist(StorageLevel.MEMORY_AND_DISK)
-    policies = history.policies(records.subscriptions).persist()
+    entries = settled(audit_entries.entries(records.messages, records.deliveries))
+    policies = settled(history.policies(records.subscriptions))
     delays = history.least_delays(policies, terms.time_scale)
-    moved = history.interventions(records.lanes).persist()
-    closed = history.closed_intervals(records.lanes).persist()
-    ordered = audit_order.ordered_lanes(policies).persist()
-    attempts = audit_attempts.attempts(records.deliveries, entries).persist()
-    gaps = audit_attempts.gaps(attempts, terms)
+    moved = settled(history.interventions(records.lanes))
+    closed = settled(history.closed_intervals(records.lanes))
+    ordered = settled(audit_order.ordered_lanes(policies))
+    attempts = settled(audit_attempts.attempts(records.deliveries, entries))
+    gaps = settled(audit_attempts.gaps(attempts, terms))
     soon, judged_gaps = audit_attempts.too_soon(gaps, policies, delays, moved, terms)
     filters = history.filters_in_force(records.subscriptions)
-    verdicts = audit_matching.judged(records.messages, filters, terms).persist(StorageLevel.MEMORY_AND_DISK)
+    verdicts = settled(audit_matching.judged(records.messages, filters, terms))
     reasons = sql.create_map(*(sql.lit(part) for pair in audit_matching.VIOLATIONS.items() for part in pair))
     wrong = verdicts.where(sql.col("kind").isin(*audit_matching.VIOLATIONS))
-    backlog = audit_order.backlog(entries, records.deliveries, ordered, terms).persist()
+    backlog = settled(audit_order.backlog(entries, records.deliveries, ordered, terms))
     parts = [
         audit_entries.conservation(entries, terms),
         audit_entries.strangers(entries, records.messages),
@@ -125,11 +126,14 @@ def roots(archive: Archive, window: arguments.Window) -> list[tuple[str, str, in
 def certify(archive: Archive, window: arguments.Window, terms: Terms, topic: str | None) -> dict[str, object]:
     """Audit the window, write the certificate and the tables, and return the certificate."""
     found, counts = violations(read(archive, window, topic), terms)
-    found = found.persist(StorageLevel.MEMORY_AND_DISK)
-    by_kind = {row.kind: int(row["count"]) for row in found.groupBy("kind").count().collect()}
+    found = settled(found)
+    counted = _placed(found, window).groupBy("kind", "dt").count().collect()
+    by_kind: Counter[str] = Counter()
+    for row in counted:
+        by_kind[row.kind] += row["count"]
     order = ("kind", "topic", "message_id", "ordinal")
-    listed = [row.asDict() for row in found.orderBy(*order).limit(LISTED_MAX).collect()]
-    _write_violations(archive, found, window)
+    listed = [row.asDict() for row in found.orderBy(*order).limit(LISTED_MAX).collect()] if counted else []
+    _write_violations(archive, found, window, sorted({row.dt for row in counted}))
     partitions = roots(archive, window)
     certificate: dict[str, object] = {
         "window": window.label,
@@ -148,12 +152,16 @@ def certify(archive: Archive, window: arguments.Window, terms: Terms, topic: str
     return certificate
 
 
-def _write_violations(archive: Archive, found: DataFrame, window: arguments.Window) -> None:
+def _placed(found: DataFrame, window: arguments.Window) -> DataFrame:
+    """Return violations with the day of the window that they are filed under."""
     days = sql.coalesce(day_of("at"), sql.lit(window.days()[0]))
-    table = found.withColumn("dt", sql.greatest(sql.least(days, sql.lit(window.days()[-1])), sql.lit(window.days()[0])))
-    archive.write_days(table.coalesce(1), "reports", "audit", "violations")
-    written = [row.dt for row in table.select("dt").distinct().collect()]
-    archive.keep_only(written, window.days(), "reports", "audit", "violations")
+    return found.withColumn("dt", sql.greatest(sql.least(days, sql.lit(window.days()[-1])), sql.lit(window.days()[0])))
+
+
+def _write_violations(archive: Archive, found: DataFrame, window: arguments.Window, days: Sequence[str]) -> None:
+    if days:
+        archive.write_days(_placed(found, window).coalesce(1), "reports", "audit", "violations")
+    archive.keep_only(days, window.days(), "reports", "audit", "violations")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -171,7 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_of = arguments.now_ms() - LAG_MS if given.as_of is None else given.as_of
     terms = Terms(as_of, given.skew_ms, given.time_scale)
     archive = Archive.at(open_session(given), given.archive)
-    archive.suit("curated", window.days())
+    archive.suit("curated", window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     certificate = certify(archive, window, terms, given.topic)
     label = window.label if given.topic is None else f"{window.label}_{given.topic}"
     content = json.dumps(certificate, indent=1, ensure_ascii=False)

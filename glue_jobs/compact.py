@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyspark import StorageLevel
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 
 from glue_jobs.io import arguments, raw
 from glue_jobs.io.schemas import SCHEMAS
-from glue_jobs.io.session import open_session
+from glue_jobs.io.session import open_session, suit
+from glue_jobs.io.settled import settled
 from glue_jobs.io.storage import Archive, finish, tell
 
 if TYPE_CHECKING:
@@ -60,20 +60,27 @@ def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window) -> Co
     """
     arrived = archive.days("raw", kind.value)
     window = arrival.days()
-    affected = sorted({*window, *_days_of(raw.parsed(archive.lines(kind, window), kind))})
-    sources = [day for day in arrived if day >= affected[0]]
+    # Of what arrived outside of the window, only the days are read that records from within it belong to.
+    is_all = set(arrived) <= set(window)
+    affected = window if is_all else sorted({*window, *_days_of(raw.parsed(archive.lines(kind, window), kind))})
+    sources = [day for day in arrived if is_all or day >= affected[0]]
+    size = sum(archive.size(archive.uri("raw", kind.value, f"dt={day}")) for day in sources)
+    suit(archive.spark, size)
     lines = archive.lines(kind, sources)
-    made = Compacted(kind, affected)
     whole = raw.parsed(raw.distinct_lines(lines), kind)
-    whole = whole.where(sql.col("dt").isin(affected) | sql.col("is_corrupt")).persist(StorageLevel.MEMORY_AND_DISK)
+    if is_all:
+        whole = settled(whole)
+        affected = sorted({*window, *_days_of(whole)})
+    else:
+        whole = settled(whole.where(sql.col("dt").isin(affected) | sql.col("is_corrupt")))
+    made = Compacted(kind, affected)
     counts = _counts(whole, affected)
     made.duplicates = counts["copies"] or 0
-    made.conflicts = _conflicts(whole)
+    made.conflicts = (counts["valid"] or 0) - counts["ids"]
     made.records = sum(counts[day] or 0 for day in affected) - made.conflicts
     if made.conflicts:
         tell(f"{kind}: {made.conflicts} records differ from others of the same id")
     chosen = raw.one_per_id(whole.where("not is_corrupt")) if made.conflicts else whole
-    size = sum(archive.size(archive.uri("raw", kind.value, f"dt={day}")) for day in sources)
     archive.write_days(_placed(chosen, kind, affected, _files_per_day(size, affected)), "curated", kind.value)
     written = [day for day in affected if counts[day]]
     made.removed_days = archive.keep_only(written, affected, "curated", kind.value)
@@ -89,21 +96,18 @@ def _days_of(records: DataFrame) -> list[str]:
 
 
 def _counts(records: DataFrame, affected: Sequence[str]) -> dict[str, Any]:
-    """Return the rows of each day, the copies that were dropped, and what is wrong."""
+    """Return the rows of each day, the copies that were dropped, and what is wrong; of no rows, sums are None."""
     days = [sql.sum((sql.col("dt") == day).cast("int")).alias(day) for day in affected]
     counted = records.agg(
         sql.sum((sql.col("copies") - 1) * (~sql.col("is_corrupt")).cast("int")).alias("copies"),
         sql.sum(sql.col("is_corrupt").cast("int")).alias("corrupt"),
         sql.sum((sql.size("unknown") > 0).cast("int")).alias("unknown"),
+        # What is lost to another of its id that is not the same.
+        sql.sum((~sql.col("is_corrupt")).cast("int")).alias("valid"),
+        sql.count_distinct(sql.when(~sql.col("is_corrupt"), sql.col("record_id"))).alias("ids"),
         *days,
     )
     return counted.collect()[0].asDict()
-
-
-def _conflicts(records: DataFrame) -> int:
-    """Return how many records lose against another of their id that is not the same."""
-    ids = records.where("not is_corrupt").groupBy("record_id").count().where("count > 1")
-    return int(ids.agg(sql.sum(sql.col("count") - 1).alias("lost")).collect()[0].lost or 0)
 
 
 def _placed(records: DataFrame, kind: RecordKind, days: Sequence[str], per_day: int) -> DataFrame:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark import StorageLevel
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 
@@ -16,6 +15,7 @@ from glue_jobs.auditing import audit_entries, history
 from glue_jobs.auditing.history import LANE
 from glue_jobs.io import arguments
 from glue_jobs.io.session import open_session
+from glue_jobs.io.settled import settled
 from glue_jobs.io.storage import Archive, day_of, finish, tell
 from glue_jobs.measuring import measures
 from glue_jobs.measuring.measures import PAIR_HOUR
@@ -44,16 +44,17 @@ def report(
 ) -> Tables:
     """Return the tables of the report; *deliveries* come with their topics."""
     entries = audit_entries.entries(messages, deliveries)
-    known = entries.where("owed = 1").persist(StorageLevel.MEMORY_AND_DISK)
-    outcomes = measures.outcomes(known).persist()
-    latencies = measures.latencies(known).persist()
-    blocked = measures.blocked(history.closed_intervals(lanes), window.first_at, window.end_at).persist()
-    accepted = measures.accepted(messages).persist()
-    names = measures.subscription_names(subscriptions).persist()
+    known = settled(entries.where("owed = 1"))
+    outcomes = settled(measures.outcomes(known))
+    latencies = settled(measures.latencies(known))
+    blocked = settled(measures.blocked(history.closed_intervals(lanes), window.first_at, window.end_at))
+    accepted = settled(measures.accepted(messages))
+    names = settled(measures.subscription_names(subscriptions))
     hours = outcomes.join(blocked, list(PAIR_HOUR), "full").join(accepted, ["topic", "hour"], "left")
     hours = hours.join(measures.percentiles(latencies, *PAIR_HOUR), list(PAIR_HOUR), "left")
     hours = hours.join(measures.failures(deliveries, *PAIR_HOUR), list(PAIR_HOUR), "left")
     hours = hours.join(sql.broadcast(names), list(LANE), "left").fillna(0, [*NUMBERS, "accepted", "unmatched"])
+    hours = settled(hours)
     totals = outcomes.groupBy(*LANE).agg(*(sql.sum(name).alias(name) for name in COUNTS))
     waits = blocked.groupBy(*LANE).agg(sql.sum("blocked_ms").alias("blocked_ms"))
     whole = totals.join(waits, list(LANE), "full").join(measures.percentiles(latencies, *LANE), list(LANE), "left")
@@ -102,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = arguments.parse(parser, argv)
     window = arguments.window(parser, given)
     archive = Archive.at(open_session(given), given.archive)
-    archive.suit("curated", window.days())
+    archive.suit("curated", window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     subscriptions, lanes = archive.records(RecordKind.SUBSCRIPTIONS), archive.records(RecordKind.LANES)
     messages = archive.records(RecordKind.MESSAGES, window.days())
     topics = history.topics_by_id(subscriptions, lanes)
@@ -112,8 +113,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         messages, deliveries, lanes = messages.where(only), deliveries.where(only), lanes.where(only)
     tables = report(messages, deliveries, subscriptions, lanes, window)
     if given.topic is None:
-        archive.write_days(written(tables).coalesce(1), "reports", "report", "hours")
-        days = [row.dt for row in written(tables).select("dt").distinct().collect()]
+        rows = written(tables)
+        archive.write_days(rows.coalesce(1), "reports", "report", "hours")
+        days = [row.dt for row in rows.select("dt").distinct().collect()]
         archive.keep_only(days, window.days(), "reports", "report", "hours")
     told = summarised(tables, window)
     label = window.label if given.topic is None else f"{window.label}_{given.topic}"

@@ -10,6 +10,7 @@ from tagcast.model import EntryState, LaneState, Strategy
 
 from glue_jobs.auditing.audit_entries import ENTRY, Terms, end_is, violation
 from glue_jobs.auditing.history import LANE
+from glue_jobs.io.settled import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,7 +43,7 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
     suspect = (last > sql.col("expires_at") + terms.skew_ms) | (made > 1) | end_is(EntryState.DISCARDED)
     columns = ("accepted_at", "expires_at", "ended_at", "last_at", "made", "attempts", "dropped", "end")
     rows = entries.withColumns({"last_at": last, "made": made}).where(suspect).select(*ENTRY, *columns)
-    bounded = with_bounds(rows, policies, terms, "accepted_at", "ended_at").persist()
+    bounded = settled(with_bounds(rows, policies, terms, "accepted_at", "ended_at"))
     timeout_ms = sql.coalesce("timeout_s", sql.lit(TIMEOUT_S_MAX)) * 1000
     late = bounded.where(sql.col("last_at") > sql.col("expires_at") + timeout_ms + terms.skew_ms)
     after = (sql.col("last_at") - sql.col("expires_at")).alias("after")

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from glue_jobs.io.settled import IN_DRIVER
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -91,18 +93,21 @@ def s3a_settings(endpoint: str | None, environment: Mapping[str, str]) -> dict[s
 
 
 SMALL_BYTES_MAX = 32 * 1024 * 1024
+TINY_BYTES_MAX = 2 * 1024 * 1024
 SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
 }
-"""For archives that fit one task: generating code and starting tasks would take most of the time."""
+"""For archives that fit one task: generating code and starting tasks would take most of the time. Of tiny ones the
+driver holds the rows, too (:mod:`glue_jobs.io.settled`)."""
 
 
 def suit(session: SparkSession, size_bytes: int) -> None:
     """Let a session that was started here be quick with *size_bytes* of records."""
     if _is_submitted():
         return
+    session.conf.set(IN_DRIVER, str(size_bytes <= TINY_BYTES_MAX).lower())
     usual = {**dict.fromkeys(SMALL), "spark.sql.shuffle.partitions": str(2 * session.sparkContext.defaultParallelism)}
     for name, value in (SMALL if size_bytes <= SMALL_BYTES_MAX else usual).items():
         if value is None:

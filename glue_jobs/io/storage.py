@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,11 +70,12 @@ class Archive:
         system, path = self._path(uri)
         return int(system.getContentSummary(path).getLength()) if system.exists(path) else 0
 
-    def suit(self, prefix: str, days: Iterable[str]) -> None:
-        """Let the session suit the size of the records of *days* below *prefix*, ``raw`` or ``curated``."""
+    def suit(self, prefix: str, days: Iterable[str], whole: Collection[RecordKind] = ()) -> None:
+        """Let the session suit the size of what is read below *prefix*: *days*, and of kinds in *whole* all days."""
         days = list(days)
-        kinds = schemas.SCHEMAS
-        suit(self.spark, sum(self.size(self.uri(prefix, kind.value, f"dt={day}")) for kind in kinds for day in days))
+        read = [f"{kind.value}/dt={day}" for kind in schemas.SCHEMAS if kind not in whole for day in days]
+        read += [kind.value for kind in whole]
+        suit(self.spark, sum(self.size(self.uri(prefix, part)) for part in read))
 
     def remove(self, uri: str) -> None:
         """Remove *uri* and everything below it."""

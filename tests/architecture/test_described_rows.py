@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "architecture.md").re
 
 SIGNED = SubscriptionSettings(
     endpoint=Endpoint(Protocol.HTTPS, "https://signed.test/"),
-    filter=None,
+    filter={"kind": "tags", "tags": ["signed"]},
     retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3, interval_s=15),
     timeout_s=15,
     content_format=ContentFormat.JSON,
@@ -172,6 +172,11 @@ def store() -> WatchedStore:
     heavy = replace(message_row_of(row), map=StateMap.of(ends).settle(ends))
     store.note(message_key("test1", "7"), message_row(heavy))
     return store
+
+
+def test_the_story_leaves_nothing_open_that_somebody_may_choose() -> None:
+    for chosen in (SIGNED, everything()):
+        assert [each.name for each in fields(chosen) if getattr(chosen, each.name) is None] == []
 
 
 def test_every_kind_of_row_is_described_and_each_that_is_described_exists(store: WatchedStore) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pkgutil
 import re
 import subprocess
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ TRACKED = subprocess.run(
 ).stdout.split("\n")  # fmt: skip
 DOCUMENTS = [name for name in TRACKED if name.endswith(".md") and (ROOT / name).exists()]
 NORMATIVE = ["docs/architecture.md", "docs/semantics.md", "docs/filters.md", "docs/http-api.md"]
+GUIDES = ["README.md", ".github/CONTRIBUTING.md"]
 SOURCES = [
     name
     for name in TRACKED
@@ -72,7 +74,7 @@ def test_every_link_between_documents_leads_somewhere(name: str) -> None:
             assert fragment in map(anchor, headings(inside)), target
 
 
-@pytest.mark.parametrize("name", NORMATIVE)
+@pytest.mark.parametrize("name", NORMATIVE + GUIDES)
 def test_every_test_that_a_document_names_exists(name: str) -> None:
     tests = {
         found
@@ -155,6 +157,14 @@ def test_every_reference_to_a_document_names_a_heading_of_it() -> None:
                 assert any(rest.startswith(heading) for heading in headings(path)), (name, found[0])
 
 
+def test_no_source_refers_to_sections_by_number_or_to_documents_that_are_not_here() -> None:
+    by_number = [name for name in SOURCES if "\N{SECTION SIGN}" in text_of(name)]
+    named = {(name, path) for name in SOURCES for path in re.findall(r"(?<![.\w/\"'-])[\w/-]+\.md\b", text_of(name))}
+
+    assert by_number == []
+    assert sorted((name, path) for name, path in named if path not in DOCUMENTS) == []
+
+
 def test_every_word_that_is_stored_is_in_the_glossary() -> None:
     words = set(re.findall(r"^\| \*\*([\w -]+)\*\*", text_of("docs/glossary.md"), re.MULTILINE))
     stored = {member.value.replace("_", " ") for kind in (model.EntryState, model.LaneState) for member in kind}
@@ -195,9 +205,15 @@ def test_every_room_is_in_the_plan(package: str, heading: str) -> None:
     assert named == rooms - {"__init__", "__main__"}
 
 
-@pytest.mark.parametrize("name", ["README.md", ".github/CONTRIBUTING.md"])
+@pytest.mark.parametrize("name", GUIDES)
 def test_every_path_of_the_code_that_a_document_names_exists(name: str) -> None:
-    roots = ("functions/", "layers/", "local/", "glue_jobs/", "events/", "tests/", "docs/")
+    roots = ("functions/", "layers/", "local/", "glue_jobs/", "events/", "tests/", "docs/", "clients/")
     for path in re.findall(r"`([\w./*<>{}-]+)`", text_of(name)):
         if path.startswith(roots):
             assert list(ROOT.glob(re.sub(r"<\w+>|\{\w+\}", "*", path))), path
+
+
+@pytest.mark.parametrize("name", ["docs/architecture.md", "docs/filters.md", *GUIDES])
+def test_every_name_of_the_code_that_a_document_gives_in_full_exists(name: str) -> None:
+    for found in set(re.findall(r"`((?:tagcast|tagcast_aws|glue_jobs)(?:\.\w+)+)`", text_of(name))):
+        assert pkgutil.resolve_name(found) is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LINES_MAX = 280
+LINES_MAX, FUNCTION_LINES_MAX = 250, 50
 EMPTY_WORDS = {"data", "info", "manager", "util", "utils", "helper", "helpers", "common", "misc", "process"}
 TRACKED = subprocess.run(
     ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
@@ -18,6 +18,23 @@ PRODUCT = [name for name in MODULES if not name.startswith("tests/")]
 @pytest.mark.parametrize("module", PRODUCT)
 def test_a_module_can_be_read_in_one_sitting(module: str) -> None:
     assert len((ROOT / module).read_text().splitlines()) <= LINES_MAX
+
+
+LONG = {
+    "local/cli/listen.py": {"listen"},
+    "local/cli/subscriptions.py": {"subscribe"},
+    "local/stack/stack.py": {"start"},
+}
+"""Commands, whose signature is their list of options; and the one sequence in which everything is brought up."""
+
+
+@pytest.mark.parametrize("module", PRODUCT)
+def test_a_function_can_be_seen_as_a_whole(module: str) -> None:
+    tree = ast.parse((ROOT / module).read_text())
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    long = {each.name for each in functions if (each.end_lineno or 0) - each.lineno >= FUNCTION_LINES_MAX}
+
+    assert long == LONG.get(module, set())
 
 
 @pytest.mark.parametrize("module", PRODUCT)

@@ -13,7 +13,6 @@ OF_ROWS = {"ABSENT", "Check", "Delete", "Expectation", "Key", "Put", "Table", "U
 """What keys, rows and conditions are made of; of the core only ``tables``, ``ports`` and ``rows`` have it in hand."""
 BY_NAME = {
     "tagcast_aws/store/dynamodb.py": "the adapter: keys of the tables, and the index of lanes to wake",
-    "tagcast_aws/store/search.py": "the adapter: which attributes a search through the whole table compares and shows",
 }
 """Exceptions, and why."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tagcast.model import ID_SEQUENCE_BITS
+from tagcast.ids import ID_SEQUENCE_BITS
 from tagcast_aws import wiring
 from tagcast_aws.runtime.executor import CALLS_MAX
 

@@ -10,40 +10,17 @@ from botocore import xform_name
 from botocore.errorfactory import ClientExceptionsFactory
 from botocore.exceptions import ParamValidationError
 from botocore.loaders import Loader
-from botocore.model import MapShape, OperationModel, ServiceModel, Shape
+from botocore.model import OperationModel, ServiceModel
 from botocore.validate import ParamValidator
 
+from tests.aws.plain_parameters import PlainParameters, Predicate
+
 _LOADER = Loader()
-_SCALARS = {"S": str, "N": str, "B": bytes, "NULL": bool, "BOOL": bool}
+_VALIDATOR = ParamValidator()
 
 
-class Validator(ParamValidator):
-    """botocore's validator with a short way: scalars of DynamoDB, most of what there is to check, are seen at a glance.
-
-    What is not plainly right takes botocore's way, so that every complaint is botocore's.
-    """
-
-    def _validate(self, params: Any, shape: Shape, errors: Any, name: str) -> None:
-        if (
-            shape.type_name == "map"
-            and type(params) is dict
-            and isinstance(shape, MapShape)
-            and shape.value.name == "AttributeValue"
-        ):
-            params = {key: value for key, value in params.items() if type(key) is not str or not _plain(value)}
-            if not params:
-                return
-        super()._validate(params, shape, errors, name)  # type: ignore[misc]
-
-
-def _plain(value: Any) -> bool:
-    if type(value) is not dict or len(value) != 1:
-        return False
-    ((kind, content),) = value.items()
-    return type(content) is _SCALARS.get(kind)
-
-
-_VALIDATOR = Validator()
+def _unasked(given: Any) -> bool:
+    return not given
 
 
 @dataclass(frozen=True)
@@ -54,9 +31,12 @@ class Operation:
     method: str
     model: OperationModel
     token: str | None
+    plainly_right: Predicate
 
     def check(self, parameters: dict[str, Any]) -> None:
         """Raise botocore's ParamValidationError for parameters that the real client would refuse."""
+        if self.plainly_right(parameters):
+            return
         assert self.model.input_shape is not None
         report = _VALIDATOR.validate(parameters, self.model.input_shape)
         if report.has_errors():
@@ -107,9 +87,10 @@ class Model:
 def model_of(service: str) -> Model:
     """The model of a service as `boto3.client` names it."""
     described = ServiceModel(_LOADER.load_service_model(service, "service-2"), service)
-    operations = {}
+    operations, plain = {}, PlainParameters()
     for name in described.operation_names:
         model = described.operation_model(name)
         token = model.idempotent_members[0] if model.idempotent_members else None
-        operations[xform_name(name)] = Operation(name, xform_name(name), model, token)
+        plainly_right = _unasked if model.input_shape is None else plain.of(model.input_shape)
+        operations[xform_name(name)] = Operation(name, xform_name(name), model, token, plainly_right)
     return Model(described, operations, ClientExceptionsFactory().create_client_exceptions(described))

@@ -7,11 +7,12 @@ from typing import Any, cast
 
 from tagcast.errors import ConditionLostError
 from tagcast.ports import ABSENT, Delete, Found, Key, Put, Row, Table, Update, Write
+from tagcast.rows.listed import FOUND_ATTRIBUTES
 from tagcast.tables import Check, Expectation
 
 TRANSACTION_MAX = 100
 SEARCH_PAGE = 1_000
-SEARCHED = ("pk", "sk", "topic", "message_id", "ordering_key", "round", "expires_at")
+SEARCHED = ("pk", "sk", *FOUND_ATTRIBUTES)
 
 
 def lanes_of_index(rows: Iterable[Row], shard: int, until: int, limit: int, after: Row | None) -> list[Row]:

@@ -158,12 +158,15 @@ class QuietJournal:
     def __init__(self) -> None:
         self.counts: dict[str, int] = defaultdict(int)
         self.faults: list[tuple[str, Exception]] = []
+        self.ends: list[tuple[str, str, EntryState]] = []
+        """What ended without a push: the body, whose delivery it was, and how."""
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
         self.counts[state] += 1
 
     def settled(self, message: Message, subscription: Subscription, state: EntryState) -> None:
         self.counts[state] += 1
+        self.ends.append((message.draft.body.decode(), subscription.name, state))
 
     def filter_failed(self, topic: str, subscriptions: Iterable[str]) -> None:
         self.counts["filter_failed"] += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -160,3 +161,18 @@ def test_neither_the_guard_nor_the_pusher_imports_a_client_before_it_is_needed()
     command = [sys.executable, "-c", script]
     found = subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONPATH": ":".join(sys.path)})
     assert found.stdout.strip() == "[]"
+
+
+def test_the_thread_of_a_lookup_takes_no_more_work_when_its_answer_is_there() -> None:
+    threads: list[ThreadPoolExecutor] = []
+
+    def make_thread() -> ThreadPoolExecutor:
+        threads.append(ThreadPoolExecutor(1))
+        return threads[-1]
+
+    guard = Guard(lookup=lambda host: ["93.184.215.14"], make_thread=make_thread)
+
+    assert guard.refusal(Endpoint(Protocol.HTTPS, "https://example.com/")) is None
+    [thread] = threads
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        thread.submit(print)

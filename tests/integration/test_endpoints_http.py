@@ -222,6 +222,26 @@ def test_connections_and_the_loop_outlive_a_run() -> None:
         pusher.close()
 
 
+def test_a_pusher_serves_another_loop_with_connections_of_its_own() -> None:
+    async def keeping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while not reader.at_eof():
+            try:
+                await request_head(reader)
+            except asyncio.IncompleteReadError:
+                break
+            writer.write(OK)
+
+    async def attempt(closes: bool) -> str:
+        outcome = await pusher.push(push_to(f"http://127.0.0.1:{port}/"))
+        if closes:
+            await pusher.aclose()
+        return outcome.detail
+
+    pusher = pusher_with()
+    with serving_elsewhere(keeping) as port:
+        assert [asyncio.run(attempt(closes)) for closes in (False, True)] == ["http 200"] * 2
+
+
 def test_nothing_that_a_run_started_runs_in_the_next() -> None:
     steps: list[str] = []
 

@@ -12,16 +12,16 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterable
 
 from tests.simulation import progress_file
-from tests.simulation.campaign import Tally, campaign
+from tests.simulation.campaign import campaign
 from tests.simulation.explorer import explore
-from tests.simulation.history import History
+from tests.simulation.history import History, Result
 from tests.simulation.mutants import catch_all, remember, table
 from tests.simulation.plan import Plan, draw_plan
 from tests.simulation.shrink import shrink, told
-
-SHRUNK_MAX = 3
+from tests.simulation.telling import report, tell
 
 
 def main() -> int:
@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--explore", type=float, metavar="SECONDS", help="walk the small world's interleavings")
     options = parser.parse_args()
     if options.seed is not None:
-        return tell(draw_plan(options.seed))
+        return tell(_told(draw_plan(options.seed)))
     if options.mutants:
         caught = catch_all(options.jobs)
         print("\n".join(table(caught)))
@@ -48,29 +48,17 @@ def main() -> int:
     if options.resume:
         name = progress_file.commit()
         print(f"commit {name}", file=sys.stderr)
-        return report(progress_file.resume(progress_file.FOLDER / f"{name}.json", options.runs, options.jobs))
-    return report(campaign(options.first, options.runs, options.jobs))
+        return report(progress_file.resume(progress_file.FOLDER / f"{name}.json", options.runs, options.jobs), _shrunk)
+    return report(campaign(options.first, options.runs, options.jobs), _shrunk)
 
 
-def tell(plan: Plan) -> int:
-    """Print a history line by line."""
-    result = History(plan, tell=True).run()
-    print("\n".join(result.trace))
-    print(f"{result.steps} steps, {result.messages} messages, {result.pushes} pushes, {dict(result.entries)}")
-    print(f"digest {result.digest}")
-    print("held" if result.broken is None else f"BROKEN {result.broken}")
-    return int(result.broken is not None)
+def _told(plan: Plan) -> Result:
+    return History(plan, tell=True).run()
 
 
-def report(tally: Tally) -> int:
-    """Print the totals, then the first failing histories, shrunk."""
-    print("\n".join(tally.lines()))
-    for seed in sorted(tally.broken)[:SHRUNK_MAX]:
-        small = shrink(draw_plan(seed))
-        print(f"\n--- shrunk: {tally.broken[seed]}")
-        print("\n".join(told(small)))
-        tell(small)
-    return int(bool(tally.broken))
+def _shrunk(seed: int) -> tuple[Iterable[str], Result]:
+    small = shrink(draw_plan(seed))
+    return told(small), _told(small)
 
 
 def _explore(seconds: float) -> int:

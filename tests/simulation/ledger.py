@@ -232,7 +232,7 @@ def ordinal_in(subscription_id: str) -> int:
 
 
 def delays_ms(owner: Row, failures: int) -> tuple[int, int]:
-    """Return the least and the longest delay after the *failures*-th failure, from semantics §5."""
+    """Return the least and the longest delay after the *failures*-th failure, from docs/semantics.md, Retries."""
     if owner["strategy"] == Strategy.BACKOFF_RETRY.value:
         interval = owner.get("interval_s")
         return (10_000, 20_000) if interval is None else (interval * 1000, interval * 1000)

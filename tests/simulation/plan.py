@@ -6,18 +6,15 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from tagcast.model import (
-    ContentFormat,
     Draft,
-    Endpoint,
     Ordering,
-    Protocol,
-    RetryPolicy,
     Strategy,
     SubscriptionSettings,
 )
 from tagcast.rows.message import ROW_BYTES_MAX, TEXT_ROW_BYTES_MAX
 
-from tests.simulation.rules import FUNCTION_RULES, RULES, Rule
+from tests.simulation.asked import rules_for, settings_of
+from tests.simulation.rules import Rule
 
 EPOCH = 1_800_000_000_000
 HEAVY_BYTES = (TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX)
@@ -158,9 +155,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
     dice = Random(f"plan {seed}")
     ordering = dice.choice((Ordering.TOPIC, Ordering.TOPIC, Ordering.KEY, Ordering.KEY, Ordering.NONE))
     retention_s = dice.choice((60, 60, 120, 300, 900, 3_600)) if dice.random() < 0.97 else 86_400
-    rules = tuple(
-        rule for rule in (*RULES[:1] * 6, *RULES, *FUNCTION_RULES) if rule.label in aim.rules or not aim.rules
-    )
+    rules = rules_for(aim)
     subscribers = _subscribers(dice, aim, rules)
     calm = dice.random() < 0.15
     actions = tuple(_weighed(seed, aim.heavy, action) for action in _actions(dice, aim, ordering, subscribers, rules))
@@ -185,26 +180,10 @@ def _subscribers(dice: Random, aim: Aim, rules: tuple[Rule, ...]) -> tuple[Subsc
     for name in ("A", "B", "C", "D")[: dice.choice((1, 2, 2, 3, 3, 4))]:
         rule = dice.choice(rules)
         mode = "healthy" if dice.random() < 0.35 else dice.choice(aim.modes or MODES)
-        subscribers.append(Subscriber(name, rule, _settings(dice, aim, rule, name), mode, dice.random() < 0.7))
-    return tuple(subscribers)
-
-
-def _settings(dice: Random, aim: Aim, rule: Rule, name: str) -> SubscriptionSettings:
-    strategy = Strategy.BACKOFF_RETRY if dice.random() < 0.65 else Strategy.EXPONENTIAL_DECAY_RETRY
-    if (aim.strategy or strategy) is Strategy.BACKOFF_RETRY:
-        retry = RetryPolicy(
-            Strategy.BACKOFF_RETRY, dice.choice((0, 1, 2, 3, 3, 3)), dice.choice((None, None, 1, 5, 12, 30))
+        subscribers.append(
+            Subscriber(name, rule, settings_of(dice, aim, rule, f"http://{name}.test/"), mode, dice.random() < 0.7)
         )
-    else:
-        retry = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, dice.choice((2, 4, 176, 176)))
-    return SubscriptionSettings(
-        endpoint=Endpoint(Protocol.HTTP, f"http://{name}.test/"),
-        filter=rule.json,
-        retry=retry,
-        timeout_s=dice.choice((1, 5, 15, 30)),
-        content_format=ContentFormat.JSON,
-        secret=None,
-    )
+    return tuple(subscribers)
 
 
 def _actions(

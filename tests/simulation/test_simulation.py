@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +9,7 @@ import pytest
 
 from tests.simulation import progress_file
 from tests.simulation.campaign import Tally, campaign, play
+from tests.simulation.elsewhere import told_elsewhere
 from tests.simulation.exported import archive_of
 from tests.simulation.history import HOURS_72_MS, History
 from tests.simulation.ledger import TERMINAL
@@ -19,7 +17,6 @@ from tests.simulation.plan import FAULTS, Aim, draw_plan
 from tests.simulation.planted.mutant import Mutant, planted
 from tests.simulation.shrink import shrink
 
-ROOT = Path(__file__).resolve().parents[2]
 SEEDS = 600
 
 
@@ -32,22 +29,10 @@ def test_every_promise_holds_under_faults() -> None:
     assert set(tally.accidents) == FAULTS.keys()
 
 
-def digest_in_another_process(seed: int, hash_seed: str) -> str:
-    told = subprocess.run(
-        [sys.executable, "-m", "tests.simulation", "--seed", str(seed)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT / "layers/tag_matching/python")},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return told.stdout
-
-
 def test_a_seed_is_one_history_in_every_process() -> None:
     first = History(draw_plan(34), tell=True).run()
     again = History(draw_plan(34), tell=True).run()
-    elsewhere = {digest_in_another_process(34, hash_seed) for hash_seed in ("1", "2")}
+    elsewhere = {told_elsewhere("tests.simulation", 34, hash_seed) for hash_seed in ("1", "2")}
 
     assert first.trace == again.trace
     assert len(first.trace) > 50

@@ -1,4 +1,7 @@
-"""Filter functions (filters §4): who is asked, when, and what becomes of a delivery whose function fails."""
+"""Filter functions: who is asked, when, and what becomes of a delivery whose function fails.
+
+See docs/filters.md, Functions.
+"""
 
 from __future__ import annotations
 

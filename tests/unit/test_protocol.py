@@ -1,4 +1,7 @@
-"""The protocol between fan-out, redelivery, relay and sweep (architecture §3 and §3a), one test per promise."""
+"""The protocol between fan-out, redelivery, relay and sweep, one test per promise.
+
+See docs/architecture.md, The protocol.
+"""
 
 from __future__ import annotations
 

@@ -230,7 +230,21 @@ def test_a_head_whose_life_is_over_ends_without_a_push_and_is_told_with_its_atte
 
     fake.redeliver(task)
 
-    assert fake.journal.counts[EntryState.EXPIRED] == 1
+    assert fake.journal.ends == [("1", "A", EntryState.EXPIRED)]
     assert len(fake.pusher.pushes) == 1
     [row] = [row for key, row in fake.store.rows.items() if key.pk.startswith("MSG#")]
     assert '"expired",1' in row["exceptions"].replace(" ", "")
+
+
+def test_whoever_settles_what_another_marked_waits_longer_each_time(fake: FakeWorld, store: ObservedStore) -> None:
+    task = blocked(fake, "1")
+    [message_id] = [row["message_id"] for key, row in store.rows.items() if key.pk.startswith("MSG#")]
+    due = next(row for key, row in store.rows.items() if key.pk.startswith("DUE#"))
+    due.update({"ended": "delivered", "attempts": 2})
+    store.before = contend(f"MSG#test1#{message_id}", 6)
+    pauses = pauses_of(fake)
+
+    fake.redeliver(task)
+
+    assert pauses == pytest.approx([0.01, 0.04, 0.16, 0.5, 0.5, 0.5])
+    assert len(fake.pusher.pushes) == 1

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any
 
 import pytest
+from tagcast.errors import ConditionLostError
 from tagcast.model import Entry, EntryState, Ordering, Outcome, Strategy
 from tagcast.operating import lanes, messages
 from tagcast.ports import Found, Key, Put, QueueEntry, Row, Table, Write
@@ -444,7 +445,7 @@ def test_the_search_goes_on_where_it_stopped_and_begins_again_after_six_hours(
     assert fake.sweep(BUDGET_S).sent == 4
     assert fake.sweep(BUDGET_S).sent == 3
     assert len(looked) == len(set(looked)) == 4
-    fake.sweep(BUDGET_S)
+    assert fake.sweep(BUDGET_S).sent == 0
     assert len(looked) == 4, "the pass is over"
     fake.deliver()
     fake.clock.sleep(search.EVERY_S)
@@ -517,3 +518,126 @@ def test_where_time_is_scaled_the_search_takes_messages_for_lost_sooner(
     fake.sweep()
 
     assert asked == [(open_s * 1_000, over_s * 1_000)]
+
+
+def test_one_sweep_looks_at_so_many_lanes_of_a_shard_and_no_more(
+    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overdue, "LANES_PAGE", 3)
+    monkeypatch.setattr(overdue, "LANES_MAX", 6)
+    monkeypatch.setattr(overdue, "WAKE_SHARDS", 1)
+    monkeypatch.setattr("tagcast.rows.lane.WAKE_SHARDS", 1)
+    lose_lanes(fake, [f"s{number}" for number in range(10)])
+    fake.clock.sleep(60)
+
+    assert fake.sweep().restarted == 6
+
+
+def test_lanes_are_looked_at_until_their_share_of_the_time_is_over(
+    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overdue, "LANES_PAGE", 3)
+    monkeypatch.setattr(overdue, "WAKE_SHARDS", 1)
+    monkeypatch.setattr("tagcast.rows.lane.WAKE_SHARDS", 1)
+    lose_lanes(fake, [f"s{number}" for number in range(10)])
+    fake.clock.sleep(60)
+    page = MemoryStore.lanes_to_wake
+
+    def slow(self: MemoryStore, *place: Any, **bounds: Any) -> list[Row]:
+        fake.clock.sleep(3)
+        return page(self, *place, **bounds)
+
+    monkeypatch.setattr(MemoryStore, "lanes_to_wake", slow)
+
+    assert fake.sweep(BUDGET_S).restarted == 6
+
+
+def test_a_backlog_that_cannot_be_read_hides_no_other_of_the_same_messages(
+    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "AB":
+        fake.subscribe(name)
+        fake.pusher.behaviours[name] = lambda push: FAIL
+    ids = fake.publish("1", "2")
+    fake.deliver()
+    fake.clock.sleep(300 + expiry.LEFT_S)
+    unreadable = min(key.pk for key in store.rows if key.pk.startswith("DUE#"))
+    query = SlowStore.query
+
+    def refuse(self: SlowStore, table: Table, pk: str, **bounds: Any) -> list[Row]:
+        if pk == unreadable:
+            raise UnavailableError
+        return query(self, table, pk, **bounds)
+
+    with monkeypatch.context() as unread:
+        unread.setattr(SlowStore, "query", refuse)
+        assert fake.sweep().expired == 2
+
+    assert [entry(fake, message_id, "B").state for message_id in ids] == [EntryState.EXPIRED] * 2
+    assert all(store.rows[message_key("test1", message_id)]["pending"] == 1 for message_id in ids)
+
+
+def test_a_message_that_cannot_be_written_keeps_no_other_from_expiring(fake: FakeWorld, store: SlowStore) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    ids = fake.publish("1", "2", "3")
+    fake.deliver()
+    store.refused = {ids[1]}
+    fake.clock.sleep(300 + expiry.LEFT_S)
+
+    assert fake.sweep().expired == 2
+
+
+def test_what_could_not_expire_for_others_write_it_is_looked_at_by_the_next_sweep(
+    fake: FakeWorld, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suspend(fake, "gone", 3)
+    fake.clock.sleep(320)
+    crowded = min(key.sk.partition("#")[2] for key in store.rows if key.pk.startswith("DUE#"))
+    transact = SlowStore.transact
+
+    def lose(self: SlowStore, writes: Sequence[Write]) -> None:
+        if any(write.key == message_key("test1", crowded) for write in writes):
+            raise ConditionLostError
+        transact(self, writes)
+
+    with monkeypatch.context() as others:
+        others.setattr(SlowStore, "transact", lose)
+        assert fake.sweep().expired == 2
+
+    assert fake.sweep().expired == 1
+
+
+def test_what_is_owed_without_a_lane_or_a_due_row_expires_without_an_attempt(fake: FakeWorld, store: SlowStore) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    for key in [key for key in store.rows if key.pk.startswith(("DUE#", "LANES#"))]:
+        del store.rows[key]
+    fake.clock.sleep(300 + expiry.LEFT_S)
+
+    assert fake.sweep().expired == 1
+    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.EXPIRED, 0)
+
+
+def test_where_time_is_scaled_what_is_retained_is_left_to_its_lanes_for_a_shorter_while(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    fake.publish("1")
+    fake.deliver()
+    fake.world = replace(fake.world, time_scale=30.0)
+    fake.clock.sleep(300 + expiry.LEFT_S / 5 - 1)
+    assert fake.sweep().expired == 0
+    fake.clock.sleep(2)
+
+    assert fake.sweep().expired == 1
+
+
+def test_an_empty_backlog_has_no_age(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    lanes.pause(fake.world, "test1", "A")
+    row = next(row for key, row in fake.store.rows.items() if key.pk.startswith("LANES#"))
+    row.update({"state": "blocked", "wake_at": fake.clock.now() + 60_000, "wake_shard": "0"})
+
+    assert fake.sweep().oldest_head_s == 0

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 
 from tests.aws.histories.campaign import play, shrunk, told_of
 from tests.aws.histories.history import History
 from tests.aws.histories.plan import AwsPlan, draw_plan
 from tests.simulation import progress_file
-from tests.simulation.campaign import Tally, campaign
-
-SHRUNK_MAX = 3
+from tests.simulation.campaign import campaign
+from tests.simulation.history import Result
+from tests.simulation.telling import report, tell
 
 
 def main() -> int:
@@ -30,34 +31,22 @@ def main() -> int:
     parser.add_argument("--resume", action="store_true", help="keep a cumulative count of this commit in .simulation/")
     options = parser.parse_args()
     if options.seed is not None:
-        return tell(draw_plan(options.seed))
+        return tell(_told(draw_plan(options.seed)))
     if options.resume:
         name = f"{progress_file.commit()}-aws"
         print(f"commit {name}", file=sys.stderr)
         path = progress_file.FOLDER / f"{name}.json"
-        return report(progress_file.resume(path, options.runs, options.jobs, play))
-    return report(campaign(options.first, options.runs, options.jobs, play))
+        return report(progress_file.resume(path, options.runs, options.jobs, play), _shrunk)
+    return report(campaign(options.first, options.runs, options.jobs, play), _shrunk)
 
 
-def tell(plan: AwsPlan) -> int:
-    """Print a history line by line."""
-    result = History(plan, tell=True).run()
-    print("\n".join(result.trace))
-    print(f"{result.steps} steps, {result.messages} messages, {result.pushes} pushes, {dict(result.entries)}")
-    print(f"digest {result.digest}")
-    print("held" if result.broken is None else f"BROKEN {result.broken}")
-    return int(result.broken is not None)
+def _told(plan: AwsPlan) -> Result:
+    return History(plan, tell=True).run()
 
 
-def report(tally: Tally) -> int:
-    """Print the totals, then the first histories that failed, shrunk."""
-    print("\n".join(tally.lines()))
-    for seed in sorted(tally.broken)[:SHRUNK_MAX]:
-        small = shrunk(draw_plan(seed))
-        print(f"\n--- shrunk: {tally.broken[seed]}")
-        print("\n".join(told_of(small)))
-        tell(small)
-    return int(bool(tally.broken))
+def _shrunk(seed: int) -> tuple[Iterable[str], Result]:
+    small = shrunk(draw_plan(seed))
+    return told_of(small), _told(small)
 
 
 if __name__ == "__main__":

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from tests.aws.network import Connection, Request
 from tests.aws.strands import Host
-from tests.simulation.endpoints import RETRY_AFTER
+from tests.simulation.endpoints import mood_of, status_reply
 from tests.simulation.ledger import Attempt, Reply
 from tests.simulation.plan import Subscriber
 
 if TYPE_CHECKING:
     from tests.aws.histories.history import History
 
+UNSTEADY = ("flapping", "ack_lost", "refused", "silent")
 KEPT_IDLE_MS = (5_000, 75_000)
 """After so long a receiver closes a connection that nobody uses."""
 
@@ -83,8 +84,6 @@ class Receiver:
         dice = self._history.chance
         quick_ms = dice.choice((0, 3, 20, 150))
         match self._mood():
-            case "healthy":
-                return Reply(dice.choice((200, 200, 202, 204, 299)), "2xx", quick_ms)
             case "slow":
                 return Reply(200, "2xx, late", dice.randrange(self._timeout_ms))
             case "hanging":
@@ -93,28 +92,8 @@ class Receiver:
                 return Reply(None, "dripping", quick_ms)
             case "ack_lost" | "hanging_up":
                 return Reply(None, "a reset", quick_ms)
-            case "busy" | "throttling" as mood:
-                header, asked_ms = dice.choice(RETRY_AFTER)
-                status = 503 if mood == "busy" else 429
-                return Reply(status, f"{status}, Retry-After {header}", quick_ms, header, asked_ms)
-            case "refusing":
-                return Reply(dice.choice((400, 404, 422)), "4xx", quick_ms)
-            case "redirecting":
-                return Reply(dice.choice((301, 302, 307)), "3xx", quick_ms)
-            case "gone":
-                return Reply(410, "410", quick_ms)
-            case _:
-                return Reply(dice.choice((500, 502)), "5xx", quick_ms)
+            case mood:
+                return status_reply(dice, mood, quick_ms)
 
     def _mood(self) -> str:
-        history, subscriber = self._history, self._subscriber
-        if not history.faulty and subscriber.recovers:
-            return "healthy"
-        mode = subscriber.mode
-        if mode == "healthy":
-            return "down" if history.draws("endpoint", 0.05) else mode
-        if mode in ("flapping", "ack_lost", "refused", "silent") and history.chance.random() < 0.5:
-            return "healthy"
-        if mode in ("down", "gone", "throttling") and history.chance.random() < 0.15:
-            return "healthy"
-        return mode
+        return mood_of(self._history, self._subscriber, UNSTEADY)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from tests.aws.histories.campaign import play, shrunk
 from tests.aws.histories.history import History
 from tests.aws.histories.plan import draw_plan
 from tests.simulation.campaign import campaign
+from tests.simulation.elsewhere import told_elsewhere
 from tests.simulation.ledger import TERMINAL
 from tests.simulation.plan import Aim
 from tests.simulation.planted.mutant import Mutant, planted
 
-ROOT = Path(__file__).resolve().parents[3]
 SEEDS = 40
 
 
@@ -30,22 +25,10 @@ def test_every_promise_holds_on_the_box() -> None:
     assert len(tally.accidents) >= 18
 
 
-def digest_in_another_process(seed: int, hash_seed: str) -> str:
-    told = subprocess.run(
-        [sys.executable, "-m", "tests.aws.histories", "--seed", str(seed)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT / "layers/tag_matching/python")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return told.stdout
-
-
 def test_a_seed_is_one_history_in_every_process() -> None:
     first = History(draw_plan(15), tell=True).run()
     again = History(draw_plan(15), tell=True).run()
-    elsewhere = {digest_in_another_process(15, hash_seed) for hash_seed in ("1", "2")}
+    elsewhere = {told_elsewhere("tests.aws.histories", 15, hash_seed) for hash_seed in ("1", "2")}
 
     assert first.trace == again.trace
     assert len(first.trace) > 100

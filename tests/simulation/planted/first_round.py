@@ -39,8 +39,8 @@ MUTANTS = (
     Mutant(
         "a batch is acknowledged before its messages are written",
         "tagcast.delivery.fan_out:fan_out",
-        "for each in batch.rows)",
-        "for each in list(batch.rows)[1:])",
+        "for each in batch.rows])",
+        "for each in list(batch.rows)[1:]])",
     ),
     Mutant(
         "a round ends although a backlog could not be written",

@@ -34,13 +34,13 @@ MUTANTS = (
     Mutant(
         "the body outlives the last entry",
         "tagcast.rows.message:MessageRow.settled",
-        "has_body=self.has_body and after.pending > 0",
+        "has_body=self.has_body and bool(after.owed)",
         "has_body=self.has_body",
     ),
     Mutant(
         "the body goes with the first round",
         "tagcast.rows.message:MessageRow.settled",
-        "has_body=self.has_body and after.pending > 0",
+        "has_body=self.has_body and bool(after.owed)",
         "has_body=False",
     ),
     Mutant(
@@ -58,7 +58,7 @@ MUTANTS = (
     Mutant(
         "pending counts only what was not delivered",
         "tagcast.rows.message:_progress",
-        '"pending": state_map.pending',
+        '"pending": len(state_map.owed)',
         '"pending": len(state_map.matched) - len(state_map.finishes)',
     ),
     Mutant(

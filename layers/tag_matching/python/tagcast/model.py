@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tagcast.ids import subscription_id
+
 RETENTION_S_MIN, RETENTION_S_MAX = 60, 86_400
-ID_SEQUENCE_BITS = 22
-"""A message id is the instant of acceptance in milliseconds, followed by this many bits."""
 BODY_BYTES_DEFAULT, BODY_BYTES_MAX = 64 * 1024, 256 * 1024
 
 
@@ -110,7 +110,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and when a failed delivery is attempted again (semantics §5).
+    """How often and when a failed delivery is attempted again (docs/semantics.md, Retries).
 
     *interval_s* (BACKOFF) ``None`` means uniform in 10-20 s; *interval_s_max* bounds DECAY's doubling.
     """
@@ -156,30 +156,12 @@ class Subscription:
 
     @property
     def window(self) -> int:
-        """Return how many deliveries may be in flight once the receiver answered well (semantics §4)."""
+        """Return how many deliveries may be in flight once the receiver answered well (docs/semantics.md, Delivery)."""
         return 1 if self.settings.retry.strategy is Strategy.BACKOFF_RETRY else DECAY_WINDOW
 
 
 DECAY_WINDOW = 100
 """As many as CMQ pushes at the same time."""
-
-
-def subscription_id(topic_id: str, ordinal: int) -> str:
-    """Return the id of the subscription with *ordinal* in the topic *topic_id*.
-
-    >>> subscription_id("07457000000000000001", 3)
-    '07457000000000000001.3'
-    """
-    return f"{topic_id}.{ordinal}"
-
-
-def ordinal_of(subscription_id: str) -> int:
-    """Return the ordinal in a subscription id.
-
-    >>> ordinal_of("07457000000000000001.3")
-    3
-    """
-    return int(subscription_id.rpartition(".")[2])
 
 
 @dataclass(frozen=True, slots=True)

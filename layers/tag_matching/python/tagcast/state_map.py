@@ -1,4 +1,7 @@
-"""The state map of one message: who is owed, who got it when, and how everything else ended (semantics §3)."""
+"""The state map of one message: who is owed, who got it when, and how everything else ended.
+
+See docs/semantics.md, The state map.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Expectation = Mapping[str, Value | Absence]
 
 
 class Table(StrEnum):
-    """The two tables of the service (architecture §2)."""
+    """The two tables of the service (docs/architecture.md, Tables)."""
 
     REGISTRY = "registry"
     MESSAGES = "messages"

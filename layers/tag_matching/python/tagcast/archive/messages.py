@@ -7,22 +7,14 @@ import json
 from collections.abc import Iterator
 
 from tagcast.archive.record import Change, Field, KeepsBody, Record, RecordKind, record
-from tagcast.model import ID_SEQUENCE_BITS, Draft, EntryState, LaneState, ordinal_of
+from tagcast.ids import accepted_at_of, ordinal_of, topic_id_of
+from tagcast.model import Draft, EntryState, LaneState
 from tagcast.rows.due import Due, due_of
 from tagcast.rows.lane import Lane, lane_of
 from tagcast.rows.message import MessageRow, message_row_of
 
 SHORT_BYTES_MAX = 1_024
 """Text up to this length stays readable, whatever it is made of."""
-
-
-def accepted_at_of(message_id: str) -> int:
-    """Return when a message was accepted, which its id says.
-
-    >>> accepted_at_of(f"{1_800_000_000_000 << 22 | 5:020d}")
-    1800000000000
-    """
-    return int(message_id) >> ID_SEQUENCE_BITS
 
 
 def of_message(change: Change, keeps_body: KeepsBody) -> Iterator[Record]:
@@ -149,7 +141,7 @@ def _waiting(change: Change, due: Due, removed_by: str | None) -> Record:
     return record(
         RecordKind.DELIVERIES,
         f"{due.subscription_id}.{due.message_id}.{place}",
-        topic_id=_topic_id(due.subscription_id),
+        topic_id=topic_id_of(due.subscription_id),
         message_id=due.message_id,
         ordinal=ordinal,
         state=EntryState.BLOCKED.value,
@@ -162,10 +154,6 @@ def _waiting(change: Change, due: Due, removed_by: str | None) -> Record:
         changed_at=change.changed_at,
         removed_by=removed_by,
     )
-
-
-def _topic_id(subscription_id: str) -> str:
-    return subscription_id.rpartition(".")[0]
 
 
 def of_lane(change: Change) -> Iterator[Record]:
@@ -185,7 +173,7 @@ def _lane(change: Change, lane: Lane, state: LaneState, before: Lane | None) -> 
         RecordKind.LANES,
         f"{lane.subscription_id}.{lane.generation}.{lane.claim}.{state.value}",
         topic=lane.topic,
-        topic_id=_topic_id(lane.subscription_id),
+        topic_id=topic_id_of(lane.subscription_id),
         ordinal=ordinal_of(lane.subscription_id),
         state=state.value,
         previous_state=(LaneState.ACTIVE if before is None else before.state).value,

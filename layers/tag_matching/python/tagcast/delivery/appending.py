@@ -1,4 +1,7 @@
-"""The plan of one transaction: what a batch still owes a subscription joins its backlog (architecture §3a, step 3)."""
+"""The plan of one transaction: what a batch still owes a subscription joins its backlog.
+
+See docs/architecture.md, The first round.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Continue as new: a long-lived execution hands its lane to a successor under the next generation (architecture §4)."""
+"""Continue as new: a long-lived execution hands its lane to a successor under the next generation.
+
+See docs/architecture.md, Workflow.
+"""
 
 from __future__ import annotations
 

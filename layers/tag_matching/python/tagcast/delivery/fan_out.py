@@ -1,4 +1,6 @@
-"""The first round of a batch of messages: push to active lanes, hand the rest to backlogs (architecture §3a).
+"""The first round of a batch of messages: push to active lanes, hand the rest to backlogs.
+
+See docs/architecture.md, The first round.
 
 Lanes are written before messages, and messages before the batch is acknowledged, so that an accident between
 any two writes leaves something that a repetition of the batch completes. What is to be written is planned as
@@ -16,7 +18,8 @@ from tagcast.delivery.appending import appending
 from tagcast.delivery.serving import Part
 from tagcast.delivery.settling import Ending, Lost, settle
 from tagcast.errors import ConditionLostError, NotFoundError
-from tagcast.model import Subscription, subscription_id
+from tagcast.ids import subscription_id
+from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.pushing.attempts import Share
 from tagcast.pushing.push_slots import PushSlots
@@ -41,8 +44,8 @@ async def fan_out(world: World, topic: str, message_ids: Sequence[str], slots: P
     round_at = world.clock.now()
     batch = await _read(world, topic, tuple(dict.fromkeys(message_ids)))
     parts = {ordinal: Part(ordinal, batch.rows, batch.lane(ordinal), round_at) for ordinal in batch.owed()}
-    faults = await side_by_side(_serve(batch, ordinal, slots, parts) for ordinal in sorted(parts))
-    faults += await side_by_side(_end_round(batch, each, parts.values(), round_at) for each in batch.rows)
+    faults = await side_by_side([_serve(batch, ordinal, slots, parts) for ordinal in sorted(parts)])
+    faults += await side_by_side([_end_round(batch, each, parts.values(), round_at) for each in batch.rows])
     if faults:
         raise faults[0]
 
@@ -161,7 +164,7 @@ async def _end_round(batch: _Batch, message_id: str, parts: Collection[Part], ro
     ends = row.map.owed <= {part.ordinal for part in parts if part.is_served}
 
     def plan(before: MessageRow) -> Ending | None:
-        if not before.map.pending or not ((ends and before.map.round_open) or entries.keys() & before.map.owed):
+        if not before.map.owed or not ((ends and before.map.round_open) or entries.keys() & before.map.owed):
             return None
         return Ending(entries, round_at if ends else None)
 

@@ -1,4 +1,7 @@
-"""What a producer is told, and the claims of its keys by which a repetition is told the same (HTTP API)."""
+"""What a producer is told, and the claims of its keys by which a repetition is told the same.
+
+See docs/semantics.md, Idempotency.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One worker's hold of a lane: what it writes is conditional on it (invariant 6), and waits while others write."""
+"""One worker's hold of a lane: what it writes is conditional on it, and waits while others write.
+
+See docs/architecture.md, Invariants, 6.
+"""
 
 from __future__ import annotations
 

@@ -7,9 +7,10 @@ from functools import partial
 
 from tagcast.concurrency.contention import window_s
 from tagcast.delivery.lane_hold import LaneHold
-from tagcast.delivery.settling import Ended, Ending, Lost, NotOwed, settle, turn_s
+from tagcast.delivery.settling import Ending, Lost, NotOwed, settle, turn_s
 from tagcast.errors import ConditionLostError, ContendedError
-from tagcast.model import Entry, ordinal_of
+from tagcast.ids import ordinal_of
+from tagcast.model import Entry
 from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure
 from tagcast.rows import stored
@@ -36,7 +37,9 @@ class Outcomes:
         return row
 
     async def settle(self, due: Due, entry: Entry, *, patient: bool) -> Due | None:
-        """Write a terminal entry and remove its due row in one transaction (invariant 5); return None when done.
+        """Write a terminal entry and remove its due row in one transaction; return None when done.
+
+        See docs/architecture.md, Invariants, 5.
 
         A thousand lanes may want to write the same message. Whoever is kept out waits longer each time; after some
         tries it keeps what a push brought in its own due row, which nobody else writes, so that no push is repeated
@@ -63,14 +66,12 @@ class Outcomes:
             return await self.hold.wait(lost.times, all_s)
 
         message = self.hold.task.topic, due.message_id
-        match await settle(world.store, world.executor, message, plan, again):
-            case Ended():
-                return None
-            case NotOwed():
-                await self.hold.write(due_delete(due))
-                return None
-            case Lost():
-                return due
+        came = await settle(world.store, world.executor, message, plan, again)
+        if isinstance(came, Lost):
+            return due
+        if isinstance(came, NotOwed):
+            await self.hold.write(due_delete(due))
+        return None
 
     async def mark(self, due: Due, entry: Entry) -> Due:
         """Keep the end that a push brought in the due row; return the row as it stands now."""

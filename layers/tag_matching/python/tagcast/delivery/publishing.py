@@ -198,7 +198,7 @@ def has_order(ordering: Ordering, ordering_key: str | None) -> bool:
 
 
 def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:
-    """Return the queue's message group: one order per group (architecture §2).
+    """Return the queue's message group: one order per group (docs/architecture.md, Publishing).
 
     >>> queue_group(Ordering.TOPIC, "t", "1", "k") == queue_group(Ordering.TOPIC, "t", "2", None)
     True

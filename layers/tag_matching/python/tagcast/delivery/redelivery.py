@@ -1,4 +1,7 @@
-"""Redelivery of one lane: attempt its head when it is due, drain behind it, activate when empty (architecture §3a)."""
+"""Redelivery of one lane: attempt its head when it is due, drain behind it, activate when empty.
+
+See docs/architecture.md, Redelivery.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from tagcast.delivery.outcomes import Outcomes
 from tagcast.delivery.retrying import Retried, retry
 from tagcast.delivery.workflow_task import Answer, Task
 from tagcast.errors import ConditionLostError, NotFoundError
-from tagcast.model import EntryState, Subscription, ordinal_of
+from tagcast.ids import ordinal_of
+from tagcast.model import EntryState, Subscription
 from tagcast.ports import World
 from tagcast.pushing.verdicts import judging_s
 from tagcast.registry.directory import snapshot

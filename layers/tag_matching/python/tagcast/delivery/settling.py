@@ -1,4 +1,6 @@
-"""How entries end (invariants 2, 3 and 5): read the message, is it still owed, settle, write on condition, again.
+"""How entries end: read the message, is it still owed, settle, write on condition, again.
+
+See docs/architecture.md, Invariants, 2, 3 and 5.
 
 This is the only place that does so. Each caller says, as a plan, what ends of a message as it was just read and what
 is written together with that; and, after each lost condition, whether it has the patience to try again.

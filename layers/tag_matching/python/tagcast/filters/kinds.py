@@ -1,6 +1,7 @@
 """The one place where a filter kind plugs in: from the JSON form to a compiled filter.
 
-A new kind is one module with a ``compile_…`` function and one line in :data:`_COMPILERS`.
+A new kind is one module with a ``compile_…`` function and one line in :data:`_COMPILERS`; the index refuses it until it
+is told how to find it.
 """
 
 from collections.abc import Callable, Mapping

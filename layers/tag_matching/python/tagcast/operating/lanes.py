@@ -1,4 +1,4 @@
-"""Use cases of lanes: look, pause, resume, retry now, skip the head, re-push a topic (semantics §7)."""
+"""Use cases of lanes: look, pause, resume, retry now, skip the head, re-push a topic (docs/semantics.md, Lanes)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tagcast.errors import NotFoundError
-from tagcast.model import Entry, EntryState, Message, subscription_id
+from tagcast.ids import subscription_id
+from tagcast.model import Entry, EntryState, Message
 from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.registry.directory import names, read_topic

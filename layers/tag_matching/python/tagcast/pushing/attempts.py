@@ -1,4 +1,7 @@
-"""Attempts of one subscription: one at a time or a window in flight, until the first failure (semantics §4)."""
+"""Attempts of one subscription: one at a time or a window in flight, until the first failure.
+
+See docs/semantics.md, Delivery.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
 """What a push looks like on the wire: three content formats for three kinds of endpoint, and its signature.
 
-Formats and headers: the HTTP API, "Push to an HTTP endpoint"; CloudEvents 1.0 with its HTTP binding (binary
+Formats and headers: docs/http-api.md, Pushes; CloudEvents 1.0 with its HTTP binding (binary
 mode) and its JSON format (structured mode); Standard Webhooks for the signature.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from urllib.parse import quote
 
 from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Message, Push, Subscription
+from tagcast.pushing.json_text import ascii_json, base64_text, compact, valid_json
 from tagcast.pushing.webhook_signature import signature
 
 CLOUDEVENT_TYPE = "tagcast.message"
@@ -63,7 +63,7 @@ def content(message: Message, content_format: ContentFormat) -> Content:
     """Return what every HTTP push of *message* in *content_format* carries, whoever receives it."""
     if content_format is not ContentFormat.JSON:
         return Content(message.draft.body)
-    return Content(_json(_shared_fields(message))[1:-1])
+    return Content(compact(_shared_fields(message))[1:-1])
 
 
 def http_request(push: Push, sent_at: int, version: str, shared: Content | None = None) -> HttpRequest:
@@ -108,18 +108,18 @@ def queue_message(push: Push) -> QueueMessage:
                 attributes["replay_of"] = push.message.replay_of
             if draft.is_text and _SQS_TEXT.fullmatch(text := draft.body.decode()):
                 return QueueMessage(text, attributes)
-            return QueueMessage(_base64(draft.body), attributes | {"body_encoding": "base64"})
+            return QueueMessage(base64_text(draft.body), attributes | {"body_encoding": "base64"})
 
 
 def function_event(push: Push) -> bytes:
     """Return the JSON event for a Lambda function."""
     match push.subscription.settings.content_format:
         case ContentFormat.JSON:
-            return _json(envelope(push))
+            return compact(envelope(push))
         case ContentFormat.CLOUDEVENTS:
             return structured_cloudevent(push.message).encode()
         case ContentFormat.SIMPLIFIED:
-            return _json(_body_field(push.message))
+            return compact(_body_field(push.message))
 
 
 def filter_event(subscription: Subscription, messages: Sequence[Message]) -> bytes:
@@ -134,7 +134,7 @@ def filter_event(subscription: Subscription, messages: Sequence[Message]) -> byt
         }
         for message in messages
     ]
-    return _json({"topic": subscription.topic, "subscription": subscription.name, "messages": asked})
+    return compact({"topic": subscription.topic, "subscription": subscription.name, "messages": asked})
 
 
 def envelope(push: Push) -> dict[str, object]:
@@ -170,11 +170,11 @@ def structured_cloudevent(message: Message) -> str:
     draft, media_type = message.draft, content_type(message)
     attributes: dict[str, object] = {**_cloudevent_attributes(message), "datacontenttype": media_type}
     if _JSON_TYPE_PATTERN.fullmatch(media_type) is None:
-        field, value = ("data", draft.body.decode()) if draft.is_text else ("data_base64", _base64(draft.body))
+        field, value = ("data", draft.body.decode()) if draft.is_text else ("data_base64", base64_text(draft.body))
         return json.dumps(attributes | {field: value}, separators=(",", ":"))
-    if (raw := _valid_json(draft.body)) is None:
-        return json.dumps(attributes | {"data_base64": _base64(draft.body)}, separators=(",", ":"))
-    return f'{json.dumps(attributes, separators=(",", ":"))[:-1]},"data":{_ascii_json(raw)}}}'
+    if (raw := valid_json(draft.body)) is None:
+        return json.dumps(attributes | {"data_base64": base64_text(draft.body)}, separators=(",", ":"))
+    return f'{json.dumps(attributes, separators=(",", ":"))[:-1]},"data":{ascii_json(raw)}}}'
 
 
 def content_type(message: Message) -> str:
@@ -186,7 +186,7 @@ def content_type(message: Message) -> str:
 
 
 def cloudevent_header(value: str) -> str:
-    """Return *value* as a ``ce-`` header carries it (CloudEvents HTTP binding §3.1.3.2).
+    """Return *value* as a ``ce-`` header carries it (CloudEvents HTTP binding, 3.1.3.2).
 
     Space, double quote, percent and all that is not printable ASCII become percent-encoded UTF-8.
 
@@ -200,7 +200,7 @@ def _http_content(push: Push, shared: Content) -> tuple[tuple[bytes, ...], dict[
     message = push.message
     match push.subscription.settings.content_format:
         case ContentFormat.JSON:
-            before, after = _json(_fields_before(push))[:-1], _json(_fields_after(push))[1:]
+            before, after = compact(_fields_before(push))[:-1], compact(_fields_after(push))[1:]
             return (before + b",", shared.octets, b"," + after), {"content-type": JSON_TYPE}
         case ContentFormat.SIMPLIFIED:
             return (shared.octets,), {"content-type": content_type(message)}
@@ -226,32 +226,4 @@ def _cloudevent_attributes(message: Message) -> dict[str, str]:
 
 def _body_field(message: Message) -> dict[str, str]:
     draft = message.draft
-    return {"body": draft.body.decode()} if draft.is_text else {"body_base64": _base64(draft.body)}
-
-
-def _json(value: Mapping[str, object]) -> bytes:
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:  # A lone surrogate is legal in JSON text, but only escaped.
-        return json.dumps(value, separators=(",", ":")).encode()
-
-
-def _valid_json(body: bytes) -> str | None:
-    def refuse(constant: str) -> object:
-        raise ValueError(constant)
-
-    try:
-        text = body.decode()
-        json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError):
-        return None
-    return text
-
-
-def _ascii_json(text: str) -> str:
-    # Outside of its strings JSON is ASCII anyway.
-    return re.sub(r"[^\x00-\x7f]+", lambda found: json.dumps(found.group())[1:-1], text)
-
-
-def _base64(octets: bytes) -> str:
-    return base64.b64encode(octets).decode("ascii")
+    return {"body": draft.body.decode()} if draft.is_text else {"body_base64": base64_text(draft.body)}

@@ -1,4 +1,4 @@
-"""The two notify strategies: the only numbers about time between attempts (semantics §5)."""
+"""The two notify strategies: the only numbers about time between attempts (docs/semantics.md, Retries)."""
 
 from __future__ import annotations
 

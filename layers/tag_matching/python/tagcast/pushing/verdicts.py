@@ -1,4 +1,7 @@
-"""Verdicts of filter functions: asked for before the first attempt, and never again once given (filters §4)."""
+"""Verdicts of filter functions: asked for before the first attempt, and never again once given.
+
+See docs/filters.md, Functions.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from functools import partial
 from tagcast.concurrency.isolation import each
 from tagcast.delivery.settling import Ended, Ending, Lost, NotOwed, settle_at_once
 from tagcast.errors import ConditionLostError
-from tagcast.model import Entry, EntryState, ordinal_of
+from tagcast.ids import ordinal_of
+from tagcast.model import Entry, EntryState
 from tagcast.ports import Row, World, Write
 from tagcast.rows import stored
 from tagcast.rows.due import Due, due_delete, due_delete_as_read, due_of

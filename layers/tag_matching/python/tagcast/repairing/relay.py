@@ -1,4 +1,7 @@
-"""Repairs from the table's stream: every queue send and every start of a workflow is repeated (invariant 1)."""
+"""Repairs from the table's stream: every queue send and every start of a workflow is repeated.
+
+See docs/architecture.md, Invariants, 1.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import cast
 
-from tagcast.model import ID_SEQUENCE_BITS, Entry, EntryState
+from tagcast.ids import accepted_at_of
+from tagcast.model import Entry, EntryState
 from tagcast.rows.ended_entries import bounded
 from tagcast.rows.keys import due_key
 from tagcast.rows.message import GARBAGE_S
@@ -47,7 +48,7 @@ class Due:
     @property
     def accepted_at(self) -> int:
         """Return when the message was accepted, which its id says."""
-        return int(self.message_id) >> ID_SEQUENCE_BITS
+        return accepted_at_of(self.message_id)
 
     def ending(self, state: EntryState, outcome: str | None = None) -> Entry:
         """Return the entry with which the delivery ends without another push: in *state*, unless a push ended it.

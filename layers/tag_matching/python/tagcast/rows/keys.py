@@ -1,4 +1,4 @@
-"""The keys of all rows of the two tables (architecture §2)."""
+"""The keys of all rows of the two tables (docs/architecture.md, Tables)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from zlib import crc32
 from tagcast.tables import Key, Table
 
 UNSENT_SHARDS = 4
+MESSAGE_PARTITION = "MSG#"
+"""With this the partition of every message begins."""
 
 
 def topic_key(topic: str) -> Key:
@@ -82,7 +84,7 @@ def shadow_sample_key(partition: str, way: str, slot: int) -> Key:
 
 def message_key(topic: str, message_id: str) -> Key:
     """Return the key of a message and its state map."""
-    return Key(Table.MESSAGES, f"MSG#{topic}#{message_id}", "MSG")
+    return Key(Table.MESSAGES, f"{MESSAGE_PARTITION}{topic}#{message_id}", "MSG")
 
 
 def lane_key(topic: str, subscription_id: str) -> Key:

@@ -10,6 +10,9 @@ from tagcast.rows.message import GARBAGE_S
 from tagcast.rows.values import number, optional_text, text
 from tagcast.tables import Delete, Put, Row
 
+FOUND_ATTRIBUTES = ("topic", "message_id", "ordering_key", "round", "expires_at")
+"""What a search has to show of the messages that it finds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Retained:

@@ -1,11 +1,14 @@
-"""The one codec between messages with their state maps and their rows (architecture §2)."""
+"""The one codec between messages with their state maps and their rows.
+
+See docs/architecture.md, The state map in a row.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TypedDict, cast
 
 from tagcast.model import Draft, Entry, Message
 from tagcast.rows import ordinals
@@ -19,7 +22,7 @@ from tagcast.rows.ended_entries import (
     to_bytes,
     to_text,
 )
-from tagcast.rows.values import dense, number, optional_number, optional_text, row_bytes, text
+from tagcast.rows.values import dense, row_bytes
 from tagcast.state_map import StateMap
 from tagcast.tables import Row, Value
 
@@ -57,7 +60,7 @@ class MessageRow:
         row = self
         for outcome_bytes_max in OUTCOME_BYTES:
             after = self.map.settle(shortened(entries, outcome_bytes_max), round_at=round_at)
-            row = replace(self, map=after, version=self.version + 1, has_body=self.has_body and after.pending > 0)
+            row = replace(self, map=after, version=self.version + 1, has_body=self.has_body and bool(after.owed))
             if _is_light(row) or _fits(row):
                 break
         return row
@@ -112,7 +115,7 @@ def _progress(value: MessageRow) -> dict[str, Value]:
         {
             "matched": ordinals.pack(state_map.matched),
             "owed": ordinals.pack(state_map.owed) if state_map.owed else None,
-            "pending": state_map.pending,
+            "pending": len(state_map.owed),
             "round": "open" if state_map.round_open else "done",
             "round_at": state_map.round_at,
             "finished": ordinals.pack(delivered) if delivered else None,
@@ -128,7 +131,7 @@ def _is_light(value: MessageRow) -> bool:
     """Say, without making the map's attributes, whether the row is small enough for text; most rows are."""
     state_map = value.map
     members = 2 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
-    at_most = members + MAP_BYTES + text_bytes_at_most(state_map.settled) + COMPACT_ENTRY_BYTES * state_map.pending
+    at_most = members + MAP_BYTES + text_bytes_at_most(state_map.settled) + COMPACT_ENTRY_BYTES * len(state_map.owed)
     return row_bytes(_envelope(value)) + KEY_BYTES + at_most <= TEXT_ROW_BYTES_MAX
 
 
@@ -140,7 +143,7 @@ def _fits(value: MessageRow) -> bool:
 
 def _reserved_bytes(value: MessageRow, progress: Row) -> int:
     """Return what the row takes without its ended entries, and with room for those that are owed."""
-    return row_bytes(_envelope(value)) + KEY_BYTES + row_bytes(progress) + COMPACT_ENTRY_BYTES * value.map.pending
+    return row_bytes(_envelope(value)) + KEY_BYTES + row_bytes(progress) + COMPACT_ENTRY_BYTES * len(value.map.owed)
 
 
 def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
@@ -151,52 +154,90 @@ def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
     return gone if value.has_body else (*gone, *CONTENT_ATTRIBUTES)
 
 
+class _Attributes(TypedDict, total=False):
+    """The attributes of a message's row as they are read; the first nine are always there."""
+
+    topic: str
+    message_id: str
+    is_text: int
+    accepted_at: int
+    expires_at: int
+    subscriptions_version: int
+    matched: bytes
+    round: str
+    version: int
+    body: bytes
+    tags: Sequence[str]
+    routing_key: str
+    properties: Mapping[str, str]
+    ordering_key: str
+    content_type: str
+    replay_of: str
+    filter_errors: Sequence[str]
+    filter_error_count: int
+    owed: bytes
+    round_at: int
+    finished: bytes
+    finishes: bytes
+    exceptions: str
+    ended: bytes
+
+
 def message_row_of(row: Row) -> MessageRow:
     """Return the message and state map in a row."""
-    body = cast("bytes | None", row.get("body"))
-    draft = Draft(
-        body=body or b"",
-        is_text=bool(row["is_text"]),
-        tags=tuple(cast("Iterable[str]", row.get("tags") or ())),
-        routing_key=optional_text(row, "routing_key"),
-        properties=cast("Mapping[str, str]", row.get("properties") or {}),
-        ordering_key=optional_text(row, "ordering_key"),
-        content_type=optional_text(row, "content_type"),
-    )
-    message = Message(
-        topic=text(row, "topic"),
-        message_id=text(row, "message_id"),
-        draft=draft,
-        accepted_at=number(row, "accepted_at"),
-        expires_at=number(row, "expires_at"),
-        replay_of=optional_text(row, "replay_of"),
-    )
-    delivered = sorted(ordinals.unpack(cast("bytes", row["finished"]))) if row.get("finished") else []
-    offsets = struct.unpack(f">{len(delivered)}H", cast("bytes", row.get("finishes") or b""))
-    matched = ordinals.unpack(cast("bytes", row["matched"]))
-    owed = ordinals.unpack(cast("bytes", row["owed"])) if row.get("owed") else frozenset()
+    read = cast("_Attributes", row)
     return MessageRow(
-        message=message,
-        map=StateMap(
-            matched=matched,
-            owed=owed,
-            round_open=row["round"] == "open",
-            round_at=optional_number(row, "round_at"),
-            finishes=dict(zip(delivered, offsets, strict=True)),
-            settled=_ended(row, matched - owed - set(delivered)),
-        ),
-        subscriptions_version=number(row, "subscriptions_version"),
-        version=number(row, "version"),
-        filter_errors=tuple(cast("Iterable[str]", row.get("filter_errors") or ())),
-        filter_error_count=optional_number(row, "filter_error_count") or 0,
-        has_body=body is not None,
+        message=_message_of(read),
+        map=_map_of(read),
+        subscriptions_version=read["subscriptions_version"],
+        version=read["version"],
+        filter_errors=tuple(read.get("filter_errors") or ()),
+        filter_error_count=read.get("filter_error_count") or 0,
+        has_body=read.get("body") is not None,
     )
 
 
-def _ended(row: Row, ended: frozenset[int]) -> Mapping[int, Entry]:
+def _message_of(row: _Attributes) -> Message:
+    draft = Draft(
+        body=row.get("body") or b"",
+        is_text=bool(row["is_text"]),
+        tags=tuple(row.get("tags") or ()),
+        routing_key=row.get("routing_key"),
+        properties=row.get("properties") or {},
+        ordering_key=row.get("ordering_key"),
+        content_type=row.get("content_type"),
+    )
+    return Message(
+        topic=row["topic"],
+        message_id=row["message_id"],
+        draft=draft,
+        accepted_at=row["accepted_at"],
+        expires_at=row["expires_at"],
+        replay_of=row.get("replay_of"),
+    )
+
+
+def _map_of(row: _Attributes) -> StateMap:
+    finished = row.get("finished")
+    delivered = sorted(ordinals.unpack(finished)) if finished else []
+    offsets = struct.unpack(f">{len(delivered)}H", row.get("finishes") or b"")
+    matched = ordinals.unpack(row["matched"])
+    owed = row.get("owed")
+    still = ordinals.unpack(owed) if owed else frozenset[int]()
+    return StateMap(
+        matched=matched,
+        owed=still,
+        round_open=row["round"] == "open",
+        round_at=row.get("round_at"),
+        finishes=dict(zip(delivered, offsets, strict=True)),
+        settled=_ended(row, matched - still - set(delivered)),
+    )
+
+
+def _ended(row: _Attributes, ended: frozenset[int]) -> Mapping[int, Entry]:
     """Return the ended entries in a row, whichever form they have."""
-    packed = cast("bytes | None", row.get("ended"))
+    packed = row.get("ended")
     if packed is not None:
-        return of_bytes(packed, ended, number(row, "accepted_at"))
-    exceptions = optional_text(row, "exceptions")
+        return of_bytes(packed, ended, row["accepted_at"])
+    exceptions = row.get("exceptions")
     return {} if exceptions is None else of_text(exceptions)

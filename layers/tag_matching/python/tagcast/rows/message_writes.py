@@ -1,4 +1,7 @@
-"""The writes of a message's row: as it is accepted, and from one state map to the next (invariants 2 and 3)."""
+"""The writes of a message's row: as it is accepted, and from one state map to the next.
+
+See docs/architecture.md, Invariants, 2 and 3.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,16 @@ def accepted_put(row: MessageRow) -> Put:
 
 
 def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
-    """Return the writes that bring a message's row from *before* to *after* (invariants 2 and 3)."""
+    """Return the writes that bring a message's row from *before* to *after*.
+
+    See docs/architecture.md, Invariants, 2 and 3.
+    """
     message = after.message
     key = message_key(message.topic, message.message_id)
     changes = map_attributes(after)
     update = Update(key, changes, map_removals(after, changes), {"version": before.version})
     retained = retained_key(message.topic, message.message_id)
-    is_owed = after.map.pending > 0
+    is_owed = bool(after.map.owed)
     if is_owed and not after.map.round_open:
         ttl = message.expires_at // 1000 + GARBAGE_S
         listed = {"expires_at": message.expires_at, "accepted_at": message.accepted_at, "ttl": ttl}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TypedDict, cast
 
 from tagcast.model import (
     ContentFormat,
@@ -36,19 +37,35 @@ def topic_row(topic: Topic) -> Row:
     }
 
 
+class _TopicAttributes(TypedDict):
+    """The attributes of a topic's row as they are read; `recent_changes` knows the others."""
+
+    topic: str
+    topic_id: str
+    retention_s: int
+    body_bytes_max: int
+    ordering: str
+    created_at: int
+    updated_at: int
+    subscriptions_version: int
+    subscription_count: int
+    next_ordinal: int
+
+
 def topic_of(row: Row) -> Topic:
     """Return the topic in a row."""
+    read = cast("_TopicAttributes", row)
     return Topic(
-        name=text(row, "topic"),
-        topic_id=text(row, "topic_id"),
-        retention_s=number(row, "retention_s"),
-        body_bytes_max=number(row, "body_bytes_max"),
-        ordering=Ordering(text(row, "ordering")),
-        created_at=number(row, "created_at"),
-        updated_at=number(row, "updated_at"),
-        subscriptions_version=number(row, "subscriptions_version"),
-        subscription_count=number(row, "subscription_count"),
-        next_ordinal=number(row, "next_ordinal"),
+        name=read["topic"],
+        topic_id=read["topic_id"],
+        retention_s=read["retention_s"],
+        body_bytes_max=read["body_bytes_max"],
+        ordering=Ordering(read["ordering"]),
+        created_at=read["created_at"],
+        updated_at=read["updated_at"],
+        subscriptions_version=read["subscriptions_version"],
+        subscription_count=read["subscription_count"],
+        next_ordinal=read["next_ordinal"],
         recent=recent_of(row),
     )
 

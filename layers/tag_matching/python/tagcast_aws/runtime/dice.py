@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 
-from tagcast.model import ID_SEQUENCE_BITS
+from tagcast.ids import ID_SEQUENCE_BITS
 
 
 class SystemDice:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tagcast.rows.keys import MESSAGE_PARTITION
+from tagcast.rows.listed import FOUND_ATTRIBUTES
+
 FILTER = (
     "begins_with(pk, :message) AND pending > :none AND "
     "((#round = :open AND accepted_at < :open_before) OR expires_at < :over_before)"
 )
-SHOWN = "pk, sk, topic, message_id, ordering_key, #round, expires_at"
+SHOWN = ", ".join(("pk", "sk", *("#round" if name == "round" else name for name in FOUND_ATTRIBUTES)))
+"""``round`` is a reserved word of DynamoDB."""
 
 
 def search_request(open_before: int, over_before: int, cursor: str | None) -> dict[str, Any]:
@@ -19,7 +23,7 @@ def search_request(open_before: int, over_before: int, cursor: str | None) -> di
         "ProjectionExpression": SHOWN,
         "ExpressionAttributeNames": {"#round": "round"},
         "ExpressionAttributeValues": {
-            ":message": {"S": "MSG#"},
+            ":message": {"S": MESSAGE_PARTITION},
             ":none": {"N": "0"},
             ":open": {"S": "open"},
             ":open_before": {"N": str(open_before)},

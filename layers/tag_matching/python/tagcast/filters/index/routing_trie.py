@@ -3,7 +3,7 @@
 What this must agree with is the plain rule, :func:`tagcast.filters.routing_key.matches_key` for each pattern.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from tagcast.filters.routing_key import ANY_WORDS, ONE_WORD, SEPARATOR, pattern_words
 
@@ -43,6 +43,32 @@ class _Node:
         self.any_words = nodes.pop(ANY_WORDS, None)
         self.words = nodes or _NO_WORDS
         return self.words
+
+
+def _behind(lasting: Iterable[_Node], word: str) -> Iterator[_Node]:
+    """Yield what one word behind any of the ``#`` reaches."""
+    for node in lasting:
+        words = node.words
+        if words is None:
+            words = node.grow()
+        child = words.get(word)
+        if child is not None:
+            yield child
+        if node.one_word is not None:
+            yield node.one_word
+
+
+def _ending(reached: Iterable[_Node], lasting: Container[_Node]) -> list[int]:
+    """Return the owners of patterns that end where the key does; a ``#`` may stand there for no word at all."""
+    found: list[int] = []
+    for node in reached:
+        found += node.owners
+        if node.words is None:
+            node.grow()
+        repeat = node.any_words
+        if repeat is not None and repeat not in lasting:
+            found += repeat.owners
+    return found
 
 
 class RoutingTrie:
@@ -104,30 +130,14 @@ class RoutingTrie:
                 child = node.one_word
                 if child is not None:
                     following.append(child)
-            for node in lasting:
-                words = node.words
-                if words is None:
-                    words = node.grow()
-                child = words.get(word)
-                if child is not None:
-                    following.append(child)
-                child = node.one_word
-                if child is not None:
-                    following.append(child)
+            if lasting:
+                following += _behind(lasting, word)
             reached = following
             if not reached and not lasting:
                 break
-        for node in reached:
-            found += node.owners
-            if node.words is None:
-                node.grow()
-            repeat = node.any_words
-            if repeat is not None and repeat not in lasting:
-                found += repeat.owners
+        found += _ending(reached, lasting)
         # An owner with several patterns may be found several times.
-        if len(found) < 2:
-            return tuple(found)
-        return tuple(sorted(set(found) if self._shared else found))
+        return tuple(found) if len(found) < 2 else tuple(sorted(set(found) if self._shared else found))
 
     @property
     def remembered(self) -> tuple[int, int]:

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from tagcast.errors import FilterEvaluationError, TagcastError
 from tagcast.filters.compiled import CompiledFilter, FilterInput, FilterValue
+from tagcast.filters.function_filter import FunctionFilter
 from tagcast.filters.index.routing_trie import RoutingTrie
 from tagcast.filters.index.sql92_index import Sql92Index
 from tagcast.filters.index.tag_index import TagIndex
-from tagcast.filters.kinds import compile_filter
+from tagcast.filters.kinds import EverythingFilter, compile_filter
 from tagcast.filters.routing_key_filter import RoutingKeyFilter
 from tagcast.filters.sql92 import CompiledExpression
 from tagcast.filters.sql92_filter import Sql92Filter, properties_with_tags
@@ -87,8 +88,10 @@ class TopicIndex:
                 case Sql92Filter():
                     kept = reading_tags if compiled.reads_tags else expressions
                     kept.append((ordinal, compiled.expression))
-                case _:
+                case TagsFilter() | TagExpressionFilter() | EverythingFilter() | FunctionFilter():
                     always.append(ordinal)
+                case _:
+                    raise TypeError(f"the index does not know filters of kind {compiled.kind}")
         tag_index = TagIndex.build(ordinals, tags, always)
         both = Sql92Index.build(expressions), Sql92Index.build(reading_tags)
         index = cls(ordinals, tag_index, RoutingTrie(patterns), *both)

@@ -25,9 +25,8 @@ from tagcast.filters.sql92.readings import (
 from tagcast.filters.sql92.strict import constant_number
 from tagcast.filters.sql92.tree import NUMBER_LITERALS, Node
 
-ANY, NONE = "any", "none"
+ANY, NONE, MISSING, PRESENT = "any", "none", "missing", "present"
 ABOVE, AT_LEAST, BELOW, AT_MOST = "above", "at_least", "below", "at_most"
-MISSING, PRESENT = "missing", "present"
 STARTS, ENDS, CONTAINS, LIKE = "startswith", "endswith", "contains", "like"
 NOT = "not_"
 """Stands before a search that must not find anything in a text that is there."""

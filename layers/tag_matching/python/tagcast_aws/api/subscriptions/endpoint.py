@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 from tagcast.errors import Fault
 from tagcast.model import Endpoint, Protocol
 from tagcast.resource_names import FUNCTION, QUEUE_ARN
@@ -39,8 +39,15 @@ class LambdaEndpoint(Body):
     function: Annotated[str, StringConstraints(pattern=f"^{FUNCTION}$")]
 
 
-def target(endpoint: HttpEndpoint | SqsEndpoint | LambdaEndpoint) -> str:
-    """Return where the endpoint is, as the core knows it."""
+AnyEndpoint = Annotated[HttpEndpoint | SqsEndpoint | LambdaEndpoint, Field(discriminator="protocol")]
+
+
+def endpoint_of(body: AnyEndpoint) -> Endpoint:
+    """Return the endpoint as the core knows it."""
+    return Endpoint(Protocol(body.protocol), _target(body))
+
+
+def _target(endpoint: AnyEndpoint) -> str:
     match endpoint:
         case HttpEndpoint():
             return endpoint.url

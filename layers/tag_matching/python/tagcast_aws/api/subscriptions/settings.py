@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from tagcast.errors import Fault
 from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
-from tagcast.model import ContentFormat, Endpoint, Protocol, Subscription, SubscriptionSettings
+from tagcast.model import ContentFormat, Subscription, SubscriptionSettings
 from tagcast.operating.lanes import LaneView
 from tagcast.rows.filter_version import FilterVersion
 from typing_extensions import TypedDict
@@ -20,14 +20,7 @@ from typing_extensions import TypedDict
 from tagcast_aws.api import limits
 from tagcast_aws.api.filters import filter_faults
 from tagcast_aws.api.http.body import Body
-from tagcast_aws.api.subscriptions.endpoint import (
-    HttpEndpoint,
-    LambdaEndpoint,
-    SqsEndpoint,
-    endpoint_faults,
-    shown_endpoint,
-    target,
-)
+from tagcast_aws.api.subscriptions.endpoint import AnyEndpoint, endpoint_faults, endpoint_of, shown_endpoint
 from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
 from tagcast_aws.api.subscriptions.retry import DecayRetry, Retry, policy, shown_retry
 
@@ -48,7 +41,7 @@ class SubscriptionBody(Body):
 
     unions: ClassVar[Mapping[str, str]] = {"endpoint": "protocol", "retry": "strategy"}
 
-    endpoint: Annotated[HttpEndpoint | SqsEndpoint | LambdaEndpoint, Field(discriminator="protocol")]
+    endpoint: AnyEndpoint
     filter: dict[str, Any] | None = None
     retry: Retry = DecayRetry()
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
@@ -65,7 +58,7 @@ class SubscriptionBody(Body):
     def settings(self) -> SubscriptionSettings:
         """Return the settings as the core knows them."""
         return SubscriptionSettings(
-            endpoint=Endpoint(Protocol(self.endpoint.protocol), target(self.endpoint)),
+            endpoint=endpoint_of(self.endpoint),
             filter=self.filter,
             retry=policy(self.retry),
             timeout_s=self.timeout_seconds,

@@ -1,0 +1,42 @@
+"""What ids say: when a message was accepted, of which topic and place a subscription is."""
+
+from __future__ import annotations
+
+ID_SEQUENCE_BITS = 22
+"""A message id is the instant of acceptance in milliseconds, followed by this many bits."""
+
+
+def accepted_at_of(message_id: str) -> int:
+    """Return when a message was accepted.
+
+    >>> accepted_at_of(f"{1_800_000_000_000 << ID_SEQUENCE_BITS | 5:020d}")
+    1800000000000
+    """
+    return int(message_id) >> ID_SEQUENCE_BITS
+
+
+def subscription_id(topic_id: str, ordinal: int) -> str:
+    """Return the id of the subscription with *ordinal* in the topic *topic_id*.
+
+    >>> subscription_id("07457000000000000001", 3)
+    '07457000000000000001.3'
+    """
+    return f"{topic_id}.{ordinal}"
+
+
+def ordinal_of(subscription_id: str) -> int:
+    """Return the ordinal in a subscription id.
+
+    >>> ordinal_of("07457000000000000001.3")
+    3
+    """
+    return int(subscription_id.rpartition(".")[2])
+
+
+def topic_id_of(subscription_id: str) -> str:
+    """Return the id of the topic in a subscription id.
+
+    >>> topic_id_of("07457000000000000001.3")
+    '07457000000000000001'
+    """
+    return subscription_id.rpartition(".")[0]

@@ -1,0 +1,20 @@
+"""How often a reader of a flow changes the module is a figure that only gets better."""
+
+from __future__ import annotations
+
+from tests.architecture.module_changes import measured
+
+AT_MOST = {
+    "publish": (58, 34),
+    "delivered fan-out": (150, 70),
+    "failed fan-out": (178, 90),
+    "retry of two messages": (432, 178),
+}
+"""Changes of module and of room, as they were reached; less is better."""
+
+
+def test_no_flow_changes_module_or_room_more_often_than_it_did() -> None:
+    found = measured()
+
+    assert found.keys() == AT_MOST.keys()
+    assert {flow: changes for flow, changes in found.items() if any(map(int.__gt__, changes, AT_MOST[flow]))} == {}

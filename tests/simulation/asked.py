@@ -1,0 +1,38 @@
+"""What subscribers of a plan ask for."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy, SubscriptionSettings
+
+from tests.simulation.rules import FUNCTION_RULES, RULES, Rule
+
+if TYPE_CHECKING:
+    from tests.simulation.plan import Aim
+
+
+def rules_for(aim: Aim) -> tuple[Rule, ...]:
+    """Return the rules that subscribers draw from: most want everything."""
+    drawn = (*RULES[:1] * 6, *RULES, *FUNCTION_RULES)
+    return tuple(rule for rule in drawn if rule.label in aim.rules or not aim.rules)
+
+
+def settings_of(dice: Random, aim: Aim, rule: Rule, url: str) -> SubscriptionSettings:
+    """Return what a subscriber at *url* asks for."""
+    strategy = Strategy.BACKOFF_RETRY if dice.random() < 0.65 else Strategy.EXPONENTIAL_DECAY_RETRY
+    if (aim.strategy or strategy) is Strategy.BACKOFF_RETRY:
+        retry = RetryPolicy(
+            Strategy.BACKOFF_RETRY, dice.choice((0, 1, 2, 3, 3, 3)), dice.choice((None, None, 1, 5, 12, 30))
+        )
+    else:
+        retry = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, dice.choice((2, 4, 176, 176)))
+    return SubscriptionSettings(
+        endpoint=Endpoint(Protocol.HTTP, url),
+        filter=rule.json,
+        retry=retry,
+        timeout_s=dice.choice((1, 5, 15, 30)),
+        content_format=ContentFormat.JSON,
+        secret=None,
+    )
