@@ -11,8 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 from tagcast.archive.record import RecordKind
 
-from glue_jobs import audit, compact, merkle, session
-from glue_jobs.schemas import SCHEMAS
+from glue_jobs import audit, compact
+from glue_jobs.auditing import merkle
+from glue_jobs.io import session
+from glue_jobs.io.schemas import SCHEMAS
 from tests.spark.conftest import Bucket
 from tests.spark.story import (
     DAY,
