@@ -7,12 +7,12 @@ import socket
 import ssl
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
 
 import aiohttp
 import pytest
@@ -240,6 +240,21 @@ def test_a_pusher_serves_another_loop_with_connections_of_its_own() -> None:
     pusher = pusher_with()
     with serving_elsewhere(keeping) as port:
         assert [asyncio.run(attempt(closes)) for closes in (False, True)] == ["http 200"] * 2
+
+
+def test_names_are_looked_up_in_the_threads_that_a_pusher_is_given() -> None:
+    asked: list[str] = []
+
+    def lookup(host: str) -> list[str]:
+        asked.append(current_thread().name)
+        return []
+
+    with ThreadPoolExecutor(1, thread_name_prefix="given") as threads:
+        pusher = pusher_with(lookup=lookup, threads=threads)
+        assert not pusher.run(pusher.push(push_to("http://receiver.example/"))).delivered
+        pusher.close()
+
+    assert asked == ["given_0"]
 
 
 def test_nothing_that_a_run_started_runs_in_the_next() -> None:

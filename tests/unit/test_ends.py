@@ -14,9 +14,10 @@ from tagcast.model import Entry, EntryState, Ordering, Outcome
 from tagcast.operating import lanes, messages
 from tagcast.ports import Row, Table
 from tagcast.registry import subscriptions, topics
-from tagcast.registry.directory import Snapshots
+from tagcast.registry.directory import Directories
 from tagcast.repairing.expiry import LEFT_S
-from tagcast.rows.keys import lane_key
+from tagcast.rows.keys import lane_key, message_key, topic_key
+from tagcast.rows.message import message_row_of
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -230,7 +231,7 @@ def test_a_process_that_has_not_heard_of_a_removal_pushes_nothing_past_the_tombs
     present = {key: row for key, row in fake.store.rows.items() if key.sk in ("SUB#A", "TOPIC")}
     subscriptions.delete_subscription(fake.world, "test1", "A")
     fake.store.rows |= present
-    fake.world.memory.of(Snapshots).clear()
+    fake.world.memory.of(Directories).clear()
 
     fake.deliver()
 
@@ -255,3 +256,16 @@ def test_an_execution_whose_lane_is_gone_or_another_s_hands_over_to_nobody(fake:
     row = fake.store.rows[lane_key("test1", made.subscription_id)]
     assert fresh == Task("test1", made.subscription_id, str(row["generation"]), 0)
     assert fresh.generation > tasks[0].generation
+
+
+def test_what_is_owed_of_a_topic_that_is_gone_is_cancelled(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    [message_id] = fake.publish("1")
+    del fake.store.rows[topic_key("test1")]
+
+    fake.deliver()
+
+    row = fake.store.get(message_key("test1", message_id))
+    assert row is not None
+    assert message_row_of(row).map.entry(0).state is EntryState.CANCELLED
+    assert not fake.pusher.pushes

@@ -11,7 +11,7 @@ import asyncio
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ from samtranslator.yaml_helper import yaml_parse
 from tagcast.delivery.workflow_task import Task
 from tagcast.model import EntryState, Strategy
 from tagcast.operating import messages
-from tagcast.ports import QueueEntry, Row, Table
+from tagcast.ports import QueueEntry, Row, Table, World
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import Lane, lane_of, lane_row
 from tagcast_aws import wiring
@@ -238,6 +238,21 @@ def test_the_entry_point_of_retry_answers_within_what_its_invocation_has_left(
     answer = retry.lambda_handler(event("retry_task"), context)
 
     assert (answer["status"], answer["rounds"]) == ("wait", 1)
+
+
+def test_the_entry_point_of_fan_out_lets_the_deployed_world_run_what_it_handles(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(world: World, work: Coroutine[Any, Any, Any]) -> Any:
+        assert world is story.fake.world
+        return asyncio.run(work)
+
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "tagcast")
+    monkeypatch.setattr(wiring, "world", lambda: story.fake.world)
+    monkeypatch.setattr(wiring, "run", run)
+    context = SimpleNamespace(function_name="fan_out")
+
+    assert fan_out.lambda_handler(event("fan_out_batch"), context) == {"batchItemFailures": []}
 
 
 def test_sweep_restarts_an_overdue_lane_and_says_how_late_it_was(story: Story) -> None:
