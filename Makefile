@@ -52,7 +52,7 @@ demo: .venv/.installed  ## Play scenario 1 against a stack of its own.
 	@$(BIN)/python -m local.demo
 
 bench: .venv/.installed .venv/.installed-spark  ## Measure the budgets.
-	@status=0; for name in $(filter-out push,$(basename $(notdir $(wildcard tests/benchmarks/*.py)))); do \
+	@status=0; for name in $(filter-out push receivers,$(basename $(notdir $(wildcard tests/benchmarks/*.py)))); do \
 	  echo; echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || status=1; done; \
 	  $(BIN)/pytest -q -s -m benchmark -o python_files=push.py tests/benchmarks || status=1; \
 	  $(BIN)/pytest -q -m benchmark -o timeout=900 tests/unit/test_topic_index.py || status=1; exit $$status

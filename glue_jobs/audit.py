@@ -17,12 +17,13 @@ from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 from tagcast.instant import rfc3339
 
-from glue_jobs import arguments, audit_attempts, audit_entries, audit_matching, audit_order, history, merkle
-from glue_jobs.audit_entries import VIOLATION, Terms
-from glue_jobs.certificate import certificate_page
-from glue_jobs.session import open_session
-from glue_jobs.settled import settled
-from glue_jobs.storage import Archive, day_of, finish, tell
+from glue_jobs.auditing import audit_attempts, audit_entries, audit_matching, audit_order, history, merkle
+from glue_jobs.auditing.audit_entries import VIOLATION, Terms
+from glue_jobs.io import arguments
+from glue_jobs.io.session import open_session
+from glue_jobs.io.settled import settled
+from glue_jobs.io.storage import Archive, day_of, finish, tell
+from glue_jobs.pages.certificate import certificate_page
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

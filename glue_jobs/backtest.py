@@ -20,13 +20,14 @@ from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.kinds import compile_filter
 from tagcast.registry.shadowing import is_function
 
-from glue_jobs import arguments, filter_sets
-from glue_jobs.backtest_page import backtest_page
-from glue_jobs.filter_sets import READ, FilterSet
-from glue_jobs.measures import hour_of
-from glue_jobs.messages_read import Seen, known_of, seen_of
-from glue_jobs.session import open_session
-from glue_jobs.storage import Archive, finish, tell
+from glue_jobs.io import arguments
+from glue_jobs.io.messages_read import Seen, known_of, seen_of
+from glue_jobs.io.session import open_session
+from glue_jobs.io.storage import Archive, finish, tell
+from glue_jobs.measuring import filter_sets
+from glue_jobs.measuring.filter_sets import READ, FilterSet
+from glue_jobs.measuring.measures import hour_of
+from glue_jobs.pages.backtest_page import backtest_page
 
 if TYPE_CHECKING:
     import pyarrow as pa

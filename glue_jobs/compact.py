@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 
-from glue_jobs import arguments, raw
-from glue_jobs.schemas import SCHEMAS
-from glue_jobs.session import open_session, suit
-from glue_jobs.settled import settled
-from glue_jobs.storage import Archive, finish, tell
+from glue_jobs.io import arguments, raw
+from glue_jobs.io.schemas import SCHEMAS
+from glue_jobs.io.session import open_session, suit
+from glue_jobs.io.settled import settled
+from glue_jobs.io.storage import Archive, finish, tell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 
-from glue_jobs import arguments, audit_entries, history, measures
-from glue_jobs.delivery_page import delivery_page
-from glue_jobs.history import LANE
-from glue_jobs.measures import PAIR_HOUR
-from glue_jobs.session import open_session
-from glue_jobs.settled import settled
-from glue_jobs.storage import Archive, day_of, finish, tell
+from glue_jobs.auditing import audit_entries, history
+from glue_jobs.auditing.history import LANE
+from glue_jobs.io import arguments
+from glue_jobs.io.session import open_session
+from glue_jobs.io.settled import settled
+from glue_jobs.io.storage import Archive, day_of, finish, tell
+from glue_jobs.measuring import measures
+from glue_jobs.measuring.measures import PAIR_HOUR
+from glue_jobs.pages.delivery_page import delivery_page
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

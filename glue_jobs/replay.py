@@ -20,11 +20,11 @@ from tagcast.errors import FilterEvaluationError, InvalidFilterError
 from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.kinds import compile_filter
 
-from glue_jobs import arguments
-from glue_jobs.messages_read import Seen
-from glue_jobs.pace import Pace
-from glue_jobs.session import open_session
-from glue_jobs.storage import Archive, finish, tell
+from glue_jobs.io import arguments
+from glue_jobs.io.messages_read import Seen
+from glue_jobs.io.pace import Pace
+from glue_jobs.io.session import open_session
+from glue_jobs.io.storage import Archive, finish, tell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.engine.callers import InvocationRights, callers_of
+from local.engine.callers import Callers, InvocationRights, callers_of
 from local.engine.credentials import Credentials
 from local.engine.deployment import STACK, Deployment, deploy
 from local.engine.engine import ACCOUNT, REGION, Engine, free_port
 from local.front.front import Front, PortInUseError
 from local.front.routes import Routes
 from local.functions.lambda_host import LambdaHost
+from local.functions.worker import FunctionSpec
 from local.rules.needs import Account
 from local.sources.sources import Sources
 from local.stack.data_folder import DataFolder
@@ -79,14 +80,7 @@ class Stack:
         resolver = resolver_of(template, deployment, parameters)
         callers = callers_of(template, resolver)
         await asyncio.to_thread(self._engine.permit, callers.roles)
-        for logical_id, function in deployment.functions.items():
-            size = WORKERS.get(short_name(function.name), WORKERS_OTHERWISE)
-            environment = self._common_environment(self._engine, callers.functions[logical_id])
-            self._host.deploy(function, environment, size)
-        await asyncio.to_thread(make_known, self._engine, user_functions)
-        for function in user_functions:
-            self._host.deploy(function, {}, WORKERS_OTHERWISE)
-        await self._host.warm()
+        await self._start_functions(self._engine, deployment, callers, user_functions)
         rights = InvocationRights(template, resolver)
         self._sources = Sources(self._host, self._loop, self.options.time_scale, self._folder.engine, callers, rights)
         await asyncio.to_thread(self._sources.start, template, deployment, self._engine)
@@ -94,12 +88,28 @@ class Stack:
         self._front = Front(Routes(template.routes()), functions, self._host.invoke, rights.allow_route)
         port = await self._front.listen(self.options.port)
         self.url = f"http://127.0.0.1:{port}"
+        self._announce(self._engine, deployment, callers)
+
+    async def _start_functions(
+        self, engine: Engine, deployment: Deployment, callers: Callers, user_functions: tuple[FunctionSpec, ...]
+    ) -> None:
+        """Give the host the template's functions and the user's, and wait until they are warm."""
+        for logical_id, function in deployment.functions.items():
+            size = WORKERS.get(short_name(function.name), WORKERS_OTHERWISE)
+            self._host.deploy(function, self._common_environment(engine, callers.functions[logical_id]), size)
+        await asyncio.to_thread(make_known, engine, user_functions)
+        for function in user_functions:
+            self._host.deploy(function, {}, WORKERS_OTHERWISE)
+        await self._host.warm()
+
+    def _announce(self, engine: Engine, deployment: Deployment, callers: Callers) -> None:
+        """Write down where everything is, for the command line, the jobs and people's own tools."""
         some_function = next(iter(deployment.functions.values()))
-        self._folder.write_environment({**some_function.environment, "AWS_ENDPOINT_URL": self._engine.url})
+        self._folder.write_environment({**some_function.environment, "AWS_ENDPOINT_URL": engine.url})
         self._folder.announce(
             url=self.url,
-            engine_url=self._engine.url,
-            engine_pid=self._engine.pid,
+            engine_url=engine.url,
+            engine_pid=engine.pid,
             time_scale=self.options.time_scale,
             outputs=dict(deployment.outputs),
             job_environment=callers.jobs.environment,

@@ -7,7 +7,8 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 from tagcast.archive.record import RecordKind
 
-from glue_jobs import package, schemas
+from glue_jobs import package
+from glue_jobs.io import schemas
 
 ROOT = Path(__file__).resolve().parents[2]
 RESOURCES: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]

@@ -6,15 +6,11 @@ All receivers are one process on many loopback addresses (Linux): each is a host
 
 from __future__ import annotations
 
-import asyncio
 import json
-import multiprocessing
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
 from typing import Any
 
 from tagcast.model import (
@@ -37,6 +33,7 @@ from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.executor import ThreadExecutor
 
 from functions.fan_out.app import handle
+from tests.benchmarks.receivers import Receiver, receivers
 from tests.fakes.virtual_time import PartitionedStore
 from tests.fakes.world import FakeWorld
 
@@ -45,45 +42,13 @@ RATIO_MAX = 1.3
 BACKOFF, DECAY = Strategy.BACKOFF_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY
 
 
-class Receiver(asyncio.Protocol):
-    """Answers ``/STATUS/MILLISECONDS`` with that status after so long; status 0 never answers."""
+class AsTold(Receiver):
+    """Answers as the path says, ``/STATUS/MILLISECONDS``; status 0 never."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
-        self.got = b""
-
-    def data_received(self, chunk: bytes) -> None:
-        self.got += chunk
-        head, separator, body = self.got.partition(b"\r\n\r\n")
-        if not separator or len(body) < int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]):
-            return
-        self.got = b""
+    def answer(self, head: bytes) -> tuple[bytes, float]:
         status, delay_ms = head.split(b" ")[1].split(b"/")[1:3]
-        if status != b"0":
-            answer = b"HTTP/1.1 %s X\r\nContent-Length: 2\r\n\r\nok" % status
-            asyncio.get_running_loop().call_later(int(delay_ms) / 1000, self.transport.write, answer)  # type: ignore[attr-defined]
-
-
-def serve(ready: Connection) -> None:
-    async def forever() -> None:
-        server = await asyncio.get_running_loop().create_server(Receiver, "0.0.0.0", 0, backlog=4096)
-        ready.send(server.sockets[0].getsockname()[1])
-        await server.serve_forever()
-
-    asyncio.run(forever())
-
-
-@contextmanager
-def receivers() -> Iterator[int]:
-    spawning = multiprocessing.get_context("spawn")
-    here, there = spawning.Pipe()
-    process = spawning.Process(target=serve, args=(there,), daemon=True)
-    process.start()
-    try:
-        yield here.recv()
-    finally:
-        process.terminate()
-        process.join()
+        content = b"" if status == b"0" else b"HTTP/1.1 %s X\r\nContent-Length: 2\r\n\r\nok" % status
+        return content, int(delay_ms) / 1000
 
 
 class SlowTable(PartitionedStore):
@@ -221,7 +186,7 @@ def measure(known: bool = True) -> Iterator[tuple[str, Figures, Figures]]:
     *known* says whether this process pushed to the healthy ones before: then they start first. Otherwise the start
     of hundreds of other pushes, half a millisecond each, is part of their time.
     """
-    with receivers() as port:
+    with receivers(AsTold) as port:
         first_round(port, [Kind("healthy", 10)], 1)
         for others, kind, messages in CASES:
             healthy = replace(kind, known=known)

@@ -7,12 +7,8 @@ figures are ratios to the slowest endpoint as measured in the same run, never ba
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
 
 import pytest
 from tagcast.model import (
@@ -29,6 +25,7 @@ from tagcast.model import (
 )
 from tagcast_aws.endpoints.pusher import EndpointPusher
 
+from tests.benchmarks.receivers import Receiver, receivers
 from tests.fakes.stopped_clock import StoppedClock
 
 ENDPOINTS, SLOW, SLOW_S = 1_000, 100, 1.0
@@ -36,43 +33,11 @@ RATIO_MAX = 1.3
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-class Receiver(asyncio.Protocol):
-    """Answers each request when it is complete, at once or after a second (path ``/slow``)."""
+class SomeSlow(Receiver):
+    """Answers at once, or after a second (path ``/slow``)."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
-        self.got = b""
-
-    def data_received(self, chunk: bytes) -> None:
-        self.got += chunk
-        head, separator, body = self.got.partition(b"\r\n\r\n")
-        if not separator or len(body) < int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]):
-            return
-        self.got = b""
-        delay_s = SLOW_S if head.startswith(b"POST /slow") else 0.0
-        asyncio.get_running_loop().call_later(delay_s, self.transport.write, ANSWER)  # type: ignore[attr-defined]
-
-
-def serve(ready: Connection) -> None:
-    async def forever() -> None:
-        server = await asyncio.get_running_loop().create_server(Receiver, "0.0.0.0", 0, backlog=4096)
-        ready.send(server.sockets[0].getsockname()[1])
-        await server.serve_forever()
-
-    asyncio.run(forever())
-
-
-@contextmanager
-def receivers() -> Iterator[int]:
-    spawning = multiprocessing.get_context("spawn")
-    here, there = spawning.Pipe()
-    process = spawning.Process(target=serve, args=(there,), daemon=True)
-    process.start()
-    try:
-        yield here.recv()
-    finally:
-        process.terminate()
-        process.join()
+    def answer(self, head: bytes) -> tuple[bytes, float]:
+        return ANSWER, SLOW_S if head.startswith(b"POST /slow") else 0.0
 
 
 def push_to(number: int, port: int) -> Push:
@@ -122,7 +87,7 @@ async def round_of(pusher: EndpointPusher, pushes: list[Push], slots: int) -> di
 
 def measure() -> tuple[float, dict[str, dict[str, float]]]:
     """Return the seconds of the slowest endpoint alone, and the figures of every way to push."""
-    with receivers() as port:
+    with receivers(SomeSlow) as port:
         pushes = [push_to(number, port) for number in range(ENDPOINTS)]
         rounds: dict[str, dict[str, float]] = {}
         for name, slots in (("one slot per endpoint", ENDPOINTS), ("64 slots", 64)):

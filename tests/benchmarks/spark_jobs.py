@@ -32,7 +32,7 @@ def write(archive: Path, rows: int) -> None:
     """Write curated tables: *rows* ends of deliveries, of which 2 % had waited, and what belongs to them."""
     from tagcast.archive.record import RecordKind
 
-    from glue_jobs import schemas
+    from glue_jobs.io import schemas
 
     dice = np.random.default_rng(20261121)
     count = rows // 2
@@ -154,11 +154,12 @@ def in_spark(archive: str, cores: int, sizes: list[int], job: str | None) -> dic
     """Run the jobs in a session of their own with *cores*."""
     from tagcast.archive.record import RecordKind
 
-    from glue_jobs import audit, backtest, delivery_report, measures
-    from glue_jobs.arguments import moment, parse, parser, window
-    from glue_jobs.audit_entries import Terms
-    from glue_jobs.session import open_session
-    from glue_jobs.storage import Archive
+    from glue_jobs import audit, backtest, delivery_report
+    from glue_jobs.auditing.audit_entries import Terms
+    from glue_jobs.io.arguments import moment, parse, parser, window
+    from glue_jobs.io.session import open_session
+    from glue_jobs.io.storage import Archive
+    from glue_jobs.measuring import measures
 
     made = parser("bench", "", 1)
     given = parse(made, ["--archive", archive, "--master", f"local[{cores}]", "--driver-memory", "6g", "--date", DAY])

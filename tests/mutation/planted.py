@@ -232,7 +232,7 @@ KEEPING = (
     ),
     _planted(
         "a process keeps the settings of a topic",
-        "tagcast.registry.directory:_snapshot",
+        "tagcast.registry.directory:_directory_of",
         "return replace(known, topic=topic)",
         "return known",
         f"{DIRECTORY}::test_a_process_that_knows_the_subscriptions",
@@ -267,7 +267,7 @@ KEEPING = (
     ),
     _planted(
         "what a shadow does not know is a match",
-        "tagcast.registry.shadowing:ReadyShadow.verdict",
+        "tagcast.registry.shadowing:ReadyShadow.compare",
         "self.filter.evaluate(message) is True",
         "self.filter.evaluate(message) is not False",
         "unit/test_shadow.py::test_a_shadow_that_does_not_know",

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.e2e
 FRUIT = ("apple", "imac", "iphone", "macbook")
 DECAY = {"strategy": "EXPONENTIAL_DECAY_RETRY"}
 BACKOFF = {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 10}
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 class Stage:

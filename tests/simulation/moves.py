@@ -24,7 +24,7 @@ from tagcast.model import (
 from tagcast.operating import lanes
 from tagcast.ports import Key, World
 from tagcast.registry import subscriptions, topics
-from tagcast.registry.directory import Snapshot, Snapshots
+from tagcast.registry.directory import Directories, Directory
 
 from functions.fan_out import app as fan_out_app
 from functions.retry import app as retry_app
@@ -52,7 +52,7 @@ class State:
 
     rows: Rows
     now: int
-    snapshots: Mapping[str, Snapshot] = field(compare=False)
+    directories: Mapping[str, Directory] = field(compare=False)
     standing: tuple[Standing, ...] = ()
     acknowledged: bool = False
     crashes: int = 0
@@ -113,7 +113,7 @@ def beginning(bounds: Bounds) -> State:
     return State(
         rows=dict(fake.store.rows),
         now=fake.clock.instant,
-        snapshots=dict(fake.world.memory.of(Snapshots)),
+        directories=dict(fake.world.memory.of(Directories)),
         crashes=bounds.crashes,
         copies=bounds.copies,
         failures=bounds.failures,
@@ -133,7 +133,7 @@ class Mover:
 
     def move(self, standing: Standing | None, actor: Actor, **how: Any) -> State:
         """Let *actor* proceed; *standing* is where it stood before, if it is not new."""
-        after = proceed(actor, Effects(self._call, lambda: self.now, self._begin, self.state.snapshots), **how)
+        after = proceed(actor, Effects(self._call, lambda: self.now, self._begin, self.state.directories), **how)
         others = tuple(other for other in self.state.standing if other is not standing)
         acknowledged = self.state.acknowledged
         if not after.ended:

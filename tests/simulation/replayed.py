@@ -16,7 +16,7 @@ from tagcast.errors import TagcastError
 from tagcast.memory import Memory
 from tagcast.model import Outcome, Push
 from tagcast.ports import Key, Row, Store, Table, World, Write
-from tagcast.registry.directory import Snapshot, Snapshots
+from tagcast.registry.directory import Directories, Directory
 
 from tests.fakes.world import FakeWorld, QuietJournal
 
@@ -65,7 +65,7 @@ class Effects(NamedTuple):
     call: Callable[[Actor, str, tuple[Any, ...]], Any]
     now: Callable[[], int]
     begin_push: Callable[[Actor, Push], None]
-    snapshots: Mapping[str, Snapshot]
+    directories: Mapping[str, Directory]
     """What a process remembers of topics from earlier invocations."""
 
 
@@ -101,7 +101,7 @@ class _Run:
 
     def stand(self) -> Standing:
         memory = Memory()
-        memory.of(Snapshots).update(self.effects.snapshots)
+        memory.of(Directories).update(self.effects.directories)
         world = replace(
             _TEMPLATE,
             store=cast("Store", _Store(self)),

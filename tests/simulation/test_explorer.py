@@ -11,8 +11,8 @@ UNORDERED = Mutant(
     "messages are closed before lanes are written",
     "tagcast.delivery.fan_out:fan_out",
     "    faults = await side_by_side(",
-    "    for serving in servings:\n        serving.ended = True\n"
-    "    await side_by_side(_end_round(batch, each, servings, round_at) for each in batch.rows)\n"
+    "    closed = [part.served() for part in parts.values()]\n"
+    "    await side_by_side([_end_round(batch, each, closed, round_at) for each in batch.rows])\n"
     "    faults = await side_by_side(",
 )
 

@@ -20,8 +20,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 
+from glue_jobs.io.session import java_home, s3a_settings
 from glue_jobs.package import write_zip
-from glue_jobs.session import java_home, s3a_settings
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from glue_jobs.arguments import instant_of
+from glue_jobs.io.arguments import instant_of
 
 DAY = "2026-11-20"
 NOON = instant_of(date(2026, 11, 20)) + 12 * 3_600_000

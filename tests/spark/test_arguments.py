@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from glue_jobs import arguments, audit, backtest, compact, delivery_report, package, replay, session
+from glue_jobs import audit, backtest, compact, delivery_report, package, replay
+from glue_jobs.io import arguments, session
 
 JOBS = (compact, delivery_report, audit, backtest, replay)
 NEEDED = {"backtest": ["--topic", "t", "--filter", "null"], "replay": ["--topic", "t", "--subscription", "s"]}

@@ -11,8 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 from tagcast.archive.record import RecordKind
 
-from glue_jobs import audit, compact, merkle
-from glue_jobs.schemas import SCHEMAS
+from glue_jobs import audit, compact
+from glue_jobs.auditing import merkle
+from glue_jobs.io import session
+from glue_jobs.io.schemas import SCHEMAS
 from tests.spark.conftest import Bucket
 from tests.spark.story import (
     DAY,
@@ -186,6 +188,15 @@ def test_each_kind_of_broken_promise_is_found_where_it_was_planted(
     assert [each["kind"] for each in found] == [kind], found
     assert certificate["by_kind"][kind] == 1
     assert code == 1
+
+
+def test_an_audit_says_the_same_wherever_the_rows_are_held(
+    everything: tuple[int, dict[str, Any], Bucket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the driver holds of a tiny archive, Spark keeps of a large one."""
+    code, certificate, bucket = everything
+    monkeypatch.setattr(session, "TINY_BYTES_MAX", -1)
+    assert audited(bucket) == (code, certificate)
 
 
 def test_what_keeps_its_promises_is_not_accused(everything: tuple[int, dict[str, Any], Bucket]) -> None:

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 
-from glue_jobs import compact, raw
+from glue_jobs import compact
+from glue_jobs.io import raw
 from tests.spark.conftest import Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, end, message
 

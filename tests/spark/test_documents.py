@@ -10,7 +10,7 @@ import pytest
 from tagcast.archive.record import RecordKind
 
 from glue_jobs import audit
-from glue_jobs.schemas import SCHEMAS
+from glue_jobs.io.schemas import SCHEMAS
 from tests.simulation.exported import archive_of
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "archive.md").read_text()

@@ -12,9 +12,9 @@ from pyspark.sql import functions as sql
 from tagcast.errors import FilterEvaluationError
 from tagcast.filters.kinds import compile_filter
 
-from glue_jobs import filter_sets
-from glue_jobs.filter_sets import FilterSet
-from glue_jobs.messages_read import Seen
+from glue_jobs.io.messages_read import Seen
+from glue_jobs.measuring import filter_sets
+from glue_jobs.measuring.filter_sets import FilterSet
 
 MESSAGES, PAIRS_MIN = 600, 100_000
 TAGS = ("apple", "pear", "imac", "Aa", "BB", "café", "a b", "x" * 64)

@@ -13,7 +13,7 @@ from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.model import Draft, Message, Ordering
 from tagcast.ports import Delete, Update
 from tagcast.registry import directory, shadows, subscriptions, topics
-from tagcast.registry.directory import ARCHIVED_SUBSCRIPTIONS_MIN, SNAPSHOTS_MAX, Snapshots
+from tagcast.registry.directory import ARCHIVED_SUBSCRIPTIONS_MIN, DIRECTORIES_MAX, Directories
 from tagcast.rows.keys import subscription_key, topic_key
 from tagcast.rows.recent_changes import RECENT_MAX
 
@@ -26,7 +26,7 @@ def large() -> FakeWorld:
     fake.topic()
     for number in range(ARCHIVED_SUBSCRIPTIONS_MIN):
         fake.subscribe(f"S{number}", f"tag{number}")
-    fake.world.memory.of(Snapshots).clear()
+    fake.world.memory.of(Directories).clear()
     return fake
 
 
@@ -40,7 +40,7 @@ def test_a_large_topic_is_compiled_once_and_loaded_by_later_cold_starts(
 ) -> None:
     matched(large)
     [name] = large.index_archive.contents
-    large.world.memory.of(Snapshots).clear()
+    large.world.memory.of(Directories).clear()
     monkeypatch.setattr(TopicIndex, "build", classmethod(lambda cls, filters: pytest.fail("compiled again")))
 
     assert matched(large) == 2
@@ -51,7 +51,7 @@ def test_a_large_topic_is_compiled_once_and_loaded_by_later_cold_starts(
 def test_a_snapshot_that_cannot_be_read_is_built_anew(large: FakeWorld, content: bytes) -> None:
     matched(large)
     large.index_archive.contents = dict.fromkeys(large.index_archive.contents, content)
-    large.world.memory.of(Snapshots).clear()
+    large.world.memory.of(Directories).clear()
 
     assert matched(large) == 2
     assert set(large.index_archive.contents.values()) != {content}
@@ -73,7 +73,7 @@ def test_a_warm_process_reads_only_the_subscriptions_that_changed(large: FakeWor
     subscriptions.delete_subscription(large.world, "test1", "S7")
     large.store.rows_read = 0
 
-    present = directory.snapshot(large.world, "test1")
+    present = directory.directory_of(large.world, "test1")
 
     assert "new" in present.by_name
     assert "S7" not in present.by_name
@@ -93,7 +93,7 @@ def test_after_more_changes_than_are_remembered_all_subscriptions_are_read(large
         large.subscribe(f"new{number}", "tag7")
     large.store.rows_read = 0
 
-    assert len(directory.snapshot(large.world, "test1").by_name) == ARCHIVED_SUBSCRIPTIONS_MIN + RECENT_MAX + 1
+    assert len(directory.directory_of(large.world, "test1").by_name) == ARCHIVED_SUBSCRIPTIONS_MIN + RECENT_MAX + 1
     assert large.store.rows_read > ARCHIVED_SUBSCRIPTIONS_MIN
 
 
@@ -104,7 +104,7 @@ def test_a_change_made_by_a_release_that_remembers_none_is_not_missed(large: Fak
     large.store.write(Update(key, {}, add={"subscriptions_version": 1}))
     large.store.write(Delete(subscription_key("test1", "S7")))
 
-    assert "S7" not in directory.snapshot(large.world, "test1").by_name
+    assert "S7" not in directory.directory_of(large.world, "test1").by_name
 
 
 def test_whatever_changes_a_warm_process_knows_what_a_cold_one_reads() -> None:
@@ -112,15 +112,15 @@ def test_whatever_changes_a_warm_process_knows_what_a_cold_one_reads() -> None:
     fake = FakeWorld()
     fake.topic()
     for _ in range(300):
-        present = directory.snapshot(fake.world, "test1")
+        present = directory.directory_of(fake.world, "test1")
         present.index.get()
         for _ in range(dice.choice([1, 1, 2, 12])):
             change(fake, dice, dice.choice("ABCDEF"))
-        warm = directory.snapshot(fake.world, "test1")
-        fake.world.memory.of(Snapshots).clear()
-        cold = directory.snapshot(fake.world, "test1")
+        warm = directory.directory_of(fake.world, "test1")
+        fake.world.memory.of(Directories).clear()
+        cold = directory.directory_of(fake.world, "test1")
         assert (warm.by_name, warm.by_ordinal, warm.shadows) == (cold.by_name, cold.by_ordinal, cold.shadows)
-        fake.world.memory.of(Snapshots)["test1"] = warm
+        fake.world.memory.of(Directories)["test1"] = warm
         for tag in ("x", "y", "z"):
             message = Message("test1", "1", Draft(b"", tags=(tag,)), 0, 1)
             assert warm.match(message) == cold.match(message)
@@ -145,7 +145,7 @@ def test_small_topics_and_functions_that_do_not_match_never_ask_the_archive(larg
     small.subscribe("A")
     small.publish("1")
 
-    directory.snapshot(large.world, "test1")
+    directory.directory_of(large.world, "test1")
 
     assert small.index_archive.loads == large.index_archive.loads == []
 
@@ -178,7 +178,7 @@ def test_a_process_that_knows_the_subscriptions_takes_the_topic_s_settings_as_th
 
     assert accepted.expires_at - accepted.accepted_at == 60_000
     assert fake.queue.entries[-1].group == accepted.message_id
-    assert directory.snapshot(fake.world, "test1").topic.body_bytes_max == 5
+    assert directory.directory_of(fake.world, "test1").topic.body_bytes_max == 5
 
 
 def test_a_topic_made_again_is_not_taken_for_the_one_before() -> None:
@@ -190,41 +190,41 @@ def test_a_topic_made_again_is_not_taken_for_the_one_before() -> None:
     topics.delete_topic(fake.world, "test1")
     fake.topic()
     fake.subscribe("B")
-    again = directory.snapshot(fake.world, "test1")
+    again = directory.directory_of(fake.world, "test1")
     old = replace(again.topic, topic_id="07457000000000000000")
-    fake.world.memory.of(Snapshots)["test1"] = replace(again, topic=old, by_name={})
+    fake.world.memory.of(Directories)["test1"] = replace(again, topic=old, by_name={})
 
-    assert directory.snapshot(fake.world, "test1").by_name.keys() == {"B"}
+    assert directory.directory_of(fake.world, "test1").by_name.keys() == {"B"}
 
 
 def test_a_version_is_read_once_and_its_subscriptions_are_kept() -> None:
     fake = FakeWorld()
     fake.topic()
     fake.subscribe("A")
-    first = directory.snapshot(fake.world, "test1")
+    first = directory.directory_of(fake.world, "test1")
 
-    assert directory.snapshot(fake.world, "test1").index is first.index
+    assert directory.directory_of(fake.world, "test1").index is first.index
     fake.subscribe("B")
-    assert directory.snapshot(fake.world, "test1").by_name.keys() == {"A", "B"}
+    assert directory.directory_of(fake.world, "test1").by_name.keys() == {"A", "B"}
 
 
 def test_a_process_keeps_a_bounded_number_of_topics() -> None:
     fake = FakeWorld()
-    for number in range(SNAPSHOTS_MAX + 1):
+    for number in range(DIRECTORIES_MAX + 1):
         fake.topic(f"t{number}")
-        directory.snapshot(fake.world, f"t{number}")
-        assert len(fake.world.memory.of(Snapshots)) == (number + 1 if number < SNAPSHOTS_MAX else 1)
+        directory.directory_of(fake.world, f"t{number}")
+        assert len(fake.world.memory.of(Directories)) == (number + 1 if number < DIRECTORIES_MAX else 1)
 
 
 def test_a_topic_that_is_not_there_has_no_snapshot_and_a_subscription_that_is_not_there_no_part_of_it() -> None:
     fake = FakeWorld()
     with pytest.raises(NotFoundError):
-        directory.snapshot(fake.world, "test1")
+        directory.directory_of(fake.world, "test1")
     fake.topic()
     fake.subscribe("A")
 
     with pytest.raises(NotFoundError):
-        directory.snapshot(fake.world, "test1").only("B")
+        directory.directory_of(fake.world, "test1").only("B")
 
 
 def test_receipts_know_the_names_of_present_and_removed_subscriptions() -> None:

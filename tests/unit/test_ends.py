@@ -14,7 +14,7 @@ from tagcast.model import Entry, EntryState, Ordering, Outcome
 from tagcast.operating import lanes, messages
 from tagcast.ports import Row, Table
 from tagcast.registry import subscriptions, topics
-from tagcast.registry.directory import Snapshots
+from tagcast.registry.directory import Directories
 from tagcast.repairing.expiry import LEFT_S
 from tagcast.rows.keys import lane_key, message_key, topic_key
 from tagcast.rows.message import message_row_of
@@ -231,7 +231,7 @@ def test_a_process_that_has_not_heard_of_a_removal_pushes_nothing_past_the_tombs
     present = {key: row for key, row in fake.store.rows.items() if key.sk in ("SUB#A", "TOPIC")}
     subscriptions.delete_subscription(fake.world, "test1", "A")
     fake.store.rows |= present
-    fake.world.memory.of(Snapshots).clear()
+    fake.world.memory.of(Directories).clear()
 
     fake.deliver()
 

@@ -19,7 +19,7 @@ from tagcast.model import Draft
 from tagcast.ports import Table, Update, Write
 from tagcast.registry import shadows, subscriptions
 from tagcast.registry.shadows import ShadowReport
-from tagcast.rows.shadow import Shadow, Verdict
+from tagcast.rows.shadow import Comparison, Shadow
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
@@ -55,7 +55,7 @@ def test_counts_tell_all_four_ways_and_samples_name_the_differences(fake: FakeWo
     fake.publish("4", "5", tags=["plum"])
 
     assert seen(fake) == {"both": 1, "only_active": 1, "only_shadow": 1, "neither": 2}
-    assert report(fake).samples == ((only_shadow, Verdict.ONLY_SHADOW), (only_active, Verdict.ONLY_ACTIVE))
+    assert report(fake).samples == ((only_shadow, Comparison.ONLY_SHADOW), (only_active, Comparison.ONLY_ACTIVE))
 
 
 def test_a_shadow_sends_nothing_and_keeps_nothing_back(fake: FakeWorld) -> None:
@@ -109,7 +109,7 @@ def test_samples_stay_at_most_a_hundred_and_go_by_themselves(fake: FakeWorld) ->
 
     samples = report(fake).samples
     assert 60 <= len(samples) <= 100
-    assert {way for _, way in samples} == {Verdict.ONLY_ACTIVE, Verdict.ONLY_SHADOW}
+    assert {way for _, way in samples} == {Comparison.ONLY_ACTIVE, Comparison.ONLY_SHADOW}
     assert all("ttl" in row for key, row in fake.store.rows.items() if key.pk.startswith("SHADOW#"))
 
 

@@ -143,6 +143,34 @@ def test_index_and_rule_agree_on_a_large_topic(seed: int) -> None:
         assert index.match(message) == one_by_one(filters, message)
 
 
+def test_an_or_of_unlike_parts_is_taken_apart_and_each_owner_found_once() -> None:
+    text = "(a LIKE 'x%' OR n > 5 AND b = 'y') AND NOT (c CONTAINS 'z')"
+    index = TopicIndex.build({3: {"kind": "sql92", "expression": text}, 4: None})
+    both = Message((), None, {"a": "xx", "n": "6", "b": "y", "c": ""})
+    assert index.match(both).ordinals == (3, 4)
+    assert index.match(Message((), None, {"a": "y", "n": "6", "b": "y", "c": "z"})).ordinals == (4,)
+
+
+def test_in_rocketmq_a_part_that_fails_hides_one_behind_it_that_is_true() -> None:
+    value = {"kind": "sql92", "expression": "n > 5 OR a = 'x'", "dialect": "rocketmq"}
+    index = TopicIndex.from_snapshot(TopicIndex.build({1: value, 2: None}).to_snapshot())
+    assert index.match(Message((), None, {"n": "many", "a": "x"})) == Matched((2,), (1,))
+    assert index.match(Message((), None, {"n": "1", "a": "x"})) == Matched((1, 2), ())
+
+
+@pytest.mark.parametrize("dialect", ["strict", "rocketmq"])
+def test_no_expression_makes_a_snapshot_much_larger_than_itself(dialect: str) -> None:
+    values = ", ".join(f"'v{n}'" for n in range(400))
+    many = " AND ".join(f"(a{n} = 'x' OR b{n} > 5 OR c{n} IN ('v1', 'v2'))" for n in range(60))
+    for text in (
+        f"a IN ({values}) AND b IN ({values})",
+        many,
+        many.replace(" OR ", " AND ").replace(") AND (", ") OR ("),
+    ):
+        snapshot = TopicIndex.build({n: {"kind": "sql92", "expression": text, "dialect": dialect} for n in (1, 2)})
+        assert len(snapshot.to_snapshot()) < 16 * len(text)
+
+
 def test_the_json_form_can_be_indexed_directly() -> None:
     index = TopicIndex.build({7: {"kind": "tags", "tags": ["t1"]}, 3: None})
     assert index.match(Message(("t1",), None, {})) == Matched((3, 7), ())

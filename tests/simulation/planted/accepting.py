@@ -114,13 +114,13 @@ MUTANTS = (
     ),
     Mutant(
         "a cache of subscriptions is never looked at again",
-        "tagcast.registry.directory:_snapshot",
+        "tagcast.registry.directory:_directory_of",
         "if known is not None and _same_version(known.topic, topic):",
         "if known is not None:",
     ),
     Mutant(
         "subscriptions are read while they change",
-        "tagcast.registry.directory:_snapshot",
+        "tagcast.registry.directory:_directory_of",
         "    if not _same_version(topic, after):",
         "    if False:",
         CHANGING,

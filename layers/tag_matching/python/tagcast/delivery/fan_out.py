@@ -24,7 +24,7 @@ from tagcast.ports import World
 from tagcast.pushing.attempts import Share
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.verdicts import attempt_judged
-from tagcast.registry.directory import Snapshot, snapshot
+from tagcast.registry.directory import Directory, directory_of
 from tagcast.rows import stored
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import MessageRow
@@ -61,7 +61,7 @@ class _Batch:
     topic: str
     rows: Mapping[str, MessageRow]
     lanes: Mapping[str, Lane]
-    directory: Snapshot | None
+    directory: Directory | None
 
     def owed(self) -> set[int]:
         """Return the ordinals of all subscriptions that are owed any of the messages."""
@@ -79,7 +79,7 @@ async def _read(world: World, topic: str, message_ids: Sequence[str]) -> _Batch:
     run = world.executor.run
     rows = await run(partial(stored.messages, world.store, topic, message_ids))
     try:
-        directory = await run(partial(snapshot, world, topic))
+        directory = await run(partial(directory_of, world, topic))
     except NotFoundError:
         directory = None
     lanes = await run(partial(stored.lanes, world.store, topic))

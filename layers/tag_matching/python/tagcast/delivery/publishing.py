@@ -11,7 +11,7 @@ from tagcast.delivery.idempotency import Accepted, Idempotency, claimed, is_live
 from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError
 from tagcast.model import Draft, Message, Ordering, Topic
 from tagcast.ports import QueueEntry, World
-from tagcast.registry.directory import Snapshot, snapshot
+from tagcast.registry.directory import Directory, directory_of
 from tagcast.registry.shadowing import observe
 from tagcast.rows import stored
 from tagcast.rows.claim import claim_put
@@ -63,7 +63,7 @@ def publish(
     and repetitions, however late, add nothing to an order. What has no order is acknowledged after the put; the
     relay sends what the queue did not take.
     """
-    return _accept_all(world, snapshot(world, topic), [(draft, None) for draft in drafts], idempotency)
+    return _accept_all(world, directory_of(world, topic), [(draft, None) for draft in drafts], idempotency)
 
 
 def replay(
@@ -78,13 +78,13 @@ def replay(
     Its filter of now decides, as for any message; where it does not match, the receipt says that nobody is owed it.
     Raises as :func:`publish` does, and NotFoundError for the subscription.
     """
-    directory = snapshot(world, topic).only(subscription)
+    directory = directory_of(world, topic).only(subscription)
     offers = [(original.draft, original.message_id) for original in originals]
     return _accept_all(world, directory, offers, idempotency)
 
 
 def _accept_all(
-    world: World, directory: Snapshot, offers: Sequence[tuple[Draft, str | None]], idempotency: Idempotency | None
+    world: World, directory: Directory, offers: Sequence[tuple[Draft, str | None]], idempotency: Idempotency | None
 ) -> tuple[Accepted, ...]:
     """Accept each draft, with the id of the message that it replays, if any."""
     for draft, _ in offers:
@@ -118,7 +118,7 @@ def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
 
 
 def _accept(
-    world: World, directory: Snapshot, draft: Draft, replay_of: str | None, claim: Idempotency | None
+    world: World, directory: Directory, draft: Draft, replay_of: str | None, claim: Idempotency | None
 ) -> _Taken:
     """Store the message, or find what an earlier request with the same claim stored."""
 
@@ -165,7 +165,7 @@ def _queue_entry(topic: Topic, message: Message) -> QueueEntry:
     return QueueEntry(topic.name, message.message_id, group)
 
 
-def _new_row(world: World, directory: Snapshot, draft: Draft, replay_of: str | None, now: int) -> MessageRow:
+def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | None, now: int) -> MessageRow:
     topic = directory.topic
     message = Message(
         topic=topic.name,

@@ -20,7 +20,7 @@ from tagcast.ids import ordinal_of
 from tagcast.model import EntryState, Subscription
 from tagcast.ports import World
 from tagcast.pushing.verdicts import judging_s
-from tagcast.registry.directory import snapshot
+from tagcast.registry.directory import directory_of
 from tagcast.rows import stored
 from tagcast.rows.due import Due
 
@@ -139,7 +139,7 @@ async def _subscription(hold: LaneHold) -> Subscription | None:
     """Return the subscription of the lane as it is now; None when it is gone, even if another has its name."""
     sid = hold.task.subscription_id
     try:
-        known = await hold.world.executor.run(partial(snapshot, hold.world, hold.task.topic))
+        known = await hold.world.executor.run(partial(directory_of, hold.world, hold.task.topic))
     except NotFoundError:
         return None
     found = known.by_ordinal.get(ordinal_of(sid))

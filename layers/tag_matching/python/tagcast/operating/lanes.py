@@ -12,7 +12,7 @@ from tagcast.errors import ConflictError, NotFoundError
 from tagcast.model import EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
 from tagcast.ports import World
-from tagcast.registry.directory import snapshot
+from tagcast.registry.directory import directory_of
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 from tagcast.rows.due import Due, due_delete_as_read
@@ -196,7 +196,7 @@ def retry_now(world: World, topic: str, name: str) -> LaneView:
 
 def repush(world: World, topic: str) -> tuple[str, ...]:
     """Attempt now what is owed to every subscription blocked under BACKOFF_RETRY; return their names."""
-    present = snapshot(world, topic).by_ordinal.values()
+    present = directory_of(world, topic).by_ordinal.values()
     lanes = stored.lanes(world.store, topic)
     blocked = {each for each, lane in lanes.items() if lane.state is LaneState.BLOCKED}
     pushed = []

@@ -13,7 +13,7 @@ from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.model import Entry, EntryState, LaneState, Message, Outcome, Push, Strategy, Subscription
 from tagcast.ports import World
 from tagcast.pushing.push_slots import Ask, PushSlots, Rank, host_of
-from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Verdict, after_failure, delay_s
+from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
 
 KNOWN_MAX = 10_000
 """So many receivers a process remembers the last push of."""
@@ -65,13 +65,13 @@ async def attempt(world: World, subscription: Subscription, message: Message, at
     took_ms = round((world.clock.monotonic() - started) * 1000)
     ended_at = world.clock.now()
     if outcome.delivered:
-        verdict = Verdict(EntryState.DELIVERED)
+        disposition = Disposition(EntryState.DELIVERED)
     elif outcome.gone:
-        verdict = Verdict(EntryState.BLOCKED, ended_at)
+        disposition = Disposition(EntryState.BLOCKED, ended_at)
     else:
-        verdict = _after_failure(world, push, outcome, ended_at)
-    world.journal.attempted(push, outcome, verdict.state, took_ms)
-    return _consequence(push, outcome, verdict, ended_at)
+        disposition = _after_failure(world, push, outcome, ended_at)
+    world.journal.attempted(push, outcome, disposition.state, took_ms)
+    return _consequence(push, outcome, disposition, ended_at)
 
 
 def failed_unpushed(world: World, push: Push, detail: str) -> Entry | Failure:
@@ -86,7 +86,7 @@ def planned_at(world: World, subscription: Subscription, failures: int, ended_at
     return ended_at + round(wait_s / world.time_scale * 1000)
 
 
-def _after_failure(world: World, push: Push, outcome: Outcome, ended_at: int) -> Verdict:
+def _after_failure(world: World, push: Push, outcome: Outcome, ended_at: int) -> Disposition:
     return after_failure(
         push.subscription.settings.retry,
         push.attempt,
@@ -98,11 +98,11 @@ def _after_failure(world: World, push: Push, outcome: Outcome, ended_at: int) ->
     )
 
 
-def _consequence(push: Push, outcome: Outcome, verdict: Verdict, ended_at: int) -> Entry | Failure:
-    if verdict.state is EntryState.BLOCKED:
-        assert verdict.next_attempt_at is not None
-        return Failure(push.attempt, ended_at, outcome, verdict.next_attempt_at)
-    return Entry(verdict.state, push.attempt, ended_at, outcome.detail)
+def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_at: int) -> Entry | Failure:
+    if disposition.state is EntryState.BLOCKED:
+        assert disposition.next_attempt_at is not None
+        return Failure(push.attempt, ended_at, outcome, disposition.next_attempt_at)
+    return Entry(disposition.state, push.attempt, ended_at, outcome.detail)
 
 
 async def attempt_in_order(

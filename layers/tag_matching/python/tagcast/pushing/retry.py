@@ -13,7 +13,7 @@ DECAY_INTERVAL_S_MAX = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Disposition:
     """What follows from a failed attempt: *state* is BLOCKED (then *next_attempt_at* is set), DISCARDED or EXPIRED."""
 
     state: EntryState
@@ -53,7 +53,7 @@ def after_failure(
     retry_after_s: float | None,
     jitter_s: float,
     time_scale: float,
-) -> Verdict:
+) -> Disposition:
     """Decide what becomes of a delivery whose *failures*-th attempt failed at *ended_at*.
 
     Retrying never prolongs a life: a retry that would start at or after *expires_at* expires the delivery
@@ -68,11 +68,11 @@ def after_failure(
     """
     wait_s = delay_s(policy, failures, jitter_s)
     if wait_s is None:
-        return Verdict(EntryState.DISCARDED)
+        return Disposition(EntryState.DISCARDED)
     wait_s = wait_s / time_scale
     if retry_after_s is not None:
         wait_s = max(wait_s, retry_after_s)
     next_attempt_at = ended_at + max(1, round(wait_s * 1000))
     if next_attempt_at >= expires_at:
-        return Verdict(EntryState.EXPIRED)
-    return Verdict(EntryState.BLOCKED, next_attempt_at)
+        return Disposition(EntryState.EXPIRED)
+    return Disposition(EntryState.BLOCKED, next_attempt_at)

@@ -16,7 +16,7 @@ from tagcast.registry.shadowing import ReadyShadow, ready
 from tagcast.rows import stored
 from tagcast.rows.shadow import Shadow
 
-SNAPSHOTS_MAX = 256
+DIRECTORIES_MAX = 256
 ARCHIVED_SUBSCRIPTIONS_MIN = 200
 """Below this many subscriptions, compiling is quicker than a request to the archive."""
 
@@ -44,7 +44,7 @@ class LazyIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class Directory:
     """All subscriptions of a topic at one version, with their filters compiled into one index, and the shadows."""
 
     topic: Topic
@@ -57,7 +57,7 @@ class Snapshot:
         """Return who receives *message*, and whose filters failed."""
         return self.index.get().match(message)
 
-    def only(self, name: str) -> Snapshot:
+    def only(self, name: str) -> Directory:
         """Return the topic as if it had no other subscription than *name*, nor shadows; or raise NotFoundError."""
         subscription = self.by_name.get(name)
         if subscription is None:
@@ -66,8 +66,8 @@ class Snapshot:
         return replace(self, index=LazyIndex(lambda: TopicIndex.build(filters)), shadows=())
 
 
-class Snapshots(dict[str, Snapshot]):
-    """The last snapshot of each topic that this process has seen."""
+class Directories(dict[str, Directory]):
+    """The last directory of each topic that this process has seen."""
 
 
 def read_topic(world: World, name: str) -> Topic:
@@ -78,34 +78,34 @@ def read_topic(world: World, name: str) -> Topic:
     return topic
 
 
-def snapshot(world: World, name: str) -> Snapshot:
+def directory_of(world: World, name: str) -> Directory:
     """Return the topic with every subscription acknowledged before this call began, or raise NotFoundError.
 
     The version is read strongly consistent each time; subscriptions only when it changed, and if they are known
-    from a little earlier, only those that changed. They are taken as a snapshot when the version before and after
+    from a little earlier, only those that changed. They are taken together when the version before and after
     reading them is the same. Raises UnavailableError while they change faster than they can be read.
     """
-    return until_won(world, f"topic {name}", lambda: _snapshot(world, name))
+    return until_won(world, f"topic {name}", lambda: _directory_of(world, name))
 
 
-def _snapshot(world: World, name: str) -> Snapshot:
+def _directory_of(world: World, name: str) -> Directory:
     topic = read_topic(world, name)
-    snapshots = world.memory.of(Snapshots)
-    known = snapshots.get(name)
+    directories = world.memory.of(Directories)
+    known = directories.get(name)
     if known is not None and _same_version(known.topic, topic):
         return replace(known, topic=topic)
     fresh = None if known is None else _refreshed(world, known, topic)
     if fresh is not None:
-        snapshots[name] = fresh
+        directories[name] = fresh
         return fresh
     subscriptions, shadows = stored.subscriptions_and_shadows(world.store, name)
     after = read_topic(world, name)
     if not _same_version(topic, after):
         raise ConditionLostError
     fresh = _compile(world, after, subscriptions, shadows)
-    if len(snapshots) >= SNAPSHOTS_MAX:
-        snapshots.clear()
-    snapshots[name] = fresh
+    if len(directories) >= DIRECTORIES_MAX:
+        directories.clear()
+    directories[name] = fresh
     return fresh
 
 
@@ -113,7 +113,7 @@ def _same_version(one: Topic, other: Topic) -> bool:
     return (one.topic_id, one.subscriptions_version) == (other.topic_id, other.subscriptions_version)
 
 
-def _refreshed(world: World, known: Snapshot, topic: Topic) -> Snapshot | None:
+def _refreshed(world: World, known: Directory, topic: Topic) -> Directory | None:
     """Return *known* with the changes up to *topic*, or None if more has to be read."""
     changes = stored.changes(world.store, known.topic, topic)
     if changes is None or not _same_version(topic, read_topic(world, topic.name)):
@@ -138,12 +138,12 @@ def _refreshed(world: World, known: Snapshot, topic: Topic) -> Snapshot | None:
         made = known.index.made
         after = None if made is None else with_changes(made, filters, removed)
         index = LazyIndex(lambda: _index(world, topic, by_ordinal) if after is None else after)
-    return Snapshot(topic, by_ordinal, by_name, index, ready(shadows, by_ordinal))
+    return Directory(topic, by_ordinal, by_name, index, ready(shadows, by_ordinal))
 
 
-def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], shadows: Sequence[Shadow]) -> Snapshot:
+def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], shadows: Sequence[Shadow]) -> Directory:
     by_ordinal = {subscription.ordinal: subscription for subscription in subscriptions}
-    return Snapshot(
+    return Directory(
         topic=topic,
         by_ordinal=by_ordinal,
         by_name={subscription.name: subscription for subscription in subscriptions},

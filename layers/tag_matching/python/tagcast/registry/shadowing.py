@@ -11,7 +11,7 @@ from tagcast.filters.kinds import compile_filter
 from tagcast.model import Message, Subscription
 from tagcast.ports import World
 from tagcast.rows.message import MessageRow
-from tagcast.rows.shadow import DIFFERENCES, Shadow, Verdict, counts_update, sample_put
+from tagcast.rows.shadow import DIFFERENCES, Comparison, Shadow, counts_update, sample_put
 
 SAMPLES_PER_PUBLISH = 5
 """At most so many differences of each way are kept of one publish call, so that a batch stays cheap."""
@@ -25,7 +25,7 @@ class ReadyShadow:
     filter: CompiledFilter
     partition: str
 
-    def verdict(self, message: Message, matched: frozenset[int]) -> Verdict:
+    def compare(self, message: Message, matched: frozenset[int]) -> Comparison:
         """Return what both filters say; *matched* are the ordinals whose active filters matched.
 
         Unknown (None) is no match, as everywhere. A shadow that fails would not deliver: it is an error.
@@ -34,10 +34,10 @@ class ReadyShadow:
         try:
             would_match = self.filter.evaluate(message) is True
         except FilterEvaluationError:
-            return Verdict.ERRORS
+            return Comparison.ERRORS
         if is_active:
-            return Verdict.BOTH if would_match else Verdict.ONLY_ACTIVE
-        return Verdict.ONLY_SHADOW if would_match else Verdict.NEITHER
+            return Comparison.BOTH if would_match else Comparison.ONLY_ACTIVE
+        return Comparison.ONLY_SHADOW if would_match else Comparison.NEITHER
 
 
 def ready(shadows: Iterable[Shadow], by_ordinal: Mapping[int, Subscription]) -> tuple[ReadyShadow, ...]:
@@ -70,11 +70,11 @@ def observe(world: World, shadows: Sequence[ReadyShadow], rows: Sequence[Message
 
 
 def _observe_one(world: World, shadow: ReadyShadow, rows: Sequence[MessageRow]) -> None:
-    by_verdict: dict[Verdict, list[Message]] = {verdict: [] for verdict in Verdict}
+    by_comparison: dict[Comparison, list[Message]] = {comparison: [] for comparison in Comparison}
     for row in rows:
-        by_verdict[shadow.verdict(row.message, row.map.matched)].append(row.message)
-    counts = {verdict: len(messages) for verdict, messages in by_verdict.items()}
+        by_comparison[shadow.compare(row.message, row.map.matched)].append(row.message)
+    counts = {comparison: len(messages) for comparison, messages in by_comparison.items()}
     world.store.write(counts_update(shadow.partition, counts, rows[0].message.message_id, world.clock.now()))
     for way in DIFFERENCES:
-        for message in by_verdict[way][-SAMPLES_PER_PUBLISH:]:
+        for message in by_comparison[way][-SAMPLES_PER_PUBLISH:]:
             world.store.write(sample_put(shadow.partition, way, message))

@@ -20,7 +20,7 @@ from tagcast.registry.directory import read_topic
 from tagcast.registry.shadowing import is_function
 from tagcast.registry.subscriptions import get_subscription, replace_filter
 from tagcast.rows import stored
-from tagcast.rows.shadow import Shadow, Verdict, observed, shadow_delete, shadow_put
+from tagcast.rows.shadow import Comparison, Shadow, observed, shadow_delete, shadow_put
 from tagcast.rows.topic_writes import change_update
 
 SHADOWS_MAX = 10
@@ -36,8 +36,8 @@ class ShadowReport:
 
     shadow: Shadow
     active_version: int
-    counts: Mapping[Verdict, int]
-    samples: tuple[tuple[str, Verdict], ...]
+    counts: Mapping[Comparison, int]
+    samples: tuple[tuple[str, Comparison], ...]
 
 
 def put_shadow(world: World, topic: str, name: str, filter: Mapping[str, object] | None) -> tuple[ShadowReport, bool]:

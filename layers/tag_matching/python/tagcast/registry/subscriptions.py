@@ -18,7 +18,7 @@ from tagcast.filters.kinds import canonical
 from tagcast.model import LaneState, Subscription, SubscriptionSettings, Topic
 from tagcast.paging import Page
 from tagcast.ports import World, Write
-from tagcast.registry.directory import read_topic, snapshot
+from tagcast.registry.directory import directory_of, read_topic
 from tagcast.rows import stored
 from tagcast.rows.filter_version import FilterVersion, version_delete, version_expiry, version_put
 from tagcast.rows.lane import Lane, lane_put, lane_update
@@ -52,7 +52,7 @@ def put_subscription(
         known = stored.subscription(world.store, topic, name)
         _check_version(known, if_match)
         changed = _changed(world, owner, name, settings, known)
-        world.store.transact(_put_writes(world, owner, changed, known))
+        world.store.transact(_put_writes(owner, changed, known))
         return changed, known is None
 
     changed, is_new = until_won(world, f"topic {topic}", attempt)
@@ -65,7 +65,7 @@ def replace_filter(world: World, known: Subscription, filter: Mapping[str, objec
     settings = replace(known.settings, filter=canonical(filter))
     owner = read_topic(world, known.topic)
     changed = _changed(world, owner, known.name, settings, known)
-    world.store.transact((*_put_writes(world, owner, changed, known), also))
+    world.store.transact((*_put_writes(owner, changed, known), also))
     _forget_old_versions(world, changed)
     return changed
 
@@ -94,7 +94,7 @@ def _changed(
     )
 
 
-def _put_writes(world: World, owner: Topic, changed: Subscription, known: Subscription | None) -> tuple[Write, ...]:
+def _put_writes(owner: Topic, changed: Subscription, known: Subscription | None) -> tuple[Write, ...]:
     added = 0 if known is not None else 1
     return (
         change_update(owner, changed.name, subscriptions=added, ordinals=added),
@@ -129,7 +129,7 @@ def get_subscription(world: World, topic: str, name: str) -> Subscription:
 
 def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None) -> Page[Subscription]:
     """Return subscriptions in order of their names, after *cursor*."""
-    present = snapshot(world, topic).by_name
+    present = directory_of(world, topic).by_name
     names = sorted(name for name in present if cursor is None or name > cursor)
     return Page(tuple(present[name] for name in names[:limit]), names[limit - 1] if len(names) > limit else None)
 

@@ -9,7 +9,7 @@ from tagcast.errors import ConflictError
 from tagcast.model import Ordering, Topic
 from tagcast.paging import Page
 from tagcast.ports import World
-from tagcast.registry.directory import Snapshots, read_topic
+from tagcast.registry.directory import Directories, read_topic
 from tagcast.rows import stored
 from tagcast.rows.listed import retained_of
 from tagcast.rows.topic_writes import settings_update, topic_deletes, topic_puts
@@ -84,7 +84,7 @@ def delete_topic(world: World, name: str) -> None:
         world.store.transact(topic_deletes(topic, world.clock.now() // 1000 + COUNTERS_LIFE_S))
 
     until_won(world, f"topic {name}", attempt)
-    world.memory.of(Snapshots).pop(name, None)
+    world.memory.of(Directories).pop(name, None)
 
 
 def retained_count(world: World, topic: str) -> int:

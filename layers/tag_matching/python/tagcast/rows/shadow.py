@@ -21,7 +21,7 @@ COUNTS_LIFE_S = 30 * 86_400
 SLOTS = 50
 
 
-class Verdict(StrEnum):
+class Comparison(StrEnum):
     """What the active filter and the shadow say of one message together."""
 
     BOTH = "both"
@@ -31,7 +31,7 @@ class Verdict(StrEnum):
     ERRORS = "errors"
 
 
-DIFFERENCES = (Verdict.ONLY_ACTIVE, Verdict.ONLY_SHADOW)
+DIFFERENCES = (Comparison.ONLY_ACTIVE, Comparison.ONLY_SHADOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,33 +93,33 @@ def shadow_delete(shadow: Shadow) -> Delete:
     return Delete(shadow.key, {"shadow_version": shadow.shadow_version})
 
 
-def counts_update(partition: str, counts: Mapping[Verdict, int], message_id: str, now: int) -> Update:
+def counts_update(partition: str, counts: Mapping[Comparison, int], message_id: str, now: int) -> Update:
     """Return the write that adds *counts*; the id of any message of theirs spreads writers over shards."""
     shard = crc32(message_id.encode()) % COUNT_SHARDS
-    added = {verdict.value: count for verdict, count in counts.items() if count}
+    added = {comparison.value: count for comparison, count in counts.items() if count}
     return Update(shadow_count_key(partition, shard), {"ttl": now // 1000 + COUNTS_LIFE_S}, add=added)
 
 
-def sample_put(partition: str, verdict: Verdict, message: Message) -> Put:
+def sample_put(partition: str, comparison: Comparison, message: Message) -> Put:
     """Return the write of one difference: into one of 50 slots a way, so that samples stay few; it goes with
     the message's receipt, without which it says nothing."""
     slot = crc32(message.message_id.encode()) % SLOTS
     row: Row = {
-        "way": verdict.value,
+        "way": comparison.value,
         "message_id": message.message_id,
         "ttl": message.expires_at // 1000 + GARBAGE_S,
     }
-    return Put(shadow_sample_key(partition, verdict.value, slot), row)
+    return Put(shadow_sample_key(partition, comparison.value, slot), row)
 
 
-def observed(world: World, partition: str) -> tuple[dict[Verdict, int], tuple[tuple[str, Verdict], ...]]:
-    """Return the counts, and the samples as pairs of message id and verdict, newest first."""
-    counts = dict.fromkeys(Verdict, 0)
-    samples: list[tuple[str, Verdict]] = []
+def observed(world: World, partition: str) -> tuple[dict[Comparison, int], tuple[tuple[str, Comparison], ...]]:
+    """Return the counts, and the samples as pairs of message id and comparison, newest first."""
+    counts = dict.fromkeys(Comparison, 0)
+    samples: list[tuple[str, Comparison]] = []
     for row in world.store.query(Table.MESSAGES, partition):
         if "message_id" in row:
-            samples.append((cast("str", row["message_id"]), Verdict(cast("str", row["way"]))))
+            samples.append((cast("str", row["message_id"]), Comparison(cast("str", row["way"]))))
             continue
-        for verdict in counts:
-            counts[verdict] += cast("int", row.get(verdict.value, 0))
+        for comparison in counts:
+            counts[comparison] += cast("int", row.get(comparison.value, 0))
     return counts, tuple(sorted(samples, reverse=True))

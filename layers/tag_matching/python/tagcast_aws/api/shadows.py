@@ -12,7 +12,7 @@ from tagcast.instant import rfc3339
 from tagcast.operating.lanes import lane_view
 from tagcast.ports import World
 from tagcast.registry.shadows import ShadowReport, delete_shadow, get_shadow, promote_shadow, put_shadow
-from tagcast.rows.shadow import Verdict
+from tagcast.rows.shadow import Comparison
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.filters import filter_faults
@@ -80,14 +80,14 @@ def shown(value: ShadowReport) -> ShadowAnswer:
         "since": rfc3339(value.shadow.since),
         "counts": {
             "evaluated": sum(counts.values()),
-            "both": counts[Verdict.BOTH],
-            "only_active": counts[Verdict.ONLY_ACTIVE],
-            "only_shadow": counts[Verdict.ONLY_SHADOW],
-            "neither": counts[Verdict.NEITHER],
-            "errors": counts[Verdict.ERRORS],
+            "both": counts[Comparison.BOTH],
+            "only_active": counts[Comparison.ONLY_ACTIVE],
+            "only_shadow": counts[Comparison.ONLY_SHADOW],
+            "neither": counts[Comparison.NEITHER],
+            "errors": counts[Comparison.ERRORS],
         },
         "samples": [
-            {"message_id": message_id, "way": "only_active" if way is Verdict.ONLY_ACTIVE else "only_shadow"}
+            {"message_id": message_id, "way": "only_active" if way is Comparison.ONLY_ACTIVE else "only_shadow"}
             for message_id, way in value.samples
         ],
     }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glue_jobs.settled import IN_DRIVER
+from glue_jobs.io.settled import IN_DRIVER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,7 +100,7 @@ SMALL = {
     "spark.sql.shuffle.partitions": "1",
 }
 """For archives that fit one task: generating code and starting tasks would take most of the time. Of tiny ones the
-driver holds the rows, too (:mod:`glue_jobs.settled`)."""
+driver holds the rows, too (:mod:`glue_jobs.io.settled`)."""
 
 
 def suit(session: SparkSession, size_bytes: int) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 IN_DRIVER = "spark.tagcast.rowsInDriver"
-"""The session's setting that says so; :func:`glue_jobs.session.suit` sets it."""
+"""The session's setting that says so; :func:`glue_jobs.io.session.suit` sets it."""
 
 
 def settled(table: DataFrame) -> DataFrame:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tagcast.instant import rfc3339
 
-from glue_jobs import delivery_page, page
+from glue_jobs.pages import delivery_page, page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from glue_jobs import page
+from glue_jobs.pages import page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

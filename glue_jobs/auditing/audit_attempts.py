@@ -8,9 +8,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sql
 from tagcast.model import EntryState, LaneState, Strategy
 
-from glue_jobs.audit_entries import ENTRY, Terms, end_is, violation
-from glue_jobs.history import LANE
-from glue_jobs.settled import settled
+from glue_jobs.auditing.audit_entries import ENTRY, Terms, end_is, violation
+from glue_jobs.auditing.history import LANE
+from glue_jobs.io.settled import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

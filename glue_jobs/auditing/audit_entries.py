@@ -9,7 +9,7 @@ from pyspark.sql import functions as sql
 from tagcast.model import EntryState
 from tagcast.pushing.verdicts import FILTER_ERROR
 
-from glue_jobs.history import GRANULARITY_MS
+from glue_jobs.auditing.history import GRANULARITY_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
 
-from glue_jobs import schemas
-from glue_jobs.session import suit
+from glue_jobs.io import schemas
+from glue_jobs.io.session import suit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,8 +8,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sql
 from tagcast.model import EntryState, Strategy
 
-from glue_jobs.audit_entries import ENTRY, Terms, end_is, violation
-from glue_jobs.history import FOREVER, LANE
+from glue_jobs.auditing.audit_entries import ENTRY, Terms, end_is, violation
+from glue_jobs.auditing.history import FOREVER, LANE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,7 +13,7 @@ from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.filters.kinds import RoutingKeyFilter, Sql92Filter, TagExpressionFilter, TagsFilter, compile_filter
 
-from glue_jobs.messages_read import Seen
+from glue_jobs.io.messages_read import Seen
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,8 +8,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
 
-from glue_jobs.schemas import DAY_OF, REQUIRED, SCHEMAS
-from glue_jobs.storage import day_of
+from glue_jobs.io.schemas import DAY_OF, REQUIRED, SCHEMAS
+from glue_jobs.io.storage import day_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

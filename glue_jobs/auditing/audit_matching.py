@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tagcast.filters.index.topic_index import TopicIndex
 
-from glue_jobs.audit_entries import Terms
-from glue_jobs.history import FilterInForce
-from glue_jobs.messages_read import Known, known_of, seen_of
+from glue_jobs.auditing.audit_entries import Terms
+from glue_jobs.auditing.history import FilterInForce
+from glue_jobs.io.messages_read import Known, known_of, seen_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 
-from glue_jobs.schemas import SCHEMAS
-from glue_jobs.storage import day_of
+from glue_jobs.io.schemas import SCHEMAS
+from glue_jobs.io.storage import day_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,9 +8,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as sql
 from tagcast.model import EntryState
 
-from glue_jobs.audit_entries import ENDS, end_is
-from glue_jobs.audit_order import HOUR_MS
-from glue_jobs.history import LANE
+from glue_jobs.auditing.audit_entries import ENDS, end_is
+from glue_jobs.auditing.audit_order import HOUR_MS
+from glue_jobs.auditing.history import LANE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from glue_jobs import page
+from glue_jobs.pages import page
 
 LIMITS = (
     "An attempt is known by its end. One that a crash kept from being recorded is not seen, and one that began before "

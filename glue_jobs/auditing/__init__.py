@@ -1,0 +1,1 @@
+"""What the records prove: entries, attempts, order and matching of each delivery, and their Merkle root."""

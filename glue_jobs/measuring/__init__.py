@@ -1,0 +1,1 @@
+"""What the records count: figures of deliveries, and sets of filters over messages."""
