@@ -5,6 +5,7 @@ from __future__ import annotations
 from tagcast.model import Strategy
 
 from tests.simulation.plan import Aim
+from tests.simulation.planted.first_round import RETAINED
 from tests.simulation.planted.mutant import Mutant
 
 FAILING = Aim(modes=("flapping", "down"), strategy=Strategy.BACKOFF_RETRY, restless=True)
@@ -335,6 +336,7 @@ MUTANTS = (
         "_wake_next(world, lane, backlog.earliest)",
         "_wake_next(world, lane, None)",
         SLEEPING,
+        RETAINED,
     ),
     Mutant(
         "the sweep takes a due row without its entry",
