@@ -215,7 +215,12 @@ MUTANTS = (
         "tagcast.delivery.backlog:next_step",
         "if not streak.answering and head.attempts:",
         "if False:",
-        Aim(faults=("queue_copy",), modes=("dead",), retention_s=60, strategy=Strategy.BACKOFF_RETRY),
+        Aim(
+            faults=("judge",),
+            rules=("function drop", "function block"),
+            modes=("dead", "flapping"),
+            strategy=Strategy.BACKOFF_RETRY,
+        ),
     ),
     Mutant(
         "a worker never learns of a filter function that came after its claim",
