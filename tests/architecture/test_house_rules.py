@@ -23,7 +23,6 @@ def test_a_module_can_be_read_in_one_sitting(module: str) -> None:
 LONG = {
     "local/cli/listen.py": {"listen"},
     "local/cli/subscriptions.py": {"subscribe"},
-    "local/stack/stack.py": {"start"},
 }
 """Commands, whose signature is their list of options; and the one sequence in which everything is brought up."""
 
