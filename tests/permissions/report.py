@@ -41,6 +41,7 @@ NOT_USED: dict[tuple[str, str], str] = {
     ("RelayFunctionRole", "sqs:SendMessage relayfailures"): "the source gives up after twenty attempts or an hour",
     ("ArchiveFunctionRole", "sqs:SendMessage archivefailures"): "the source gives up after a hundred attempts",
     ("*", "dynamodb:BatchGetItem registrytable"): "reads the changed subscriptions of a topic that the process knows",
+    ("SweepFunctionRole", "dynamodb:GetItem registrytable"): "reads the order of a topic whose queue did not take all",
     ("SweepFunctionRole", "dynamodb:BatchGetItem messagestable"): "reads what has been over for ten minutes",
     ("FanOutFunctionRole", "dynamodb:GetItem messagestable"): "reads again what another writer changed meanwhile",
     (

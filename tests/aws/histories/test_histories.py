@@ -25,6 +25,10 @@ def test_every_promise_holds_on_the_box() -> None:
     assert len(tally.accidents) >= 18
 
 
+def test_the_sweep_may_read_the_topic_of_what_it_sends_again() -> None:
+    assert History(draw_plan(2_384)).run().broken is None
+
+
 def test_a_seed_is_one_history_in_every_process() -> None:
     first = History(draw_plan(15), tell=True).run()
     again = History(draw_plan(15), tell=True).run()
