@@ -5,7 +5,8 @@ BIN := .venv/bin
 PORT ?= 8080
 DATA ?= .tagcast
 TIME_SCALE ?= 1
-PYTHON313 ?= $(firstword $(shell command -v python3.13) $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13))
+# A version of pyenv itself comes before its shim, which stands in the path even where it starts nothing.
+PYTHON313 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13) $(shell command -v python3.13))
 RUNS ?= 100000
 AGAIN ?= 10
 JOBS ?= 2
