@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import httpx
 
-from functions.manage import app as manage
-from functions.publish import app as publish
+from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
 
 Accident = Callable[[httpx.Request], httpx.Response | Exception | None]
@@ -44,25 +42,9 @@ class InMemoryApi(httpx.BaseTransport, httpx.AsyncBaseTransport):
         return self.handle_request(request)
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
-        path = request.url.raw_path.decode().partition("?")[0]
-        event: dict[str, Any] = {
-            "version": "2.0",
-            "rawPath": path,
-            "rawQueryString": request.url.query.decode(),
-            "headers": dict(request.headers),
-            "requestContext": {
-                "stage": "$default",
-                "requestId": "r-1",
-                "http": {"method": request.method, "path": path},
-            },
-            "isBase64Encoded": True,
-        }
-        if request.url.params:
-            event["queryStringParameters"] = dict(request.url.params)
-        if request.content:
-            event["body"] = base64.b64encode(request.content).decode()
-        is_publish = request.method == "POST" and path.rpartition("/")[2] in ("messages", "batch", "replay")
-        answer: Mapping[str, Any] = (publish if is_publish else manage).handle(event, self.fakes.world)
+        body = base64.b64encode(request.content).decode() if request.content else None
+        target = request.url.raw_path.decode()
+        answer = answered(self.fakes.world, request.method, target, body, dict(request.headers), is_base64=True)
         return httpx.Response(answer["statusCode"], headers=answer["headers"], content=answer.get("body") or "")
 
 

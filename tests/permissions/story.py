@@ -16,7 +16,7 @@ import boto3
 from botocore.exceptions import ClientError
 
 from tests.e2e.killing import call
-from tests.running_stack import RunningStack
+from tests.running_stack import RunningStack, wait_until
 
 FUNCTIONS = """
 def cheap(event):
@@ -29,7 +29,6 @@ def refuses(event):
 ARCHIVED = 205
 """With so many subscriptions a topic's index is kept on S3."""
 DEAD = {"protocol": "http", "url": "http://127.0.0.1:9/"}
-PATIENCE_S = 60.0
 
 
 @dataclass
@@ -269,12 +268,7 @@ class Story:
         return call(method, f"{self.stack.url}{path}", body, **headers)
 
     def eventually(self, found: Callable[[], bool]) -> bool:
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            if found():
-                return True
-            time.sleep(0.1)
-        return False
+        return wait_until(found)
 
 
 ARN = "arn:aws:sqs:us-east-1:123456789012:"

@@ -14,6 +14,7 @@ from tagcast.model import Draft, Message, Ordering
 from tagcast.ports import Delete, Update
 from tagcast.registry import directory, shadows, subscriptions, topics
 from tagcast.registry.directory import ARCHIVED_SUBSCRIPTIONS_MIN, DIRECTORIES_MAX, Directories
+from tagcast.rows import stored
 from tagcast.rows.keys import subscription_key, topic_key
 from tagcast.rows.recent_changes import RECENT_MAX
 
@@ -233,4 +234,4 @@ def test_receipts_know_the_names_of_present_and_removed_subscriptions() -> None:
     first, second = fake.subscribe("A"), fake.subscribe("B")
     subscriptions.delete_subscription(fake.world, "test1", "A")
 
-    assert directory.names(fake.world, "test1") == {first.ordinal: "A", second.ordinal: "B"}
+    assert stored.names(fake.world.store, "test1") == {first.ordinal: "A", second.ordinal: "B"}

@@ -2,12 +2,13 @@
 
 import json
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from tagcast.operating.lanes import COUNTED_MAX
 from tagcast_aws.api.limits import PAGE_BYTES_MAX
 
-from functions.manage import app as manage
+from tests.fakes.handlers import answered
 from tests.fakes.world import FAIL, FakeWorld
 
 ANSWER_BYTES_MAX = 6_000_000
@@ -15,16 +16,7 @@ CONTROL = "\x01" * (64 * 1024)
 
 
 def get(fake: FakeWorld, path: str, query: dict[str, str]) -> tuple[dict[str, Any], int]:
-    event = {
-        "version": "2.0",
-        "rawPath": path,
-        "rawQueryString": "",
-        "headers": {},
-        "queryStringParameters": query,
-        "requestContext": {"stage": "$default", "requestId": "r-1", "http": {"method": "GET", "path": path}},
-        "isBase64Encoded": False,
-    }
-    answer = manage.handle(event, fake.world)
+    answer = answered(fake.world, "GET", f"{path}?{urlencode(query)}")
     return json.loads(answer["body"]), len(json.dumps(answer))
 
 

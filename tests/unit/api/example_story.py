@@ -8,8 +8,7 @@ from typing import Any
 
 import tagcast_aws.api.http.operations as operations
 
-from functions.manage import app as manage
-from functions.publish import app as publish
+from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
 
 FILE = Path(operations.__file__).parent / "examples.json"
@@ -80,19 +79,7 @@ def played() -> dict[str, dict[str, Any]]:
 
 
 def _send(fakes: FakeWorld, method: str, target: str, body: Any) -> tuple[int, Any]:
-    path, _, query = target.partition("?")
-    event: dict[str, Any] = {
-        "version": "2.0",
-        "rawPath": path,
-        "rawQueryString": query,
-        "headers": {},
-        "requestContext": {"stage": "$default", "requestId": "r-1", "http": {"method": method, "path": path}},
-        "isBase64Encoded": False,
-        **({"queryStringParameters": dict(pair.split("=") for pair in query.split("&"))} if query else {}),
-        **({} if body is None else {"body": json.dumps(body)}),
-    }
-    is_publish = method == "POST" and path.rpartition("/")[2] in ("messages", "batch", "replay")
-    reply = (publish if is_publish else manage).handle(event, fakes.world)
+    reply = answered(fakes.world, method, target, None if body is None else json.dumps(body))
     return int(reply["statusCode"]), json.loads(reply["body"]) if reply.get("body") else None
 
 

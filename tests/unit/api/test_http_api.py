@@ -11,6 +11,7 @@ from tagcast_aws.api.routes import description
 
 from functions.manage import app as manage
 from functions.publish import app as publish
+from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
 
 ROOT = Path(__file__).parents[3]
@@ -27,21 +28,9 @@ class Client:
         self.fakes = FakeWorld()
 
     def __call__(self, method: str, target: str, body: Any = None, **headers: str) -> "Reply":
-        path, _, query = target.partition("?")
-        event: dict[str, Any] = {
-            "version": "2.0",
-            "rawPath": path,
-            "rawQueryString": query,
-            "headers": {name.replace("_", "-"): value for name, value in headers.items()},
-            "requestContext": {"stage": "$default", "requestId": "r-1", "http": {"method": method, "path": path}},
-            "isBase64Encoded": False,
-        }
-        if query:
-            event["queryStringParameters"] = dict(pair.split("=") for pair in query.split("&"))
-        if body is not None:
-            event["body"] = body if isinstance(body, str) else json.dumps(body)
-        is_publish = method == "POST" and path.rpartition("/")[2] in ("messages", "batch", "replay")
-        return Reply((publish if is_publish else manage).handle(event, self.fakes.world))
+        text = body if body is None or isinstance(body, str) else json.dumps(body)
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        return Reply(answered(self.fakes.world, method, target, text, sent))
 
 
 class Reply:

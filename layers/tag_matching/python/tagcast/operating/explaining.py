@@ -12,8 +12,9 @@ from tagcast.model import Draft, Entry, EntryState, Message
 from tagcast.operating.lanes import lane_view
 from tagcast.operating.messages import MessageView, message_view, read_message
 from tagcast.ports import World
-from tagcast.registry.directory import names, read_topic
+from tagcast.registry.directory import read_topic
 from tagcast.registry.subscriptions import get_subscription, versions_in_force
+from tagcast.rows import stored
 from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.message import MessageRow
 from tagcast.rows.removal import removal
@@ -60,7 +61,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
 def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> int:
     """Return the ordinal that *subscription* had when the message was accepted, or has now."""
     read_topic(world, topic)
-    known = sorted(ordinal for ordinal, name in names(world, topic).items() if name == subscription)
+    known = sorted(ordinal for ordinal, name in stored.names(world.store, topic).items() if name == subscription)
     if not known:
         raise NotFoundError("subscription", subscription)
     return next((ordinal for ordinal in known if ordinal in row.map.matched), known[-1])

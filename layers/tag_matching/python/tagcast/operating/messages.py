@@ -10,7 +10,7 @@ from tagcast.ids import subscription_id
 from tagcast.model import Entry, EntryState, Message
 from tagcast.paging import Page
 from tagcast.ports import World
-from tagcast.registry.directory import names, read_topic
+from tagcast.registry.directory import read_topic
 from tagcast.registry.subscriptions import versions_in_force
 from tagcast.rows import stored
 from tagcast.rows.due import Due
@@ -38,7 +38,7 @@ def message_view(world: World, topic: str, message_id: str) -> MessageView:
     owner = read_topic(world, topic)
     row = read_message(world, topic, message_id)
     versions = versions_in_force(world, topic, row.subscriptions_version, row.map.matched)
-    return _view(Backlogs(world, owner.topic_id), row, names(world, topic), versions)
+    return _view(Backlogs(world, owner.topic_id), row, stored.names(world.store, topic), versions)
 
 
 def read_message(world: World, topic: str, message_id: str) -> MessageRow:
@@ -59,7 +59,7 @@ def list_retained(
     """
     owner = read_topic(world, topic)
     ids = [stored.place(row) for row in stored.retained_rows(world.store, topic, after=cursor or "", limit=limit + 1)]
-    known, backlogs = names(world, topic), Backlogs(world, owner.topic_id)
+    known, backlogs = stored.names(world.store, topic), Backlogs(world, owner.topic_id)
     shown: list[MessageView] = []
     total, last = 0, None
     for message_id, row in _rows(world, topic, ids[:limit]):

@@ -165,8 +165,3 @@ def _index(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription]) -
     index = TopicIndex.build(filters)
     world.index_archive.save(name, index.to_snapshot())
     return index
-
-
-def names(world: World, topic: str) -> dict[int, str]:
-    """Return the names of all subscriptions that receipts of *topic* can mention, removed ones included."""
-    return stored.names(world.store, topic)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -61,9 +60,6 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
     ordered = sorted(models, key=lambda model: model.__name__)
     _, bodies = models_json_schema([(model, "validation") for model in ordered], ref_template=_REF)
     schemas |= bodies["$defs"]
-    # Generators of clients make no method of what has an object as its default.
-    retry = schemas["SubscriptionBody"]["properties"]["retry"]
-    retry["description"] = f"Without it: {json.dumps(retry.pop('default'))}"
     schemas["PushBody"] = TypeAdapter(PushBody).json_schema(ref_template=_REF)
     paths: dict[str, Any] = {}
     for route in routes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
@@ -43,7 +44,10 @@ class SubscriptionBody(Body):
 
     endpoint: AnyEndpoint
     filter: dict[str, Any] | None = None
-    retry: Retry = DecayRetry()
+    # The document tells the default in words: generators of clients make no method of an object as a default.
+    retry: Annotated[Retry, Field(description=f"Without it: {json.dumps(DecayRetry().model_dump())}")] = Field(
+        default_factory=DecayRetry
+    )
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
     content_format: Literal["json", "simplified", "cloudevents"] = "json"
     secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra={"writeOnly": True})] | None = None
