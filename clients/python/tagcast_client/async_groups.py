@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tagcast_client import groups, models
 from tagcast_client.async_connection import AsyncConnection
 
@@ -18,6 +20,7 @@ class AsyncGroups(AsyncConnection):
         filter: models.Filter | None = None,
         client_version: str | None = None,
         mode: str | None = None,
+        ordered: bool | None = None,
         silence_seconds: int | None = None,
     ) -> groups.Group:
         """Say that a consumer lives, every 30 seconds; a group that is absent is made. `Consumer` does all that.
@@ -28,6 +31,7 @@ class AsyncGroups(AsyncConnection):
             "filter": filter,
             "client_version": client_version,
             "mode": mode,
+            "ordered": ordered,
             "silence_seconds": silence_seconds,
         }
         return await self.send(groups.heartbeat(topic, group, client_id, said))
@@ -39,3 +43,39 @@ class AsyncGroups(AsyncConnection):
     async def list_members(self, topic: str, group: str) -> tuple[groups.Member, ...]:
         """Return who of a group is alive, by id."""
         return await self.send(groups.list_members(topic, group))
+
+    async def pull(
+        self,
+        topic: str,
+        group: str,
+        *,
+        max_messages: int | None = None,
+        wait_seconds: int | None = None,
+        invisible_seconds: int | None = None,
+        client_id: str | None = None,
+    ) -> tuple[groups.Pulled, ...]:
+        """Return messages that the group is owed, waiting for the first; nobody else gets them for a while."""
+        wish = {
+            "max_messages": max_messages,
+            "wait_seconds": wait_seconds,
+            "invisible_seconds": invisible_seconds,
+            "client_id": client_id,
+        }
+        return await self.send(groups.pull(topic, group, wish))
+
+    async def ack(self, topic: str, group: str, receipt_handles: Sequence[str]) -> tuple[groups.HandleResult, ...]:
+        """Say that messages are done with; each is told for itself what became of its handle."""
+        return await self.send(groups.answer(topic, group, "ack", receipt_handles))
+
+    async def nack(
+        self, topic: str, group: str, receipt_handles: Sequence[str], *, delay_seconds: int = 0
+    ) -> tuple[groups.HandleResult, ...]:
+        """Let messages come again, to anybody, after so long."""
+        return await self.send(groups.answer(topic, group, "nack", receipt_handles, delay_seconds=delay_seconds))
+
+    async def extend(
+        self, topic: str, group: str, receipt_handles: Sequence[str], *, invisible_seconds: int
+    ) -> tuple[groups.HandleResult, ...]:
+        """Keep messages from others for so long from now; each has a new handle from then on."""
+        said = groups.answer(topic, group, "extend", receipt_handles, invisible_seconds=invisible_seconds)
+        return await self.send(said)
