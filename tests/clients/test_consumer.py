@@ -125,7 +125,7 @@ class Gate:
     batches: list[list[str]] = field(default_factory=list)
 
     def __call__(self, messages: Sequence[Pulled]) -> object:
-        self.batches.append([message.text for message in messages])
+        self.batches.append([message.content.decode() for message in messages])
         self.open.wait()
         return self.answer
 

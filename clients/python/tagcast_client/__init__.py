@@ -27,7 +27,7 @@ from tagcast_client.errors import (
     UnexpectedAnswerError,
     UnreachableError,
 )
-from tagcast_client.groups import Pulled
+from tagcast_client.group_models import Pulled
 from tagcast_client.models import Accepted, ArchivedMessage, NewMessage, Refused
 from tagcast_client.receiver import Received, Receiver, UnreadableError, VerificationError, read
 from tagcast_client.retrying import Retries

@@ -11,7 +11,7 @@ from tagcast_client.async_client import AsyncClient
 from tagcast_client.asyncio_tasks import AsyncSlots, AsyncTasks
 from tagcast_client.consuming import Batch, ConsumerOptions, MessageSelector
 from tagcast_client.errors import TagcastError
-from tagcast_client.groups import Pulled
+from tagcast_client.group_models import Pulled
 from tagcast_client.models import Filter
 
 BACKOFF_S_MAX = 30.0

@@ -1,48 +1,15 @@
-"""What the asynchronous client does with groups; `client_groups` is made from this file by `make_sync.py`."""
+"""What the asynchronous client does with pull groups; `client_groups` is made from this file by `make_sync.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tagcast_client import groups, models
+from tagcast_client import group_models, group_operations
 from tagcast_client.async_connection import AsyncConnection
 
 
 class AsyncGroups(AsyncConnection):
-    """Consumers that pull: say that one lives, leave, see who is there. `AsyncConsumer` does all that by itself."""
-
-    async def heartbeat(
-        self,
-        topic: str,
-        group: str,
-        client_id: str,
-        *,
-        filter: models.Filter | None = None,
-        client_version: str | None = None,
-        mode: str | None = None,
-        ordered: bool | None = None,
-        silence_seconds: int | None = None,
-    ) -> groups.Group:
-        """Say that a consumer lives, every 30 seconds; a group that is absent is made. `Consumer` does all that.
-
-        Raises DisagreementError, which says what differs, when the group has another filter.
-        """
-        said = {
-            "filter": filter,
-            "client_version": client_version,
-            "mode": mode,
-            "ordered": ordered,
-            "silence_seconds": silence_seconds,
-        }
-        return await self.send(groups.heartbeat(topic, group, client_id, said))
-
-    async def leave(self, topic: str, group: str, client_id: str) -> None:
-        """Let a consumer go at once, instead of two minutes after its last heartbeat."""
-        await self.send(groups.leave(topic, group, client_id))
-
-    async def list_members(self, topic: str, group: str) -> tuple[groups.Member, ...]:
-        """Return who of a group is alive, by id."""
-        return await self.send(groups.list_members(topic, group))
+    """A member of a pull group: it pulls, and says what came of that."""
 
     async def pull(
         self,
@@ -53,29 +20,24 @@ class AsyncGroups(AsyncConnection):
         wait_seconds: int | None = None,
         invisible_seconds: int | None = None,
         client_id: str | None = None,
-    ) -> tuple[groups.Pulled, ...]:
-        """Return messages that the group is owed, waiting for the first; nobody else gets them for a while."""
-        wish = {
-            "max_messages": max_messages,
-            "wait_seconds": wait_seconds,
-            "invisible_seconds": invisible_seconds,
-            "client_id": client_id,
-        }
-        return await self.send(groups.pull(topic, group, wish))
+    ) -> tuple[group_models.Pulled, ...]:
+        """Pull messages; nobody else of the group gets them for *invisible_seconds*."""
+        return await self.send(
+            group_operations.pull(topic, group, max_messages, wait_seconds, invisible_seconds, client_id)
+        )
 
-    async def ack(self, topic: str, group: str, receipt_handles: Sequence[str]) -> tuple[groups.HandleResult, ...]:
-        """Say that messages are done with; each is told for itself what became of its handle."""
-        return await self.send(groups.answer(topic, group, "ack", receipt_handles))
+    async def ack(self, topic: str, group: str, receipt_handles: Sequence[str]) -> tuple[group_models.Handle, ...]:
+        """Say that these (at most 100) are done."""
+        return await self.send(group_operations.ack(topic, group, receipt_handles))
 
     async def nack(
-        self, topic: str, group: str, receipt_handles: Sequence[str], *, delay_seconds: int = 0
-    ) -> tuple[groups.HandleResult, ...]:
-        """Let messages come again, to anybody, after so long."""
-        return await self.send(groups.answer(topic, group, "nack", receipt_handles, delay_seconds=delay_seconds))
+        self, topic: str, group: str, receipt_handles: Sequence[str], *, delay_seconds: int | None = None
+    ) -> tuple[group_models.Handle, ...]:
+        """Give these back, to be pulled again at once or *delay_seconds* from now."""
+        return await self.send(group_operations.nack(topic, group, receipt_handles, delay_seconds))
 
     async def extend(
-        self, topic: str, group: str, receipt_handles: Sequence[str], *, invisible_seconds: int
-    ) -> tuple[groups.HandleResult, ...]:
-        """Keep messages from others for so long from now; each has a new handle from then on."""
-        said = groups.answer(topic, group, "extend", receipt_handles, invisible_seconds=invisible_seconds)
-        return await self.send(said)
+        self, topic: str, group: str, receipt_handles: Sequence[str], *, invisible_seconds: int | None = None
+    ) -> tuple[group_models.Handle, ...]:
+        """Keep these from others until *invisible_seconds* from now; new handles stand for them then."""
+        return await self.send(group_operations.extend(topic, group, receipt_handles, invisible_seconds))

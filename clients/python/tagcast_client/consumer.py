@@ -10,7 +10,7 @@ from typing import Self
 from tagcast_client.client import Client
 from tagcast_client.consuming import Batch, ConsumerOptions, MessageSelector
 from tagcast_client.errors import TagcastError
-from tagcast_client.groups import Pulled
+from tagcast_client.group_models import Pulled
 from tagcast_client.models import Filter
 from tagcast_client.threads import Slots, Tasks
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any
 
-from tagcast_client.groups import Pulled
+from tagcast_client.group_models import Pulled
 
 PULL_MAX = 32
 """So many messages a pull brings at most."""
