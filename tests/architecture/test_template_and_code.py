@@ -13,7 +13,7 @@ import pytest
 from tagcast.ports import Key
 from tagcast.rows import keys
 from tagcast.rows.kinds import kind_of
-from tagcast_aws.api.routes import MANAGE, PUBLISH
+from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 
 from functions.retry.app import RESERVE_S
 from local.rules.limits import HTTP_API_TIMEOUT_S
@@ -75,15 +75,14 @@ def literals(folder: str) -> set[str]:
 
 def test_the_routes_of_the_template_are_the_routes_of_the_code() -> None:
     declared = {(route.method, route.path, route.function) for route in TEMPLATE.routes()}
-    served = {(route.method, route.path, "PublishFunction") for route in PUBLISH} | {
-        (route.method, route.path, "ManageFunction") for route in MANAGE
-    }
+    functions = {"PublishFunction": PUBLISH, "PullFunction": PULL, "ManageFunction": MANAGE}
+    served = {(route.method, route.path, function) for function, routes in functions.items() for route in routes}
     assert {(method, path, function) for method, path, function in declared if path != "$default"} == served
     assert [function for _, path, function in declared if path == "$default"] == ["ManageFunction"]
 
 
 def test_public_routes_of_the_code_need_no_signature() -> None:
-    public = {route.path for route in (*PUBLISH, *MANAGE) if route.is_public}
+    public = {route.path for route in (*PUBLISH, *PULL, *MANAGE) if route.is_public}
     api = next(properties for _, properties in TEMPLATE.of_type("AWS::ApiGatewayV2::Api"))
     unsigned = {
         path

@@ -23,6 +23,7 @@ __all__ = [
     "BODY_BYTES_DEFAULT",
     "BODY_BYTES_MAX",
     "DECAY_WINDOW",
+    "HANDED_AT_ONCE",
     "RETENTION_S_MAX",
     "RETENTION_S_MIN",
     "ContentFormat",
@@ -129,11 +130,15 @@ class Subscription:
     @property
     def window(self) -> int:
         """Return how many deliveries may be in flight once the receiver answered well (docs/semantics.md, Delivery)."""
+        if self.settings.is_group:
+            return HANDED_AT_ONCE
         return 1 if self.settings.retry.strategy is Strategy.BACKOFF_RETRY else DECAY_WINDOW
 
 
 DECAY_WINDOW = 100
 """As many as CMQ pushes at the same time."""
+HANDED_AT_ONCE = 10
+"""As many as one request takes into the queue of a group."""
 
 
 @dataclass(frozen=True, slots=True)

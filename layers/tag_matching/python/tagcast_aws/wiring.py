@@ -125,11 +125,16 @@ def compose(ground: Ground) -> World:
     clock = ground.clock
     threads = threads_for_pushes()
     tables = {Table.REGISTRY: settings.registry_table, Table.MESSAGES: settings.messages_table}
-    sqs = client("sqs")
     return World(
         store=DynamoStore(client("dynamodb"), tables, clock.sleep),
-        queue=SqsQueue(sqs, settings.queue_url, logger()),
-        group_queues=SqsGroupQueues(sqs, settings.queue_url, settings.group_queues),
+        queue=SqsQueue(client("sqs"), settings.queue_url, logger()),
+        group_queues=SqsGroupQueues(
+            _client_factory(ground, attempts_max=3, answer_s=5)("sqs"),
+            partial(_client_factory(ground, attempts_max=1, answer_s=25), "sqs"),
+            settings.queue_url,
+            settings.group_queues,
+            logger(),
+        ),
         workflow=StepFunctionsWorkflow(client("stepfunctions"), settings.state_machine_arn, logger()),
         pusher=EndpointPusher(
             clock,
@@ -145,7 +150,7 @@ def compose(ground: Ground) -> World:
         index_archive=S3IndexArchive(lambda: client("s3"), settings.index_bucket, logger()),
         event_bus=EventBridgeBus(lambda: client("events"), logger()),
         judge=LambdaJudge(Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)),
-        guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread),
+        guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, settings.group_queues),
         clock=clock,
         executor=ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads()),
         dice=ground.dice,
@@ -166,8 +171,8 @@ def compose_archive(ground: Ground) -> FirehoseArchive:
     return FirehoseArchive(client("firehose"), streams, settings.archive_bodies, logger(), ground.clock.sleep)
 
 
-def _client_factory(ground: Ground, attempts_max: int) -> Callable[[str], Any]:
-    """Return what makes the clients of the services that belong to the deployment."""
+def _client_factory(ground: Ground, attempts_max: int, answer_s: int = 10) -> Callable[[str], Any]:
+    """Return what makes the clients of the services that belong to the deployment, which answer within *answer_s*."""
     from botocore.config import Config
 
     from tagcast_aws.runtime.executor import CALLS_MAX
@@ -175,7 +180,7 @@ def _client_factory(ground: Ground, attempts_max: int) -> Callable[[str], Any]:
     config = Config(
         retries={"mode": "standard", "max_attempts": attempts_max},
         connect_timeout=3,
-        read_timeout=10,
+        read_timeout=answer_s,
         max_pool_connections=CALLS_MAX,
     )
     return partial(ground.make_client or _boto3_client, config=config)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 
 from tagcast.concurrency.contention import until_won
 from tagcast.delivery.idempotency import Accepted, Idempotency, claimed, is_live, repeated
 from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError
-from tagcast.model import Draft, Message, Ordering, Topic
+from tagcast.model import Draft, Message, Topic
 from tagcast.ports import QueueEntry, World
+from tagcast.queues import has_order, queue_group
 from tagcast.registry.directory import Directory, directory_of
 from tagcast.registry.shadowing import observe
 from tagcast.rows import stored
@@ -186,31 +186,3 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         filter_error_count=len(matched.errors),
         has_body=bool(matched.ordinals),
     )
-
-
-def has_order(ordering: Ordering, ordering_key: str | None) -> bool:
-    """Say whether a message stands in an order with others of its topic.
-
-    >>> has_order(Ordering.TOPIC, None), has_order(Ordering.KEY, None), has_order(Ordering.KEY, "k")
-    (True, False, True)
-    """
-    return ordering is Ordering.TOPIC or (ordering is Ordering.KEY and ordering_key is not None)
-
-
-def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:
-    """Return the queue's message group: one order per group (docs/architecture.md, Publishing).
-
-    >>> queue_group(Ordering.TOPIC, "t", "1", "k") == queue_group(Ordering.TOPIC, "t", "2", None)
-    True
-    >>> queue_group(Ordering.KEY, "t", "1", "k") == queue_group(Ordering.KEY, "t", "2", "k")
-    True
-    >>> queue_group(Ordering.KEY, "t", "1", None) == queue_group(Ordering.KEY, "t", "2", None)
-    False
-    """
-    if ordering is Ordering.TOPIC:
-        return _digest(topic)
-    return _digest(f"{topic}\x00{ordering_key}") if has_order(ordering, ordering_key) else message_id
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:32]

@@ -6,7 +6,7 @@ See docs/architecture.md, The state map in a row.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TypedDict, cast
 
@@ -52,14 +52,16 @@ class MessageRow:
     filter_error_count: int = 0
     has_body: bool = True
 
-    def settled(self, entries: Mapping[int, Entry], *, round_at: int | None = None) -> MessageRow:
+    def settled(
+        self, entries: Mapping[int, Entry], *, round_at: int | None = None, handed: Set[int] = frozenset()
+    ) -> MessageRow:
         """Return the row after *entries* became terminal; the body goes with the last of them.
 
         Their outcomes are kept as far as the row has room; what ended before stays as it is.
         """
         row = self
         for outcome_bytes_max in OUTCOME_BYTES:
-            after = self.map.settle(shortened(entries, outcome_bytes_max), round_at=round_at)
+            after = self.map.settle(shortened(entries, outcome_bytes_max), round_at=round_at, handed=handed)
             row = replace(self, map=after, version=self.version + 1, has_body=self.has_body and bool(after.owed))
             if _is_light(row) or _fits(row):
                 break
@@ -115,6 +117,7 @@ def _progress(value: MessageRow) -> dict[str, Value]:
         {
             "matched": ordinals.pack(state_map.matched),
             "owed": ordinals.pack(state_map.owed) if state_map.owed else None,
+            "handed": ordinals.pack(state_map.handed) if state_map.handed else None,
             "pending": len(state_map.owed),
             "round": "open" if state_map.round_open else "done",
             "round_at": state_map.round_at,
@@ -130,7 +133,7 @@ def _progress(value: MessageRow) -> dict[str, Value]:
 def _is_light(value: MessageRow) -> bool:
     """Say, without making the map's attributes, whether the row is small enough for text; most rows are."""
     state_map = value.map
-    members = 2 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
+    members = 3 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
     at_most = members + MAP_BYTES + text_bytes_at_most(state_map.settled) + COMPACT_ENTRY_BYTES * len(state_map.owed)
     return row_bytes(_envelope(value)) + KEY_BYTES + at_most <= TEXT_ROW_BYTES_MAX
 
@@ -176,6 +179,7 @@ class _Attributes(TypedDict, total=False):
     filter_errors: Sequence[str]
     filter_error_count: int
     owed: bytes
+    handed: bytes
     round_at: int
     finished: bytes
     finishes: bytes
@@ -224,6 +228,7 @@ def _map_of(row: _Attributes) -> StateMap:
     matched = ordinals.unpack(row["matched"])
     owed = row.get("owed")
     still = ordinals.unpack(owed) if owed else frozenset[int]()
+    handed = row.get("handed")
     return StateMap(
         matched=matched,
         owed=still,
@@ -231,6 +236,8 @@ def _map_of(row: _Attributes) -> StateMap:
         round_at=row.get("round_at"),
         finishes=dict(zip(delivered, offsets, strict=True)),
         settled=_ended(row, matched - still - set(delivered)),
+        # The release before writes the map without it.
+        handed=ordinals.unpack(handed) & still if handed else frozenset(),
     )
 
 
