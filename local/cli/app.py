@@ -8,6 +8,7 @@ import typer
 from tagcast_client import Client, Retries, SigV4
 from tagcast_client.signing import is_aws
 
+from local.cli.console import console
 from local.cli.filters import filters
 from local.cli.jobs import archive, audit, backtest, replay, report
 from local.cli.lanes import lane, pause, resume, retry, skip
@@ -83,6 +84,7 @@ app.command("audit", rich_help_panel=_ARCHIVE)(audit)
 app.command("backtest", rich_help_panel=_ARCHIVE)(backtest)
 app.command("replay", rich_help_panel=_ARCHIVE)(replay)
 app.add_typer(filters, name="filter", rich_help_panel=_TOOLS)
+app.command("console", rich_help_panel=_TOOLS)(console)
 app.command("listen", rich_help_panel=_TOOLS)(listen)
 app.command("health", rich_help_panel=_TOOLS)(health)
 
