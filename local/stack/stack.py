@@ -19,6 +19,7 @@ from local.stack.data_folder import DataFolder
 from local.stack.delivery_log import printer
 from local.stack.user_functions import make_known, specs_of
 from local.template.intrinsics import Resolver
+from local.template.parameters import LOCAL
 from local.template.translated import Template, read_template
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,11 +70,7 @@ class Stack:
         template, _ = await asyncio.gather(
             asyncio.to_thread(read_template, self.options.template), asyncio.to_thread(self._engine.start)
         )
-        parameters = {
-            "AllowPrivateEndpoints": "true",
-            "TimeScale": f"{self.options.time_scale:g}",
-            "ArchiveBodies": "*",
-        }
+        parameters = {**LOCAL, "TimeScale": f"{self.options.time_scale:g}"}
         deployment = await asyncio.to_thread(
             deploy, template, self._engine, parameters, self._folder.deployed, self.options.functions_root
         )

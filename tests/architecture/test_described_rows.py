@@ -44,6 +44,8 @@ SIGNED = SubscriptionSettings(
     timeout_s=15,
     content_format=ContentFormat.JSON,
     secret="whsec_",
+    ordered=True,
+    dead_letter_topic="dead",
 )
 
 

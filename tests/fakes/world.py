@@ -34,6 +34,7 @@ from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry import subscriptions, topics
 from tagcast.repairing.sweep import Swept, sweep
 
+from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.memory_store import MemoryStore
 
 OK = Outcome(True, "http 200")
@@ -81,6 +82,10 @@ class FakeDice:
     def unique_id(self, now: int) -> str:
         self.count += 1
         return f"{(now << 22) + self.count:020d}"
+
+    def secret(self) -> str:
+        self.count += 1
+        return f"secret {self.count}"
 
 
 class FakeQueue:
@@ -200,6 +205,7 @@ class FakeWorld:
 
     store: MemoryStore = field(default_factory=MemoryStore)
     queue: FakeQueue = field(default_factory=FakeQueue)
+    group_queues: FakeGroupQueues = field(default_factory=FakeGroupQueues)
     workflow: FakeWorkflow = field(default_factory=FakeWorkflow)
     pusher: FakePusher = field(default_factory=FakePusher)
     judge: FakeJudge = field(default_factory=FakeJudge)
@@ -211,6 +217,7 @@ class FakeWorld:
         self.world = World(
             store=self.store,
             queue=self.queue,
+            group_queues=self.group_queues,
             workflow=self.workflow,
             pusher=self.pusher,
             judge=self.judge,
@@ -242,6 +249,27 @@ class FakeWorld:
             timeout_s=15,
             content_format=ContentFormat.JSON,
             secret=None,
+        )
+        return subscriptions.put_subscription(self.world, topic, name, settings)[0]
+
+    def group(
+        self,
+        name: str,
+        *,
+        topic: str = "test1",
+        max_retries: int = 3,
+        ordered: bool = False,
+        filter: Mapping[str, object] | None = None,
+    ) -> Subscription:
+        """Make a pull group."""
+        settings = SubscriptionSettings(
+            endpoint=Endpoint(Protocol.PULL, ""),
+            filter=filter,
+            retry=RetryPolicy(Strategy.BACKOFF_RETRY, max_retries),
+            timeout_s=15,
+            content_format=ContentFormat.JSON,
+            secret=None,
+            ordered=ordered,
         )
         return subscriptions.put_subscription(self.world, topic, name, settings)[0]
 

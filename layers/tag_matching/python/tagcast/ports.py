@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, Subscription
+from tagcast.queues import GroupQueue, GroupQueues, Queue, QueueEntry
 from tagcast.tables import (
     ABSENT,
     Delete,
@@ -28,6 +29,8 @@ __all__ = [
     "EndpointGuard",
     "Executor",
     "Found",
+    "GroupQueue",
+    "GroupQueues",
     "IndexArchive",
     "Journal",
     "Judge",
@@ -92,25 +95,6 @@ class Store(Protocol):
 
     def transact(self, writes: Sequence[Write]) -> None:
         """Apply all (at most 100, no row twice) or none."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueEntry:
-    """What travels through the FIFO queue: the message's name, in its order's group."""
-
-    topic: str
-    message_id: str
-    group: str
-
-
-class Queue(Protocol):
-    """The FIFO queue that gives order."""
-
-    def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order, deduplicated by message id for five minutes; return those that were not taken.
-
-        Behind an entry that was not taken no other of its group counts as taken.
-        """
 
 
 class Workflow(Protocol):
@@ -187,6 +171,9 @@ class Dice(Protocol):
     def unique_id(self, now: int) -> str:
         """Return 20 decimal digits below 2^64, ordered by *now* and different every time."""
 
+    def secret(self) -> str:
+        """Return text that nobody can guess, at least 128 bits of it."""
+
 
 class Journal(Protocol):
     """Where what happened is told to operators (log lines and metrics), never with bodies or secrets."""
@@ -223,6 +210,7 @@ class World:
 
     store: Store
     queue: Queue
+    group_queues: GroupQueues
     workflow: Workflow
     pusher: Pusher
     judge: Judge

@@ -107,6 +107,7 @@ def archive() -> FirehoseArchive:
 
 def compose(ground: Ground) -> World:
     """Put the adapters together."""
+    from tagcast_aws.dispatch.group_queues import SqsGroupQueues
     from tagcast_aws.dispatch.queue import SqsQueue
     from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
     from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
@@ -123,9 +124,11 @@ def compose(ground: Ground) -> World:
     clock = ground.clock
     threads = threads_for_pushes()
     tables = {Table.REGISTRY: settings.registry_table, Table.MESSAGES: settings.messages_table}
+    sqs = client("sqs")
     return World(
         store=DynamoStore(client("dynamodb"), tables, clock.sleep),
-        queue=SqsQueue(client("sqs"), settings.queue_url, logger()),
+        queue=SqsQueue(sqs, settings.queue_url, logger()),
+        group_queues=SqsGroupQueues(sqs, settings.queue_url, settings.group_queues),
         workflow=StepFunctionsWorkflow(client("stepfunctions"), settings.state_machine_arn, logger()),
         pusher=EndpointPusher(
             clock,

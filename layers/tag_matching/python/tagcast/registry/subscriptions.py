@@ -19,6 +19,7 @@ from tagcast.model import LaneState, Subscription, SubscriptionSettings, Topic
 from tagcast.paging import Page
 from tagcast.ports import World, Write
 from tagcast.registry.directory import directory_of, read_topic
+from tagcast.registry.groups import make_queue, with_secret
 from tagcast.rows import stored
 from tagcast.rows.filter_version import FilterVersion, version_delete, version_expiry, version_put
 from tagcast.rows.lane import Lane, lane_put, lane_update
@@ -39,8 +40,8 @@ def put_subscription(
 ) -> tuple[Subscription, bool]:
     """Create the subscription or replace it; return it and whether it is new.
 
-    Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed),
-    PreconditionFailedError (*if_match* is not its version), ConflictError (too many).
+    Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed, or not instead of the
+    present one), PreconditionFailedError (*if_match* is not its version), ConflictError (too many), UnavailableError.
     """
     settings = replace(settings, filter=canonical(settings.filter))
     refusal = world.guard.refusal(settings.endpoint)
@@ -51,7 +52,9 @@ def put_subscription(
         owner = read_topic(world, topic)
         known = stored.subscription(world.store, topic, name)
         _check_version(known, if_match)
-        changed = _changed(world, owner, name, settings, known)
+        changed = _changed(world, owner, name, with_secret(world, settings, known), known)
+        if changed.settings.is_group and known is None:
+            make_queue(world, changed)
         world.store.transact(_put_writes(owner, changed, known))
         return changed, known is None
 
