@@ -227,7 +227,12 @@ MUTANTS = (
         "tagcast.delivery.redelivery:_step",
         "any(due.unjudged for due in dues):",
         "False:",
-        Aim(modes=("slow", "flapping"), operations=("refilter",), strategy=Strategy.BACKOFF_RETRY),
+        Aim(
+            modes=("slow", "flapping"),
+            operations=("refilter",),
+            strategy=Strategy.BACKOFF_RETRY,
+            only_these_faults=True,
+        ),
     ),
     Mutant(
         "what is past its life is pushed",
