@@ -9,6 +9,7 @@ from tagcast_client.deduplication import Deduplicator, MemoryStore, SeenStore
 from tagcast_client.errors import (
     BatchInterruptedError,
     ConflictError,
+    DisagreementError,
     Fault,
     ForbiddenError,
     InvalidError,
@@ -36,6 +37,7 @@ __all__ = [
     "Client",
     "ConflictError",
     "Deduplicator",
+    "DisagreementError",
     "Fault",
     "ForbiddenError",
     "InvalidError",

@@ -24,6 +24,7 @@ _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "If-Match": ("The ETag that the subscription must have, or *.", {"type": "string"}),
 }
+_PATTERNS = {"message_id": limits.MESSAGE_ID, "client_id": limits.CLIENT_ID}
 _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": limits.PAGE_MAX, "default": limits.PAGE_DEFAULT},
     "cursor": {"type": "string"},
@@ -40,6 +41,9 @@ _PROBLEM: dict[str, Any] = {
         "status": {"type": "integer"},
         "detail": {"type": "string"},
         "correlation_id": {"type": "string"},
+        "group": {"description": "Of a disagreement: the group's filter"},
+        "yours": {"description": "Of a disagreement: the filter that the client wants, where it is known"},
+        "difference": {"type": "array", "items": {"type": "string"}},
         "errors": {
             "type": "array",
             "items": {
@@ -122,8 +126,7 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 def _parameters(route: Route) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = []
     for name in re.findall(r"\{(\w+)\}", route.path):
-        pattern = limits.MESSAGE_ID if name == "message_id" else limits.NAME
-        schema = {"type": "string", "pattern": pattern}
+        schema = {"type": "string", "pattern": _PATTERNS.get(name, limits.NAME)}
         parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
     for name in route.query:
         is_required = name == "subscription"
