@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent / "tagcast_client"
-FILES = {"async_client.py": "client.py", "async_connection.py": "connection.py"}
+FILES = {"async_client.py": "client.py", "async_lanes.py": "client_lanes.py", "async_connection.py": "connection.py"}
 WORDS = {
     "The asynchronous client; `client` is made from this file by `make_sync.py`.": (
         "The synchronous client, made from `async_client` by `make_sync.py`: change that file, not this one."
@@ -16,6 +16,11 @@ WORDS = {
     "The asynchronous connection; `connection` is made from this file by `make_sync.py`.": (
         "The synchronous connection, made from `async_connection` by `make_sync.py`: change that file, not this one."
     ),
+    "What the asynchronous client does with lanes; `client_lanes` is made from this file by `make_sync.py`.": (
+        "What the synchronous client does with lanes, made from `async_lanes` by `make_sync.py`: change that file."
+    ),
+    "async_lanes": "client_lanes",
+    "AsyncLanes": "Lanes",
     "async_connection": "connection",
     "AsyncConnection": "Connection",
     "AsyncIterator": "Iterator",

@@ -40,6 +40,7 @@ OPERATIONS: list[Operation[Any]] = [
     operations.change_lane("t", "s", "retry"),
     operations.skip("t", "s", "r"),
     operations.backlog("t", "s", 1, "c"),
+    operations.list_lanes(1, "c"),
     operations.push("t"),
     operations.set_shadow("t", "s", None),
     operations.get_shadow("t", "s"),
@@ -54,6 +55,8 @@ ANSWERS = {
     models.Topic: "TopicAnswer",
     models.Head: "HeadAnswer",
     models.Lane: "LaneAnswer",
+    models.OwedHead: "OwedHeadAnswer",
+    models.UrgentLane: "UrgentLaneAnswer",
     models.Subscription: "SubscriptionAnswer",
     models.Entry: "EntryAnswer",
     models.Message: "MessageAnswer",
@@ -67,7 +70,7 @@ ANSWERS = {
 }
 ENVELOPES = {
     "BacklogAnswer", "BatchAnswer", "LanesAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
-    "VersionsAnswer",
+    "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip
 
 

@@ -101,6 +101,7 @@ class Story:
         self.post("/topics/kept/subscriptions/s/shadow/promote", promoted)
         self.get("/topics/kept/subscriptions/s/versions")
         self.get("/topics")
+        self.get("/lanes")
         self.put("/topics/gone", {})
         self.subscribe("gone", "s", DEAD)
         self.publish("gone")

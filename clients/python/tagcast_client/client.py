@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tagcast_client import models, operations, publishing
-from tagcast_client.connection import Connection
+from tagcast_client.client_lanes import Lanes
 from tagcast_client.errors import BatchInterruptedError, TagcastError
 from tagcast_client.operation import Answer, Operation, raw
 from tagcast_client.publishing import Result
 
 
-class Client(Connection):
+class Client(Lanes):
     """The API at *url*: signed with the default AWS credentials towards AWS, plain elsewhere, unless *auth* says how.
 
     Requests whose answer is lost, and answers 429 and 5xx, are repeated as *retries* says where a repetition changes
@@ -142,28 +142,6 @@ class Client(Connection):
     def list_versions(self, topic: str, subscription: str) -> tuple[models.Version, ...]:
         """Return the history of the subscription's filter, newest first."""
         return self.send(operations.list_versions(topic, subscription))
-
-    # Lanes
-
-    def pause(self, topic: str, subscription: str) -> models.Lane:
-        """Stop pushing to a subscription; what it is owed waits."""
-        return self.send(operations.change_lane(topic, subscription, "pause"))
-
-    def resume(self, topic: str, subscription: str) -> models.Lane:
-        """Go on with a paused or suspended subscription."""
-        return self.send(operations.change_lane(topic, subscription, "resume"))
-
-    def retry(self, topic: str, subscription: str) -> models.Lane:
-        """Attempt the head of a lane now."""
-        return self.send(operations.change_lane(topic, subscription, "retry"))
-
-    def skip(self, topic: str, subscription: str, reason: str) -> models.Lane:
-        """Give up the head of a lane, and say why."""
-        return self.send(operations.skip(topic, subscription, reason))
-
-    def list_backlog(self, topic: str, subscription: str, *, page_size: int | None = None) -> Iterator[models.Delivery]:
-        """Yield what a subscription is owed, in order."""
-        return self.all_pages(lambda cursor: operations.backlog(topic, subscription, page_size, cursor))
 
     # Messages
 

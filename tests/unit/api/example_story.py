@@ -35,6 +35,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("get_topic", "GET", "/topics/orders", None),
     ("list_subscriptions", "GET", "/topics/orders/subscriptions", None),
     ("get_subscription", "GET", BILLING, None),
+    ("list_lanes", "GET", "/lanes", None),
     ("list_backlog", "GET", f"{BILLING}/backlog", None),
     ("list_messages", "GET", "/topics/orders/messages", None),
     ("get_message", "GET", "/topics/orders/messages/{first}", None),

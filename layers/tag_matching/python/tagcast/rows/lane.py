@@ -98,12 +98,22 @@ def lane_row(lane: Lane) -> Row:
         row["next_attempt_at"] = lane.next_attempt_at
     if lane.wake_at is not None:
         row["wake_at"] = lane.wake_at
-        row["wake_shard"] = str(crc32(lane.subscription_id.encode()) % WAKE_SHARDS)
+        row["wake_shard"] = _shard_of(lane.subscription_id)
     if lane.ttl is not None:
         row["ttl"] = lane.ttl
     if lane.joined:
         row["joined"] = lane.joined
     return row
+
+
+def place_in_index(lane: Lane) -> Row:
+    """Return what a lane's row has in the index of those to wake: whoever goes on reads what is behind it."""
+    key = lane.key
+    return {"pk": key.pk, "sk": key.sk, "wake_at": lane.wake_at, "wake_shard": _shard_of(lane.subscription_id)}
+
+
+def _shard_of(subscription_id: str) -> str:
+    return str(crc32(subscription_id.encode()) % WAKE_SHARDS)
 
 
 def joined_by(joined: bytes, message_ids: Iterable[str]) -> bytes:

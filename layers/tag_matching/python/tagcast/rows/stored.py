@@ -157,6 +157,13 @@ def names(store: Store, topic: str) -> dict[int, str]:
     return known
 
 
+def subscription_name(store: Store, topic: str, ordinal: int) -> str | None:
+    """Return the name of one subscription by the history of its filter, which begins with the subscription."""
+    low, high = keys.version_key(topic, ordinal, 0), keys.version_key(topic, ordinal + 1, 0)
+    rows = store.query(Table.REGISTRY, low.pk, sk_from=low.sk, sk_to=high.sk, limit=1)
+    return next((text(row, "name") for row in rows), None)
+
+
 def shadow(store: Store, topic: str, name: str) -> Shadow | None:
     """Return the candidate filter beside a subscription's active one."""
     row = store.get(keys.shadow_key(topic, name))
