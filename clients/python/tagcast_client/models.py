@@ -85,6 +85,8 @@ class Subscription:
     version: int
     created_at: datetime
     updated_at: datetime
+    ordered: bool = False
+    dead_letter_topic: str | None = None
     warnings: tuple[str, ...] = ()
     lane: Lane | None = None
 

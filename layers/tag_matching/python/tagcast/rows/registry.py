@@ -113,6 +113,8 @@ def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int |
         "timeout_s": settings.timeout_s,
         "content_format": settings.content_format.value,
         "secret": settings.secret,
+        "ordered": 1 if settings.ordered else None,
+        "dead_letter_topic": settings.dead_letter_topic,
     }
 
 
@@ -130,4 +132,6 @@ def _settings_of(row: Row) -> SubscriptionSettings:
         timeout_s=number(row, "timeout_s"),
         content_format=ContentFormat(text(row, "content_format")),
         secret=optional_text(row, "secret"),
+        ordered="ordered" in row,
+        dead_letter_topic=optional_text(row, "dead_letter_topic"),
     )
