@@ -25,11 +25,12 @@ WORDS = {
     "What the asynchronous client does with lanes; `client_lanes` is made from this file by `make_sync.py`.": (
         "What the synchronous client does with lanes, made from `async_lanes` by `make_sync.py`: change that file."
     ),
-    "What the asynchronous client does with pull groups; `client_groups` is made from this file by `make_sync.py`.": (
-        "What the synchronous client does with pull groups, made from `async_groups` by `make_sync.py`: change that."
+    "What the asynchronous client does with groups; `client_groups` is made from this file by `make_sync.py`.": (
+        "What the synchronous client does with groups, made from `async_groups` by `make_sync.py`: change that file."
     ),
     "async_groups": "client_groups",
     "AsyncGroups": "Groups",
+    "AsyncConsumer": "Consumer",
     "async_lanes": "client_lanes",
     "AsyncLanes": "Lanes",
     "The asynchronous client's subscriptions; `subscriptions` is made from this file by `make_sync.py`.": (

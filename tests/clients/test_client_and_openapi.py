@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from tagcast_client import group_models, group_operations, models, operations, publishing
+from tagcast_client import group_models, group_operations, groups, models, operations, publishing
 from tagcast_client.operation import Operation
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
@@ -50,9 +50,12 @@ OPERATIONS: list[Operation[Any]] = [
     operations.get_shadow("t", "s"),
     operations.delete_shadow("t", "s"),
     operations.promote_shadow("t", "s", 1),
+    groups.heartbeat("t", "s", "i", {}),
+    groups.leave("t", "s", "i"),
+    groups.list_members("t", "s"),
     operations.test_filter(None, MESSAGE),
 ]
-WORDS = {"t": "{topic}", "s": "{subscription}", "1": "{message_id}"}
+WORDS = {"t": "{topic}", "s": "{subscription}", "1": "{message_id}", "i": "{client_id}"}
 ANSWERS = {
     models.Accepted: "AcceptedAnswer",
     models.Refused: "RefusedAnswer",
@@ -71,12 +74,14 @@ ANSWERS = {
     models.Shadow: "ShadowAnswer",
     models.ShadowCounts: "ShadowCounts",
     models.ShadowSample: "ShadowSample",
+    groups.Member: "MemberAnswer",
+    groups.Group: "GroupAnswer",
     models.FilterTest: "FilterTestAnswer",
     models.Health: "HealthAnswer",
 }
 ENVELOPES = {
     "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "PullAnswer",
-    "LanesAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
+    "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
     "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip
 

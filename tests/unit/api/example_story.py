@@ -14,6 +14,7 @@ from tests.fakes.world import FakeWorld
 FILE = Path(operations.__file__).parent / "examples.json"
 BILLING = "/topics/orders/subscriptions/billing"
 WORKERS = "/topics/orders/subscriptions/workers"
+MEMBER = "/topics/orders/subscriptions/workers/clients/10.0.0.1@7"
 PAID = {"kind": "tags", "tags": ["paid"]}
 ORDER = {"body": "order 17", "tags": ["paid"], "properties": {"amount": "30"}}
 STORY: tuple[tuple[str, str, str, Any], ...] = (
@@ -53,6 +54,10 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("again", "PUT", f"{BILLING}/shadow", {"filter": None}),
     ("delete_shadow", "DELETE", f"{BILLING}/shadow", None),
     ("test_filter", "POST", "/filters/test", {"filter": PAID, "message": {"body": "", "tags": ["paid"]}}),
+    ("heartbeat", "PUT", MEMBER, {"filter": PAID, "client_version": "1.4"}),
+    ("list_members", "GET", "/topics/orders/subscriptions/workers/clients", None),
+    ("leave", "DELETE", MEMBER, None),
+    ("no more workers", "DELETE", "/topics/orders/subscriptions/workers", None),
     ("delete_subscription", "DELETE", BILLING, None),
     ("made", "PUT", WORKERS, {"endpoint": {"protocol": "pull"}}),
     ("more", "POST", "/topics/orders/messages", ORDER),
@@ -65,7 +70,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("removed", "DELETE", WORKERS, None),
     ("delete_topic", "DELETE", "/topics/orders", None),
 )  # fmt: skip
-BETWEEN = {"again", "made", "more", "pulled", "removed"}
+BETWEEN = {"again", "made", "more", "no more workers", "pulled", "removed"}
 """What is asked only for the sake of what comes next."""
 
 

@@ -10,6 +10,7 @@ from tagcast.ports import GroupQueue, Received, World
 from tagcast.pulling.ending import NOT_ACKNOWLEDGED, end_without_pull, keep_failure
 from tagcast.pulling.group import group_of, queue_s
 from tagcast.pulling.handles import Handle
+from tagcast.registry.members import check_agreement
 from tagcast.rows import stored
 from tagcast.rows.message import MessageRow
 
@@ -22,7 +23,7 @@ DROPPING_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a member asks for: so many messages, waiting for the first so long, to be alone with them so long.
+    """What a member, *client_id*, asks for: so many messages, waiting for the first so long, alone with them so long.
 
     Once their encoded sizes, as *size_of* says them, add up to *size_enough* no more are asked for, and never so many
     that they could add up to more than *size_max*. No message is larger than *around_max* and seven times its body,
@@ -36,6 +37,7 @@ class Wish:
     size_enough: int
     size_max: int
     around_max: int
+    client_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +51,12 @@ class Handed:
 def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
     """Give a member of the group what lies in its queue, and end what cannot be given any more.
 
-    A paused group gives nothing, after the wait. Raises NotFoundError, ConflictError (no group), UnavailableError.
+    A paused group gives nothing, after the wait. Raises NotFoundError, ConflictError (no group), DisagreementError (the
+    member wants another filter than its group has), UnavailableError.
     """
     group = group_of(world, topic, name)
+    if wish.client_id is not None:
+        check_agreement(world, group, wish.client_id)
     lane = stored.lane(world.store, topic, group.subscription_id)
     if lane is not None and lane.state in (LaneState.PAUSED, LaneState.REMOVED):
         world.clock.sleep(wish.wait_s)

@@ -59,6 +59,7 @@ def pull_messages(world: World, request: Request[PullBody]) -> Answer:
         size_enough=PULL_BYTES_ENOUGH,
         size_max=PULL_BYTES_MAX,
         around_max=PULLED_AROUND_BYTES_MAX,
+        client_id=asked.client_id,
     )
     handed = pull(world, request.topic, request.subscription, wish)
     return Answer(200, {"messages": [_pulled(each) for each in handed]})
