@@ -31,7 +31,7 @@ from tagcast_client.group_models import Pulled
 from tagcast_client.models import Accepted, ArchivedMessage, NewMessage, Refused
 from tagcast_client.receiver import Received, Receiver, UnreadableError, VerificationError, read
 from tagcast_client.retrying import Retries
-from tagcast_client.signing import SigV4
+from tagcast_client.signing import BearerToken, SigV4
 
 __all__ = [
     "Accepted",
@@ -39,6 +39,7 @@ __all__ = [
     "AsyncClient",
     "AsyncConsumer",
     "BatchInterruptedError",
+    "BearerToken",
     "Client",
     "ConflictError",
     "ConsumeStatus",

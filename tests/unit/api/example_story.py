@@ -14,7 +14,7 @@ from tests.fakes.world import FakeWorld
 FILE = Path(operations.__file__).parent / "examples.json"
 BILLING = "/topics/orders/subscriptions/billing"
 WORKERS = "/topics/orders/subscriptions/workers"
-MEMBER = f"{WORKERS}/clients/10.0.0.1@7"
+MEMBER = "/topics/orders/subscriptions/workers/clients/10.0.0.1@7"
 PAID = {"kind": "tags", "tags": ["paid"]}
 ORDER = {"body": "order 17", "tags": ["paid"], "properties": {"amount": "30"}}
 STORY: tuple[tuple[str, str, str, Any], ...] = (
@@ -70,7 +70,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("removed", "DELETE", WORKERS, None),
     ("delete_topic", "DELETE", "/topics/orders", None),
 )  # fmt: skip
-BETWEEN = {"again", "no more workers", "made", "more", "pulled", "removed"}
+BETWEEN = {"again", "made", "more", "no more workers", "pulled", "removed"}
 """What is asked only for the sake of what comes next."""
 
 

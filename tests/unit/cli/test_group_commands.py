@@ -30,8 +30,8 @@ def client(api: PullingApi) -> Client:
 
 @pytest.fixture
 def run(api: PullingApi, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    def client_for(url: str, profile: str | None, region: str | None) -> Client:
-        return Client(url, transport=api)
+    def client_for(*given: object) -> Client:
+        return Client(URL, transport=api)
 
     monkeypatch.setattr(command_line, "client_for", client_for)
     return lambda *words: CliRunner().invoke(command_line.app, [*words])

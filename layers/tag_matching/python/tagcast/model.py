@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from tagcast.ids import subscription_id
 from tagcast.settings import (
+    DECAY_WINDOW,
     ContentFormat,
     Endpoint,
     Protocol,
@@ -23,7 +24,6 @@ __all__ = [
     "BODY_BYTES_DEFAULT",
     "BODY_BYTES_MAX",
     "DECAY_WINDOW",
-    "HANDED_AT_ONCE",
     "RETENTION_S_MAX",
     "RETENTION_S_MIN",
     "ContentFormat",
@@ -126,19 +126,6 @@ class Subscription:
     def subscription_id(self) -> str:
         """Return the id under which lanes and due rows are kept; it is never used again."""
         return subscription_id(self.topic_id, self.ordinal)
-
-    @property
-    def window(self) -> int:
-        """Return how many deliveries may be in flight once the receiver answered well (docs/semantics.md, Delivery)."""
-        if self.settings.is_group:
-            return HANDED_AT_ONCE
-        return 1 if self.settings.retry.strategy is Strategy.BACKOFF_RETRY else DECAY_WINDOW
-
-
-DECAY_WINDOW = 100
-"""As many as CMQ pushes at the same time."""
-HANDED_AT_ONCE = 10
-"""As many as one request takes into the queue of a group."""
 
 
 @dataclass(frozen=True, slots=True)

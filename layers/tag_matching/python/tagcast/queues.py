@@ -12,11 +12,16 @@ from tagcast.model import Ordering, Subscription
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """What travels through a queue: the message's name, in its order's group."""
+    """What travels through a queue: the message's name, in its order's group; without an order in one of its own."""
 
     topic: str
     message_id: str
     group: str
+
+    @property
+    def has_order(self) -> bool:
+        """Say whether the message stands in an order with others."""
+        return self.group != self.message_id
 
 
 class Queue(Protocol):
@@ -94,17 +99,10 @@ class GroupQueues(Protocol):
         """Return about how much lies in the queue."""
 
 
-def has_order(ordering: Ordering, ordering_key: str | None) -> bool:
-    """Say whether a message stands in an order with others of its topic.
-
-    >>> has_order(Ordering.TOPIC, None), has_order(Ordering.KEY, None), has_order(Ordering.KEY, "k")
-    (True, False, True)
-    """
-    return ordering is Ordering.TOPIC or (ordering is Ordering.KEY and ordering_key is not None)
-
-
 def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:
     """Return the queue's message group: one order per group (docs/architecture.md, Publishing).
+
+    What stands in no order is a group of its own, named like the message.
 
     >>> queue_group(Ordering.TOPIC, "t", "1", "k") == queue_group(Ordering.TOPIC, "t", "2", None)
     True
@@ -115,7 +113,9 @@ def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: s
     """
     if ordering is Ordering.TOPIC:
         return _digest(topic)
-    return _digest(f"{topic}\x00{ordering_key}") if has_order(ordering, ordering_key) else message_id
+    if ordering is Ordering.KEY and ordering_key is not None:
+        return _digest(f"{topic}\x00{ordering_key}")
+    return message_id
 
 
 def _digest(text: str) -> str:

@@ -9,6 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+HANDED_AT_ONCE = 10
+"""As many as one request takes into the queue of a group."""
+DECAY_WINDOW = 100
+"""As many as CMQ pushes at the same time."""
+
 
 class Protocol(StrEnum):
     """How an endpoint is reached."""
@@ -80,3 +85,15 @@ class SubscriptionSettings:
     def is_group(self) -> bool:
         """Say whether this is a group, whose members pull."""
         return self.endpoint.protocol is Protocol.PULL
+
+    @property
+    def keeps_order(self) -> bool:
+        """Say whether messages reach the subscriber in their order (docs/semantics.md, Delivery)."""
+        return self.ordered or (not self.is_group and self.retry.strategy is Strategy.BACKOFF_RETRY)
+
+    @property
+    def window(self) -> int:
+        """Return how many deliveries may be in flight once the receiver answered well (docs/semantics.md, Delivery)."""
+        if self.is_group:
+            return HANDED_AT_ONCE
+        return 1 if self.keeps_order else DECAY_WINDOW

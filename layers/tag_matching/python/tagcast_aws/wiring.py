@@ -13,7 +13,7 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aws_lambda_powertools import Logger, Metrics
-from tagcast.ports import Clock, Dice, Table, World
+from tagcast.ports import Clock, Dice, GroupQueues, Table, World
 
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.dice import SystemDice
@@ -108,7 +108,6 @@ def archive() -> FirehoseArchive:
 def compose(ground: Ground) -> World:
     """Put the adapters together."""
     from tagcast_aws.dispatch.event_bus import EventBridgeBus
-    from tagcast_aws.dispatch.group_queues import SqsGroupQueues
     from tagcast_aws.dispatch.queue import SqsQueue
     from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
     from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
@@ -128,13 +127,7 @@ def compose(ground: Ground) -> World:
     return World(
         store=DynamoStore(client("dynamodb"), tables, clock.sleep),
         queue=SqsQueue(client("sqs"), settings.queue_url, logger()),
-        group_queues=SqsGroupQueues(
-            _client_factory(ground, attempts_max=3, answer_s=5)("sqs"),
-            partial(_client_factory(ground, attempts_max=1, answer_s=25), "sqs"),
-            settings.queue_url,
-            settings.group_queues,
-            logger(),
-        ),
+        group_queues=_group_queues(ground, settings),
         workflow=StepFunctionsWorkflow(client("stepfunctions"), settings.state_machine_arn, logger()),
         pusher=EndpointPusher(
             clock,
@@ -157,6 +150,14 @@ def compose(ground: Ground) -> World:
         journal=PowertoolsJournal(logger(), metrics()),
         time_scale=settings.time_scale,
     )
+
+
+def _group_queues(ground: Ground, settings: Settings) -> GroupQueues:
+    from tagcast_aws.dispatch.group_queues import SqsGroupQueues
+
+    quick = _client_factory(ground, attempts_max=3, answer_s=5)("sqs")
+    patient = partial(_client_factory(ground, attempts_max=1, answer_s=25), "sqs")
+    return SqsGroupQueues(quick, patient, settings.queue_url, settings.group_queues, logger())
 
 
 def compose_archive(ground: Ground) -> FirehoseArchive:

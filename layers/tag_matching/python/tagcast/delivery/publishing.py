@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from tagcast.concurrency.contention import until_won
 from tagcast.delivery.idempotency import Accepted, Idempotency, claimed, is_live, repeated
 from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError
-from tagcast.model import Draft, Message, Topic
+from tagcast.model import Draft, Message, Ordering, Topic
 from tagcast.ports import QueueEntry, World
-from tagcast.queues import has_order, queue_group
+from tagcast.queues import queue_group
 from tagcast.registry.directory import Directory, directory_of
 from tagcast.registry.shadowing import observe
 from tagcast.rows import stored
@@ -107,14 +107,13 @@ def _accept_all(
 
 def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
     """Send those that wait for their first round; return how many with an order the queue did not take."""
-    waiting = [row.message for row in rows if row.map.pending and row.map.round_open]
+    waiting = [_queue_entry(topic, row) for row in rows if row.map.pending and row.map.round_open]
     if not waiting:
         return 0
-    lost = world.queue.send([_queue_entry(topic, message) for message in waiting])
+    lost = world.queue.send(waiting)
     if lost:
         world.journal.count("QueueSendsLeftToRelay", len(lost))
-    ordered = {m.message_id for m in waiting if has_order(topic.ordering, m.ordering_key)}
-    return sum(entry.message_id in ordered for entry in lost)
+    return sum(entry.has_order for entry in lost)
 
 
 def _accept(
@@ -160,8 +159,9 @@ def _is_stored(world: World, message: Message) -> bool:
     return found.message == replace(message, draft=replace(message.draft, body=body))
 
 
-def _queue_entry(topic: Topic, message: Message) -> QueueEntry:
-    group = queue_group(topic.ordering, topic.name, message.message_id, message.ordering_key)
+def _queue_entry(topic: Topic, row: MessageRow) -> QueueEntry:
+    message, ordering = row.message, Ordering.NONE if row.is_unordered else topic.ordering
+    group = queue_group(ordering, topic.name, message.message_id, message.ordering_key)
     return QueueEntry(topic.name, message.message_id, group)
 
 
@@ -185,4 +185,5 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         filter_errors=tuple(failed),
         filter_error_count=len(matched.errors),
         has_body=bool(matched.ordinals),
+        is_unordered=bool(matched.ordinals) and directory.in_order.isdisjoint(matched.ordinals),
     )

@@ -23,7 +23,7 @@ DROPPING_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a member asks for: so many messages, waiting for the first so long, to be alone with them so long.
+    """What a member, *client_id*, asks for: so many messages, waiting for the first so long, alone with them so long.
 
     Once their encoded sizes, as *size_of* says them, add up to *size_enough* no more are asked for, and never so many
     that they could add up to more than *size_max*. No message is larger than *around_max* and seven times its body,
@@ -52,7 +52,7 @@ def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
     """Give a member of the group what lies in its queue, and end what cannot be given any more.
 
     A paused group gives nothing, after the wait. Raises NotFoundError, ConflictError (no group), DisagreementError (the
-    member wants another filter), UnavailableError.
+    member wants another filter than its group has), UnavailableError.
     """
     group = group_of(world, topic, name)
     if wish.client_id is not None:

@@ -50,11 +50,6 @@ class Lane:
         name = int(message_id).to_bytes(ID_BYTES)
         return any(name == self.joined[at : at + ID_BYTES] for at in range(0, len(self.joined), ID_BYTES))
 
-    def may_hold(self, message_id: str) -> bool:
-        """Say whether a message may have joined this backlog: it did, or not all that ever did are named."""
-        named_all = len(self.joined) < JOINED_MAX * ID_BYTES and (bool(self.joined) or not self.appended)
-        return not named_all or self.holds(message_id)
-
     def same_generation(self) -> Expectation:
         """Return the condition that nobody blocked, resumed or skipped since this was read; batches may have joined."""
         return {"state": self.state.value, "generation": self.generation}

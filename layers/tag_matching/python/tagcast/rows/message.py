@@ -42,7 +42,10 @@ SET_BYTES, FINISH_BYTES, MAP_BYTES, KEY_BYTES = 4, 2, 200, 128
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """A message with its state map, as one row; *version* is raised by every write."""
+    """A message with its state map, as one row; *version* is raised by every write.
+
+    *is_unordered*: nobody whom it matched keeps an order, so that it stands in none whatever its topic's ordering is.
+    """
 
     message: Message
     map: StateMap
@@ -51,6 +54,7 @@ class MessageRow:
     filter_errors: tuple[str, ...] = ()
     filter_error_count: int = 0
     has_body: bool = True
+    is_unordered: bool = False
 
     def settled(
         self, entries: Mapping[int, Entry], *, round_at: int | None = None, handed: Set[int] = frozenset()
@@ -90,6 +94,7 @@ def _envelope(value: MessageRow) -> dict[str, Value]:
             "accepted_at": message.accepted_at,
             "expires_at": message.expires_at,
             "replay_of": message.replay_of,
+            "unordered": 1 if value.is_unordered else None,
             "subscriptions_version": value.subscriptions_version,
             "filter_errors": list(value.filter_errors[:FILTER_ERROR_NAMES_MAX]) or None,
             "filter_error_count": value.filter_error_count or None,
@@ -116,15 +121,13 @@ def _progress(value: MessageRow) -> dict[str, Value]:
     return dense(
         {
             "matched": ordinals.pack(state_map.matched),
-            "owed": ordinals.pack(state_map.owed) if state_map.owed else None,
-            "handed": ordinals.pack(state_map.handed) if state_map.handed else None,
+            "owed": ordinals.packed(state_map.owed),
+            "handed": ordinals.packed(state_map.handed),
             "pending": len(state_map.owed),
             "round": "open" if state_map.round_open else "done",
             "round_at": state_map.round_at,
-            "finished": ordinals.pack(delivered) if delivered else None,
-            "finishes": struct.pack(f">{len(delivered)}H", *(state_map.finishes[o] for o in delivered))
-            if delivered
-            else None,
+            "finished": ordinals.packed(delivered),
+            "finishes": struct.pack(f">{len(delivered)}H", *(state_map.finishes[o] for o in delivered)) or None,
             "version": value.version,
         }
     )
@@ -176,6 +179,7 @@ class _Attributes(TypedDict, total=False):
     ordering_key: str
     content_type: str
     replay_of: str
+    unordered: int
     filter_errors: Sequence[str]
     filter_error_count: int
     owed: bytes
@@ -198,6 +202,7 @@ def message_row_of(row: Row) -> MessageRow:
         filter_errors=tuple(read.get("filter_errors") or ()),
         filter_error_count=read.get("filter_error_count") or 0,
         has_body=read.get("body") is not None,
+        is_unordered="unordered" in read,
     )
 
 
@@ -222,13 +227,10 @@ def _message_of(row: _Attributes) -> Message:
 
 
 def _map_of(row: _Attributes) -> StateMap:
-    finished = row.get("finished")
-    delivered = sorted(ordinals.unpack(finished)) if finished else []
+    delivered = sorted(ordinals.unpacked(row.get("finished")))
     offsets = struct.unpack(f">{len(delivered)}H", row.get("finishes") or b"")
     matched = ordinals.unpack(row["matched"])
-    owed = row.get("owed")
-    still = ordinals.unpack(owed) if owed else frozenset[int]()
-    handed = row.get("handed")
+    still = ordinals.unpacked(row.get("owed"))
     return StateMap(
         matched=matched,
         owed=still,
@@ -236,8 +238,7 @@ def _map_of(row: _Attributes) -> StateMap:
         round_at=row.get("round_at"),
         finishes=dict(zip(delivered, offsets, strict=True)),
         settled=_ended(row, matched - still - set(delivered)),
-        # The release before writes the map without it.
-        handed=ordinals.unpack(handed) & still if handed else frozenset(),
+        handed=ordinals.unpacked(row.get("handed")) & still,
     )
 
 
@@ -246,5 +247,4 @@ def _ended(row: _Attributes, ended: frozenset[int]) -> Mapping[int, Entry]:
     packed = row.get("ended")
     if packed is not None:
         return of_bytes(packed, ended, row["accepted_at"])
-    exceptions = row.get("exceptions")
-    return {} if exceptions is None else of_text(exceptions)
+    return of_text(row["exceptions"]) if row.get("exceptions") is not None else {}

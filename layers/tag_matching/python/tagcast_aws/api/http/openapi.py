@@ -77,7 +77,7 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "security": [{"iam": []}],
+        "security": [{"iam": []}, {"jwt": []}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "paths": paths,
         "webhooks": webhooks(_REF.format(model="PushBody")),
@@ -89,7 +89,13 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
                     "in": "header",
                     "name": "Authorization",
                     "description": "AWS Signature Version 4, service execute-api",
-                }
+                },
+                "jwt": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "bearerFormat": "JWT",
+                    "description": "Instead of signatures where the deployment names an issuer; manage includes read",
+                },
             },
         },
     }
@@ -118,8 +124,7 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
         }
         if "body" in example:
             operation["requestBody"]["content"]["application/json"]["example"] = example["body"]
-    if route.is_public:
-        operation["security"] = []
+    operation["security"] = [{"iam": []}, {"jwt": [route.scopes[0]]}] if route.scopes else []
     return operation
 
 

@@ -16,9 +16,9 @@ TAGS = {
     "messages": "What became of a message, and why.",
     "topics": "Named streams of messages.",
     "subscriptions": "Who receives what of a topic, and how.",
-    "groups": "Members of a group pull its messages and say what came of them.",
     "lanes": "One subscription's deliveries: stop, go on, skip, look at what it is owed.",
     "filters": "Candidates beside the active filter, and trying a filter out.",
+    "groups": "Consumers that pull: who is there, what they get, and what came of it.",
     "service": "The service itself.",
 }
 _TOPIC = "/topics/{topic}"

@@ -20,11 +20,13 @@ from tagcast.errors import (
     UnavailableError,
 )
 
+from tagcast_aws.api.http.authorization import ForbiddenError
 from tagcast_aws.api.http.strict_json import MalformedError
 
 MEDIA_TYPE = "application/problem+json"
 _SELF_EXPLAINING: tuple[tuple[type[Exception], str, str, int], ...] = (
     (MalformedError, "malformed", "Malformed request", 400),
+    (ForbiddenError, "forbidden", "Forbidden", 403),
     (NotFoundError, "not-found", "Not found", 404),
     (PreconditionFailedError, "precondition-failed", "Precondition failed", 412),
     (DisagreementError, "disagreement", "The group has another filter", 409),
