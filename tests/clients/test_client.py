@@ -305,6 +305,7 @@ def test_both_clients_are_one_source() -> None:
         **sources,
         "async_groups.py": "client_groups.py",
         "async_lanes.py": "client_lanes.py",
+        "async_members.py": "client_members.py",
     }.items():
         made = subprocess.run(
             [sys.executable, "-c", make.format(source)], cwd=folder, capture_output=True, text=True, check=True

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from tagcast_client import groups, models, operations, publishing
+from tagcast_client import members, models, operations, publishing
 from tagcast_client.operation import Operation
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
@@ -46,9 +46,9 @@ OPERATIONS: list[Operation[Any]] = [
     operations.get_shadow("t", "s"),
     operations.delete_shadow("t", "s"),
     operations.promote_shadow("t", "s", 1),
-    groups.heartbeat("t", "s", "i", {}),
-    groups.leave("t", "s", "i"),
-    groups.list_members("t", "s"),
+    members.heartbeat("t", "s", "i", {}),
+    members.leave("t", "s", "i"),
+    members.list_members("t", "s"),
     operations.test_filter(None, MESSAGE),
 ]
 WORDS = {"t": "{topic}", "s": "{subscription}", "1": "{message_id}", "i": "{client_id}"}
@@ -68,8 +68,8 @@ ANSWERS = {
     models.Shadow: "ShadowAnswer",
     models.ShadowCounts: "ShadowCounts",
     models.ShadowSample: "ShadowSample",
-    groups.Member: "MemberAnswer",
-    groups.Group: "GroupAnswer",
+    members.Member: "MemberAnswer",
+    members.Group: "GroupAnswer",
     models.FilterTest: "FilterTestAnswer",
     models.Health: "HealthAnswer",
 }
