@@ -8,6 +8,7 @@ import typer
 from tagcast_client import Client, Retries, SigV4
 from tagcast_client.signing import is_aws
 
+from local.cli.cmq_keys import cmq_keys
 from local.cli.filters import filters
 from local.cli.jobs import archive, audit, backtest, replay, report
 from local.cli.lanes import lane, pause, resume, retry, skip
@@ -50,7 +51,7 @@ def tagcast(
     """
     if not url.startswith(("http://", "https://")):
         raise typer.BadParameter(f"{url!r} is not an http:// or https:// address", param_hint="--url")
-    ctx.obj = Session(client_for(url, profile, region), as_json)
+    ctx.obj = Session(client_for(url, profile, region), as_json, profile, region)
 
 
 def health(ctx: typer.Context) -> None:
@@ -83,6 +84,7 @@ app.command("audit", rich_help_panel=_ARCHIVE)(audit)
 app.command("backtest", rich_help_panel=_ARCHIVE)(backtest)
 app.command("replay", rich_help_panel=_ARCHIVE)(replay)
 app.add_typer(filters, name="filter", rich_help_panel=_TOOLS)
+app.add_typer(cmq_keys, name="cmq-key", rich_help_panel=_TOOLS)
 app.command("listen", rich_help_panel=_TOOLS)(listen)
 app.command("health", rich_help_panel=_TOOLS)(health)
 

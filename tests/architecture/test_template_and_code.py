@@ -14,6 +14,7 @@ from tagcast.ports import Key
 from tagcast.rows import keys
 from tagcast.rows.kinds import kind_of
 from tagcast_aws.api.routes import MANAGE, PUBLISH
+from tagcast_aws.cmq.form import PATHS
 
 from functions.retry.app import RESERVE_S
 from local.rules.limits import HTTP_API_TIMEOUT_S
@@ -32,6 +33,8 @@ SOURCES = TEMPLATE.sources()
 STREAMS = [source for source in SOURCES if source.of_stream]
 ALARMS = dict(TEMPLATE.of_type("AWS::CloudWatch::Alarm"))
 OWN_METRICS = "tagcast"
+ANY_METHOD = "X-AMAZON-APIGATEWAY-ANY-METHOD"
+"""The CMQ endpoint tells itself what is no GET or POST, in CMQ's words."""
 # Of https://docs.aws.amazon.com: lambda/latest/dg/monitoring-metrics-types.html, sqs-available-cloudwatch-metrics.html,
 # step-functions/latest/dg/procedure-cw-metrics.html, apigateway/latest/developerguide/http-api-metrics.html.
 METRICS = {
@@ -78,12 +81,13 @@ def test_the_routes_of_the_template_are_the_routes_of_the_code() -> None:
     served = {(route.method, route.path, "PublishFunction") for route in PUBLISH} | {
         (route.method, route.path, "ManageFunction") for route in MANAGE
     }
+    served |= {(ANY_METHOD, path, "CmqFunction") for path in PATHS}
     assert {(method, path, function) for method, path, function in declared if path != "$default"} == served
     assert [function for _, path, function in declared if path == "$default"] == ["ManageFunction"]
 
 
 def test_public_routes_of_the_code_need_no_signature() -> None:
-    public = {route.path for route in (*PUBLISH, *MANAGE) if route.is_public}
+    public = {route.path for route in (*PUBLISH, *MANAGE) if route.is_public} | set(PATHS)
     api = next(properties for _, properties in TEMPLATE.of_type("AWS::ApiGatewayV2::Api"))
     unsigned = {
         path

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tagcast.choices import CMQ_FORMATS as CMQ_FORMATS
+from tagcast.choices import ContentFormat as ContentFormat
+from tagcast.choices import FilterType as FilterType
 from tagcast.ids import subscription_id
 
 RETENTION_S_MIN, RETENTION_S_MAX = 60, 86_400
@@ -30,14 +33,6 @@ class Protocol(StrEnum):
     HTTPS = "https"
     SQS = "sqs"
     LAMBDA = "lambda"
-
-
-class ContentFormat(StrEnum):
-    """What a push carries: the JSON envelope, the bare body, or CloudEvents 1.0."""
-
-    JSON = "json"
-    SIMPLIFIED = "simplified"
-    CLOUDEVENTS = "cloudevents"
 
 
 class Strategy(StrEnum):
@@ -84,7 +79,8 @@ class LaneState(StrEnum):
 class Topic:
     """A named stream of messages. *topic_id* is never used again, not even by a later topic of that name.
 
-    *recent* names the subscriptions of the last changes, the one that made *subscriptions_version* last.
+    *recent* names the subscriptions of the last changes, the one that made *subscriptions_version* last. Only a topic
+    that was made through the CMQ endpoint has a *filter_type*.
     """
 
     name: str
@@ -98,6 +94,7 @@ class Topic:
     subscription_count: int = 0
     next_ordinal: int = 0
     recent: tuple[str, ...] = ()
+    filter_type: FilterType | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class SubscriptionBody(Body):
         default_factory=DecayRetry
     )
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
-    content_format: Literal["json", "simplified", "cloudevents"] = "json"
+    content_format: Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"] = "json"
     secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra={"writeOnly": True})] | None = None
 
     @classmethod
