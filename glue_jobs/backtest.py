@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from pyspark import StorageLevel
 from pyspark.sql import Window
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
@@ -23,6 +22,7 @@ from tagcast.registry.shadowing import is_function
 from glue_jobs.io import arguments
 from glue_jobs.io.messages_read import Seen, known_of, seen_of
 from glue_jobs.io.session import open_session
+from glue_jobs.io.settled import settled
 from glue_jobs.io.storage import Archive, finish, tell
 from glue_jobs.measuring import filter_sets
 from glue_jobs.measuring.filter_sets import READ, FilterSet
@@ -146,7 +146,7 @@ def current_filter(archive: Archive, topic: str, subscription: str, end_at: int)
 def count_all(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> tuple[list[dict[str, Any]], DataFrame]:
     """Return what each candidate matches and fails on, and the same by hour as a table."""
     filters = FilterSet.of([each for _, each in candidates])
-    hours = filter_sets.matches(messages, filters).persist(StorageLevel.MEMORY_AND_DISK)
+    hours = settled(filter_sets.matches(messages, filters))
     totals = hours.groupBy("candidate").agg(sql.sum("matched").alias("matched"), sql.sum("failed").alias("failed"))
     by_number = {row.candidate: (int(row.matched), int(row.failed)) for row in totals.collect()}
     told = []
@@ -198,6 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows = archive.spark.read.text(given.filters).collect()
         candidates = filter_sets.read_filters("\n".join(row.value for row in rows))
         _check(candidates)
+    archive.suit("curated", window.days(), whole=(RecordKind.SUBSCRIPTIONS,))
     messages = archive.records(RecordKind.MESSAGES, window.days()).where(sql.col("topic") == given.topic)
     messages = messages.withColumn("hour", hour_of("accepted_at")).drop("body", "body_base64")
     told, hours = count_all(messages, candidates)

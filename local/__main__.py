@@ -26,6 +26,13 @@ def parse(arguments: Sequence[str] | None) -> StackOptions:
     parser.add_argument("--time-scale", type=float, default=1.0, help="make waits N times shorter (1)")
     parser.add_argument("--functions", type=Path, metavar="FILE", help="a .py file whose functions filters may name")
     parser.add_argument("--uses", type=Path, metavar="FILE", help="where uses of permissions are kept (in the folder)")
+    parser.add_argument(
+        "--parameter",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of template.yaml (repeatable)",
+    )
     parser.add_argument("--handlers", type=Path, default=None, help=argparse.SUPPRESS)
     parser.add_argument("--template", type=Path, default=TEMPLATE, help=argparse.SUPPRESS)
     found = parser.parse_args(arguments)
@@ -40,6 +47,7 @@ def parse(arguments: Sequence[str] | None) -> StackOptions:
         functions_root=found.handlers,
         uses=found.uses,
         user_functions=found.functions,
+        parameters=dict(each.partition("=")[::2] for each in found.parameter),
     )
 
 

@@ -8,7 +8,13 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent / "tagcast_client"
-FILES = {"async_client.py": "client.py", "async_connection.py": "connection.py"}
+FILES = {
+    "async_client.py": "client.py",
+    "async_connection.py": "connection.py",
+    "async_groups.py": "client_groups.py",
+    "async_lanes.py": "client_lanes.py",
+    "async_subscriptions.py": "subscriptions.py",
+}
 WORDS = {
     "The asynchronous client; `client` is made from this file by `make_sync.py`.": (
         "The synchronous client, made from `async_client` by `make_sync.py`: change that file, not this one."
@@ -16,7 +22,23 @@ WORDS = {
     "The asynchronous connection; `connection` is made from this file by `make_sync.py`.": (
         "The synchronous connection, made from `async_connection` by `make_sync.py`: change that file, not this one."
     ),
+    "What the asynchronous client does with lanes; `client_lanes` is made from this file by `make_sync.py`.": (
+        "What the synchronous client does with lanes, made from `async_lanes` by `make_sync.py`: change that file."
+    ),
+    "What the asynchronous client does with groups; `client_groups` is made from this file by `make_sync.py`.": (
+        "What the synchronous client does with groups, made from `async_groups` by `make_sync.py`: change that file."
+    ),
+    "async_groups": "client_groups",
+    "AsyncGroups": "Groups",
+    "AsyncConsumer": "Consumer",
+    "async_lanes": "client_lanes",
+    "AsyncLanes": "Lanes",
+    "The asynchronous client's subscriptions; `subscriptions` is made from this file by `make_sync.py`.": (
+        "The synchronous client's subscriptions, made from `async_subscriptions` by `make_sync.py`: change that file."
+    ),
     "async_connection": "connection",
+    "async_subscriptions": "subscriptions",
+    "AsyncSubscriptions": "Subscriptions",
     "AsyncConnection": "Connection",
     "AsyncIterator": "Iterator",
     "AsyncBaseTransport": "BaseTransport",
@@ -50,9 +72,11 @@ def synchronous(source: str) -> str:
 
 
 def formatted(source: str) -> str:
-    """Return *source* in the house style."""
-    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(HERE / "client.py"), "-"]
-    return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+    """Return *source* in the house style, its imports in order."""
+    for command in (("check", "--select", "I", "--fix", "--quiet"), ("format",)):
+        asked = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(HERE / "client.py"), "-"]
+        source = subprocess.run(asked, input=source, capture_output=True, text=True, check=True).stdout
+    return source
 
 
 def made_from(source: Path) -> str:

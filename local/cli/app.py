@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from tagcast_client import Client, Retries, SigV4
+from tagcast_client import BearerToken, Client, Retries, SigV4
 from tagcast_client.signing import is_aws
 
 from local.cli.cmq_keys import cmq_keys
@@ -31,9 +31,10 @@ app = typer.Typer(
 )
 
 
-def client_for(url: str, profile: str | None, region: str | None) -> Client:
+def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> Client:
     """Return a client that tries once: whoever sits at the terminal sees the fault and decides."""
-    auth = SigV4(profile, region) if is_aws(url) else None
+    signed = SigV4(profile, region) if is_aws(url) else None
+    auth = BearerToken(token) if token else signed
     return Client(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-cli")
 
 
@@ -44,6 +45,9 @@ def tagcast(
     as_json: Annotated[bool, typer.Option("--json", help="Print the API's answers as they come.")] = False,
     profile: Annotated[str | None, typer.Option(help="AWS profile that signs requests to *.amazonaws.com.")] = None,
     region: Annotated[str | None, typer.Option(help="AWS region to sign for; usually read from the URL.")] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="TAGCAST_TOKEN", help="Token to show instead, better in TAGCAST_TOKEN.")
+    ] = None,
 ) -> None:
     """Publish and subscribe: topics, tag-matched fan-out, blocking lanes, retries.
 
@@ -51,7 +55,7 @@ def tagcast(
     """
     if not url.startswith(("http://", "https://")):
         raise typer.BadParameter(f"{url!r} is not an http:// or https:// address", param_hint="--url")
-    ctx.obj = Session(client_for(url, profile, region), as_json, profile, region)
+    ctx.obj = Session(client_for(url, profile, region, token), as_json, profile, region)
 
 
 def health(ctx: typer.Context) -> None:

@@ -141,8 +141,10 @@ class Commands(TyperGroup):
                 typer.echo(visible_json(refused.text.rstrip("\n")) or json.dumps(refused.problem))
             else:
                 errors.print(fault_lines(refused.problem, refused.status))
-                if refused.status == 403:
-                    errors.print("  Was it signed with the right profile? See --profile and --region.")
+                if refused.status in (401, 403):
+                    errors.print(
+                        "  Was it signed with the right profile, or is the token for this? See --profile, --token."
+                    )
         except UnreachableError as unreachable:
             errors.print(Text.assemble(("error: ", "bold red"), f"nobody answers at {unreachable.url}"))
             if unreachable.refused:

@@ -11,11 +11,17 @@ from local.engine.callers import InvocationRights, callers_of
 from local.rules.needs import Account
 from local.rules.permissions import Need, Role, allows_service
 from local.template.intrinsics import Resolver
+from local.template.parameters import ANY_SUBSCRIBER
 from local.template.roles import role_of, roles_of
 from local.template.translated import FUNCTION, Template, read_template
 from tests.permissions.report import Removal, declared_roles, without
 
 ROOT = Path(__file__).resolve().parents[2]
+PUSHERS = ["FanOutFunction", "RetryFunction"]
+OTHERS = [
+    Need("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:subscriber"),
+    Need("lambda:InvokeFunction", "arn:aws:lambda:us-east-1:123456789012:function:subscriber"),
+]
 CHINA = Account("123456789012", "cn-north-1", "aws-cn")
 
 
@@ -26,7 +32,7 @@ def template() -> Template:
 
 @pytest.fixture(scope="module")
 def resolver(template: Template) -> Resolver:
-    return Resolver(template, Account("123456789012", "us-east-1"))
+    return Resolver(template, Account("123456789012", "us-east-1"), parameters=ANY_SUBSCRIBER)
 
 
 @pytest.fixture(scope="module")
@@ -38,19 +44,36 @@ def arn(resolver: Resolver, logical_id: str) -> str:
     return str(resolver.value({"Fn::GetAtt": [logical_id, "Arn"]}))
 
 
-@pytest.mark.parametrize("function", ["FanOutFunction", "RetryFunction"])
-@pytest.mark.parametrize("queue", ["DeliveryQueue", "RelayFailures", "ArchiveFailures", "JobFailures"])
-def test_who_pushes_can_never_push_to_a_queue_of_the_service(
-    template: Template, resolver: Resolver, roles: dict[str, Role], function: str, queue: str
+@pytest.mark.parametrize("function", PUSHERS)
+def test_who_pushes_can_never_push_to_a_queue_or_function_of_the_service(
+    template: Template, resolver: Resolver, roles: dict[str, Role], function: str
 ) -> None:
     pusher = roles[role_of(template, function)]
-    assert not pusher.allows(Need("sqs:SendMessage", arn(resolver, queue)))
-    assert pusher.allows(Need("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:subscriber"))
+    own = [Need("sqs:SendMessage", arn(resolver, queue)) for queue, _ in template.of_type("AWS::SQS::Queue")]
+    own += [Need("lambda:InvokeFunction", arn(resolver, each)) for each, _ in template.of_type(FUNCTION)]
+    made_later = [
+        Need("sqs:SendMessage", grant.resource.replace("*", "x"))
+        for role in roles.values()
+        for grant in role.grants
+        if grant.action == "sqs:CreateQueue"
+    ]
+    assert [need.resource for need in own + made_later if pusher.allows(need)] == []
+    assert all(pusher.allows(need) for need in OTHERS)
 
 
-def test_every_queue_of_the_service_is_one_of_those(template: Template) -> None:
-    queues = {lid for lid, _ in template.of_type("AWS::SQS::Queue")}
-    assert queues == {"DeliveryQueue", "RelayFailures", "ArchiveFailures", "JobFailures"}
+@pytest.mark.parametrize("function", PUSHERS)
+def test_unless_the_account_names_them_no_queue_and_no_function_can_be_an_endpoint(
+    template: Template, function: str
+) -> None:
+    def allowed(**parameters: str) -> list[str]:
+        resolver = Resolver(template, Account("123456789012", "us-east-1"), parameters=parameters)
+        pusher = roles_of(resolver)[role_of(template, function)]
+        return [need.action for need in OTHERS if pusher.allows(need)]
+
+    assert allowed() == []
+    assert allowed(SubscriberQueueNames="subscr*") == ["sqs:SendMessage"]
+    assert allowed(SubscriberFunctionNames="subscr*") == ["lambda:InvokeFunction"]
+    assert allowed(SubscriberQueueNames="x*", SubscriberFunctionNames="x*") == []
 
 
 def test_the_relay_may_read_how_a_topic_orders_its_messages(resolver: Resolver, roles: dict[str, Role]) -> None:
@@ -116,7 +139,10 @@ def test_the_tables_outlive_the_stack_since_they_are_the_truth(template: Templat
 def test_a_permission_that_is_taken_away_is_taken_from_one_role_only(tmp_path: Path) -> None:
     shared = next(grant for grant in declared_roles()["FanOutFunctionRole"].grants if grant.action == "dynamodb:Query")
     (tmp_path / "template.json").write_text(json.dumps(without(Removal("FanOutFunctionRole", shared, None, None))))
-    roles = roles_of(Resolver(read_template(tmp_path / "template.json"), Account("123456789012", "us-east-1")))
+    less = Resolver(
+        read_template(tmp_path / "template.json"), Account("123456789012", "us-east-1"), parameters=ANY_SUBSCRIBER
+    )
+    roles = roles_of(less)
     assert {
         name: len(declared_roles()[name].grants) - len(role.grants)
         for name, role in roles.items()

@@ -37,8 +37,10 @@ class Recorder(dict[str, str]):
 
 
 def statements(properties: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The statements of a function's policies, also those that a condition puts in force."""
     for policy in properties.get("Policies", []):
-        yield from policy["Statement"]
+        for statement in policy["Statement"]:
+            yield statement["Fn::If"][1] if "Fn::If" in statement else statement
 
 
 def test_the_template_sets_exactly_what_the_settings_read() -> None:

@@ -99,6 +99,9 @@ class EnvironmentDice:
         self._last = fresh if fresh >> ID_SEQUENCE_BITS > self._last >> ID_SEQUENCE_BITS else self._last + 1
         return f"{self._last:020d}"
 
+    def secret(self) -> str:
+        return f"{self._dice.getrandbits(256):064x}"
+
 
 class Socket:
     """What aiohttp takes for a socket until the loop has connected it; real ones cost more than all the rest."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from local.rules.needs import Account
 from local.template.intrinsics import Resolver
+from local.template.parameters import ANY_SUBSCRIBER
 from local.template.translated import Template, read_template
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
@@ -22,4 +23,4 @@ def translated() -> Template:
 @cache
 def deployed() -> Resolver:
     """The template with the names and ARNs that its resources have on the box."""
-    return Resolver(translated(), Account(ACCOUNT, REGION))
+    return Resolver(translated(), Account(ACCOUNT, REGION), parameters=ANY_SUBSCRIBER)

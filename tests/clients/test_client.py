@@ -289,6 +289,8 @@ def test_the_asynchronous_client_does_the_same(api: InMemoryApi) -> None:
             api.accidents = [lost]
             accepted = await client.publish("orders", "x")
             assert [each.name async for each in client.list_subscriptions("orders")] == ["s"]
+            assert [each async for each in client.list_backlog("orders", "s")] == []
+            assert [each async for each in client.list_lanes()] == []
             assert (await client.get_message("orders", accepted.message_id)).content == b"x"
 
     asyncio.run(work())
@@ -298,7 +300,12 @@ def test_the_asynchronous_client_does_the_same(api: InMemoryApi) -> None:
 def test_both_clients_are_one_source() -> None:
     folder = Path(__file__).parents[2] / "clients/python"
     make = "import make_sync as m; print(m.made_from(m.HERE / '{}'), end='')"
-    for source, target in (("async_client.py", "client.py"), ("async_connection.py", "connection.py")):
+    sources = {path.name: path.name.removeprefix("async_") for path in (folder / "tagcast_client").glob("async_*.py")}
+    for source, target in {
+        **sources,
+        "async_groups.py": "client_groups.py",
+        "async_lanes.py": "client_lanes.py",
+    }.items():
         made = subprocess.run(
             [sys.executable, "-c", make.format(source)], cwd=folder, capture_output=True, text=True, check=True
         ).stdout

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from tagcast_client import models, operations, publishing
+from tagcast_client import groups, models, operations, publishing
 from tagcast_client.operation import Operation
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
@@ -40,20 +40,26 @@ OPERATIONS: list[Operation[Any]] = [
     operations.change_lane("t", "s", "retry"),
     operations.skip("t", "s", "r"),
     operations.backlog("t", "s", 1, "c"),
+    operations.list_lanes(1, "c"),
     operations.push("t"),
     operations.set_shadow("t", "s", None),
     operations.get_shadow("t", "s"),
     operations.delete_shadow("t", "s"),
     operations.promote_shadow("t", "s", 1),
+    groups.heartbeat("t", "s", "i", {}),
+    groups.leave("t", "s", "i"),
+    groups.list_members("t", "s"),
     operations.test_filter(None, MESSAGE),
 ]
-WORDS = {"t": "{topic}", "s": "{subscription}", "1": "{message_id}"}
+WORDS = {"t": "{topic}", "s": "{subscription}", "1": "{message_id}", "i": "{client_id}"}
 ANSWERS = {
     models.Accepted: "AcceptedAnswer",
     models.Refused: "RefusedAnswer",
     models.Topic: "TopicAnswer",
     models.Head: "HeadAnswer",
     models.Lane: "LaneAnswer",
+    models.OwedHead: "OwedHeadAnswer",
+    models.UrgentLane: "UrgentLaneAnswer",
     models.Subscription: "SubscriptionAnswer",
     models.Entry: "EntryAnswer",
     models.Message: "MessageAnswer",
@@ -62,12 +68,14 @@ ANSWERS = {
     models.Shadow: "ShadowAnswer",
     models.ShadowCounts: "ShadowCounts",
     models.ShadowSample: "ShadowSample",
+    groups.Member: "MemberAnswer",
+    groups.Group: "GroupAnswer",
     models.FilterTest: "FilterTestAnswer",
     models.Health: "HealthAnswer",
 }
 ENVELOPES = {
-    "BacklogAnswer", "BatchAnswer", "LanesAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
-    "VersionsAnswer",
+    "BacklogAnswer", "BatchAnswer", "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer",
+    "TopicsAnswer", "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip
 
 

@@ -150,9 +150,10 @@ def test_what_a_use_case_refuses_without_a_pair_of_its_own_is_an_invalid_request
 
 def test_a_queue_that_does_not_take_a_message_lets_its_producer_try_again() -> None:
     asking = prepared()
+    asking.ask("Subscribe", **{**NEW, "topicName": "bare", "notifyStrategy": "BACKOFF_RETRY"})
     asking.fake.queue.broken = True
 
-    assert asking.pair("PublishMessage", topicName="t", msgBody="x", msgTag__1="apple") == Fault.BUSY.pair
+    assert asking.pair("PublishMessage", topicName="bare", msgBody="x") == Fault.BUSY.pair
 
 
 def test_no_pair_stands_for_two_faults() -> None:

@@ -138,6 +138,9 @@ class HerdDice:
     def unique_id(self, now: int) -> str:
         return f"{(now << 22) + self.chance.randrange(1 << 22):020d}"
 
+    def secret(self) -> str:
+        return f"{self.chance.getrandbits(128):032x}"
+
 
 class Recovered:
     """Receivers that take 50 ms and are fine again."""

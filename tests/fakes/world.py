@@ -14,6 +14,7 @@ from tagcast.delivery.fan_out import fan_out
 from tagcast.delivery.redelivery import redeliver
 from tagcast.delivery.workflow_task import Answer, Task
 from tagcast.errors import UnavailableError
+from tagcast.membership import MembershipChange
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -34,6 +35,7 @@ from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry import subscriptions, topics
 from tagcast.repairing.sweep import Swept, sweep
 
+from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.memory_store import MemoryStore
 
 OK = Outcome(True, "http 200")
@@ -81,6 +83,10 @@ class FakeDice:
     def unique_id(self, now: int) -> str:
         self.count += 1
         return f"{(now << 22) + self.count:020d}"
+
+    def secret(self) -> str:
+        self.count += 1
+        return f"secret {self.count}"
 
 
 class FakeQueue:
@@ -194,16 +200,28 @@ class MemoryIndexArchive:
         self.contents[name] = content
 
 
+class FakeEventBus:
+    """Keeps what was told."""
+
+    def __init__(self) -> None:
+        self.changes: list[MembershipChange] = []
+
+    def announce(self, change: MembershipChange) -> None:
+        self.changes.append(change)
+
+
 @dataclass
 class FakeWorld:
     """The fakes by name, and the world that the core sees."""
 
     store: MemoryStore = field(default_factory=MemoryStore)
     queue: FakeQueue = field(default_factory=FakeQueue)
+    group_queues: FakeGroupQueues = field(default_factory=FakeGroupQueues)
     workflow: FakeWorkflow = field(default_factory=FakeWorkflow)
     pusher: FakePusher = field(default_factory=FakePusher)
     judge: FakeJudge = field(default_factory=FakeJudge)
     index_archive: MemoryIndexArchive = field(default_factory=MemoryIndexArchive)
+    event_bus: FakeEventBus = field(default_factory=FakeEventBus)
     clock: FakeClock = field(default_factory=FakeClock)
     journal: QuietJournal = field(default_factory=QuietJournal)
 
@@ -211,10 +229,12 @@ class FakeWorld:
         self.world = World(
             store=self.store,
             queue=self.queue,
+            group_queues=self.group_queues,
             workflow=self.workflow,
             pusher=self.pusher,
             judge=self.judge,
             index_archive=self.index_archive,
+            event_bus=self.event_bus,
             guard=OpenGuard(),
             clock=self.clock,
             executor=InlineExecutor(),
@@ -242,6 +262,27 @@ class FakeWorld:
             timeout_s=15,
             content_format=ContentFormat.JSON,
             secret=None,
+        )
+        return subscriptions.put_subscription(self.world, topic, name, settings)[0]
+
+    def group(
+        self,
+        name: str,
+        *,
+        topic: str = "test1",
+        max_retries: int = 3,
+        ordered: bool = False,
+        filter: Mapping[str, object] | None = None,
+    ) -> Subscription:
+        """Make a pull group."""
+        settings = SubscriptionSettings(
+            endpoint=Endpoint(Protocol.PULL, ""),
+            filter=filter,
+            retry=RetryPolicy(Strategy.BACKOFF_RETRY, max_retries),
+            timeout_s=15,
+            content_format=ContentFormat.JSON,
+            secret=None,
+            ordered=ordered,
         )
         return subscriptions.put_subscription(self.world, topic, name, settings)[0]
 

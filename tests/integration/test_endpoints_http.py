@@ -561,6 +561,6 @@ def test_a_large_body_arrives_whole() -> None:
     assert bodies == [http_request(push, NOW, "1").body]
 
 
-def test_every_protocol_is_registered() -> None:
-    assert set(ADAPTERS) == set(Protocol)
+def test_every_protocol_is_registered_but_the_one_that_is_not_pushed_to() -> None:
+    assert set(ADAPTERS) == set(Protocol) - {Protocol.PULL}
     assert Surroundings(StoppedClock(NOW), "1").allow_private is False

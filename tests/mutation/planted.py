@@ -18,8 +18,10 @@ class Planted:
     tests: str
 
 
-def _planted(name: str, where: str, old: str, new: str, tests: str) -> Planted:
-    return Planted(Mutant(name, where, old, new), f"tests/{tests}")
+def _planted(
+    name: str, where: str, old: str, new: str, tests: str, *, also: tuple[str, str, str] | None = None
+) -> Planted:
+    return Planted(Mutant(name, where, old, new, also=also), f"tests/{tests}")
 
 
 ENDS, PLANS, OVERTAKEN = "unit/test_ends.py", "unit/test_plans.py", "unit/test_overtaken.py"
@@ -27,7 +29,7 @@ EVENTS, FUNCTIONS, MAPS = "unit/test_function_events.py", "unit/test_function_fi
 REQUESTS, FAULTS = "integration/test_dynamodb_requests.py", "integration/test_store_faults.py"
 QUEUE, QUEUED = "integration/test_queue_requests.py", "integration/test_queue_adapter.py"
 HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflow_start.py"
-COPIES = "unit/test_copies.py"
+COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
 FIRST_ROUND = (
@@ -46,18 +48,32 @@ FIRST_ROUND = (
         f"{OVERTAKEN}::test_a_failure_whose_message_expires",
     ),
     _planted(
-        "a copy that stood still expires over the lane that was made meanwhile",
-        "tagcast.delivery.fan_out:_expire",
-        "part = await _read_again(batch, subscription, part)",
-        "pass",
+        "an end without a push does not look at the lane that another copy made",
+        "tagcast.delivery.serving:Part.is_doubtful",
+        "self.read_s < oldest_s or not all(each.attempts for each in self.ended.values())",
+        "self.read_s < oldest_s",
+        f"{COPIES}::test_an_end_without_a_push",
+    ),
+    _planted(
+        "a late answer does not look at the lane that another copy made",
+        "tagcast.delivery.serving:Part.is_doubtful",
+        "self.read_s < oldest_s or not",
+        "not",
+        f"{COPIES}::test_a_late_good_answer",
+    ),
+    _planted(
+        "a copy ends over what a push brought that only the due row tells",
+        "tagcast.rows.due:Due.ended_by",
+        "return self.ending(entry.state, entry.last_outcome)",
+        "return entry",
         f"{COPIES}::test_a_copy_that_stood_still",
     ),
     _planted(
-        "a copy expires what its lane may hold unnamed",
-        "tagcast.delivery.serving:Part.over",
-        "lane.may_hold",
-        "lane.holds",
-        f"{COPIES}::test_what_may_have_joined",
+        "what could not be compared with the lanes is written all the same",
+        "tagcast.delivery.copies:end_in_backlogs",
+        "parts.update({ordinal: part.forgotten() for ordinal, part in doubtful.items()})",
+        "pass",
+        f"{COPIES}::test_what_could_not_be_compared",
     ),
     _planted(
         "a copy cancels what its removed lane delivered",
@@ -65,6 +81,7 @@ FIRST_ROUND = (
         "for row in self.open()",
         "for row in self.owed()",
         f"{COPIES}::test_what_its_lane_delivered_is_not_cancelled",
+        also=("tagcast.delivery.serving:Part.is_doubtful", "return bool(self.ended) and", "return False and"),
     ),
     _planted(
         "a suspended lane is looked at when its last delivery expires",
@@ -324,8 +341,15 @@ ARCHIVED = (
         f"{STREAM}::test_a_message_asks_for_a_repair",
     ),
     _planted(
-        "the relay sends without an order",
+        "the relay sends what has no order into that of its topic",
         "tagcast.repairing.unsent:QueueEntries.of",
+        "Ordering.NONE if is_unordered else self._ordering(topic)",
+        "self._ordering(topic)",
+        f"{QUEUEING}::test_relay_and_search_send_again_into_the_same_order",
+    ),
+    _planted(
+        "the relay sends without an order",
+        "tagcast.repairing.unsent:QueueEntries._ordering",
         "read_topic(self._world, topic).ordering",
         "read_topic(self._world, topic).ordering and Ordering.NONE",
         f"{EVENTS}::test_relay_repeats_the_send",

@@ -219,3 +219,6 @@ class SimDice:
     def unique_id(self, now: int) -> str:
         self._last += 1
         return f"{(now << 22) + self._last:020d}"
+
+    def secret(self) -> str:
+        return f"{self._history.chance.getrandbits(128):032x}"

@@ -280,3 +280,6 @@ class _Dice:
         actor = self._run.actor
         told = hashlib.md5(f"{actor.name}{actor.digest}".encode(), usedforsecurity=False).hexdigest()
         return f"{int(told[:15], 16):020d}"
+
+    def secret(self) -> str:
+        return "secret"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tagcast.delivery.workflow_task import Task
 from tagcast.errors import ContendedError
-from tagcast.model import Entry, EntryState, LaneState, Ordering
+from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Push
 from tagcast.ports import Row, Table, Write
 from tagcast.registry import subscriptions
 from tagcast.rows.due import Due, due_of
@@ -25,6 +25,13 @@ class CrashError(Exception):
     """The process is no more."""
 
 
+def elsewhere(happening: Callable[[], object]) -> None:
+    """Let it happen in another process, as it were: a thread without this one's event loop."""
+    thread = Thread(target=happening)
+    thread.start()
+    thread.join()
+
+
 class CopyStore(MemoryStore):
     """Keeps writers of message rows out while *closed*; lets something happen once, after lanes were read."""
 
@@ -32,6 +39,7 @@ class CopyStore(MemoryStore):
         super().__init__()
         self.closed: type[Exception] | None = None
         self.after_lanes: Callable[[], object] | None = None
+        self.broken = "-"
 
     def transact(self, writes: Sequence[Write]) -> None:
         if self.closed is not None and any(write.key.pk.startswith("MSG#") for write in writes):
@@ -39,12 +47,12 @@ class CopyStore(MemoryStore):
         super().transact(writes)
 
     def query(self, table: Table, pk: str, **bounds: Any) -> list[Row]:
+        if pk.startswith(self.broken):
+            raise CrashError
         rows = super().query(table, pk, **bounds)
         if pk.startswith("LANES#") and self.after_lanes is not None:
             happening, self.after_lanes = self.after_lanes, None
-            thread = Thread(target=happening)
-            thread.start()
-            thread.join()
+            elsewhere(happening)
         return rows
 
 
@@ -192,6 +200,69 @@ def test_what_may_have_joined_a_backlog_unnamed_ends_there(fake: FakeWorld, stor
     assert not [key for key in store.rows if key.pk.startswith(("DUE#", "LANES#"))]
 
 
+def test_an_end_without_a_push_keeps_the_attempt_that_another_copy_made(fake: FakeWorld, store: CopyStore) -> None:
+    fake.subscribe("A", filter={"kind": "function", "function": "decide", "on_error": "drop", "timeout_seconds": 3})
+    [message_id] = fake.publish("1")
+
+    def fail_after_the_other(asked: object) -> None:
+        fake.judge.behaviours.clear()
+        elsewhere(lambda: crash_before_the_end(fake, store, [message_id]))
+
+    fake.judge.behaviours["A"] = fail_after_the_other
+    fake.fan_out("test1", [message_id])
+
+    ended = entry(fake, message_id)
+    assert (ended.state, ended.attempts, ended.last_outcome) == (EntryState.DISCARDED, 1, "filter_error")
+    assert ended.last_attempt_at is not None
+    assert dues(fake) == []
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_a_late_good_answer_counts_beside_the_attempts_of_the_lane_that_another_copy_made(
+    fake: FakeWorld, store: CopyStore, dies: bool
+) -> None:
+    [message_id] = fake.publish("1")
+
+    def other() -> None:
+        if dies:
+            crash_before_the_end(fake, store, [message_id])
+        else:
+            fake.fan_out("test1", [message_id])
+        fake.clock.sleep(20)
+        fake.redeliver(fake.workflow.tasks[-1])
+
+    def answer_after_the_other(push: Push) -> Outcome:
+        fake.pusher.behaviours["A"] = lambda push: FAIL
+        elsewhere(other)
+        return OK
+
+    fake.pusher.behaviours["A"] = answer_after_the_other
+    fake.fan_out("test1", [message_id])
+
+    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.DELIVERED, 3)
+    assert dues(fake) == []
+
+
+@pytest.mark.parametrize("broken", ["LANES#", "DUE#"])
+def test_what_could_not_be_compared_with_the_lanes_is_not_written_and_the_batch_comes_again(
+    fake: FakeWorld, store: CopyStore, broken: str
+) -> None:
+    [message_id] = fake.publish("1")
+
+    def answer_after_the_other(push: Push) -> Outcome:
+        fake.pusher.behaviours["A"] = lambda push: FAIL
+        elsewhere(lambda: crash_before_the_end(fake, store, [message_id]))
+        fake.clock.sleep(5)
+        store.broken = broken
+        return OK
+
+    fake.pusher.behaviours["A"] = answer_after_the_other
+    with pytest.raises(CrashError):
+        fake.fan_out("test1", [message_id])
+
+    assert entry(fake, message_id).state is EntryState.PENDING
+
+
 def test_what_expires_before_its_first_round_beside_a_lane_that_does_not_hold_it_costs_no_due_row(
     fake: FakeWorld, store: CopyStore
 ) -> None:
@@ -216,5 +287,4 @@ def test_a_lane_s_row_names_the_last_that_joined_and_stays_small(fake: FakeWorld
     held = [each for each in ids if lane(fake).holds(each)]
 
     assert held == ids[-JOINED_MAX:]
-    assert all(lane(fake).may_hold(each) for each in ids)
     assert len(lane(fake).joined) == JOINED_MAX * ID_BYTES

@@ -9,6 +9,7 @@ from tagcast_client.deduplication import Deduplicator, MemoryStore, SeenStore
 from tagcast_client.errors import (
     BatchInterruptedError,
     ConflictError,
+    DisagreementError,
     Fault,
     ForbiddenError,
     InvalidError,
@@ -26,16 +27,18 @@ from tagcast_client.errors import (
 from tagcast_client.models import Accepted, ArchivedMessage, NewMessage, Refused
 from tagcast_client.receiver import Received, Receiver, UnreadableError, VerificationError, read
 from tagcast_client.retrying import Retries
-from tagcast_client.signing import SigV4
+from tagcast_client.signing import BearerToken, SigV4
 
 __all__ = [
     "Accepted",
     "ArchivedMessage",
     "AsyncClient",
     "BatchInterruptedError",
+    "BearerToken",
     "Client",
     "ConflictError",
     "Deduplicator",
+    "DisagreementError",
     "Fault",
     "ForbiddenError",
     "InvalidError",

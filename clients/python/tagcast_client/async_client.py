@@ -7,13 +7,15 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tagcast_client import models, operations, publishing
-from tagcast_client.async_connection import AsyncConnection
+from tagcast_client.async_groups import AsyncGroups
+from tagcast_client.async_lanes import AsyncLanes
+from tagcast_client.async_subscriptions import AsyncSubscriptions
 from tagcast_client.errors import BatchInterruptedError, TagcastError
 from tagcast_client.operation import Answer, Operation, raw
 from tagcast_client.publishing import Result
 
 
-class AsyncClient(AsyncConnection):
+class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions):
     """The API at *url*: signed with the default AWS credentials towards AWS, plain elsewhere, unless *auth* says how.
 
     Requests whose answer is lost, and answers 429 and 5xx, are repeated as *retries* says where a repetition changes
@@ -97,75 +99,6 @@ class AsyncClient(AsyncConnection):
     def list_topics(self, *, page_size: int | None = None) -> AsyncIterator[models.Topic]:
         """Yield all topics, by name."""
         return self.all_pages(lambda cursor: operations.list_topics(page_size, cursor))
-
-    # Subscriptions
-
-    async def put_subscription(
-        self,
-        topic: str,
-        subscription: str,
-        endpoint: str | Mapping[str, str],
-        *,
-        filter: models.Filter | None = None,
-        retry: Mapping[str, Any] | None = None,
-        timeout_seconds: int | None = None,
-        content_format: str | None = None,
-        secret: str | None = None,
-        if_version: int | None = None,
-    ) -> models.Subscription:
-        """Make a subscription, or replace its settings; *endpoint* is a URL, or an endpoint as the API writes it.
-
-        With *if_version* only if it still has that version; else PreconditionFailedError.
-        """
-        settings = {
-            "endpoint": endpoint,
-            "filter": filter,
-            "retry": retry,
-            "timeout_seconds": timeout_seconds,
-            "content_format": content_format,
-            "secret": secret,
-        }
-        return await self.send(operations.put_subscription(topic, subscription, settings, if_version))
-
-    async def get_subscription(self, topic: str, subscription: str) -> models.Subscription:
-        """Return a subscription with its lane."""
-        return await self.send(operations.get_subscription(topic, subscription))
-
-    async def delete_subscription(self, topic: str, subscription: str, *, if_version: int | None = None) -> None:
-        """Remove a subscription; what it is still owed is cancelled."""
-        await self.send(operations.delete_subscription(topic, subscription, if_version))
-
-    def list_subscriptions(self, topic: str, *, page_size: int | None = None) -> AsyncIterator[models.Subscription]:
-        """Yield the topic's subscriptions, by name."""
-        return self.all_pages(lambda cursor: operations.list_subscriptions(topic, page_size, cursor))
-
-    async def list_versions(self, topic: str, subscription: str) -> tuple[models.Version, ...]:
-        """Return the history of the subscription's filter, newest first."""
-        return await self.send(operations.list_versions(topic, subscription))
-
-    # Lanes
-
-    async def pause(self, topic: str, subscription: str) -> models.Lane:
-        """Stop pushing to a subscription; what it is owed waits."""
-        return await self.send(operations.change_lane(topic, subscription, "pause"))
-
-    async def resume(self, topic: str, subscription: str) -> models.Lane:
-        """Go on with a paused or suspended subscription."""
-        return await self.send(operations.change_lane(topic, subscription, "resume"))
-
-    async def retry(self, topic: str, subscription: str) -> models.Lane:
-        """Attempt the head of a lane now."""
-        return await self.send(operations.change_lane(topic, subscription, "retry"))
-
-    async def skip(self, topic: str, subscription: str, reason: str) -> models.Lane:
-        """Give up the head of a lane, and say why."""
-        return await self.send(operations.skip(topic, subscription, reason))
-
-    async def list_backlog(
-        self, topic: str, subscription: str, *, page_size: int | None = None
-    ) -> AsyncIterator[models.Delivery]:
-        """Yield what a subscription is owed, in order."""
-        return self.all_pages(lambda cursor: operations.backlog(topic, subscription, page_size, cursor))
 
     # Messages
 

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tagcast_client import models, operations, publishing
-from tagcast_client.connection import Connection
+from tagcast_client.client_groups import Groups
+from tagcast_client.client_lanes import Lanes
 from tagcast_client.errors import BatchInterruptedError, TagcastError
 from tagcast_client.operation import Answer, Operation, raw
 from tagcast_client.publishing import Result
+from tagcast_client.subscriptions import Subscriptions
 
 
-class Client(Connection):
+class Client(Groups, Lanes, Subscriptions):
     """The API at *url*: signed with the default AWS credentials towards AWS, plain elsewhere, unless *auth* says how.
 
     Requests whose answer is lost, and answers 429 and 5xx, are repeated as *retries* says where a repetition changes
@@ -97,73 +99,6 @@ class Client(Connection):
     def list_topics(self, *, page_size: int | None = None) -> Iterator[models.Topic]:
         """Yield all topics, by name."""
         return self.all_pages(lambda cursor: operations.list_topics(page_size, cursor))
-
-    # Subscriptions
-
-    def put_subscription(
-        self,
-        topic: str,
-        subscription: str,
-        endpoint: str | Mapping[str, str],
-        *,
-        filter: models.Filter | None = None,
-        retry: Mapping[str, Any] | None = None,
-        timeout_seconds: int | None = None,
-        content_format: str | None = None,
-        secret: str | None = None,
-        if_version: int | None = None,
-    ) -> models.Subscription:
-        """Make a subscription, or replace its settings; *endpoint* is a URL, or an endpoint as the API writes it.
-
-        With *if_version* only if it still has that version; else PreconditionFailedError.
-        """
-        settings = {
-            "endpoint": endpoint,
-            "filter": filter,
-            "retry": retry,
-            "timeout_seconds": timeout_seconds,
-            "content_format": content_format,
-            "secret": secret,
-        }
-        return self.send(operations.put_subscription(topic, subscription, settings, if_version))
-
-    def get_subscription(self, topic: str, subscription: str) -> models.Subscription:
-        """Return a subscription with its lane."""
-        return self.send(operations.get_subscription(topic, subscription))
-
-    def delete_subscription(self, topic: str, subscription: str, *, if_version: int | None = None) -> None:
-        """Remove a subscription; what it is still owed is cancelled."""
-        self.send(operations.delete_subscription(topic, subscription, if_version))
-
-    def list_subscriptions(self, topic: str, *, page_size: int | None = None) -> Iterator[models.Subscription]:
-        """Yield the topic's subscriptions, by name."""
-        return self.all_pages(lambda cursor: operations.list_subscriptions(topic, page_size, cursor))
-
-    def list_versions(self, topic: str, subscription: str) -> tuple[models.Version, ...]:
-        """Return the history of the subscription's filter, newest first."""
-        return self.send(operations.list_versions(topic, subscription))
-
-    # Lanes
-
-    def pause(self, topic: str, subscription: str) -> models.Lane:
-        """Stop pushing to a subscription; what it is owed waits."""
-        return self.send(operations.change_lane(topic, subscription, "pause"))
-
-    def resume(self, topic: str, subscription: str) -> models.Lane:
-        """Go on with a paused or suspended subscription."""
-        return self.send(operations.change_lane(topic, subscription, "resume"))
-
-    def retry(self, topic: str, subscription: str) -> models.Lane:
-        """Attempt the head of a lane now."""
-        return self.send(operations.change_lane(topic, subscription, "retry"))
-
-    def skip(self, topic: str, subscription: str, reason: str) -> models.Lane:
-        """Give up the head of a lane, and say why."""
-        return self.send(operations.skip(topic, subscription, reason))
-
-    def list_backlog(self, topic: str, subscription: str, *, page_size: int | None = None) -> Iterator[models.Delivery]:
-        """Yield what a subscription is owed, in order."""
-        return self.all_pages(lambda cursor: operations.backlog(topic, subscription, page_size, cursor))
 
     # Messages
 

@@ -125,6 +125,11 @@ def backlog(topic: str, name: str, limit: int | None, cursor: str | None) -> Ope
     return listing(models.Delivery, "deliveries", subscription_path(topic, name, "backlog"), query)
 
 
+def list_lanes(limit: int | None, cursor: str | None) -> Operation[Page[models.UrgentLane]]:
+    """GET /lanes."""
+    return listing(models.UrgentLane, "lanes", "/lanes", {"limit": limit, "cursor": cursor})
+
+
 def push(topic: str) -> Operation[tuple[str, ...]]:
     """POST /topics/{topic}/push."""
     return Operation("POST", topic_path(topic, "push"), lambda answer: tuple(answer.json.get("lanes", ())))

@@ -49,9 +49,11 @@ class MessageChecks:
     def _attempts_kept(
         self, before: Receipt, now: Receipt, message_id: str, ended: Mapping[tuple[str, int], int]
     ) -> None:
-        """Whoever ends an entry knows of every attempt that its due row told of."""
+        """Whoever ends an entry knows of every attempt that its due row told of, whether that goes with it or stays."""
         for ordinal in before.owed - now.owed:
-            terminal, made = now.terminal(ordinal), ended.get((message_id, ordinal), 0)
+            standing = self.ledger.dues[f"{self.ledger.topic['topic_id']}.{ordinal}", message_id].values()
+            told = [ended.get((message_id, ordinal), 0), *(due["attempts"] for due in standing)]
+            terminal, made = now.terminal(ordinal), max(told)
             if terminal is not None and terminal[1] < made:
                 self.ledger.fail("attempts are kept", f"{message_id} #{ordinal} ended {terminal} after {made} attempts")
 

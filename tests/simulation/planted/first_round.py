@@ -64,6 +64,18 @@ MUTANTS = (
         RACING,
     ),
     Mutant(
+        "an end in the first round forgets the attempts that another copy left in a lane",
+        "tagcast.delivery.fan_out:fan_out",
+        "faults += await end_in_backlogs(world, topic, batch.topic_id, parts)",
+        "pass",
+        Aim(
+            faults=("queue_copy", "queue_visibility", "judge"),
+            rules=("function drop",),
+            modes=("flapping", "down"),
+            restless=True,
+        ),
+    ),
+    Mutant(
         "a lane does not name what joined it last",
         "tagcast.rows.lane:join_update",
         ', "joined": joined_by(lane.joined, message_ids)}',

@@ -227,7 +227,12 @@ MUTANTS = (
         "tagcast.delivery.redelivery:_step",
         "any(due.unjudged for due in dues):",
         "False:",
-        Aim(modes=("slow", "flapping"), operations=("refilter",), strategy=Strategy.BACKOFF_RETRY),
+        Aim(
+            modes=("slow", "flapping"),
+            operations=("refilter",),
+            strategy=Strategy.BACKOFF_RETRY,
+            only_these_faults=True,
+        ),
     ),
     Mutant(
         "what is past its life is pushed",
@@ -238,8 +243,8 @@ MUTANTS = (
     ),
     Mutant(
         "every subscriber receives concurrently",
-        "tagcast.model:Subscription.window",
-        "return 1 if self.settings.retry.strategy is Strategy.BACKOFF_RETRY else DECAY_WINDOW",
+        "tagcast.settings:SubscriptionSettings.window",
+        "return 1 if self.keeps_order else DECAY_WINDOW",
         "return DECAY_WINDOW",
         FAILING,
     ),

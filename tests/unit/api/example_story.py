@@ -13,6 +13,7 @@ from tests.fakes.world import FakeWorld
 
 FILE = Path(operations.__file__).parent / "examples.json"
 BILLING = "/topics/orders/subscriptions/billing"
+MEMBER = "/topics/orders/subscriptions/workers/clients/10.0.0.1@7"
 PAID = {"kind": "tags", "tags": ["paid"]}
 ORDER = {"body": "order 17", "tags": ["paid"], "properties": {"amount": "30"}}
 STORY: tuple[tuple[str, str, str, Any], ...] = (
@@ -35,6 +36,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("get_topic", "GET", "/topics/orders", None),
     ("list_subscriptions", "GET", "/topics/orders/subscriptions", None),
     ("get_subscription", "GET", BILLING, None),
+    ("list_lanes", "GET", "/lanes", None),
     ("list_backlog", "GET", f"{BILLING}/backlog", None),
     ("list_messages", "GET", "/topics/orders/messages", None),
     ("get_message", "GET", "/topics/orders/messages/{first}", None),
@@ -51,6 +53,10 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("again", "PUT", f"{BILLING}/shadow", {"filter": None}),
     ("delete_shadow", "DELETE", f"{BILLING}/shadow", None),
     ("test_filter", "POST", "/filters/test", {"filter": PAID, "message": {"body": "", "tags": ["paid"]}}),
+    ("heartbeat", "PUT", MEMBER, {"filter": PAID, "client_version": "1.4"}),
+    ("list_members", "GET", "/topics/orders/subscriptions/workers/clients", None),
+    ("leave", "DELETE", MEMBER, None),
+    ("no more workers", "DELETE", "/topics/orders/subscriptions/workers", None),
     ("delete_subscription", "DELETE", BILLING, None),
     ("delete_topic", "DELETE", "/topics/orders", None),
 )  # fmt: skip
@@ -74,7 +80,7 @@ def played() -> dict[str, dict[str, Any]]:
             "status": status,
             **({} if answer is None else {"answer": answer}),
         }
-    del found["again"]
+    del found["again"], found["no more workers"]
     return found
 
 

@@ -9,10 +9,43 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tagcast.choices import CMQ_FORMATS as CMQ_FORMATS
-from tagcast.choices import ContentFormat as ContentFormat
-from tagcast.choices import FilterType as FilterType
 from tagcast.ids import subscription_id
+from tagcast.settings import (
+    CMQ_FORMATS,
+    DECAY_WINDOW,
+    ContentFormat,
+    Endpoint,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    SubscriptionSettings,
+)
+
+__all__ = [
+    "BODY_BYTES_DEFAULT",
+    "BODY_BYTES_MAX",
+    "CMQ_FORMATS",
+    "DECAY_WINDOW",
+    "RETENTION_S_MAX",
+    "RETENTION_S_MIN",
+    "ContentFormat",
+    "Draft",
+    "Endpoint",
+    "Entry",
+    "EntryState",
+    "FilterType",
+    "LaneState",
+    "Message",
+    "Ordering",
+    "Outcome",
+    "Protocol",
+    "Push",
+    "RetryPolicy",
+    "Strategy",
+    "Subscription",
+    "SubscriptionSettings",
+    "Topic",
+]
 
 RETENTION_S_MIN, RETENTION_S_MAX = 60, 86_400
 BODY_BYTES_DEFAULT, BODY_BYTES_MAX = 64 * 1024, 256 * 1024
@@ -26,20 +59,11 @@ class Ordering(StrEnum):
     NONE = "none"
 
 
-class Protocol(StrEnum):
-    """How an endpoint is reached."""
+class FilterType(StrEnum):
+    """What the filters of a topic read that was made through the CMQ endpoint; it never changes."""
 
-    HTTP = "http"
-    HTTPS = "https"
-    SQS = "sqs"
-    LAMBDA = "lambda"
-
-
-class Strategy(StrEnum):
-    """The notify strategies of CMQ topic mode."""
-
-    BACKOFF_RETRY = "BACKOFF_RETRY"
-    EXPONENTIAL_DECAY_RETRY = "EXPONENTIAL_DECAY_RETRY"
+    TAGS = "tags"
+    ROUTING_KEY = "routing_key"
 
 
 class EntryState(StrEnum):
@@ -98,42 +122,6 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where a subscription delivers: *target* is a URL, a queue URL or ARN, or a function name or ARN."""
-
-    protocol: Protocol
-    target: str
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How often and when a failed delivery is attempted again (docs/semantics.md, Retries).
-
-    *interval_s* (BACKOFF) ``None`` means uniform in 10-20 s; *interval_s_max* bounds DECAY's doubling.
-    """
-
-    strategy: Strategy
-    max_retries: int
-    interval_s: int | None = None
-    interval_s_max: int = 512
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionSettings:
-    """What a subscriber chooses. *filter* is its JSON form, canonical once it is stored, or None for everything.
-
-    What is left out of ``repr`` is a secret: nothing shows it, and the archive is not told of it.
-    """
-
-    endpoint: Endpoint
-    filter: Mapping[str, object] | None
-    retry: RetryPolicy
-    timeout_s: int
-    content_format: ContentFormat
-    secret: str | None = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Subscription:
     """A named rule of a topic: who it is, what its subscriber chose, and which version of that this is."""
 
@@ -150,15 +138,6 @@ class Subscription:
     def subscription_id(self) -> str:
         """Return the id under which lanes and due rows are kept; it is never used again."""
         return subscription_id(self.topic_id, self.ordinal)
-
-    @property
-    def window(self) -> int:
-        """Return how many deliveries may be in flight once the receiver answered well (docs/semantics.md, Delivery)."""
-        return 1 if self.settings.retry.strategy is Strategy.BACKOFF_RETRY else DECAY_WINDOW
-
-
-DECAY_WINDOW = 100
-"""As many as CMQ pushes at the same time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from tagcast.membership import MembershipChange
 from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, Subscription
+from tagcast.queues import GroupQueue, GroupQueues, Queue, QueueEntry
 from tagcast.tables import (
     ABSENT,
     Delete,
@@ -26,8 +28,11 @@ __all__ = [
     "Delete",
     "Dice",
     "EndpointGuard",
+    "EventBus",
     "Executor",
     "Found",
+    "GroupQueue",
+    "GroupQueues",
     "IndexArchive",
     "Journal",
     "Judge",
@@ -94,25 +99,6 @@ class Store(Protocol):
         """Apply all (at most 100, no row twice) or none."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueEntry:
-    """What travels through the FIFO queue: the message's name, in its order's group."""
-
-    topic: str
-    message_id: str
-    group: str
-
-
-class Queue(Protocol):
-    """The FIFO queue that gives order."""
-
-    def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order, deduplicated by message id for five minutes; return those that were not taken.
-
-        Behind an entry that was not taken no other of its group counts as taken.
-        """
-
-
 class Workflow(Protocol):
     """The keeper of time for lanes that are not active."""
 
@@ -125,6 +111,13 @@ class Pusher(Protocol):
 
     async def push(self, push: Push) -> Outcome:
         """Make one attempt within the subscription's timeout; a failure is an outcome, never an exception."""
+
+
+class EventBus(Protocol):
+    """Where changes are told to whoever in the account listens."""
+
+    def announce(self, change: MembershipChange) -> None:
+        """Tell of one change; a failure is counted, never raised: who has to know for certain asks the API."""
 
 
 class Judge(Protocol):
@@ -187,6 +180,9 @@ class Dice(Protocol):
     def unique_id(self, now: int) -> str:
         """Return 20 decimal digits below 2^64, ordered by *now* and different every time."""
 
+    def secret(self) -> str:
+        """Return text that nobody can guess, at least 128 bits of it."""
+
 
 class Journal(Protocol):
     """Where what happened is told to operators (log lines and metrics), never with bodies or secrets."""
@@ -223,10 +219,12 @@ class World:
 
     store: Store
     queue: Queue
+    group_queues: GroupQueues
     workflow: Workflow
     pusher: Pusher
     judge: Judge
     index_archive: IndexArchive
+    event_bus: EventBus
     guard: EndpointGuard
     clock: Clock
     executor: Executor

@@ -129,6 +129,8 @@ def home() -> Home:
 
 def compose(ground: Ground) -> World:
     """Put the adapters together."""
+    from tagcast_aws.dispatch.event_bus import EventBridgeBus
+    from tagcast_aws.dispatch.group_queues import SqsGroupQueues
     from tagcast_aws.dispatch.queue import SqsQueue
     from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
     from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
@@ -145,9 +147,11 @@ def compose(ground: Ground) -> World:
     clock = ground.clock
     threads = threads_for_pushes()
     tables = {Table.REGISTRY: settings.registry_table, Table.MESSAGES: settings.messages_table}
+    sqs = client("sqs")
     return World(
         store=DynamoStore(client("dynamodb"), tables, clock.sleep),
-        queue=SqsQueue(client("sqs"), settings.queue_url, logger()),
+        queue=SqsQueue(sqs, settings.queue_url, logger()),
+        group_queues=SqsGroupQueues(sqs, settings.queue_url, settings.group_queues),
         workflow=StepFunctionsWorkflow(client("stepfunctions"), settings.state_machine_arn, logger()),
         pusher=EndpointPusher(
             clock,
@@ -162,6 +166,7 @@ def compose(ground: Ground) -> World:
             account=settings.home.account,
         ),
         index_archive=S3IndexArchive(lambda: client("s3"), settings.index_bucket, logger()),
+        event_bus=EventBridgeBus(lambda: client("events"), logger()),
         judge=LambdaJudge(Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)),
         guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread),
         clock=clock,

@@ -15,6 +15,7 @@ from functools import partial
 
 from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.delivery.appending import appending
+from tagcast.delivery.copies import end_in_backlogs
 from tagcast.delivery.serving import Part
 from tagcast.delivery.settling import Ending, Lost, settle
 from tagcast.errors import ConditionLostError, NotFoundError
@@ -41,10 +42,11 @@ async def fan_out(world: World, topic: str, message_ids: Sequence[str], slots: P
     Repeating it, late or concurrently, changes no terminal entry and at most repeats pushes. Raises the first
     fault of the store, after all else has ended: then the whole batch has to come again.
     """
-    round_at = world.clock.now()
+    round_at, read_s = world.clock.now(), world.clock.monotonic()
     batch = await _read(world, topic, tuple(dict.fromkeys(message_ids)))
-    parts = {ordinal: Part(ordinal, batch.rows, batch.lane(ordinal), round_at) for ordinal in batch.owed()}
+    parts = {ordinal: Part(ordinal, batch.rows, batch.lane(ordinal), read_s) for ordinal in batch.owed()}
     faults = await side_by_side([_serve(batch, ordinal, slots, parts) for ordinal in sorted(parts)])
+    faults += await end_in_backlogs(world, topic, batch.topic_id, parts)
     faults += await side_by_side([_end_round(batch, each, parts.values(), round_at) for each in batch.rows])
     if faults:
         raise faults[0]
@@ -70,9 +72,13 @@ class _Batch:
     def subscription(self, ordinal: int) -> Subscription | None:
         return None if self.directory is None else self.directory.by_ordinal.get(ordinal)
 
+    @property
+    def topic_id(self) -> str:
+        """Return the id of the topic, empty when it is gone."""
+        return "" if self.directory is None else self.directory.topic.topic_id
+
     def lane(self, ordinal: int) -> Lane | None:
-        topic_id = "" if self.directory is None else self.directory.topic.topic_id
-        return self.lanes.get(subscription_id(topic_id, ordinal))
+        return self.lanes.get(subscription_id(self.topic_id, ordinal))
 
 
 async def _read(world: World, topic: str, message_ids: Sequence[str]) -> _Batch:
@@ -96,7 +102,7 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
         if subscription is None or part.is_removed:
             parts[ordinal] = part.cancelled()
             return
-        parts[ordinal] = part = await _expire(batch, subscription, part)
+        parts[ordinal] = part = part.expired(world.clock.now())
         if part.may_be_pushed(world.clock.monotonic()):
             parts[ordinal] = part = await _push(world, subscription, part, slots)
         if await _append(world, subscription, part):
@@ -105,18 +111,6 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
         await _pause(world, tries)
         parts[ordinal] = part = await _read_again(batch, subscription, part)
     raise ConditionLostError
-
-
-async def _expire(batch: _Batch, subscription: Subscription, part: Part) -> Part:
-    """End what came to the end of its life.
-
-    Nobody begins a push after that instant. So a lane that was read since then knows of every push which another
-    copy of this batch left to it.
-    """
-    clock = batch.world.clock
-    if any(message.expires_at > part.read_at for message in part.over(clock.now())):
-        part = await _read_again(batch, subscription, part)
-    return part.expired(clock.now())
 
 
 async def _push(world: World, subscription: Subscription, part: Part, slots: PushSlots) -> Part:
@@ -148,13 +142,13 @@ async def _append(world: World, subscription: Subscription, part: Part) -> bool:
 
 async def _read_again(batch: _Batch, subscription: Subscription, part: Part) -> Part:
     """Read what was proved stale, for this subscription: messages first, then the lane."""
-    read_at = batch.world.clock.now()
+    read_s = batch.world.clock.monotonic()
     run, store = batch.world.executor.run, batch.world.store
     rows = await run(partial(stored.messages, store, batch.topic, tuple(batch.rows)))
     lane = await run(partial(stored.lane, store, batch.topic, subscription.subscription_id))
     # The content is kept once, however many subscriptions read again.
     known = {each: replace(row, message=batch.rows[each].message) for each, row in rows.items()}
-    return part.read_again(known, lane, read_at)
+    return part.read_again(known, lane, read_s)
 
 
 async def _end_round(batch: _Batch, message_id: str, parts: Collection[Part], round_at: int) -> None:

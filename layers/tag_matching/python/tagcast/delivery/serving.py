@@ -17,15 +17,15 @@ from tagcast.rows.message import MessageRow
 class Part:
     """The messages of a batch and the lane as read for the subscription *ordinal*, and what ended or failed here.
 
-    *read_at* was before the lane was read. *judged* are those to which its filter function said yes. Pushes start
-    before *until*, in the clock's monotonic seconds. *is_served*: everything it was owed has ended here or stands in
-    its backlog.
+    *read_s* was before the lane was read, and pushes start before *until*: both in the clock's monotonic seconds.
+    *judged* are those to which its filter function said yes. *is_served*: everything it was owed has ended here or
+    stands in its backlog.
     """
 
     ordinal: int
     rows: Mapping[str, MessageRow]
     lane: Lane | None
-    read_at: int
+    read_s: float
     ended: Mapping[str, Entry] = field(default_factory=dict)
     failures: Mapping[str, Failure] = field(default_factory=dict)
     judged: frozenset[str] = frozenset()
@@ -51,10 +51,16 @@ class Part:
         return [row for row in self.owed() if lane is None or not lane.holds(row.message.message_id)]
 
     def over(self, now: int) -> list[Message]:
-        """Return what came to the end of its life in its first round; what may stand in the backlog ends there."""
-        lane = self.lane
-        owed = [row.message for row in self.owed() if row.map.round_open and row.message.is_expired(now)]
-        return [message for message in owed if lane is None or not lane.may_hold(message.message_id)]
+        """Return what came to the end of its life in its first round."""
+        return [row.message for row in self.open() if row.map.round_open and row.message.is_expired(now)]
+
+    def is_doubtful(self, oldest_s: float) -> bool:
+        """Say whether more attempts may have been counted elsewhere than the ends here tell.
+
+        Whoever ended without an attempt of its own knows of none. The others know of one; a lane that was read since
+        *oldest_s* counted no second one.
+        """
+        return bool(self.ended) and (self.read_s < oldest_s or not all(each.attempts for each in self.ended.values()))
 
     def may_be_pushed(self, now_s: float) -> bool:
         """Say whether a push may start: the lane is active, nothing failed, and the share of the batch is not over."""
@@ -96,9 +102,17 @@ class Part:
         """Return the part when its backlog has taken the rest."""
         return replace(self, is_served=True)
 
-    def read_again(self, rows: Mapping[str, MessageRow], lane: Lane | None, read_at: int) -> Part:
+    def read_again(self, rows: Mapping[str, MessageRow], lane: Lane | None, read_s: float) -> Part:
         """Return the part as it was read again."""
-        return replace(self, rows=rows, lane=lane, read_at=read_at)
+        return replace(self, rows=rows, lane=lane, read_s=read_s)
+
+    def without(self, message_id: str) -> Part:
+        """Return the part when an end of it was written."""
+        return replace(self, ended={each: entry for each, entry in self.ended.items() if each != message_id})
+
+    def forgotten(self) -> Part:
+        """Return the part when nothing of it is to be written: the batch has to come again."""
+        return replace(self, ended={}, is_served=False)
 
 
 def _expiry(failure: Failure | None) -> Entry:

@@ -57,7 +57,8 @@ def _head(world: World, subscription: Subscription) -> Due | None:
     return next(iter(stored.dues(world.store, subscription.subscription_id, limit=1)), None)
 
 
-def _delivery(due: Due, lane: Lane, now: int, *, is_head: bool) -> DueDelivery:
+def due_delivery(due: Due, lane: Lane, now: int, *, is_head: bool) -> DueDelivery:
+    """Return a row of a backlog as people see it; of the head of a lane that is awake with its next attempt."""
     scheduled = is_head and not lane.state.is_asleep and due.ended is None
     return DueDelivery(
         message_id=due.message_id,
@@ -87,7 +88,7 @@ def _view(world: World, subscription: Subscription, lane: Lane | None, counted_m
         return LaneView(LaneState.ACTIVE, 0, None)
     limit = None if counted_max is None else counted_max + 1
     dues = stored.dues(world.store, subscription.subscription_id, limit=limit)
-    head = _delivery(dues[0], lane, world.clock.now(), is_head=True) if dues else None
+    head = due_delivery(dues[0], lane, world.clock.now(), is_head=True) if dues else None
     counted = len({due.message_id for due in dues[:counted_max]})
     return LaneView(lane.state, counted, head, counted_max is not None and len(dues) > counted_max)
 
@@ -101,7 +102,7 @@ def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None)
     dues = stored.dues(world.store, subscription.subscription_id, after=cursor or "", limit=limit + 1)
     now = world.clock.now()
     shown = tuple(
-        _delivery(due, lane, now, is_head=cursor is None and place == 0) for place, due in enumerate(dues[:limit])
+        due_delivery(due, lane, now, is_head=cursor is None and place == 0) for place, due in enumerate(dues[:limit])
     )
     return Page(shown, dues[limit - 1].place if len(dues) > limit else None)
 

@@ -20,6 +20,7 @@ from tagcast.model import LaneState, Subscription, SubscriptionSettings, Topic
 from tagcast.paging import Page
 from tagcast.ports import World, Write
 from tagcast.registry.directory import directory_of, read_topic
+from tagcast.registry.groups import make_queue, with_secret
 from tagcast.rows import stored
 from tagcast.rows.filter_version import FilterVersion, version_delete, version_expiry, version_put
 from tagcast.rows.lane import Lane, lane_put, lane_update
@@ -38,12 +39,19 @@ ALONE_MAX, VERSIONS_AT_ONCE = 16, 90
 
 
 def put_subscription(
-    world: World, topic: str, name: str, settings: SubscriptionSettings, if_match: int | None = None
+    world: World,
+    topic: str,
+    name: str,
+    settings: SubscriptionSettings,
+    if_match: int | None = None,
+    also: tuple[Write, ...] = (),
 ) -> tuple[Subscription, bool]:
-    """Create the subscription or replace it; return it and whether it is new.
+    """Create the subscription or replace it, together with *also*; return it and whether it is new.
 
-    Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed),
-    PreconditionFailedError (*if_match* is not its version; :data:`NO_VERSION`: it exists), ConflictError (too many).
+    *if_match* is the version that it must have, :data:`NO_VERSION` for none: then it must not exist.
+
+    Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed, or not instead of the
+    present one), PreconditionFailedError (*if_match* is not its version), ConflictError (too many), UnavailableError.
     """
     settings = replace(settings, filter=canonical(settings.filter))
     refusal = world.guard.refusal(settings.endpoint)
@@ -54,8 +62,10 @@ def put_subscription(
         owner = read_topic(world, topic)
         known = stored.subscription(world.store, topic, name)
         _check_version(known, if_match)
-        changed = _changed(world, owner, name, settings, known)
-        world.store.transact(_put_writes(owner, changed, known))
+        changed = _changed(world, owner, name, with_secret(world, settings, known), known)
+        if changed.settings.is_group and known is None:
+            make_queue(world, changed)
+        world.store.transact((*_put_writes(owner, changed, known), *also))
         return changed, known is None
 
     changed, is_new = until_won(world, f"topic {topic}", attempt)
@@ -89,10 +99,9 @@ def replace_filter(world: World, known: Subscription, filter: Mapping[str, objec
 
 
 def _check_version(known: Subscription | None, if_match: int | None) -> None:
-    version = NO_VERSION if known is None else known.version
-    if if_match is not None and version != if_match:
-        present = "does not exist" if known is None else f"has version {version}"
-        raise PreconditionFailedError(f"the subscription {present}")
+    present = NO_VERSION if known is None else known.version
+    if if_match is not None and present != if_match:
+        raise PreconditionFailedError(f"the subscription {f'has version {present}' if present else 'does not exist'}")
 
 
 def _changed(
@@ -153,8 +162,10 @@ def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None)
     return Page(tuple(present[name] for name in names[:limit]), names[limit - 1] if len(names) > limit else None)
 
 
-def delete_subscription(world: World, topic: str, name: str, if_match: int | None = None) -> None:
-    """Remove the subscription; what it is owed is cancelled. Its id and ordinal are never used again."""
+def delete_subscription(
+    world: World, topic: str, name: str, if_match: int | None = None, also: tuple[Write, ...] = ()
+) -> None:
+    """Remove the subscription, together with *also*; what it is owed is cancelled. Its id is never used again."""
 
     def attempt() -> Lane:
         owner = read_topic(world, topic)
@@ -169,6 +180,7 @@ def delete_subscription(world: World, topic: str, name: str, if_match: int | Non
                 removal_put(known, tombstone, owner.subscriptions_version + 1),
                 lane_put(tombstone) if lane is None else lane_update(tombstone, lane.same_generation()),
                 *_forgotten(world, known, tombstone),
+                *also,
             )
         )
         return tombstone

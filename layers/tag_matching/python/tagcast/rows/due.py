@@ -62,6 +62,19 @@ class Due:
             return Entry(self.ended, self.attempts, self.last_attempt_at, self.last_outcome)
         return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome)
 
+    def ended_by(self, entry: Entry) -> Entry:
+        """Return *entry*, which ended elsewhere at its first attempt or without one, with what was counted here.
+
+        >>> due = Due("t.1", "0", "7", 2, 9, 5, "http 500")
+        >>> due.ended_by(Entry(EntryState.DELIVERED, 1, 8, "http 200"))
+        Entry(state=<EntryState.DELIVERED: 'delivered'>, attempts=3, last_attempt_at=8, last_outcome='http 200')
+        >>> due.ended_by(Entry(EntryState.FILTERED)).attempts
+        2
+        """
+        if self.ended is None and entry.attempts:
+            return replace(entry, attempts=self.attempts + entry.attempts)
+        return self.ending(entry.state, entry.last_outcome)
+
     def marked(self, entry: Entry) -> Due:
         """Return the row that keeps the end which a push brought."""
         return replace(

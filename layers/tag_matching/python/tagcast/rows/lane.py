@@ -47,11 +47,6 @@ class Lane:
         name = int(message_id).to_bytes(ID_BYTES)
         return any(name == self.joined[at : at + ID_BYTES] for at in range(0, len(self.joined), ID_BYTES))
 
-    def may_hold(self, message_id: str) -> bool:
-        """Say whether a message may have joined this backlog: it did, or not all that ever did are named."""
-        named_all = len(self.joined) < JOINED_MAX * ID_BYTES and (bool(self.joined) or not self.appended)
-        return not named_all or self.holds(message_id)
-
     def same_generation(self) -> Expectation:
         """Return the condition that nobody blocked, resumed or skipped since this was read; batches may have joined."""
         return {"state": self.state.value, "generation": self.generation}
@@ -98,12 +93,22 @@ def lane_row(lane: Lane) -> Row:
         row["next_attempt_at"] = lane.next_attempt_at
     if lane.wake_at is not None:
         row["wake_at"] = lane.wake_at
-        row["wake_shard"] = str(crc32(lane.subscription_id.encode()) % WAKE_SHARDS)
+        row["wake_shard"] = _shard_of(lane.subscription_id)
     if lane.ttl is not None:
         row["ttl"] = lane.ttl
     if lane.joined:
         row["joined"] = lane.joined
     return row
+
+
+def place_in_index(lane: Lane) -> Row:
+    """Return what a lane's row has in the index of those to wake: whoever goes on reads what is behind it."""
+    key = lane.key
+    return {"pk": key.pk, "sk": key.sk, "wake_at": lane.wake_at, "wake_shard": _shard_of(lane.subscription_id)}
+
+
+def _shard_of(subscription_id: str) -> str:
+    return str(crc32(subscription_id.encode()) % WAKE_SHARDS)
 
 
 def joined_by(joined: bytes, message_ids: Iterable[str]) -> bytes:

@@ -42,7 +42,10 @@ SET_BYTES, FINISH_BYTES, MAP_BYTES, KEY_BYTES = 4, 2, 200, 128
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """A message with its state map, as one row; *version* is raised by every write."""
+    """A message with its state map, as one row; *version* is raised by every write.
+
+    *is_unordered*: nobody whom it matched keeps an order, so that it stands in none whatever its topic's ordering is.
+    """
 
     message: Message
     map: StateMap
@@ -51,6 +54,7 @@ class MessageRow:
     filter_errors: tuple[str, ...] = ()
     filter_error_count: int = 0
     has_body: bool = True
+    is_unordered: bool = False
 
     def settled(self, entries: Mapping[int, Entry], *, round_at: int | None = None) -> MessageRow:
         """Return the row after *entries* became terminal; the body goes with the last of them.
@@ -88,6 +92,7 @@ def _envelope(value: MessageRow) -> dict[str, Value]:
             "accepted_at": message.accepted_at,
             "expires_at": message.expires_at,
             "replay_of": message.replay_of,
+            "unordered": 1 if value.is_unordered else None,
             "subscriptions_version": value.subscriptions_version,
             "filter_errors": list(value.filter_errors[:FILTER_ERROR_NAMES_MAX]) or None,
             "filter_error_count": value.filter_error_count or None,
@@ -173,6 +178,7 @@ class _Attributes(TypedDict, total=False):
     ordering_key: str
     content_type: str
     replay_of: str
+    unordered: int
     filter_errors: Sequence[str]
     filter_error_count: int
     owed: bytes
@@ -194,6 +200,7 @@ def message_row_of(row: Row) -> MessageRow:
         filter_errors=tuple(read.get("filter_errors") or ()),
         filter_error_count=read.get("filter_error_count") or 0,
         has_body=read.get("body") is not None,
+        is_unordered="unordered" in read,
     )
 
 

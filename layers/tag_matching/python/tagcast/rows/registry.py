@@ -125,6 +125,8 @@ def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int |
         "content_format": _FORMS_OF_CMQ.get(settings.content_format, settings.content_format).value,
         "push_form": _CMQ if settings.content_format in _FORMS_OF_CMQ else None,
         "secret": settings.secret,
+        "ordered": 1 if settings.ordered else None,
+        "dead_letter_topic": settings.dead_letter_topic,
     }
 
 
@@ -142,6 +144,8 @@ def _settings_of(row: Row) -> SubscriptionSettings:
         timeout_s=number(row, "timeout_s"),
         content_format=_content_format_of(row),
         secret=optional_text(row, "secret"),
+        ordered="ordered" in row,
+        dead_letter_topic=optional_text(row, "dead_letter_topic"),
     )
 
 

@@ -11,6 +11,7 @@ from tagcast.operating.explaining import test_filter
 from tagcast.ports import World
 from typing_extensions import TypedDict
 
+from tagcast_aws.api.http.authorization import Scope
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -66,5 +67,7 @@ ROUTES = (
         "Try a filter on a message",
         {200: FilterTestAnswer},
         body=FilterTestBody,
+        scope=Scope.READ,
+        names_no_topic=True,
     ),
 )

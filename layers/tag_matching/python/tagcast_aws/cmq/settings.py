@@ -34,11 +34,11 @@ def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | 
 
 
 def content_format(given: Parameters, protocol: Protocol, known: ContentFormat | None) -> ContentFormat:
-    """Return the format that is asked for, else *known* or the default; a queue gets bare bodies whatever is asked."""
+    """Return the format that is asked for, else *known* or the default; what is no URL keeps its own, bare bodies."""
     word = given.optional("notifyContentFormat")
     if word is not None and word not in _FORMATS:
         raise CmqError(Fault.CONTENT_FORMAT)
-    if protocol is Protocol.SQS:
+    if protocol not in (Protocol.HTTP, Protocol.HTTPS):
         return known or ContentFormat.CMQ_SIMPLIFIED
     return _FORMATS[word] if word is not None else known or ContentFormat.CMQ_JSON
 

@@ -55,6 +55,8 @@ class Guard:
                 return self._queue_refusal(endpoint.target)
             case Protocol.LAMBDA:
                 return None if is_function(endpoint.target) else "not a function name or ARN"
+            case Protocol.PULL:
+                return None
 
     def _name_refusal(self, host: str) -> str | None:
         if self._allow_private or literal(host) is not None:

@@ -23,3 +23,7 @@ class SystemDice:
         fresh = (now << ID_SEQUENCE_BITS) | secrets.randbits(ID_SEQUENCE_BITS - 1)
         self._last = fresh if fresh >> ID_SEQUENCE_BITS > self._last >> ID_SEQUENCE_BITS else self._last + 1
         return f"{self._last:020d}"
+
+    def secret(self) -> str:
+        """Return 256 bits of chance as text."""
+        return secrets.token_urlsafe(32)

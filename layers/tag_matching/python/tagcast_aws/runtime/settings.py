@@ -15,6 +15,7 @@ class Settings:
     registry_table: str
     messages_table: str
     queue_url: str
+    group_queues: str
     state_machine_arn: str
     index_bucket: str
     allow_private_endpoints: bool
@@ -30,6 +31,7 @@ class Settings:
             registry_table=environ["REGISTRY_TABLE"],
             messages_table=environ["MESSAGES_TABLE"],
             queue_url=environ["QUEUE_URL"],
+            group_queues=environ["GROUP_QUEUES"],
             state_machine_arn=environ["STATE_MACHINE_ARN"],
             index_bucket=environ["INDEX_BUCKET"],
             allow_private_endpoints=environ["ALLOW_PRIVATE_ENDPOINTS"] == "true",

@@ -24,6 +24,7 @@ _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "If-Match": ("The ETag that the subscription must have, or *.", {"type": "string"}),
 }
+_PATTERNS = {"message_id": limits.MESSAGE_ID, "client_id": limits.CLIENT_ID}
 _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": limits.PAGE_MAX, "default": limits.PAGE_DEFAULT},
     "cursor": {"type": "string"},
@@ -40,6 +41,9 @@ _PROBLEM: dict[str, Any] = {
         "status": {"type": "integer"},
         "detail": {"type": "string"},
         "correlation_id": {"type": "string"},
+        "group": {"description": "Of a disagreement: the group's filter"},
+        "yours": {"description": "Of a disagreement: the filter that the client wants, where it is known"},
+        "difference": {"type": "array", "items": {"type": "string"}},
         "errors": {
             "type": "array",
             "items": {
@@ -73,7 +77,7 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "security": [{"iam": []}],
+        "security": [{"iam": []}, {"jwt": []}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "paths": paths,
         "webhooks": webhooks(_REF.format(model="PushBody")),
@@ -85,7 +89,13 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
                     "in": "header",
                     "name": "Authorization",
                     "description": "AWS Signature Version 4, service execute-api",
-                }
+                },
+                "jwt": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "bearerFormat": "JWT",
+                    "description": "Instead of signatures where the deployment names an issuer; manage includes read",
+                },
             },
         },
     }
@@ -114,16 +124,14 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
         }
         if "body" in example:
             operation["requestBody"]["content"]["application/json"]["example"] = example["body"]
-    if route.is_public:
-        operation["security"] = []
+    operation["security"] = [{"iam": []}, {"jwt": [route.scopes[0]]}] if route.scopes else []
     return operation
 
 
 def _parameters(route: Route) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = []
     for name in re.findall(r"\{(\w+)\}", route.path):
-        pattern = limits.MESSAGE_ID if name == "message_id" else limits.NAME
-        schema = {"type": "string", "pattern": pattern}
+        schema = {"type": "string", "pattern": _PATTERNS.get(name, limits.NAME)}
         parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
     for name in route.query:
         is_required = name == "subscription"

@@ -39,7 +39,13 @@ class LambdaEndpoint(Body):
     function: Annotated[str, StringConstraints(pattern=f"^{FUNCTION}$")]
 
 
-AnyEndpoint = Annotated[HttpEndpoint | SqsEndpoint | LambdaEndpoint, Field(discriminator="protocol")]
+class PullEndpoint(Body):
+    """Nowhere: the subscription is a group, whose members pull."""
+
+    protocol: Literal["pull"]
+
+
+AnyEndpoint = Annotated[HttpEndpoint | SqsEndpoint | LambdaEndpoint | PullEndpoint, Field(discriminator="protocol")]
 
 
 def endpoint_of(body: AnyEndpoint) -> Endpoint:
@@ -55,19 +61,25 @@ def _target(endpoint: AnyEndpoint) -> str:
             return endpoint.queue_url or endpoint.arn or ""
         case LambdaEndpoint():
             return endpoint.function
+        case PullEndpoint():
+            return ""
 
 
 def shown_endpoint(value: Endpoint) -> dict[str, str]:
-    """Return the endpoint under the field that its protocol has for it.
+    """Return the endpoint, its target under the field that its protocol has for it.
 
     >>> shown_endpoint(Endpoint(Protocol.SQS, "arn:aws:sqs:eu-west-1:123456789012:orders"))
     {'protocol': 'sqs', 'arn': 'arn:aws:sqs:eu-west-1:123456789012:orders'}
+    >>> shown_endpoint(Endpoint(Protocol.PULL, ""))
+    {'protocol': 'pull'}
     """
+    if value.protocol is Protocol.PULL:
+        return {"protocol": "pull"}
     return {"protocol": value.protocol.value, target_field(value): value.target}
 
 
 def target_field(value: Endpoint) -> str:
-    """Return the field of an endpoint that says where it is.
+    """Return the field of an endpoint that says where it is, or that it is nowhere.
 
     >>> target_field(Endpoint(Protocol.LAMBDA, "bill"))
     'function'
@@ -79,6 +91,8 @@ def target_field(value: Endpoint) -> str:
             return "arn" if value.target.startswith("arn:") else "queue_url"
         case Protocol.LAMBDA:
             return "function"
+        case Protocol.PULL:
+            return "protocol"
 
 
 def endpoint_faults(endpoint: Mapping[str, object]) -> list[Fault]:

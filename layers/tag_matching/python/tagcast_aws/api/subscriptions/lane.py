@@ -7,6 +7,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from tagcast.instant import rfc3339
 from tagcast.operating.lanes import DueDelivery, LaneView
+from tagcast.operating.urgency import UrgentLane
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.body import Body
@@ -61,6 +62,28 @@ class LanesAnswer(TypedDict):
     lanes: list[str]
 
 
+class OwedHeadAnswer(DeliveryAnswer):
+    """The head of a lane, and since when it is owed."""
+
+    accepted_at: str
+
+
+class UrgentLaneAnswer(TypedDict):
+    """A lane that is not active, whichever topic it is of."""
+
+    topic: str
+    subscription: str
+    state: str
+    head: OwedHeadAnswer | None
+
+
+class UrgentLanesAnswer(TypedDict):
+    """One page of the lanes of all topics, in the order in which somebody has to look at them."""
+
+    lanes: list[UrgentLaneAnswer]
+    next_cursor: str | None
+
+
 def shown_lane(value: LaneView) -> LaneAnswer:
     """Return the lane with its head."""
     head: HeadAnswer | None = None
@@ -87,6 +110,14 @@ def shown_delivery(value: DueDelivery) -> DeliveryAnswer:
         "last_attempt_at": _instant(value.last_attempt_at),
         "last_outcome": value.last_outcome,
     }
+
+
+def shown_urgent(value: UrgentLane) -> UrgentLaneAnswer:
+    """Return a lane of any topic with what it owes first."""
+    head: OwedHeadAnswer | None = None
+    if value.head is not None and value.accepted_at is not None:
+        head = {**shown_delivery(value.head), "accepted_at": rfc3339(value.accepted_at)}
+    return {"topic": value.topic, "subscription": value.subscription, "state": value.state.value, "head": head}
 
 
 def _instant(value: int | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tagcast.errors import Fault, InvalidRequestError, NotFoundError, PreconditionFailedError
 from tagcast.model import Endpoint, Subscription
 from tagcast.operating.lanes import backlog, lane_view, lane_views, pause, repush, resume, retry_now, skip_head
+from tagcast.operating.urgency import urgent_lanes
 from tagcast.ports import World
 from tagcast.registry.subscriptions import (
     delete_subscription,
@@ -25,8 +26,10 @@ from tagcast_aws.api.subscriptions.lane import (
     LaneAnswer,
     LanesAnswer,
     SkipBody,
+    UrgentLanesAnswer,
     shown_delivery,
     shown_lane,
+    shown_urgent,
 )
 from tagcast_aws.api.subscriptions.settings import (
     SubscriptionAnswer,
@@ -105,6 +108,12 @@ def owed(world: World, request: Request[None]) -> Answer:
     return Answer(200, page("deliveries", items, encode_cursor(found.cursor)))
 
 
+def urgent(world: World, request: Request[None]) -> Answer:
+    """Answer with a page of the lanes of all topics that are not active, the most urgent first."""
+    found = urgent_lanes(world, *request.page())
+    return Answer(200, page("lanes", [shown_urgent(item) for item in found.items], encode_cursor(found.cursor)))
+
+
 def versions(world: World, request: Request[None]) -> Answer:
     """Answer with the history of a filter."""
     kept = filter_versions(world, request.topic, request.subscription)
@@ -140,6 +149,7 @@ _ONE = "/topics/{topic}/subscriptions/{subscription}"
 _LANE = {200: LaneAnswer}
 
 ROUTES = (
+    Route("GET", "/lanes", urgent, "List the lanes that are not active", {200: UrgentLanesAnswer}, query=PAGING),
     Route("GET", _ALL, several, "List the subscriptions", {200: SubscriptionsAnswer}, query=PAGING),
     Route(
         "PUT",

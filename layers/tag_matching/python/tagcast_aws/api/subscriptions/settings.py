@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 from tagcast.errors import Fault
 from tagcast.filters.kinds import compile_filter
@@ -37,6 +37,10 @@ def _secret(text: str) -> str:
     return text
 
 
+OF_PUSHES, OF_GROUPS = ("timeout_seconds", "content_format", "secret"), ("ordered", "dead_letter_topic")
+"""What only a subscription has that is pushed to, and what only a group has."""
+
+
 class SubscriptionBody(Body):
     """A subscription; what is left out has its default."""
 
@@ -51,13 +55,19 @@ class SubscriptionBody(Body):
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
     content_format: Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"] = "json"
     secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra={"writeOnly": True})] | None = None
+    ordered: bool = False
+    dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
         """Add the faults of the filter and those that cross the endpoint's fields."""
         endpoint = value.get("endpoint")
         crossed = endpoint_faults(endpoint) if isinstance(endpoint, Mapping) else []
-        return [fault.under("/endpoint") for fault in crossed] + filter_faults(value.get("filter"))
+        faults = [fault.under("/endpoint") for fault in crossed] + filter_faults(value.get("filter"))
+        is_group = isinstance(endpoint, Mapping) and endpoint.get("protocol") == "pull"
+        others = OF_PUSHES if is_group else OF_GROUPS
+        reason = "a group has none: nothing is pushed to it" if is_group else "only a group (protocol pull) has it"
+        return faults + [Fault(reason, f"/{name}") for name in others if value.get(name)]
 
     def settings(self) -> SubscriptionSettings:
         """Return the settings as the core knows them."""
@@ -68,6 +78,8 @@ class SubscriptionBody(Body):
             timeout_s=self.timeout_seconds,
             content_format=ContentFormat(self.content_format),
             secret=self.secret,
+            ordered=self.ordered,
+            dead_letter_topic=self.dead_letter_topic,
         )
 
 
@@ -81,6 +93,8 @@ class SubscriptionAnswer(TypedDict):
     retry: dict[str, Any]
     timeout_seconds: int
     content_format: str
+    ordered: NotRequired[bool]
+    dead_letter_topic: NotRequired[str]
     version: int
     created_at: str
     updated_at: str
@@ -124,6 +138,10 @@ def shown(value: Subscription, lane: LaneView | None = None) -> SubscriptionAnsw
         "created_at": rfc3339(value.created_at),
         "updated_at": rfc3339(value.updated_at),
     }
+    if chosen.is_group:
+        answer["ordered"] = chosen.ordered
+    if chosen.dead_letter_topic is not None:
+        answer["dead_letter_topic"] = chosen.dead_letter_topic
     warnings = compile_filter(chosen.filter).warnings
     if warnings:
         answer["warnings"] = list(warnings)

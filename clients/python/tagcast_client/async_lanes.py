@@ -1,0 +1,38 @@
+"""What the asynchronous client does with lanes; `client_lanes` is made from this file by `make_sync.py`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from tagcast_client import models, operations
+from tagcast_client.async_connection import AsyncConnection
+
+
+class AsyncLanes(AsyncConnection):
+    """One subscription's side of a topic: to stop, go on, skip, look at what it is owed."""
+
+    async def pause(self, topic: str, subscription: str) -> models.Lane:
+        """Stop pushing to a subscription; what it is owed waits."""
+        return await self.send(operations.change_lane(topic, subscription, "pause"))
+
+    async def resume(self, topic: str, subscription: str) -> models.Lane:
+        """Go on with a paused or suspended subscription."""
+        return await self.send(operations.change_lane(topic, subscription, "resume"))
+
+    async def retry(self, topic: str, subscription: str) -> models.Lane:
+        """Attempt the head of a lane now."""
+        return await self.send(operations.change_lane(topic, subscription, "retry"))
+
+    async def skip(self, topic: str, subscription: str, reason: str) -> models.Lane:
+        """Give up the head of a lane, and say why."""
+        return await self.send(operations.skip(topic, subscription, reason))
+
+    def list_backlog(
+        self, topic: str, subscription: str, *, page_size: int | None = None
+    ) -> AsyncIterator[models.Delivery]:
+        """Yield what a subscription is owed, in order."""
+        return self.all_pages(lambda cursor: operations.backlog(topic, subscription, page_size, cursor))
+
+    def list_lanes(self, *, page_size: int | None = None) -> AsyncIterator[models.UrgentLane]:
+        """Yield the lanes of all topics that are not active, in the order in which somebody has to look at them."""
+        return self.all_pages(lambda cursor: operations.list_lanes(page_size, cursor))

@@ -1,0 +1,51 @@
+"""Messages that are sent to the API, as values."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message to publish: text, or octets of any kind."""
+
+    body: str | bytes
+    tags: tuple[str, ...] | list[str] = ()
+    routing_key: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    ordering_key: str | None = None
+    content_type: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as the API reads it.
+
+        >>> NewMessage(b"\\xff", tags=("a",)).as_json()
+        {'body_base64': '/w==', 'tags': ['a']}
+        """
+        body = self.body
+        said: dict[str, Any] = (
+            {"body": body} if isinstance(body, str) else {"body_base64": base64.b64encode(body).decode()}
+        )
+        optional = {
+            "tags": list(self.tags),
+            "routing_key": self.routing_key,
+            "properties": dict(self.properties),
+            "ordering_key": self.ordering_key,
+            "content_type": self.content_type,
+        }
+        return said | {name: value for name, value in optional.items() if value not in (None, [], {})}
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedMessage:
+    """A message of the archive to publish again; *replay_of* is the id that it had."""
+
+    replay_of: str
+    message: NewMessage
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as the API reads it."""
+        return {"replay_of": self.replay_of, **self.message.as_json()}

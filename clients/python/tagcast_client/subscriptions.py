@@ -1,0 +1,60 @@
+"""The synchronous client's subscriptions, made from `async_subscriptions` by `make_sync.py`: change that file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tagcast_client import models, operations
+from tagcast_client.connection import Connection
+
+
+class Subscriptions(Connection):
+    """Who receives what of a topic: the methods of a client that are about subscriptions."""
+
+    def put_subscription(
+        self,
+        topic: str,
+        subscription: str,
+        endpoint: str | Mapping[str, str],
+        *,
+        filter: models.Filter | None = None,
+        retry: Mapping[str, Any] | None = None,
+        timeout_seconds: int | None = None,
+        content_format: str | None = None,
+        secret: str | None = None,
+        ordered: bool | None = None,
+        dead_letter_topic: str | None = None,
+        if_version: int | None = None,
+    ) -> models.Subscription:
+        """Make a subscription, or replace its settings; *endpoint* is a URL, or an endpoint as the API writes it.
+
+        With *if_version* only if it still has that version; else PreconditionFailedError.
+        """
+        settings = {
+            "endpoint": endpoint,
+            "filter": filter,
+            "retry": retry,
+            "timeout_seconds": timeout_seconds,
+            "content_format": content_format,
+            "secret": secret,
+            "ordered": ordered,
+            "dead_letter_topic": dead_letter_topic,
+        }
+        return self.send(operations.put_subscription(topic, subscription, settings, if_version))
+
+    def get_subscription(self, topic: str, subscription: str) -> models.Subscription:
+        """Return a subscription with its lane."""
+        return self.send(operations.get_subscription(topic, subscription))
+
+    def delete_subscription(self, topic: str, subscription: str, *, if_version: int | None = None) -> None:
+        """Remove a subscription; what it is still owed is cancelled."""
+        self.send(operations.delete_subscription(topic, subscription, if_version))
+
+    def list_subscriptions(self, topic: str, *, page_size: int | None = None) -> Iterator[models.Subscription]:
+        """Yield the topic's subscriptions, by name."""
+        return self.all_pages(lambda cursor: operations.list_subscriptions(topic, page_size, cursor))
+
+    def list_versions(self, topic: str, subscription: str) -> tuple[models.Version, ...]:
+        """Return the history of the subscription's filter, newest first."""
+        return self.send(operations.list_versions(topic, subscription))

@@ -1,0 +1,87 @@
+"""What other copies of a batch left in backlogs while this one worked: no end forgets an attempt that is counted there.
+
+See docs/architecture.md, The first round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from functools import partial
+
+from tagcast.concurrency.contention import TRIES_MAX, pause_s
+from tagcast.concurrency.side_by_side import side_by_side
+from tagcast.delivery.serving import Part
+from tagcast.delivery.settling import Ending, Lost, settle
+from tagcast.errors import ConditionLostError
+from tagcast.ids import ordinal_of, subscription_id
+from tagcast.model import Entry
+from tagcast.ports import World
+from tagcast.rows import stored
+from tagcast.rows.due import Due, due_delete_as_read
+from tagcast.rows.lane import Lane
+from tagcast.rows.message import MessageRow
+
+FRESH_S = 1.0
+"""For so long after a look at a lane nobody comes to a second attempt of what was owed then: a retry waits longer."""
+REACH = 1_000
+"""So far into a backlog a due row is looked for; nothing behind that was attempted yet."""
+
+
+async def end_in_backlogs(world: World, topic: str, topic_id: str, parts: MutableMapping[int, Part]) -> list[Exception]:
+    """Write those ends of *parts*, by ordinal, whose deliveries another copy put into a backlog; keep the others.
+
+    Only parts that may not know of such a copy cost anything: a read of the topic's lanes. Returns the faults; what
+    ended in a part that could not be looked at is forgotten, so that the batch comes again.
+    """
+    oldest_s = world.clock.monotonic() - FRESH_S / world.time_scale
+    doubtful = {ordinal: part for ordinal, part in parts.items() if part.is_doubtful(oldest_s)}
+    if not doubtful:
+        return []
+    faults: list[Exception] = []
+
+    async def look() -> None:
+        lanes = await world.executor.run(partial(stored.lanes, world.store, topic))
+        ends = [end(ordinal, subscription_id(topic_id, ordinal), lanes) for ordinal in doubtful]
+        faults.extend(await side_by_side(ends))
+
+    async def end(ordinal: int, sid: str, lanes: Mapping[str, Lane]) -> None:
+        part = doubtful[ordinal]
+        parts[ordinal] = await _end(world, topic, sid, part) if sid in lanes else part
+
+    parts.update({ordinal: part.forgotten() for ordinal, part in doubtful.items()})
+    faults.extend(await side_by_side([look()]))
+    return faults
+
+
+async def _end(world: World, topic: str, sid: str, part: Part) -> Part:
+    """Write what ended in *part* and stands in the backlog; return the part with the rest."""
+    for lost in range(1, TRIES_MAX + 1):
+        standing = await _standing(world, sid, part)
+        if not standing:
+            return part
+        for message_id, due in standing.items():
+            if await _settle(world, topic, due, due.ended_by(part.ended[message_id])):
+                part = part.without(message_id)
+        if not standing.keys() & part.ended.keys():
+            return part
+        await world.clock.pause(pause_s(world, lost))
+    raise ConditionLostError
+
+
+async def _standing(world: World, sid: str, part: Part) -> dict[str, Due]:
+    """Return the due rows of what ended in *part*: of several the one with the most attempts."""
+    dues = await world.executor.run(partial(stored.dues, world.store, sid, limit=REACH))
+    return {due.message_id: due for due in sorted(dues, key=lambda due: due.attempts) if due.message_id in part.ended}
+
+
+async def _settle(world: World, topic: str, due: Due, entry: Entry) -> bool:
+    """Write one end together with the end of its due row; return False if another attempt was counted meanwhile."""
+    ordinal = ordinal_of(due.subscription_id)
+
+    def plan(before: MessageRow) -> Ending | None:
+        return Ending({ordinal: entry}, beside=(due_delete_as_read(due),)) if ordinal in before.map.owed else None
+
+    async def again(_: Lost) -> bool:
+        return False
+
+    return not isinstance(await settle(world.store, world.executor, (topic, due.message_id), plan, again), Lost)

@@ -1,0 +1,86 @@
+"""The lanes of all topics that somebody has to look at, in the order in which that comes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from heapq import merge
+
+from tagcast.errors import Fault, InvalidRequestError
+from tagcast.ids import accepted_at_of, ordinal_of
+from tagcast.model import LaneState
+from tagcast.operating.lanes import DueDelivery, due_delivery
+from tagcast.paging import Page
+from tagcast.ports import World
+from tagcast.rows import stored
+from tagcast.rows.lane import WAKE_SHARDS, Lane, lane_of, place_in_index
+
+ANY_TIME = 1 << 53
+Places = tuple[Lane | None, ...]
+"""For each shard of the index the last lane of it that was shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class UrgentLane:
+    """A lane that is not active, by name, with what it owes first; *accepted_at* is when that was accepted."""
+
+    topic: str
+    subscription: str
+    state: LaneState
+    head: DueDelivery | None
+
+    @property
+    def accepted_at(self) -> int | None:
+        """Return since when the head is owed."""
+        return None if self.head is None else accepted_at_of(self.head.message_id)
+
+
+def urgent_lanes(world: World, limit: int, cursor: str | None) -> Page[UrgentLane]:
+    """Return lanes by the instant at which somebody has to look at them: the next attempt, or the earliest expiry.
+
+    The index is eventually consistent, and lanes move in it while it is read: one may be missing, or come twice.
+    A paused lane that owes nothing is not in it. Raises InvalidRequestError when *cursor* is none of this list.
+    """
+    after = (None,) * WAKE_SHARDS if cursor is None else _read(cursor)
+    shards = [_shard(world, shard, limit + 1, last) for shard, last in enumerate(after)]
+    found = list(merge(*shards, key=lambda each: each[1].wake_at or 0))
+    last = list(after)
+    for shard, lane in found[:limit]:
+        last[shard] = lane
+    shown = (_urgent(world, lane) for _, lane in found[:limit] if lane.state is not LaneState.REMOVED)
+    return Page(tuple(each for each in shown if each is not None), _written(last) if len(found) > limit else None)
+
+
+def _shard(world: World, shard: int, limit: int, after: Lane | None) -> list[tuple[int, Lane]]:
+    behind = None if after is None else place_in_index(after)
+    return [(shard, lane_of(row)) for row in world.store.lanes_to_wake(shard, ANY_TIME, limit, after=behind)]
+
+
+def _urgent(world: World, lane: Lane) -> UrgentLane | None:
+    """Return the lane under its subscription's name, or None if that is not known any more."""
+    name = stored.subscription_name(world.store, lane.topic, ordinal_of(lane.subscription_id))
+    if name is None:
+        return None
+    heads = stored.dues(world.store, lane.subscription_id, limit=1)
+    head = due_delivery(heads[0], lane, world.clock.now(), is_head=True) if heads else None
+    return UrgentLane(lane.topic, name, lane.state, head)
+
+
+def _written(last: list[Lane | None]) -> str:
+    return json.dumps([lane and (lane.wake_at, lane.topic, lane.subscription_id) for lane in last])
+
+
+def _read(cursor: str) -> Places:
+    try:
+        places = json.loads(cursor)
+        read = tuple(None if place is None else _lane_at(*place) for place in places)
+    except (TypeError, ValueError):
+        read = ()
+    if len(read) != WAKE_SHARDS:
+        raise InvalidRequestError((Fault("is not a cursor of this list", "/cursor"),))
+    return read
+
+
+def _lane_at(wake_at: int, topic: str, subscription_id: str) -> Lane:
+    """Return a lane of which only its place in the index is known."""
+    return Lane(str(topic), str(subscription_id), LaneState.BLOCKED, "", 0, 0, None, int(wake_at))

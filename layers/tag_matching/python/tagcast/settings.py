@@ -1,0 +1,101 @@
+"""What a subscriber chooses: where its messages go, how they look, how often they are tried again.
+
+Durations end in ``_s`` and are seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+DECAY_WINDOW = 100
+"""As many as CMQ pushes at the same time."""
+
+
+class Protocol(StrEnum):
+    """How an endpoint is reached."""
+
+    HTTP = "http"
+    HTTPS = "https"
+    SQS = "sqs"
+    LAMBDA = "lambda"
+    PULL = "pull"
+
+
+class ContentFormat(StrEnum):
+    """What a push carries: the JSON envelope, the bare body, CloudEvents 1.0, or CMQ's forms of the first two."""
+
+    JSON = "json"
+    SIMPLIFIED = "simplified"
+    CLOUDEVENTS = "cloudevents"
+    CMQ_JSON = "cmq_json"
+    CMQ_SIMPLIFIED = "cmq_simplified"
+
+
+CMQ_FORMATS = frozenset((ContentFormat.CMQ_JSON, ContentFormat.CMQ_SIMPLIFIED))
+"""What receivers that were written for CMQ expect."""
+
+
+class Strategy(StrEnum):
+    """The notify strategies of CMQ topic mode."""
+
+    BACKOFF_RETRY = "BACKOFF_RETRY"
+    EXPONENTIAL_DECAY_RETRY = "EXPONENTIAL_DECAY_RETRY"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a subscription delivers: *target* is a URL, a queue URL or ARN, or a function name or ARN.
+
+    The members of a group come for what they get: its target is empty.
+    """
+
+    protocol: Protocol
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and when a failed delivery is attempted again (docs/semantics.md, Retries).
+
+    *interval_s* (BACKOFF) ``None`` means uniform in 10-20 s; *interval_s_max* bounds DECAY's doubling.
+    """
+
+    strategy: Strategy
+    max_retries: int
+    interval_s: int | None = None
+    interval_s_max: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionSettings:
+    """What a subscriber chooses. *filter* is its JSON form, canonical once it is stored, or None for everything.
+
+    What is left out of ``repr`` is a secret: nothing shows it, and the archive is not told of it. That of a group is
+    the service's own: it signs receipt handles. *ordered* and *dead_letter_topic* are of groups only.
+    """
+
+    endpoint: Endpoint
+    filter: Mapping[str, object] | None
+    retry: RetryPolicy
+    timeout_s: int
+    content_format: ContentFormat
+    secret: str | None = field(repr=False)
+    ordered: bool = False
+    dead_letter_topic: str | None = None
+
+    @property
+    def is_group(self) -> bool:
+        """Say whether this is a group, whose members pull."""
+        return self.endpoint.protocol is Protocol.PULL
+
+    @property
+    def keeps_order(self) -> bool:
+        """Say whether messages reach the subscriber in their order (docs/semantics.md, Delivery)."""
+        return self.ordered or (not self.is_group and self.retry.strategy is Strategy.BACKOFF_RETRY)
+
+    @property
+    def window(self) -> int:
+        """Return how many deliveries may be in flight once the receiver answered well (docs/semantics.md, Delivery)."""
+        return 1 if self.keeps_order else DECAY_WINDOW

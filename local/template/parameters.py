@@ -1,0 +1,7 @@
+"""What the parameters of the template are on this machine, where their defaults are too narrow for it."""
+
+ANY_SUBSCRIBER = {"SubscriberQueueNames": "*", "SubscriberFunctionNames": "*"}
+"""Any queue and any function of the account may be an endpoint."""
+
+LOCAL = {**ANY_SUBSCRIBER, "AllowPrivateEndpoints": "true", "ArchiveBodies": "*"}
+"""Nobody but its owner uses the local stack: endpoints may be anywhere, and the archive keeps all bodies."""

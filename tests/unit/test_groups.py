@@ -1,0 +1,103 @@
+"""Pull groups in the registry: made with a queue and a secret of their own, and fixed in what their queue rests on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tagcast.errors import UnavailableError
+from tagcast.ports import GroupQueue
+from tagcast.rows import stored
+
+from tests.fakes.handlers import answered
+from tests.fakes.world import FakeWorld
+
+PULL = {"endpoint": {"protocol": "pull"}}
+HTTP = {"endpoint": {"protocol": "https", "url": "https://example.com/hook"}}
+
+
+@pytest.fixture
+def world() -> FakeWorld:
+    fakes = FakeWorld()
+    fakes.topic()
+    return fakes
+
+
+def put(world: FakeWorld, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    reply = answered(world.world, "PUT", "/topics/test1/subscriptions/g", json.dumps(body))
+    return reply["statusCode"], json.loads(reply["body"])
+
+
+def test_a_group_is_a_subscription_whose_endpoint_is_nowhere(world: FakeWorld) -> None:
+    status, answer = put(world, {**PULL, "ordered": True, "dead_letter_topic": "dead"})
+
+    assert (status, answer["endpoint"], answer["ordered"]) == (201, {"protocol": "pull"}, True)
+    assert answer["dead_letter_topic"] == "dead"
+    known = stored.subscription(world.store, "test1", "g")
+    assert known is not None
+    assert (known.settings.ordered, known.settings.dead_letter_topic) == (True, "dead")
+
+
+def test_a_new_group_has_a_queue_and_a_secret_that_stay(world: FakeWorld) -> None:
+    group = world.group("g")
+    again = world.group("g", max_retries=7)
+
+    assert world.group_queues.queues == {GroupQueue(group.subscription_id, ordered=False)}
+    assert group.settings.secret
+    assert again.settings.secret == group.settings.secret
+    assert world.group("h").settings.secret != group.settings.secret
+
+
+def test_without_its_queue_no_group_is_made(world: FakeWorld) -> None:
+    world.group_queues.broken = True
+
+    with pytest.raises(UnavailableError):
+        world.group("g")
+    assert stored.subscription(world.store, "test1", "g") is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pointer"),
+    [
+        (PULL, HTTP, "/endpoint/url"),
+        (HTTP, PULL, "/endpoint/protocol"),
+        (PULL, {**PULL, "ordered": True}, "/ordered"),
+        ({**PULL, "ordered": True}, PULL, "/ordered"),
+    ],
+)
+def test_what_a_queue_rests_on_never_changes(
+    world: FakeWorld, before: dict[str, Any], after: dict[str, Any], pointer: str
+) -> None:
+    put(world, before)
+
+    status, answer = put(world, after)
+
+    assert (status, [fault["pointer"] for fault in answer["errors"]]) == (422, [f"#{pointer}"])
+    known = stored.subscription(world.store, "test1", "g")
+    assert known is not None
+    assert known.version == 1
+
+
+@pytest.mark.parametrize("field", ["secret", "timeout_seconds", "content_format"])
+def test_a_group_has_nothing_of_pushes(world: FakeWorld, field: str) -> None:
+    value = {"secret": f"whsec_{'A' * 32}", "timeout_seconds": 5, "content_format": "json"}[field]
+    status, answer = put(world, {**PULL, field: value})
+
+    assert (status, [fault["pointer"] for fault in answer["errors"]]) == (422, [f"#/{field}"])
+
+
+@pytest.mark.parametrize("settings", [{"ordered": True}, {"dead_letter_topic": "dead"}])
+def test_only_a_group_has_what_groups_have(world: FakeWorld, settings: dict[str, Any]) -> None:
+    status, answer = put(world, {**HTTP, **settings})
+
+    assert (status, [fault["pointer"] for fault in answer["errors"]]) == (422, [f"#/{name}" for name in settings])
+
+
+def test_a_group_never_shows_its_secret(world: FakeWorld) -> None:
+    _, answer = put(world, PULL)
+    known = stored.subscription(world.store, "test1", "g")
+
+    assert known is not None
+    assert known.settings.secret is not None
+    assert known.settings.secret not in json.dumps(answer) + repr(known)

@@ -1,0 +1,71 @@
+"""The list of the lanes that somebody has to look at, over all topics."""
+
+from __future__ import annotations
+
+import pytest
+from tagcast.errors import InvalidRequestError
+from tagcast.model import LaneState
+from tagcast.operating import lanes
+from tagcast.operating.urgency import UrgentLane, urgent_lanes
+from tagcast.registry import subscriptions
+
+from tests.fakes.world import FAIL, FakeWorld
+
+NOW = 1_800_000_000_000
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    """Five topics, each with a subscription that failed a minute after the one before."""
+    fake = FakeWorld()
+    for number in range(5):
+        name = f"S{number}"
+        fake.topic(f"test{number}")
+        fake.subscribe(name, topic=f"test{number}")
+        fake.pusher.behaviours[name] = lambda push: FAIL
+        fake.publish(f"body {number}", topic=f"test{number}")
+        fake.deliver()
+        fake.clock.sleep(60)
+    return fake
+
+
+def names(found: tuple[UrgentLane, ...]) -> list[str]:
+    return [lane.subscription for lane in found]
+
+
+def test_the_lanes_of_all_topics_come_in_the_order_in_which_they_have_to_be_looked_at(fake: FakeWorld) -> None:
+    page = urgent_lanes(fake.world, 10, None)
+
+    assert names(page.items) == ["S0", "S1", "S2", "S3", "S4"]
+    assert page.cursor is None
+    first = page.items[0]
+    assert (first.topic, first.state, first.accepted_at) == ("test0", LaneState.BLOCKED, NOW)
+    assert first.head is not None
+    assert (first.head.attempts, first.head.last_outcome) == (1, "http 500")
+
+
+def test_its_pages_hold_each_lane_once(fake: FakeWorld) -> None:
+    seen, cursor = [], None
+    while True:
+        page = urgent_lanes(fake.world, 2, cursor)
+        seen.append(names(page.items))
+        cursor = page.cursor
+        if cursor is None:
+            break
+
+    assert seen == [["S0", "S1"], ["S2", "S3"], ["S4"]]
+
+
+def test_a_lane_that_is_active_again_or_whose_subscription_is_gone_is_not_in_it(fake: FakeWorld) -> None:
+    subscriptions.delete_subscription(fake.world, "test1", "S1")
+    lanes.pause(fake.world, "test2", "S2")
+    del fake.pusher.behaviours["S0"]
+    fake.run_workflows(until=fake.clock.now() + 1)
+
+    assert sorted(names(urgent_lanes(fake.world, 10, None).items)) == ["S2", "S3", "S4"]
+
+
+@pytest.mark.parametrize("cursor", ["", "[]", "{}", "[1]", "[null]", "[[1], 2, 3, 4, 5, 6, 7, 8]", "7"])
+def test_what_is_no_cursor_of_this_list_is_refused(fake: FakeWorld, cursor: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        urgent_lanes(fake.world, 10, cursor)
