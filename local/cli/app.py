@@ -9,6 +9,7 @@ from tagcast_client import BearerToken, Client, Retries, SigV4
 from tagcast_client.signing import is_aws
 
 from local.cli.cmq_keys import cmq_keys
+from local.cli.console import console
 from local.cli.filters import filters
 from local.cli.jobs import archive, audit, backtest, replay, report
 from local.cli.lanes import lane, pause, resume, retry, skip
@@ -89,6 +90,7 @@ app.command("backtest", rich_help_panel=_ARCHIVE)(backtest)
 app.command("replay", rich_help_panel=_ARCHIVE)(replay)
 app.add_typer(filters, name="filter", rich_help_panel=_TOOLS)
 app.add_typer(cmq_keys, name="cmq-key", rich_help_panel=_TOOLS)
+app.command("console", rich_help_panel=_TOOLS)(console)
 app.command("listen", rich_help_panel=_TOOLS)(listen)
 app.command("health", rich_help_panel=_TOOLS)(health)
 
