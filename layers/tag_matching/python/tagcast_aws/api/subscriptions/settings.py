@@ -55,7 +55,7 @@ class SubscriptionBody(Body):
         default_factory=DecayRetry
     )
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
-    content_format: Literal["json", "simplified", "cloudevents"] = "json"
+    content_format: Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"] = "json"
     secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra=_SECRET_SCHEMA)] | None = None
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
