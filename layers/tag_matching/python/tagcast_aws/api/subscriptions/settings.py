@@ -16,6 +16,7 @@ from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Subscription, SubscriptionSettings
 from tagcast.operating.lanes import LaneView
+from tagcast.ports import QueueCounts
 from tagcast.rows.filter_version import FilterVersion
 from typing_extensions import TypedDict
 
@@ -125,7 +126,7 @@ class VersionsAnswer(TypedDict):
     versions: list[VersionAnswer]
 
 
-def shown(value: Subscription, lane: LaneView | None = None) -> SubscriptionAnswer:
+def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts | None = None) -> SubscriptionAnswer:
     """Return the subscription without its secret; with its lane, if that was looked at."""
     chosen = value.settings
     answer: SubscriptionAnswer = {
@@ -148,7 +149,7 @@ def shown(value: Subscription, lane: LaneView | None = None) -> SubscriptionAnsw
     if warnings:
         answer["warnings"] = list(warnings)
     if lane is not None:
-        answer["lane"] = shown_lane(lane)
+        answer["lane"] = shown_lane(lane, counts)
     return answer
 
 
