@@ -28,6 +28,7 @@ from tagcast.model import (
 from tagcast.operating import lanes
 from tagcast.operating.signed_requests import take_once
 from tagcast.ports import Found, Key, Row, Write
+from tagcast.pulling.pull import Wish, pull
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.members import leave
 from tagcast.registry.registering import register
@@ -149,6 +150,17 @@ def deliver_all(fake: FakeWorld) -> None:
     lanes.skip_head(fake.world, "test1", "broken", "poison")
 
 
+def pull_all(fake: FakeWorld) -> None:
+    """Let a group pull in vain, beside one that is pushed to."""
+    fake.group("group")
+    fake.publish("pulled")
+    fake.deliver()
+    wish = Wish(1, 0, 10, size_of=lambda handed: 1, size_enough=100, size_max=10**9, around_max=1)
+    for _ in range(2):
+        pull(fake.world, "test1", "group", wish)
+        fake.clock.sleep(10)
+
+
 def sweep_all(fake: FakeWorld, store: WatchedStore) -> None:
     """Let the queue refuse a message, and a search of the table take more than one sweep."""
     [unsent] = fake.publish_unqueued("4")
@@ -176,6 +188,7 @@ def store() -> WatchedStore:
     take_once(fake.world, "AKID", 0, "1")
     publish_all(fake)
     deliver_all(fake)
+    pull_all(fake)
     sweep_all(fake, store)
     remove_all(fake)
     # What takes a thousand lanes at one message, as their codecs write it.

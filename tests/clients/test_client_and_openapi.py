@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from tagcast_client import groups, models, operations, publishing
+from tagcast_client import group_models, group_operations, members, models, operations, publishing
 from tagcast_client.operation import Operation
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
@@ -42,13 +42,17 @@ OPERATIONS: list[Operation[Any]] = [
     operations.backlog("t", "s", 1, "c"),
     operations.list_lanes(1, "c"),
     operations.push("t"),
+    group_operations.pull("t", "s", 1, 1, 10, "c"),
+    group_operations.ack("t", "s", ["h"]),
+    group_operations.nack("t", "s", ["h"], 1),
+    group_operations.extend("t", "s", ["h"], 10),
     operations.set_shadow("t", "s", None),
     operations.get_shadow("t", "s"),
     operations.delete_shadow("t", "s"),
     operations.promote_shadow("t", "s", 1),
-    groups.heartbeat("t", "s", "i", {}),
-    groups.leave("t", "s", "i"),
-    groups.list_members("t", "s"),
+    members.heartbeat("t", "s", "i", {}),
+    members.leave("t", "s", "i"),
+    members.list_members("t", "s"),
     operations.test_filter(None, MESSAGE),
 ]
 WORDS = {"t": "{topic}", "s": "{subscription}", "1": "{message_id}", "i": "{client_id}"}
@@ -63,19 +67,22 @@ ANSWERS = {
     models.Subscription: "SubscriptionAnswer",
     models.Entry: "EntryAnswer",
     models.Message: "MessageAnswer",
+    group_models.Pulled: "PulledAnswer",
+    group_models.Handle: "HandleAnswer",
     models.Delivery: "DeliveryAnswer",
     models.Version: "VersionAnswer",
     models.Shadow: "ShadowAnswer",
     models.ShadowCounts: "ShadowCounts",
     models.ShadowSample: "ShadowSample",
-    groups.Member: "MemberAnswer",
-    groups.Group: "GroupAnswer",
+    members.Member: "MemberAnswer",
+    members.Group: "GroupAnswer",
     models.FilterTest: "FilterTestAnswer",
     models.Health: "HealthAnswer",
 }
 ENVELOPES = {
-    "BacklogAnswer", "BatchAnswer", "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer",
-    "TopicsAnswer", "UrgentLanesAnswer", "VersionsAnswer",
+    "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "PullAnswer",
+    "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
+    "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip
 
 

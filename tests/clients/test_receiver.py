@@ -80,7 +80,7 @@ def test_every_push_is_verified_and_read(name: str, content_format: ContentForma
         assert received.ordering_key == draft.ordering_key
 
 
-@pytest.mark.parametrize("content_format", CMQ_FORMATS)
+@pytest.mark.parametrize("content_format", sorted(CMQ_FORMATS))
 def test_a_push_in_cmqs_form_is_verified_and_its_body_is_as_it_came(content_format: ContentFormat) -> None:
     headers, body = signed(BODIES["text"], content_format)
 

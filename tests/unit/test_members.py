@@ -114,7 +114,7 @@ def test_a_member_that_wants_another_filter_is_told_what_differs_and_changes_not
         beat(fake, B, TAG_AB)
     assert refused.value.difference == ("expression: only the group has none; only you have 'TagB'",)
     assert (refused.value.group, refused.value.yours) == (TAG_A, TAG_AB)
-    assert str(refused.value) == f"the group's filter is another one, set by client {A.client_id} of version '1.4'"
+    assert str(refused.value) == f"the group is another one, set by client {A.client_id} of version '1.4'"
     assert group_of(fake).settings.filter == TAG_A
     assert changes(fake) == [(A.client_id, Change.JOINED, 1), (B.client_id, Change.REFUSED, 2)]
 
@@ -176,6 +176,16 @@ def test_an_expression_that_does_not_compile_makes_no_group_and_delivers_nothing
     with pytest.raises(InvalidFilterError):
         beat(fake, A, {"kind": "sql92", "expression": expression})
     assert group_of(fake).settings.filter == TAG_A
+
+
+def test_who_relies_on_order_makes_an_ordered_group_and_is_refused_by_another(fake: FakeWorld) -> None:
+    ordered = Heartbeat("test1", "ordered", A, TAG_A, is_ordered=True)
+    assert register(fake.world, ordered).subscription.settings.ordered
+    assert not beat(fake, B, group="ordered").is_new
+    beat(fake)
+    with pytest.raises(DisagreementError) as refused:
+        register(fake.world, replace(ordered, group="workers"))
+    assert refused.value.difference == ("ordered: the group is not and cannot become so: make another one",)
 
 
 def test_a_heartbeat_of_one_topic_leaves_the_subscriptions_of_others_alone(fake: FakeWorld) -> None:

@@ -1,41 +1,43 @@
-"""What the asynchronous client does with groups; `client_groups` is made from this file by `make_sync.py`."""
+"""What the asynchronous client does with pull groups; `client_groups` is made from this file by `make_sync.py`."""
 
 from __future__ import annotations
 
-from tagcast_client import groups, models
+from collections.abc import Sequence
+
+from tagcast_client import group_models, group_operations
 from tagcast_client.async_connection import AsyncConnection
 
 
 class AsyncGroups(AsyncConnection):
-    """Consumers that pull: say that one lives, leave, see who is there. `AsyncConsumer` does all that by itself."""
+    """A member of a pull group: it pulls, and says what came of that."""
 
-    async def heartbeat(
+    async def pull(
         self,
         topic: str,
         group: str,
-        client_id: str,
         *,
-        filter: models.Filter | None = None,
-        client_version: str | None = None,
-        mode: str | None = None,
-        silence_seconds: int | None = None,
-    ) -> groups.Group:
-        """Say that a consumer lives, every 30 seconds; a group that is absent is made. `Consumer` does all that.
+        max_messages: int | None = None,
+        wait_seconds: int | None = None,
+        invisible_seconds: int | None = None,
+        client_id: str | None = None,
+    ) -> tuple[group_models.Pulled, ...]:
+        """Pull messages; nobody else of the group gets them for *invisible_seconds*."""
+        return await self.send(
+            group_operations.pull(topic, group, max_messages, wait_seconds, invisible_seconds, client_id)
+        )
 
-        Raises DisagreementError, which says what differs, when the group has another filter.
-        """
-        said = {
-            "filter": filter,
-            "client_version": client_version,
-            "mode": mode,
-            "silence_seconds": silence_seconds,
-        }
-        return await self.send(groups.heartbeat(topic, group, client_id, said))
+    async def ack(self, topic: str, group: str, receipt_handles: Sequence[str]) -> tuple[group_models.Handle, ...]:
+        """Say that these (at most 100) are done."""
+        return await self.send(group_operations.ack(topic, group, receipt_handles))
 
-    async def leave(self, topic: str, group: str, client_id: str) -> None:
-        """Let a consumer go at once, instead of two minutes after its last heartbeat."""
-        await self.send(groups.leave(topic, group, client_id))
+    async def nack(
+        self, topic: str, group: str, receipt_handles: Sequence[str], *, delay_seconds: int | None = None
+    ) -> tuple[group_models.Handle, ...]:
+        """Give these back, to be pulled again at once or *delay_seconds* from now."""
+        return await self.send(group_operations.nack(topic, group, receipt_handles, delay_seconds))
 
-    async def list_members(self, topic: str, group: str) -> tuple[groups.Member, ...]:
-        """Return who of a group is alive, by id."""
-        return await self.send(groups.list_members(topic, group))
+    async def extend(
+        self, topic: str, group: str, receipt_handles: Sequence[str], *, invisible_seconds: int | None = None
+    ) -> tuple[group_models.Handle, ...]:
+        """Keep these from others until *invisible_seconds* from now; new handles stand for them then."""
+        return await self.send(group_operations.extend(topic, group, receipt_handles, invisible_seconds))

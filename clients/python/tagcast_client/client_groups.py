@@ -1,41 +1,41 @@
-"""What the synchronous client does with groups, made from `async_groups` by `make_sync.py`: change that file."""
+"""What the synchronous client does with pull groups, made from `async_groups` by `make_sync.py`: change that."""
 
 from __future__ import annotations
 
-from tagcast_client import groups, models
+from collections.abc import Sequence
+
+from tagcast_client import group_models, group_operations
 from tagcast_client.connection import Connection
 
 
 class Groups(Connection):
-    """Consumers that pull: say that one lives, leave, see who is there. `Consumer` does all that by itself."""
+    """A member of a pull group: it pulls, and says what came of that."""
 
-    def heartbeat(
+    def pull(
         self,
         topic: str,
         group: str,
-        client_id: str,
         *,
-        filter: models.Filter | None = None,
-        client_version: str | None = None,
-        mode: str | None = None,
-        silence_seconds: int | None = None,
-    ) -> groups.Group:
-        """Say that a consumer lives, every 30 seconds; a group that is absent is made. `Consumer` does all that.
+        max_messages: int | None = None,
+        wait_seconds: int | None = None,
+        invisible_seconds: int | None = None,
+        client_id: str | None = None,
+    ) -> tuple[group_models.Pulled, ...]:
+        """Pull messages; nobody else of the group gets them for *invisible_seconds*."""
+        return self.send(group_operations.pull(topic, group, max_messages, wait_seconds, invisible_seconds, client_id))
 
-        Raises DisagreementError, which says what differs, when the group has another filter.
-        """
-        said = {
-            "filter": filter,
-            "client_version": client_version,
-            "mode": mode,
-            "silence_seconds": silence_seconds,
-        }
-        return self.send(groups.heartbeat(topic, group, client_id, said))
+    def ack(self, topic: str, group: str, receipt_handles: Sequence[str]) -> tuple[group_models.Handle, ...]:
+        """Say that these (at most 100) are done."""
+        return self.send(group_operations.ack(topic, group, receipt_handles))
 
-    def leave(self, topic: str, group: str, client_id: str) -> None:
-        """Let a consumer go at once, instead of two minutes after its last heartbeat."""
-        self.send(groups.leave(topic, group, client_id))
+    def nack(
+        self, topic: str, group: str, receipt_handles: Sequence[str], *, delay_seconds: int | None = None
+    ) -> tuple[group_models.Handle, ...]:
+        """Give these back, to be pulled again at once or *delay_seconds* from now."""
+        return self.send(group_operations.nack(topic, group, receipt_handles, delay_seconds))
 
-    def list_members(self, topic: str, group: str) -> tuple[groups.Member, ...]:
-        """Return who of a group is alive, by id."""
-        return self.send(groups.list_members(topic, group))
+    def extend(
+        self, topic: str, group: str, receipt_handles: Sequence[str], *, invisible_seconds: int | None = None
+    ) -> tuple[group_models.Handle, ...]:
+        """Keep these from others until *invisible_seconds* from now; new handles stand for them then."""
+        return self.send(group_operations.extend(topic, group, receipt_handles, invisible_seconds))

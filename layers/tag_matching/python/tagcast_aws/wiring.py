@@ -13,7 +13,7 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aws_lambda_powertools import Logger, Metrics
-from tagcast.ports import Clock, Dice, Table, World
+from tagcast.ports import Clock, Dice, GroupQueues, Table, World
 
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.dice import SystemDice
@@ -130,7 +130,6 @@ def home() -> Home:
 def compose(ground: Ground) -> World:
     """Put the adapters together."""
     from tagcast_aws.dispatch.event_bus import EventBridgeBus
-    from tagcast_aws.dispatch.group_queues import SqsGroupQueues
     from tagcast_aws.dispatch.queue import SqsQueue
     from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
     from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
@@ -147,11 +146,10 @@ def compose(ground: Ground) -> World:
     clock = ground.clock
     threads = threads_for_pushes()
     tables = {Table.REGISTRY: settings.registry_table, Table.MESSAGES: settings.messages_table}
-    sqs = client("sqs")
     return World(
         store=DynamoStore(client("dynamodb"), tables, clock.sleep),
-        queue=SqsQueue(sqs, settings.queue_url, logger()),
-        group_queues=SqsGroupQueues(sqs, settings.queue_url, settings.group_queues),
+        queue=SqsQueue(client("sqs"), settings.queue_url, logger()),
+        group_queues=_group_queues(ground, settings),
         workflow=StepFunctionsWorkflow(client("stepfunctions"), settings.state_machine_arn, logger()),
         pusher=EndpointPusher(
             clock,
@@ -168,13 +166,21 @@ def compose(ground: Ground) -> World:
         index_archive=S3IndexArchive(lambda: client("s3"), settings.index_bucket, logger()),
         event_bus=EventBridgeBus(lambda: client("events"), logger()),
         judge=LambdaJudge(Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)),
-        guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread),
+        guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, settings.group_queues),
         clock=clock,
         executor=ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads()),
         dice=ground.dice,
         journal=PowertoolsJournal(logger(), metrics()),
         time_scale=settings.time_scale,
     )
+
+
+def _group_queues(ground: Ground, settings: Settings) -> GroupQueues:
+    from tagcast_aws.dispatch.group_queues import SqsGroupQueues
+
+    quick = _client_factory(ground, attempts_max=3, answer_s=5)("sqs")
+    patient = partial(_client_factory(ground, attempts_max=1, answer_s=25), "sqs")
+    return SqsGroupQueues(quick, patient, settings.queue_url, settings.group_queues, logger())
 
 
 def compose_archive(ground: Ground) -> FirehoseArchive:
@@ -198,8 +204,8 @@ def compose_cmq_keys(ground: Ground) -> CachedSecret:
     return CachedSecret(client("secretsmanager"), name, ground.clock, logger())
 
 
-def _client_factory(ground: Ground, attempts_max: int) -> Callable[[str], Any]:
-    """Return what makes the clients of the services that belong to the deployment."""
+def _client_factory(ground: Ground, attempts_max: int, answer_s: int = 10) -> Callable[[str], Any]:
+    """Return what makes the clients of the services that belong to the deployment, which answer within *answer_s*."""
     from botocore.config import Config
 
     from tagcast_aws.runtime.executor import CALLS_MAX
@@ -207,7 +213,7 @@ def _client_factory(ground: Ground, attempts_max: int) -> Callable[[str], Any]:
     config = Config(
         retries={"mode": "standard", "max_attempts": attempts_max},
         connect_timeout=3,
-        read_timeout=10,
+        read_timeout=answer_s,
         max_pool_connections=CALLS_MAX,
     )
     return partial(ground.make_client or _boto3_client, config=config)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 
 from tagcast.concurrency.contention import until_won
 from tagcast.delivery.idempotency import Accepted, Idempotency, claimed, is_live, repeated
 from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError, UnmatchedError
 from tagcast.model import Draft, Message, Ordering, Topic
 from tagcast.ports import QueueEntry, World
+from tagcast.queues import queue_group
 from tagcast.registry.directory import Directory, directory_of
 from tagcast.registry.shadowing import observe
 from tagcast.rows import stored
@@ -200,26 +200,3 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         has_body=bool(matched.ordinals),
         is_unordered=bool(matched.ordinals) and directory.in_order.isdisjoint(matched.ordinals),
     )
-
-
-def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:
-    """Return the queue's message group: one order per group (docs/architecture.md, Publishing).
-
-    What stands in no order is a group of its own, named like the message.
-
-    >>> queue_group(Ordering.TOPIC, "t", "1", "k") == queue_group(Ordering.TOPIC, "t", "2", None)
-    True
-    >>> queue_group(Ordering.KEY, "t", "1", "k") == queue_group(Ordering.KEY, "t", "2", "k")
-    True
-    >>> queue_group(Ordering.KEY, "t", "1", None) == queue_group(Ordering.KEY, "t", "2", None)
-    False
-    """
-    if ordering is Ordering.TOPIC:
-        return _digest(topic)
-    if ordering is Ordering.KEY and ordering_key is not None:
-        return _digest(f"{topic}\x00{ordering_key}")
-    return message_id
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:32]

@@ -18,7 +18,7 @@ from tagcast.errors import (
 from tagcast.filters.kinds import canonical
 from tagcast.model import LaneState, Subscription, SubscriptionSettings, Topic
 from tagcast.paging import Page
-from tagcast.ports import World, Write
+from tagcast.ports import GroupQueue, World, Write
 from tagcast.registry.directory import directory_of, read_topic
 from tagcast.registry.groups import make_queue, with_secret
 from tagcast.rows import stored
@@ -63,7 +63,7 @@ def put_subscription(
         known = stored.subscription(world.store, topic, name)
         _check_version(known, if_match)
         changed = _changed(world, owner, name, with_secret(world, settings, known), known)
-        if changed.settings.is_group and known is None:
+        if changed.settings.is_group:
             make_queue(world, changed)
         world.store.transact((*_put_writes(owner, changed, known), *also))
         return changed, known is None
@@ -207,6 +207,7 @@ def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> L
         next_attempt_at=now,
         wake_at=now,
         ttl=now // 1000 + TOMBSTONE_S,
+        queue=GroupQueue.of(subscription) if subscription.settings.is_group else None,
     )
 
 

@@ -19,6 +19,7 @@ from tagcast.rows.member import member_of, registration_of
 from tagcast.rows.message import MessageRow, message_row_of
 from tagcast.rows.nonce import taken_by_of
 from tagcast.rows.progress import Progress, progress_of
+from tagcast.rows.pulled import Pulled, ordinal_pulled, pulled_of
 from tagcast.rows.recent_changes import names_changed
 from tagcast.rows.registry import subscription_of, topic_of
 from tagcast.rows.shadow import Shadow, shadow_of
@@ -70,6 +71,12 @@ def due_rows(store: Store, subscription_id: str, *, after: str = "", limit: int 
     """Return the rows of a lane's backlog in its order, from its head or behind the row *after*."""
     pk = keys.due_key(subscription_id, "", "").pk
     return store.query(Table.MESSAGES, pk, sk_from=_behind(after), limit=limit)
+
+
+def pulled(store: Store, topic: str, message_id: str) -> dict[int, Pulled]:
+    """Return what is known of pulls of a message that came to nothing, by the ordinals of their groups."""
+    rows = store.query(Table.MESSAGES, keys.pulled_key(topic, message_id, 0).pk)
+    return {ordinal_pulled(row): pulled_of(row) for row in rows}
 
 
 def retained_rows(store: Store, topic: str, *, after: str = "", limit: int | None = None) -> list[Row]:

@@ -27,6 +27,7 @@ class HeartbeatBody(Body):
     filter: dict[str, Any] | None
     client_version: Annotated[str, StringConstraints(max_length=limits.CLIENT_VERSION_LENGTH_MAX)] = ""
     mode: Literal["clustering", "broadcasting"] = "clustering"
+    ordered: bool = False
     silence_seconds: Annotated[int, Field(ge=limits.SILENCE_S_MIN, le=limits.SILENCE_S_MAX)] = SILENCE_S
 
     @classmethod
@@ -71,6 +72,7 @@ def beat(world: World, request: Request[HeartbeatBody]) -> Answer:
         filter=body.filter,
         mode=Mode(body.mode),
         silence_s=body.silence_seconds,
+        is_ordered=body.ordered,
     )
     found = register(world, heartbeat)
     group, filter = found.subscription, found.subscription.settings.filter
