@@ -607,5 +607,62 @@ GROUPS = (
         f"{PULLING}::test_what_nobody_ever_pulls",
     ),
 )
-
-PLANTED = (*FIRST_ROUND, *REDELIVERY, *GROUPS, *OPERATORS, *KEEPING, *ARCHIVED, *TABLE, *AROUND)
+CMQ = (
+    _planted(
+        "a signed request is served again",
+        "tagcast.operating.signed_requests:take_once",
+        "return stored.nonce_taken_by(world.store, key) == me",
+        "return True",
+        "cmq/test_wire.py::test_a_request_is_served_once",
+    ),
+    _planted(
+        "a request of long ago is served",
+        "tagcast_aws.cmq.authentication:authenticate",
+        "if not is_timely(timestamp_s, world.clock.now()):",
+        "if timestamp_s * 1000 > world.clock.now() + 300_000:",
+        "cmq/test_wire.py::test_a_timestamp_is_at_most",
+    ),
+    _planted(
+        "values that begin with an at sign may go unsigned for everybody",
+        "tagcast_aws.cmq.authentication:_check_signature",
+        "if not key.signs_all:",
+        "if True:",
+        "cmq/test_signatures.py::test_a_value_that_was_left_out",
+    ),
+    _planted(
+        "a revoked key is signed with nothing",
+        "tagcast_aws.cmq.authentication:_check_signature",
+        "if key.secret_key is None:\n        raise CmqError(Fault.REVOKED)",
+        "if key.secret_key is None:\n        return",
+        "cmq/test_wire.py::test_a_revoked_key",
+    ),
+    _planted(
+        "a message that nobody receives is accepted",
+        "tagcast.delivery.publishing:publish_matched",
+        "raise UnmatchedError(len(directory.by_ordinal))",
+        "break",
+        "cmq/test_actions.py::test_what_nobody_would_receive",
+    ),
+    _planted(
+        "a form of CMQ is forgotten in its row",
+        "tagcast.rows.registry:_content_format_of",
+        'if row.get("push_form") != _CMQ:',
+        "if True:",
+        "cmq/test_actions.py::test_a_subscription_has_cmqs_defaults",
+    ),
+    _planted(
+        "a blank value is dropped from a form",
+        "tagcast_aws.cmq.form:parameters_in",
+        "keep_blank_values=True",
+        "keep_blank_values=False",
+        "cmq/test_signatures.py::test_the_form_of_each_client",
+    ),
+    _planted(
+        "a topic's type of filters is not stored",
+        "tagcast.rows.registry:topic_row",
+        "if topic.filter_type is None",
+        "if True",
+        "cmq/test_actions.py::test_a_topic_is_made_with_its_type",
+    ),
+)
+PLANTED = (*FIRST_ROUND, *REDELIVERY, *GROUPS, *OPERATORS, *KEEPING, *ARCHIVED, *TABLE, *AROUND, *CMQ)
