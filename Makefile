@@ -10,6 +10,7 @@ CONSOLE_PORT ?= $(shell expr $(PORT) + 1)
 PYTHON313 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13) $(shell command -v python3.13))
 RUNS ?= 100000
 AGAIN ?= 10
+SECONDS ?= 600
 JOBS ?= 2
 WORKERS ?= 3
 SAMPLE ?= 400
@@ -17,7 +18,7 @@ SEED ?= 1
 RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install spark jobs run test demo chromium pictures bench simulate simulate-aws format lock sam-validate clean mutate permissions python313
+.PHONY: help install spark jobs run test demo chromium pictures bench simulate simulate-aws format lock sam-validate clean mutate fuzz permissions python313
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -75,6 +76,9 @@ simulate-aws: .venv/.installed  ## The same on a simulated AWS, adapters and tem
 
 mutate: .venv/.installed  ## Change the code by machine, SAMPLE times, and list what nothing notices; it goes on where it stopped.
 	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --jobs $(JOBS)
+
+fuzz: .venv/.installed  ## Ask the API, as its document describes it, for SECONDS: what it lets through, and what not.
+	$(BIN)/python -m tests.fuzzing --seconds $(SECONDS)
 
 permissions: .venv/.installed  ## Compare permissions with their uses; take each away in turn, AGAIN=10 of them for real.
 	$(BIN)/python -m tests.permissions.report --again $(AGAIN)

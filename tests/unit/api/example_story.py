@@ -30,7 +30,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("publish_batch", "POST", "/topics/orders/messages/batch", {"messages": [
         {"body": "order 18", "tags": ["paid"]},
         {"body_base64": "AP8=", "tags": ["unpaid"]},
-        {"tags": ["neither body nor body_base64"]},
+        {"body": "order 19", "tags": [f"line-{number}" for number in range(1, 12)]},
     ]}),
     ("pause", "POST", f"{BILLING}/pause", {}),
     ("deliver", "", "", None),

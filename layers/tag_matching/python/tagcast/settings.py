@@ -26,11 +26,17 @@ class Protocol(StrEnum):
 
 
 class ContentFormat(StrEnum):
-    """What a push carries: the JSON envelope, the bare body, or CloudEvents 1.0."""
+    """What a push carries: the JSON envelope, the bare body, CloudEvents 1.0, or CMQ's forms of the first two."""
 
     JSON = "json"
     SIMPLIFIED = "simplified"
     CLOUDEVENTS = "cloudevents"
+    CMQ_JSON = "cmq_json"
+    CMQ_SIMPLIFIED = "cmq_simplified"
+
+
+CMQ_FORMATS = frozenset((ContentFormat.CMQ_JSON, ContentFormat.CMQ_SIMPLIFIED))
+"""What receivers that were written for CMQ expect."""
 
 
 class Strategy(StrEnum):

@@ -137,6 +137,11 @@ def sweep_key() -> Key:
     return Key(Table.MESSAGES, "SWEEP", "SWEEP")
 
 
+def nonce_key(secret_id: str, timestamp: str, nonce: str) -> Key:
+    """Return the key of what a signed request is known by."""
+    return Key(Table.MESSAGES, f"NONCE#{secret_id}#{timestamp}#{nonce}", "NONCE")
+
+
 def claim_key(topic: str, idempotency_key: str) -> Key:
     """Return the key of an idempotency claim."""
     return Key(Table.MESSAGES, f"IDEM#{topic}#{idempotency_key}", "IDEM")
