@@ -551,6 +551,13 @@ GROUPS = (
         f"{PULLING}::test_a_forged_a_foreign",
     ),
     _planted(
+        "what is discarded is published nowhere",
+        "tagcast.pulling.ending:end_without_pull",
+        "publish_dead_letter(world, group, row.message)",
+        "pass",
+        f"{PULLING}::test_what_is_discarded_is_published",
+    ),
+    _planted(
         "a MAC is not looked at",
         "tagcast.pulling.handles:handle_of",
         "if not hmac.compare_digest(mac, _mac(group, said)):",
