@@ -214,7 +214,7 @@ OPERATORS = (
     _planted(
         "the sweep's expiry forgets the attempts",
         "tagcast.repairing.expiry:_expired",
-        "due.ending(EntryState.EXPIRED)",
+        "known.ending(EntryState.EXPIRED)",
         "Entry(EntryState.EXPIRED)",
         f"{ENDS}::test_what_the_sweep_expires_in_a_sleeping_backlog",
     ),
