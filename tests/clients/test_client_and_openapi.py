@@ -34,6 +34,7 @@ OPERATIONS: list[Operation[Any]] = [
     publishing.replay("t", "s", [], "k"),
     operations.get_message("t", "1"),
     operations.list_messages("t", True, 1, "c"),
+    operations.list_attempts("t", "1", 1, "c"),
     operations.explain("t", "1", "s"),
     operations.change_lane("t", "s", "pause"),
     operations.change_lane("t", "s", "resume"),
@@ -60,6 +61,8 @@ ANSWERS = {
     models.Subscription: "SubscriptionAnswer",
     models.Entry: "EntryAnswer",
     models.Message: "MessageAnswer",
+    models.Attempt: "AttemptAnswer",
+    models.Attempted: "AttemptedAnswer",
     models.Delivery: "DeliveryAnswer",
     models.Version: "VersionAnswer",
     models.Shadow: "ShadowAnswer",
@@ -69,8 +72,8 @@ ANSWERS = {
     models.Health: "HealthAnswer",
 }
 ENVELOPES = {
-    "BacklogAnswer", "BatchAnswer", "LanesAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
-    "UrgentLanesAnswer", "VersionsAnswer",
+    "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "LanesAnswer", "MessagesAnswer", "SubscriptionsAnswer",
+    "TopicsAnswer", "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ Durations end in ``_s`` and are seconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 
@@ -80,3 +80,9 @@ class SubscriptionSettings:
     def is_group(self) -> bool:
         """Say whether this is a group, whose members pull."""
         return self.endpoint.protocol is Protocol.PULL
+
+
+def secrets_of(settings: SubscriptionSettings) -> tuple[str, ...]:
+    """Return what of *settings* is a secret: what is left out of ``repr``."""
+    hidden = (getattr(settings, each.name) for each in fields(settings) if not each.repr)
+    return tuple(secret for secret in hidden if isinstance(secret, str))

@@ -51,6 +51,7 @@ class MessageRow:
     filter_errors: tuple[str, ...] = ()
     filter_error_count: int = 0
     has_body: bool = True
+    histories: bytes = b""
 
     def settled(self, entries: Mapping[int, Entry], *, round_at: int | None = None) -> MessageRow:
         """Return the row after *entries* became terminal; the body goes with the last of them.
@@ -61,7 +62,7 @@ class MessageRow:
         for outcome_bytes_max in OUTCOME_BYTES:
             after = self.map.settle(shortened(entries, outcome_bytes_max), round_at=round_at)
             row = replace(self, map=after, version=self.version + 1, has_body=self.has_body and bool(after.owed))
-            if _is_light(row) or _fits(row):
+            if is_light(row) or _fits(row):
                 break
         return row
 
@@ -102,7 +103,7 @@ def map_attributes(value: MessageRow) -> dict[str, Value]:
     if not ended:
         return attributes
     exceptions = to_text(ended)
-    if _is_light(value) or _reserved_bytes(value, attributes) + len(exceptions.encode()) <= TEXT_ROW_BYTES_MAX:
+    if is_light(value) or _reserved_bytes(value, attributes) + len(exceptions.encode()) <= TEXT_ROW_BYTES_MAX:
         return {**attributes, "exceptions": exceptions}
     return {**attributes, "ended": to_bytes(ended, value.message.accepted_at)}
 
@@ -123,16 +124,17 @@ def _progress(value: MessageRow) -> dict[str, Value]:
             if delivered
             else None,
             "version": value.version,
+            "histories": value.histories or None,
         }
     )
 
 
-def _is_light(value: MessageRow) -> bool:
+def is_light(value: MessageRow) -> bool:
     """Say, without making the map's attributes, whether the row is small enough for text; most rows are."""
     state_map = value.map
     members = 2 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
     at_most = members + MAP_BYTES + text_bytes_at_most(state_map.settled) + COMPACT_ENTRY_BYTES * len(state_map.owed)
-    return row_bytes(_envelope(value)) + KEY_BYTES + at_most <= TEXT_ROW_BYTES_MAX
+    return row_bytes(_envelope(value)) + KEY_BYTES + len(value.histories) + at_most <= TEXT_ROW_BYTES_MAX
 
 
 def _fits(value: MessageRow) -> bool:
@@ -181,6 +183,7 @@ class _Attributes(TypedDict, total=False):
     finishes: bytes
     exceptions: str
     ended: bytes
+    histories: bytes
 
 
 def message_row_of(row: Row) -> MessageRow:
@@ -194,6 +197,7 @@ def message_row_of(row: Row) -> MessageRow:
         filter_errors=tuple(read.get("filter_errors") or ()),
         filter_error_count=read.get("filter_error_count") or 0,
         has_body=read.get("body") is not None,
+        histories=read.get("histories") or b"",
     )
 
 
