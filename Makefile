@@ -5,18 +5,20 @@ BIN := .venv/bin
 PORT ?= 8080
 DATA ?= .tagcast
 TIME_SCALE ?= 1
+CONSOLE_PORT ?= $(shell expr $(PORT) + 1)
 # A version of pyenv itself comes before its shim, which stands in the path even where it starts nothing.
 PYTHON313 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.13) $(shell command -v python3.13))
 RUNS ?= 100000
 AGAIN ?= 10
+SECONDS ?= 600
 JOBS ?= 2
 WORKERS ?= 3
 SAMPLE ?= 400
 SEED ?= 1
-RUN_FLAGS := --port $(PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
+RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install spark jobs run test demo bench simulate simulate-aws format lock sam-validate clean mutate permissions python313
+.PHONY: help install spark jobs run test demo chromium pictures bench simulate simulate-aws format lock sam-validate clean mutate fuzz permissions python313
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -38,10 +40,18 @@ spark: .venv/.installed-spark  ## Add what the Spark jobs need (the commands tha
 	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --upgrade --target .venv/s3a -r requirements-s3a.lock
 	@touch $@
 
-run: .venv/.installed  ## Start the service here: make run PORT=8090 DATA=folder FRESH=1 TIME_SCALE=10
+run: .venv/.installed  ## Start the service here, and the console: make run PORT=8090 DATA=folder FRESH=1 TIME_SCALE=10
 	@exec $(BIN)/python -m local $(RUN_FLAGS)
 
-test: .venv/.installed .venv/.installed-spark  ## Check style, types, imports and the template, then run every test.
+chromium:  ## Find a Chromium for the tests of the console, or install Debian's where that is allowed.
+	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null \
+	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } \
+	  || { echo "The tests of the console need Chromium: sudo apt-get install chromium (or put one into the PATH)." >&2; exit 1; }
+
+pictures: .venv/.installed chromium  ## Picture the console for the documents, from a scene that is played for it.
+	$(BIN)/python -m tests.console.pictures
+
+test: .venv/.installed .venv/.installed-spark chromium  ## Check style, types, imports and the template, then run every test.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -66,6 +76,9 @@ simulate-aws: .venv/.installed  ## The same on a simulated AWS, adapters and tem
 
 mutate: .venv/.installed  ## Change the code by machine, SAMPLE times, and list what nothing notices; it goes on where it stopped.
 	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --jobs $(JOBS)
+
+fuzz: .venv/.installed  ## Ask the API, as its document describes it, for SECONDS: what it lets through, and what not.
+	$(BIN)/python -m tests.fuzzing --seconds $(SECONDS)
 
 permissions: .venv/.installed  ## Compare permissions with their uses; take each away in turn, AGAIN=10 of them for real.
 	$(BIN)/python -m tests.permissions.report --again $(AGAIN)

@@ -2,12 +2,15 @@
 
 import argparse
 import asyncio
+import contextlib
 import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from local.console.__main__ import desk_for
+from local.console.server import ConsoleServer
 from local.engine.engine import EngineError
 from local.front.front import PortInUseError
 from local.stack.data_folder import FolderInUseError
@@ -17,21 +20,29 @@ from local.stack.user_functions import FunctionsFileError
 WATCH_S = 1.0
 
 
-def parse(arguments: Sequence[str] | None) -> StackOptions:
-    """Read the command line."""
+def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
+    """Read the command line; besides the options of the stack, the port of a console beside it."""
     parser = argparse.ArgumentParser(prog="python -m local", description=__doc__)
     parser.add_argument("--port", type=int, default=8080, help="port of the HTTP API on 127.0.0.1 (8080)")
+    parser.add_argument("--console-port", type=int, help="serve the console, too, on this port of 127.0.0.1")
     parser.add_argument("--data", type=Path, default=Path(".tagcast"), help="folder of the state (.tagcast)")
     parser.add_argument("--fresh", action="store_true", help="forget the state of earlier runs")
     parser.add_argument("--time-scale", type=float, default=1.0, help="make waits N times shorter (1)")
     parser.add_argument("--functions", type=Path, metavar="FILE", help="a .py file whose functions filters may name")
     parser.add_argument("--uses", type=Path, metavar="FILE", help="where uses of permissions are kept (in the folder)")
+    parser.add_argument(
+        "--parameter",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of template.yaml (repeatable)",
+    )
     parser.add_argument("--handlers", type=Path, default=None, help=argparse.SUPPRESS)
     parser.add_argument("--template", type=Path, default=TEMPLATE, help=argparse.SUPPRESS)
     found = parser.parse_args(arguments)
     if found.time_scale <= 0:
         parser.error("--time-scale must be above 0")
-    return StackOptions(
+    options = StackOptions(
         port=found.port,
         folder=found.data,
         fresh=found.fresh,
@@ -40,14 +51,17 @@ def parse(arguments: Sequence[str] | None) -> StackOptions:
         functions_root=found.handlers,
         uses=found.uses,
         user_functions=found.functions,
+        parameters=dict(each.partition("=")[::2] for each in found.parameter),
     )
+    return options, found.console_port
 
 
-def greeting(stack: Stack, took_s: float) -> str:
+def greeting(stack: Stack, took_s: float, console_url: str | None) -> str:
     """What is where."""
     folder = stack.options.folder
+    console = "" if console_url is None else f"  Console    {console_url}\n"
     return f"""tagcast is ready ({took_s:.1f} s)
-  HTTP API   {stack.url}
+{console}  HTTP API   {stack.url}
   OpenAPI    {stack.url}/openapi.json
   AWS APIs   {stack.engine_url}   (DynamoDB, SQS, Step Functions; any credentials, region us-east-1)
   State      {folder}   (make run FRESH=1 forgets it; the engine's log is {folder / "engine" / "engine.log"})
@@ -56,8 +70,16 @@ def greeting(stack: Stack, took_s: float) -> str:
 """
 
 
-async def run(options: StackOptions) -> int:
-    """Run until a signal comes; answers the exit code."""
+async def _console(stack: Stack, port: int) -> ConsoleServer:
+    """Serve the console beside a stack."""
+    options = stack.options
+    server = ConsoleServer(desk_for(stack.url, options.folder / "reports", time_scale=options.time_scale))
+    await server.start(port)
+    return server
+
+
+async def run(options: StackOptions, console_port: int | None = None) -> int:
+    """Run until a signal comes, with a console if that has a port; answers the exit code."""
     began = time.monotonic()
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -65,9 +87,15 @@ async def run(options: StackOptions) -> int:
         loop.add_signal_handler(each, stopped.set)
     stack = Stack(options)
     code = 0
+    ends = contextlib.AsyncExitStack()
     try:
         await stack.start()
-        print(greeting(stack, time.monotonic() - began), flush=True)
+        console_url = None
+        if console_port is not None:
+            console = await _console(stack, console_port)
+            ends.push_async_callback(console.stop)
+            console_url = console.url
+        print(greeting(stack, time.monotonic() - began, console_url), flush=True)
         while not stopped.is_set() and not stack.broken:
             try:
                 await asyncio.wait_for(stopped.wait(), WATCH_S)
@@ -80,13 +108,14 @@ async def run(options: StackOptions) -> int:
         print(f"tagcast: {fault}", file=sys.stderr)
         code = 1
     finally:
+        await ends.aclose()
         await stack.stop()
     return code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse, run."""
-    return asyncio.run(run(parse(arguments)))
+    return asyncio.run(run(*parse(arguments)))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ async def handle(world: World, budget_s: float) -> dict[str, Any]:
         "restarted": swept.restarted,
         "expired": swept.expired,
         "sent": swept.sent,
+        "removed": swept.removed,
         "oldest_overdue_seconds": swept.oldest_overdue_s,
         "oldest_blocked_head_seconds": swept.oldest_head_s,
     }

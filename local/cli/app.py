@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from tagcast_client import Client, Retries, SigV4
+from tagcast_client import BearerToken, Client, Retries, SigV4
 from tagcast_client.signing import is_aws
 
+from local.cli.console import console
+from local.cli.consume import consume
 from local.cli.filters import filters
+from local.cli.groups import group
 from local.cli.jobs import archive, audit, backtest, replay, report
 from local.cli.lanes import lane, pause, resume, retry, skip
 from local.cli.listen import listen
@@ -30,9 +33,10 @@ app = typer.Typer(
 )
 
 
-def client_for(url: str, profile: str | None, region: str | None) -> Client:
+def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> Client:
     """Return a client that tries once: whoever sits at the terminal sees the fault and decides."""
-    auth = SigV4(profile, region) if is_aws(url) else None
+    signed = SigV4(profile, region) if is_aws(url) else None
+    auth = BearerToken(token) if token else signed
     return Client(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-cli")
 
 
@@ -43,6 +47,9 @@ def tagcast(
     as_json: Annotated[bool, typer.Option("--json", help="Print the API's answers as they come.")] = False,
     profile: Annotated[str | None, typer.Option(help="AWS profile that signs requests to *.amazonaws.com.")] = None,
     region: Annotated[str | None, typer.Option(help="AWS region to sign for; usually read from the URL.")] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="TAGCAST_TOKEN", help="Token to show instead, better in TAGCAST_TOKEN.")
+    ] = None,
 ) -> None:
     """Publish and subscribe: topics, tag-matched fan-out, blocking lanes, retries.
 
@@ -50,7 +57,7 @@ def tagcast(
     """
     if not url.startswith(("http://", "https://")):
         raise typer.BadParameter(f"{url!r} is not an http:// or https:// address", param_hint="--url")
-    ctx.obj = Session(client_for(url, profile, region), as_json)
+    ctx.obj = Session(client_for(url, profile, region, token), as_json)
 
 
 def health(ctx: typer.Context) -> None:
@@ -67,6 +74,7 @@ app.command("unsubscribe", rich_help_panel=_TOPICS)(unsubscribe)
 app.command("subscriptions", rich_help_panel=_TOPICS)(list_subscriptions)
 app.command("versions", rich_help_panel=_TOPICS)(versions)
 app.add_typer(shadow, name="shadow", rich_help_panel=_TOPICS)
+app.add_typer(group, name="group", rich_help_panel=_TOPICS)
 app.command("publish", rich_help_panel=_MESSAGES)(publish)
 app.command("messages", rich_help_panel=_MESSAGES)(list_messages)
 app.command("message", rich_help_panel=_MESSAGES)(message)
@@ -83,6 +91,8 @@ app.command("audit", rich_help_panel=_ARCHIVE)(audit)
 app.command("backtest", rich_help_panel=_ARCHIVE)(backtest)
 app.command("replay", rich_help_panel=_ARCHIVE)(replay)
 app.add_typer(filters, name="filter", rich_help_panel=_TOOLS)
+app.command("console", rich_help_panel=_TOOLS)(console)
+app.command("consume", rich_help_panel=_TOOLS)(consume)
 app.command("listen", rich_help_panel=_TOOLS)(listen)
 app.command("health", rich_help_panel=_TOOLS)(health)
 

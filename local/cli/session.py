@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from local.cli.job_run import JobError
 from local.cli.screen import console, fault_lines, rows_table
-from local.cli.visible import visible_json
+from local.cli.visible import visible, visible_json
 
 TopicName = Annotated[str, typer.Argument(help="Name of the topic.")]
 SubscriptionName = Annotated[str, typer.Argument(help="Name of the subscription.")]
@@ -49,6 +49,14 @@ class Session:
         drawn = render(answer.json)
         if drawn is not None:
             self.out.print(drawn)
+
+    def print_json(self, value: Json) -> None:
+        """Print one object as a line of JSON."""
+        typer.echo(visible_json(json.dumps(value, ensure_ascii=False)))
+
+    def warn(self, sentence: str) -> None:
+        """Say on standard error what is not as it should be, and go on."""
+        console(to_errors=True).print(Text(visible(sentence), style="yellow"))
 
     def show_done(self, answer: Answer, sentence: str) -> None:
         """Print an answer of which a sentence is enough."""
@@ -138,8 +146,10 @@ class Commands(TyperGroup):
                 typer.echo(visible_json(refused.text.rstrip("\n")) or json.dumps(refused.problem))
             else:
                 errors.print(fault_lines(refused.problem, refused.status))
-                if refused.status == 403:
-                    errors.print("  Was it signed with the right profile? See --profile and --region.")
+                if refused.status in (401, 403):
+                    errors.print(
+                        "  Was it signed with the right profile, or is the token for this? See --profile, --token."
+                    )
         except UnreachableError as unreachable:
             errors.print(Text.assemble(("error: ", "bold red"), f"nobody answers at {unreachable.url}"))
             if unreachable.refused:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from aiohttp import web
@@ -15,6 +16,13 @@ from local.rules.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, L
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 AsyncInvoke = Callable[[str, bytes], Awaitable[Invocation]]
+Judge = Callable[[str, str, str | None], Awaitable[Mapping[str, Any] | Response]]
+"""Is given the method and path of a route and the header Authorization; says who calls, or refuses."""
+
+
+async def anybody(method: str, path: str, authorization: str | None) -> Mapping[str, Any]:
+    """Let anybody call, as nobody in particular: what is asked of the API on this machine needs no signature."""
+    return {}
 
 
 class PortInUseError(OSError):
@@ -24,7 +32,8 @@ class PortInUseError(OSError):
 class Front:
     """Serves the routes of the template; `functions` names the physical function of each logical id.
 
-    `may_invoke` says whether the API may invoke a function for a method and the path of a route.
+    `may_invoke` says whether the API may invoke a function for a method and the path of a route, `judge` whether the
+    caller may call it.
     """
 
     def __init__(
@@ -33,12 +42,14 @@ class Front:
         functions: Mapping[str, str],
         invoke: AsyncInvoke,
         may_invoke: Callable[[str, str, str], bool] = lambda method, path, function: True,
+        judge: Judge = anybody,
         api_id: str = "local",
     ) -> None:
         self._routes = routes
         self._functions = functions
         self._invoke = invoke
         self._may_invoke = may_invoke
+        self._judge = judge
         self._api_id = api_id
         self._runner: web.AppRunner | None = None
 
@@ -66,7 +77,10 @@ class Front:
             return problem(404, "Not Found", f"there is nothing at {request.path}")
         if not self._may_invoke(request.method, found.route.path, found.route.function):
             return problem(500, "Internal Server Error", "the API may not invoke the function of this route")
-        event = self._event(found, request)
+        caller = await self._judge(found.route.method, found.route.path, request.header("authorization"))
+        if isinstance(caller, Response):
+            return caller
+        event = self._event(found, request, caller)
         if len(event) > LAMBDA_PAYLOAD_BYTES_MAX:
             return problem(413, "Content Too Large", f"a function takes {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
         running = self._invoke(self._functions[found.route.function], event)
@@ -79,9 +93,12 @@ class Front:
             return problem(500, "Internal Server Error", "the function failed; its log says why")
         return response_of(invocation.payload)
 
-    def _event(self, found: Found, request: Request) -> bytes:
+    def _event(self, found: Found, request: Request, caller: Mapping[str, Any]) -> bytes:
         query = parse_qsl(request.query, keep_blank_values=True)
-        return json.dumps(event_of(request, found.key, found.parameters, query, self._api_id)).encode()
+        event = event_of(request, found.key, found.parameters, query, self._api_id)
+        if caller:
+            event["requestContext"]["authorizer"] = caller
+        return json.dumps(event).encode()
 
     async def _serve(self, incoming: web.Request) -> web.StreamResponse:
         try:

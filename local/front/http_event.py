@@ -23,6 +23,10 @@ class Request:
     body: bytes
     source_ip: str = "127.0.0.1"
 
+    def header(self, name: str) -> str | None:
+        """The value of a header, named in small letters, or None."""
+        return next((value for found, value in self.headers if found.lower() == name), None)
+
 
 @dataclass(frozen=True)
 class Response:

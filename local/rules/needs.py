@@ -77,6 +77,8 @@ def needs_of(account: Account, service: str, operation: str, parameters: Mapping
         case "firehose":
             stream = f"deliverystream/{parameters.get('DeliveryStreamName', '')}"
             found = iter([Need(f"firehose:{operation}", account.arn("firehose", stream))])
+        case "events":
+            found = iter([Need(f"events:{operation}", account.arn("events", "event-bus/default"))])
         case "lambda":
             action = "InvokeFunction" if operation == "Invoke" else operation
             found = iter([Need(f"lambda:{action}", _function(account, str(parameters.get("FunctionName", ""))))])

@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from local.engine.callers import Callers, InvocationRights, callers_of
 from local.engine.credentials import Credentials
 from local.engine.deployment import STACK, Deployment, deploy
 from local.engine.engine import ACCOUNT, REGION, Engine, free_port
-from local.front.front import Front, PortInUseError
+from local.front.authorizer import JwtAuthorizer, grounds_of
+from local.front.front import Front, PortInUseError, anybody
 from local.front.routes import Routes
 from local.functions.lambda_host import LambdaHost
 from local.functions.worker import FunctionSpec
@@ -40,6 +41,7 @@ class StackOptions:
     functions_root: Path | None = None
     user_functions: Path | None = None
     uses: Path | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 class Stack:
@@ -70,7 +72,7 @@ class Stack:
         template, _ = await asyncio.gather(
             asyncio.to_thread(read_template, self.options.template), asyncio.to_thread(self._engine.start)
         )
-        parameters = {**LOCAL, "TimeScale": f"{self.options.time_scale:g}"}
+        parameters = {**LOCAL, "TimeScale": f"{self.options.time_scale:g}", **self.options.parameters}
         deployment = await asyncio.to_thread(
             deploy, template, self._engine, parameters, self._folder.deployed, self.options.functions_root
         )
@@ -82,7 +84,9 @@ class Stack:
         self._sources = Sources(self._host, self._loop, self.options.time_scale, self._folder.engine, callers, rights)
         await asyncio.to_thread(self._sources.start, template, deployment, self._engine)
         functions = {lid: function.name for lid, function in deployment.functions.items()}
-        self._front = Front(Routes(template.routes()), functions, self._host.invoke, rights.allow_route)
+        grounds = grounds_of(resolver)
+        judge = anybody if grounds is None else JwtAuthorizer(grounds).judge
+        self._front = Front(Routes(template.routes()), functions, self._host.invoke, rights.allow_route, judge)
         port = await self._front.listen(self.options.port)
         self.url = f"http://127.0.0.1:{port}"
         self._announce(self._engine, deployment, callers)

@@ -29,11 +29,12 @@ _FUNCTION_OF_URI = re.compile(r"\$\{(\w+)\.Arn\}/invocations")
 
 @dataclass(frozen=True)
 class RouteSpec:
-    """One route of the HTTP API; `function` is a logical id."""
+    """One route of the HTTP API; `function` is a logical id, `security` as in OpenAPI, references unresolved."""
 
     method: str
     path: str
     function: str
+    security: Any = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Template:
                     owner = _FUNCTION_OF_URI.search(uri)
                     if owner is None:
                         raise ValueError(f"no function in the integration of {method} {path}")
-                    found.append(RouteSpec(method.upper(), path, owner.group(1)))
+                    found.append(RouteSpec(method.upper(), path, owner.group(1), operation["security"]))
         return found
 
     def sources(self) -> list[SourceSpec]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tagcast.delivery.idempotency import Idempotency
 from tagcast.delivery.publishing import Original, publish, replay
+from tagcast.membership import Client, Heartbeat
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -25,6 +26,8 @@ from tagcast.model import (
 from tagcast.operating import lanes
 from tagcast.ports import Found, Key, Row, Write
 from tagcast.registry import shadows, subscriptions, topics
+from tagcast.registry.members import leave
+from tagcast.registry.registering import register
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows.due import Due, due_row
 from tagcast.rows.keys import message_key
@@ -136,6 +139,8 @@ def deliver_all(fake: FakeWorld) -> None:
     fake.pusher.behaviours["broken"] = lambda push: FAIL
     fake.pusher.behaviours["gone"] = lambda push: Outcome(False, "http 410", gone=True)
     lanes.pause(fake.world, "test1", "judged")
+    register(fake.world, Heartbeat("test1", "workers", Client("1", "1.4"), None))
+    leave(fake.world, "test1", "workers", "1")
     fake.publish("1", "2", "3")
     fake.deliver()
     lanes.skip_head(fake.world, "test1", "broken", "poison")

@@ -13,9 +13,11 @@ import pytest
 from tagcast.ports import Key
 from tagcast.rows import keys
 from tagcast.rows.kinds import kind_of
+from tagcast_aws.api.http.authorization import Scope
 from tagcast_aws.api.routes import MANAGE, PUBLISH
 
 from functions.retry.app import RESERVE_S
+from local.front.authorizer import grounds_of
 from local.rules.limits import HTTP_API_TIMEOUT_S
 from local.rules.needs import Account
 from local.rules.permissions import Need
@@ -89,9 +91,24 @@ def test_public_routes_of_the_code_need_no_signature() -> None:
         path
         for path, methods in api["Body"]["paths"].items()
         for operation in methods.values()
-        if operation["security"] != [{"AWS_IAM": []}]
+        if RESOLVER.value(operation["security"]) != [{"AWS_IAM": []}]
     }
     assert unsigned == public
+    assert list(RESOLVER.value(api["Body"]["components"]["securitySchemes"])) == ["AWS_IAM"]
+
+
+def test_the_template_asks_for_the_scopes_of_the_code() -> None:
+    named = {"JwtIssuer": "https://issuer", "JwtAudience": "a,b", "JwtScopePrefix": "tagcast/"}
+    grounds = grounds_of(Resolver(TEMPLATE, RESOLVER.account, parameters=named))
+    assert grounds is not None
+    assert (grounds.issuer, grounds.audiences) == ("https://issuer", ("a", "b"))
+    asked = {route: set(scopes) for route, scopes in grounds.scopes.items()}
+    anything = asked.pop(("X-AMAZON-APIGATEWAY-ANY-METHOD", "$default"))
+    assert anything == {f"tagcast/{scope}" for scope in Scope}
+    assert asked == {
+        (route.method, route.path): {f"tagcast/{scope}" for scope in route.scopes} for route in (*PUBLISH, *MANAGE)
+    }
+    assert grounds_of(RESOLVER) is None
 
 
 @pytest.mark.parametrize("source", STREAMS, ids=lambda source: source.logical_id)

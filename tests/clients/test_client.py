@@ -301,7 +301,12 @@ def test_both_clients_are_one_source() -> None:
     folder = Path(__file__).parents[2] / "clients/python"
     make = "import make_sync as m; print(m.made_from(m.HERE / '{}'), end='')"
     sources = {path.name: path.name.removeprefix("async_") for path in (folder / "tagcast_client").glob("async_*.py")}
-    for source, target in {**sources, "async_lanes.py": "client_lanes.py"}.items():
+    for source, target in {
+        **sources,
+        "async_groups.py": "client_groups.py",
+        "async_lanes.py": "client_lanes.py",
+        "async_members.py": "client_members.py",
+    }.items():
         made = subprocess.run(
             [sys.executable, "-c", make.format(source)], cwd=folder, capture_output=True, text=True, check=True
         ).stdout

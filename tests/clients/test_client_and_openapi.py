@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from tagcast_client import models, operations, publishing
+from tagcast_client import members, models, operations, publishing
 from tagcast_client.operation import Operation
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
@@ -47,9 +47,12 @@ OPERATIONS: list[Operation[Any]] = [
     operations.get_shadow("t", "s"),
     operations.delete_shadow("t", "s"),
     operations.promote_shadow("t", "s", 1),
+    members.heartbeat("t", "s", "i", {}),
+    members.leave("t", "s", "i"),
+    members.list_members("t", "s"),
     operations.test_filter(None, MESSAGE),
 ]
-WORDS = {"t": "{topic}", "s": "{subscription}", "1": "{message_id}"}
+WORDS = {"t": "{topic}", "s": "{subscription}", "1": "{message_id}", "i": "{client_id}"}
 ANSWERS = {
     models.Accepted: "AcceptedAnswer",
     models.Refused: "RefusedAnswer",
@@ -68,11 +71,14 @@ ANSWERS = {
     models.Shadow: "ShadowAnswer",
     models.ShadowCounts: "ShadowCounts",
     models.ShadowSample: "ShadowSample",
+    members.Member: "MemberAnswer",
+    members.Group: "GroupAnswer",
     models.FilterTest: "FilterTestAnswer",
     models.Health: "HealthAnswer",
 }
 ENVELOPES = {
-    "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "LanesAnswer", "MessagesAnswer", "SubscriptionsAnswer",
+    "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "LanesAnswer", "MembersAnswer", "MessagesAnswer",
+    "SubscriptionsAnswer",
     "TopicsAnswer", "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip
 

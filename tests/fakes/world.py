@@ -14,6 +14,7 @@ from tagcast.delivery.fan_out import fan_out
 from tagcast.delivery.redelivery import redeliver
 from tagcast.delivery.workflow_task import Answer, Task
 from tagcast.errors import UnavailableError
+from tagcast.membership import MembershipChange
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -199,6 +200,16 @@ class MemoryIndexArchive:
         self.contents[name] = content
 
 
+class FakeEventBus:
+    """Keeps what was told."""
+
+    def __init__(self) -> None:
+        self.changes: list[MembershipChange] = []
+
+    def announce(self, change: MembershipChange) -> None:
+        self.changes.append(change)
+
+
 @dataclass
 class FakeWorld:
     """The fakes by name, and the world that the core sees."""
@@ -210,6 +221,7 @@ class FakeWorld:
     pusher: FakePusher = field(default_factory=FakePusher)
     judge: FakeJudge = field(default_factory=FakeJudge)
     index_archive: MemoryIndexArchive = field(default_factory=MemoryIndexArchive)
+    event_bus: FakeEventBus = field(default_factory=FakeEventBus)
     clock: FakeClock = field(default_factory=FakeClock)
     journal: QuietJournal = field(default_factory=QuietJournal)
 
@@ -222,6 +234,7 @@ class FakeWorld:
             pusher=self.pusher,
             judge=self.judge,
             index_archive=self.index_archive,
+            event_bus=self.event_bus,
             guard=OpenGuard(),
             clock=self.clock,
             executor=InlineExecutor(),

@@ -29,7 +29,7 @@ EVENTS, FUNCTIONS, MAPS = "unit/test_function_events.py", "unit/test_function_fi
 REQUESTS, FAULTS = "integration/test_dynamodb_requests.py", "integration/test_store_faults.py"
 QUEUE, QUEUED = "integration/test_queue_requests.py", "integration/test_queue_adapter.py"
 HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflow_start.py"
-COPIES = "unit/test_copies.py"
+COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
 FIRST_ROUND = (
@@ -341,8 +341,15 @@ ARCHIVED = (
         f"{STREAM}::test_a_message_asks_for_a_repair",
     ),
     _planted(
-        "the relay sends without an order",
+        "the relay sends what has no order into that of its topic",
         "tagcast.repairing.unsent:QueueEntries.of",
+        "Ordering.NONE if is_unordered else self._ordering(topic)",
+        "self._ordering(topic)",
+        f"{QUEUEING}::test_relay_and_search_send_again_into_the_same_order",
+    ),
+    _planted(
+        "the relay sends without an order",
+        "tagcast.repairing.unsent:QueueEntries._ordering",
         "read_topic(self._world, topic).ordering",
         "read_topic(self._world, topic).ordering and Ordering.NONE",
         f"{EVENTS}::test_relay_repeats_the_send",

@@ -8,8 +8,9 @@ import pytest
 from tagcast.delivery.idempotency import Accepted, Idempotency
 from tagcast.delivery.publishing import publish
 from tagcast.errors import UnavailableError
-from tagcast.model import Draft, Ordering
+from tagcast.model import Draft, Ordering, Strategy
 from tagcast.ports import QueueEntry
+from tagcast.repairing import search
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row_of
@@ -165,6 +166,76 @@ def test_a_key_gives_its_message_an_order(queue: KillingQueue) -> None:
 
     with pytest.raises(UnavailableError):
         put(fake, "1", order="k")
+
+
+@pytest.fixture
+def mixed(queue: KillingQueue) -> FakeWorld:
+    """A topic in order with a subscription that keeps it, and one that does not."""
+    fake = FakeWorld(queue=queue)
+    fake.topic()
+    fake.subscribe("kept", "kept")
+    fake.subscribe("free", "free", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    return fake
+
+
+def tagged(fake: FakeWorld, *tags: str) -> Accepted:
+    [accepted] = publish(fake.world, "test1", [Draft(b"x", tags=tags)])
+    return accepted
+
+
+def test_a_message_has_an_order_only_if_somebody_whom_it_matched_keeps_one(
+    mixed: FakeWorld, queue: KillingQueue
+) -> None:
+    free = [tagged(mixed, "free"), tagged(mixed, "free")]
+    tagged(mixed, "kept")
+    tagged(mixed, "kept", "free")
+
+    groups = [entry.group for entry in queue.entries]
+
+    assert groups[:2] == [accepted.message_id for accepted in free]
+    assert groups[2] == groups[3] not in [accepted.message_id for accepted in free]
+
+
+def test_what_nobody_receives_in_order_is_acknowledged_without_the_queue(mixed: FakeWorld, queue: KillingQueue) -> None:
+    queue.broken = True
+
+    accepted = tagged(mixed, "free")
+    with pytest.raises(UnavailableError):
+        tagged(mixed, "kept", "free")
+
+    queue.broken = False
+    repaired(mixed, accepted.message_id)
+    assert mixed.pusher.received["free"] == ["x"]
+
+
+@pytest.mark.parametrize("tag", ["free", "kept"])
+def test_relay_and_search_send_again_into_the_same_order(mixed: FakeWorld, queue: KillingQueue, tag: str) -> None:
+    accepted = tagged(mixed, tag)
+    [sent] = queue.entries
+    row = mixed.store.get(message_key("test1", accepted.message_id))
+    assert row is not None
+    queue.entries.clear()
+
+    relay(mixed.world, [Arrival("1", message_row_of(row))])
+    [by_relay] = queue.entries
+    queue.entries.clear()
+    mixed.clock.sleep(search.OPEN_S + 1)
+    mixed.sweep()
+
+    assert [by_relay, *queue.entries] == [sent, sent]
+
+
+def test_a_row_of_the_release_before_has_the_order_of_its_topic(mixed: FakeWorld, queue: KillingQueue) -> None:
+    accepted = tagged(mixed, "free")
+    tagged(mixed, "kept")
+    in_order = queue.entries[-1].group
+    row = mixed.store.get(message_key("test1", accepted.message_id))
+    assert row is not None
+    queue.entries.clear()
+
+    relay(mixed.world, [Arrival("1", message_row_of({name: row[name] for name in row if name != "unordered"}))])
+
+    assert queue.entries == [QueueEntry("test1", accepted.message_id, in_order)]
 
 
 def test_nobody_waits_for_a_queue_that_is_not_needed(fake: FakeWorld, queue: KillingQueue) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 import pytest
+from tagcast.membership import Client, Member, Mode, Registration
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -30,14 +31,15 @@ from tagcast.rows import keys
 from tagcast.rows.attempt_history import remembering
 from tagcast.rows.due import PLACES, Due, due_of, due_row, position
 from tagcast.rows.lane import Lane, lane_of, lane_row
+from tagcast.rows.member import member_gone, member_of, member_put, registration_of, registration_put
 from tagcast.rows.message import (
     FILTER_ERROR_NAMES_MAX,
     MessageRow,
     map_attributes,
-    map_removals,
     message_row,
     message_row_of,
 )
+from tagcast.rows.message_writes import map_removals
 from tagcast.rows.registry import subscription_of, subscription_row, topic_of, topic_row
 from tagcast.state_map import StateMap
 from tagcast.tables import Value
@@ -333,3 +335,40 @@ def test_rows_of_the_registry_have_the_keys_they_always_had(names: tuple[str, st
 @pytest.mark.parametrize("names", MESSAGES)
 def test_rows_of_messages_have_the_keys_they_always_had(names: tuple[str, str]) -> None:
     assert MESSAGES[names]() == Key(Table.MESSAGES, *names)
+
+
+def test_a_member_of_a_group_is_stored_as_it_always_was_and_read_back() -> None:
+    member = Member(Client("10.0.0.1@7", "1.4"), "0123456789abcdef", 1_000, 2_000, 86_400)
+    put = member_put("t", "workers", member)
+    row: dict[str, Value] = {
+        "client_version": "1.4",
+        "digest": "0123456789abcdef",
+        "joined_at": 1_000,
+        "seen_at": 2_000,
+        "silence_s": 86_400,
+        "ttl": 2 + 2 * 86_400,
+    }
+
+    assert (put.key, put.row) == (Key(Table.MESSAGES, "MEMBERS#t#workers", "10.0.0.1@7"), row)
+    assert member_of(stored(put.key, row)) == member
+    gone = {**row, **member_gone("t", "workers", member).changes}
+    assert member_of(stored(put.key, gone)) == replace(member, is_gone=True)
+
+
+def test_what_heartbeats_made_is_stored_as_it_always_was_and_read_back() -> None:
+    made = Registration("t", "fans", "fans-1", Mode.BROADCASTING, Client("c", "1.4"), 3, 600, 1_000)
+    put = registration_put(made)
+    row: dict[str, Value] = {
+        "topic": "t",
+        "name": "fans",
+        "subscription": "fans-1",
+        "mode": "broadcasting",
+        "client_id": "c",
+        "client_version": "1.4",
+        "version": 3,
+        "silence_s": 600,
+        "renewed_at": 1_000,
+    }
+
+    assert (put.key, put.row) == (Key(Table.MESSAGES, "GROUPS", "t#fans#fans-1"), row)
+    assert registration_of(row) == made

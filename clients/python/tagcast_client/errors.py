@@ -75,6 +75,19 @@ class ConflictError(ProblemError):
     """409: it contradicts what is there, such as a topic that still has subscriptions."""
 
 
+class DisagreementError(ConflictError):
+    """409: the group has another filter than this client wants; *difference* says in sentences what differs.
+
+    *yours* is None as well where the API knows only that it is another one.
+    """
+
+    def __init__(self, status: int, problem: dict[str, Any], text: str) -> None:
+        super().__init__(status, problem, text)
+        self.group = problem.get("group")
+        self.yours = problem.get("yours")
+        self.difference = tuple(str(each) for each in problem.get("difference", ()))
+
+
 class PreconditionFailedError(ProblemError):
     """412: somebody changed it since the version that was named."""
 
@@ -104,6 +117,9 @@ _BY_STATUS: dict[int, type[ProblemError]] = {
 }
 
 
+_BY_TYPE: dict[str, type[ProblemError]] = {"urn:tagcast:problem:disagreement": DisagreementError}
+
+
 def problem_of(status: int, text: str) -> dict[str, Any]:
     """Read a refusal; API Gateway's own answers, ``{"message": …}``, become a problem, too.
 
@@ -130,8 +146,9 @@ def refusal(status: int, text: str) -> ProblemError:
     >>> refusal(404, '{"title": "Not found", "detail": "no topic t"}')
     NotFoundError('404 Not found: no topic t')
     """
+    problem = problem_of(status, text)
     kind = _BY_STATUS.get(status, ServerError if status >= 500 else ProblemError)
-    return kind(status, problem_of(status, text), text)
+    return _BY_TYPE.get(str(problem.get("type")), kind)(status, problem, text)
 
 
 class BatchInterruptedError(TagcastError):

@@ -1,9 +1,9 @@
-"""Requests to API Gateway are signed with the caller's AWS credentials (Signature Version 4)."""
+"""Requests to API Gateway are signed with the caller's AWS credentials (Signature Version 4), or show a token."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,6 +37,19 @@ def region_of(url: str) -> str | None:
     """
     found = _EXECUTE_API.search(urlsplit(url).hostname or "")
     return found.group(1) if found else None
+
+
+class BearerToken(httpx.Auth):
+    """Shows a token of the deployment's issuer. *token* may be a function, which is asked before every request."""
+
+    def __init__(self, token: str | Callable[[], str]) -> None:
+        self._token = token
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Add the token."""
+        token = self._token if isinstance(self._token, str) else self._token()
+        request.headers["authorization"] = f"Bearer {token}"
+        yield request
 
 
 class SigV4(httpx.Auth):

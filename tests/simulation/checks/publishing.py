@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tagcast.model import Draft, Ordering
+from tagcast.model import Draft, Ordering, Strategy
 
 from tests.simulation.baton import Worker
 from tests.simulation.ledger import Ledger, Row
@@ -69,12 +69,15 @@ class PublishingChecks:
             ledger.fail("1 accepted", f"{message_id}: the answer and the row differ")
         if answer.matched != len(ledger.receipts[message_id].matched):
             ledger.fail("1 accepted", f"{message_id}: told matched {answer.matched}")
-        if answer.matched and self._has_order(row) and message_id not in ledger.group_of:
-            ledger.fail("order", f"{message_id} has an order and was acknowledged before the queue took it")
+        if answer.matched and self._has_order(row) and ledger.group_of.get(message_id, message_id) == message_id:
+            ledger.fail("order", f"{message_id} has an order and was acknowledged before the queue took it there")
 
     def _has_order(self, row: Row) -> bool:
-        ordering = self.ledger.stage.plan.ordering
-        return ordering is Ordering.TOPIC or (ordering is Ordering.KEY and row.get("ordering_key") is not None)
+        """Say whether somebody keeps an order in which the message stands."""
+        ordering, matched = self.ledger.stage.plan.ordering, self.ledger.receipts[row["message_id"]].matched
+        if ordering is Ordering.NONE or (ordering is Ordering.KEY and row.get("ordering_key") is None):
+            return False
+        return any(self.ledger.owner(each)["strategy"] == Strategy.BACKOFF_RETRY.value for each in matched)
 
     def _idempotent(self, action: Action, place: int, answer: Any, began: int) -> None:
         name = f"{action.idempotency}#{place}"

@@ -31,6 +31,12 @@ MUTANTS = (
         TWICE,
     ),
     Mutant(
+        "a message loses the order that somebody keeps",
+        "tagcast.delivery.publishing:_new_row",
+        "directory.in_order.isdisjoint(matched.ordinals)",
+        "True",
+    ),
+    Mutant(
         "a message may be overwritten",
         "tagcast.rows.message_writes:accepted_put",
         'message_row(row), {"pk": ABSENT})',
@@ -67,9 +73,9 @@ MUTANTS = (
     ),
     Mutant(
         "a key gives no order",
-        "tagcast.delivery.publishing:has_order",
-        "return ordering is Ordering.TOPIC or (ordering is Ordering.KEY and ordering_key is not None)",
-        "return ordering is Ordering.TOPIC",
+        "tagcast.delivery.publishing:queue_group",
+        "if ordering is Ordering.KEY and ordering_key is not None:",
+        "if False:",
         UNQUEUED,
     ),
     Mutant(

@@ -250,8 +250,8 @@ MUTANTS = (
     ),
     Mutant(
         "every subscriber receives concurrently",
-        "tagcast.model:Subscription.window",
-        "return 1 if self.settings.retry.strategy is Strategy.BACKOFF_RETRY else DECAY_WINDOW",
+        "tagcast.settings:SubscriptionSettings.window",
+        "return 1 if self.keeps_order else DECAY_WINDOW",
         "return DECAY_WINDOW",
         FAILING,
     ),

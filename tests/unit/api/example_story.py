@@ -14,6 +14,7 @@ from tests.fakes.world import FakeWorld
 
 FILE = Path(operations.__file__).parent / "examples.json"
 BILLING = "/topics/orders/subscriptions/billing"
+MEMBER = "/topics/orders/subscriptions/workers/clients/10.0.0.1@7"
 PAID = {"kind": "tags", "tags": ["paid"]}
 ORDER = {"body": "order 17", "tags": ["paid"], "properties": {"amount": "30"}}
 STORY: tuple[tuple[str, str, str, Any], ...] = (
@@ -29,7 +30,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("publish_batch", "POST", "/topics/orders/messages/batch", {"messages": [
         {"body": "order 18", "tags": ["paid"]},
         {"body_base64": "AP8=", "tags": ["unpaid"]},
-        {"tags": ["neither body nor body_base64"]},
+        {"body": "order 19", "tags": [f"line-{number}" for number in range(1, 12)]},
     ]}),
     ("deliver", "", "", None),
     ("pause", "POST", f"{BILLING}/pause", {}),
@@ -54,6 +55,10 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("again", "PUT", f"{BILLING}/shadow", {"filter": None}),
     ("delete_shadow", "DELETE", f"{BILLING}/shadow", None),
     ("test_filter", "POST", "/filters/test", {"filter": PAID, "message": {"body": "", "tags": ["paid"]}}),
+    ("heartbeat", "PUT", MEMBER, {"filter": PAID, "client_version": "1.4"}),
+    ("list_members", "GET", "/topics/orders/subscriptions/workers/clients", None),
+    ("leave", "DELETE", MEMBER, None),
+    ("no more workers", "DELETE", "/topics/orders/subscriptions/workers", None),
     ("delete_subscription", "DELETE", BILLING, None),
     ("delete_topic", "DELETE", "/topics/orders", None),
 )  # fmt: skip
@@ -78,7 +83,7 @@ def played() -> dict[str, dict[str, Any]]:
             "status": status,
             **({} if answer is None else {"answer": answer}),
         }
-    del found["again"]
+    del found["again"], found["no more workers"]
     return found
 
 

@@ -358,7 +358,7 @@ def test_a_throttled_table_asks_to_come_again(api: Client, response: Any) -> Non
 
 
 def test_a_message_in_order_that_the_queue_does_not_take_is_asked_for_again(api: Client) -> None:
-    api("PUT", S, HOOK)
+    api("PUT", S, HOOK | {"retry": {"strategy": "BACKOFF_RETRY"}})
     api.fakes.queue.broken = True
     refused = api("POST", "/topics/orders/messages", {"body": "x"})
 

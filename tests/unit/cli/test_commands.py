@@ -285,3 +285,14 @@ def test_a_signed_request_carries_the_callers_identity(monkeypatch: pytest.Monke
     next(auth.auth_flow(request))
     assert request.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
     assert "/eu-west-1/execute-api/aws4_request" in request.headers["authorization"]
+
+
+def test_a_token_is_shown_in_place_of_a_signature(api: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.teach("GET /health", {"status": "ok", "version": "0.1.0"})
+    monkeypatch.setenv("TAGCAST_TOKEN", "of-the-environment")
+    run("health")
+    run("--token", "given", "health")
+    assert [request.headers["authorization"] for request in api.requests] == [
+        "Bearer of-the-environment",
+        "Bearer given",
+    ]

@@ -1,5 +1,6 @@
 """The faults a caller can act on. Each is translated once, at the edge, into an answer of the interface."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -96,6 +97,25 @@ class ConflictError(TagcastError):
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
+
+
+class DisagreementError(ConflictError):
+    """A member of a group that wants another filter than the group has; *difference* tells in sentences.
+
+    *yours* is not told where only a digest of it is known.
+    """
+
+    def __init__(
+        self,
+        detail: str,
+        group: Mapping[str, object] | None,
+        yours: Mapping[str, object] | None,
+        difference: tuple[str, ...],
+    ) -> None:
+        super().__init__(detail)
+        self.group = group
+        self.yours = yours
+        self.difference = difference
 
 
 class PreconditionFailedError(ConflictError):

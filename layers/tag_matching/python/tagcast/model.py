@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from tagcast.ids import subscription_id
 from tagcast.settings import (
+    DECAY_WINDOW,
     ContentFormat,
     Endpoint,
     Protocol,
@@ -126,15 +127,6 @@ class Subscription:
     def subscription_id(self) -> str:
         """Return the id under which lanes and due rows are kept; it is never used again."""
         return subscription_id(self.topic_id, self.ordinal)
-
-    @property
-    def window(self) -> int:
-        """Return how many deliveries may be in flight once the receiver answered well (docs/semantics.md, Delivery)."""
-        return 1 if self.settings.retry.strategy is Strategy.BACKOFF_RETRY else DECAY_WINDOW
-
-
-DECAY_WINDOW = 100
-"""As many as CMQ pushes at the same time."""
 
 
 @dataclass(frozen=True, slots=True)

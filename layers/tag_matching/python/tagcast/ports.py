@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from tagcast.membership import MembershipChange
 from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, Subscription
 from tagcast.queues import GroupQueue, GroupQueues, Queue, QueueEntry
@@ -27,6 +28,7 @@ __all__ = [
     "Delete",
     "Dice",
     "EndpointGuard",
+    "EventBus",
     "Executor",
     "Found",
     "GroupQueue",
@@ -109,6 +111,13 @@ class Pusher(Protocol):
 
     async def push(self, push: Push) -> Outcome:
         """Make one attempt within the subscription's timeout; a failure is an outcome, never an exception."""
+
+
+class EventBus(Protocol):
+    """Where changes are told to whoever in the account listens."""
+
+    def announce(self, change: MembershipChange) -> None:
+        """Tell of one change; a failure is counted, never raised: who has to know for certain asks the API."""
 
 
 class Judge(Protocol):
@@ -215,6 +224,7 @@ class World:
     pusher: Pusher
     judge: Judge
     index_archive: IndexArchive
+    event_bus: EventBus
     guard: EndpointGuard
     clock: Clock
     executor: Executor

@@ -11,11 +11,16 @@ from tagcast.model import Subscription
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """What travels through a queue: the message's name, in its order's group."""
+    """What travels through a queue: the message's name, in its order's group; without an order in one of its own."""
 
     topic: str
     message_id: str
     group: str
+
+    @property
+    def has_order(self) -> bool:
+        """Say whether the message stands in an order with others."""
+        return self.group != self.message_id
 
 
 class Queue(Protocol):

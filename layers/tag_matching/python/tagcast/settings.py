@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
+DECAY_WINDOW = 100
+"""As many as CMQ pushes at the same time."""
+
 
 class Protocol(StrEnum):
     """How an endpoint is reached."""
@@ -80,6 +83,16 @@ class SubscriptionSettings:
     def is_group(self) -> bool:
         """Say whether this is a group, whose members pull."""
         return self.endpoint.protocol is Protocol.PULL
+
+    @property
+    def keeps_order(self) -> bool:
+        """Say whether messages reach the subscriber in their order (docs/semantics.md, Delivery)."""
+        return self.ordered or (not self.is_group and self.retry.strategy is Strategy.BACKOFF_RETRY)
+
+    @property
+    def window(self) -> int:
+        """Return how many deliveries may be in flight once the receiver answered well (docs/semantics.md, Delivery)."""
+        return 1 if self.keeps_order else DECAY_WINDOW
 
 
 def secrets_of(settings: SubscriptionSettings) -> tuple[str, ...]:

@@ -107,6 +107,7 @@ def archive() -> FirehoseArchive:
 
 def compose(ground: Ground) -> World:
     """Put the adapters together."""
+    from tagcast_aws.dispatch.event_bus import EventBridgeBus
     from tagcast_aws.dispatch.group_queues import SqsGroupQueues
     from tagcast_aws.dispatch.queue import SqsQueue
     from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
@@ -142,6 +143,7 @@ def compose(ground: Ground) -> World:
             threads=threads,
         ),
         index_archive=S3IndexArchive(lambda: client("s3"), settings.index_bucket, logger()),
+        event_bus=EventBridgeBus(lambda: client("events"), logger()),
         judge=LambdaJudge(Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)),
         guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread),
         clock=clock,

@@ -107,14 +107,13 @@ def _accept_all(
 
 def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
     """Send those that wait for their first round; return how many with an order the queue did not take."""
-    waiting = [row.message for row in rows if row.map.pending and row.map.round_open]
+    waiting = [_queue_entry(topic, row) for row in rows if row.map.pending and row.map.round_open]
     if not waiting:
         return 0
-    lost = world.queue.send([_queue_entry(topic, message) for message in waiting])
+    lost = world.queue.send(waiting)
     if lost:
         world.journal.count("QueueSendsLeftToRelay", len(lost))
-    ordered = {m.message_id for m in waiting if has_order(topic.ordering, m.ordering_key)}
-    return sum(entry.message_id in ordered for entry in lost)
+    return sum(entry.has_order for entry in lost)
 
 
 def _accept(
@@ -160,8 +159,9 @@ def _is_stored(world: World, message: Message) -> bool:
     return found.message == replace(message, draft=replace(message.draft, body=body))
 
 
-def _queue_entry(topic: Topic, message: Message) -> QueueEntry:
-    group = queue_group(topic.ordering, topic.name, message.message_id, message.ordering_key)
+def _queue_entry(topic: Topic, row: MessageRow) -> QueueEntry:
+    message, ordering = row.message, Ordering.NONE if row.is_unordered else topic.ordering
+    group = queue_group(ordering, topic.name, message.message_id, message.ordering_key)
     return QueueEntry(topic.name, message.message_id, group)
 
 
@@ -185,20 +185,14 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         filter_errors=tuple(failed),
         filter_error_count=len(matched.errors),
         has_body=bool(matched.ordinals),
+        is_unordered=bool(matched.ordinals) and directory.in_order.isdisjoint(matched.ordinals),
     )
-
-
-def has_order(ordering: Ordering, ordering_key: str | None) -> bool:
-    """Say whether a message stands in an order with others of its topic.
-
-    >>> has_order(Ordering.TOPIC, None), has_order(Ordering.KEY, None), has_order(Ordering.KEY, "k")
-    (True, False, True)
-    """
-    return ordering is Ordering.TOPIC or (ordering is Ordering.KEY and ordering_key is not None)
 
 
 def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:
     """Return the queue's message group: one order per group (docs/architecture.md, Publishing).
+
+    What stands in no order is a group of its own, named like the message.
 
     >>> queue_group(Ordering.TOPIC, "t", "1", "k") == queue_group(Ordering.TOPIC, "t", "2", None)
     True
@@ -209,7 +203,9 @@ def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: s
     """
     if ordering is Ordering.TOPIC:
         return _digest(topic)
-    return _digest(f"{topic}\x00{ordering_key}") if has_order(ordering, ordering_key) else message_id
+    if ordering is Ordering.KEY and ordering_key is not None:
+        return _digest(f"{topic}\x00{ordering_key}")
+    return message_id
 
 
 def _digest(text: str) -> str:

@@ -164,8 +164,9 @@ class _Course:
         """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
         try:
             while self.waiting:
-                if lead and self.answered and self.subscription.window > 1:
-                    beside = [self.run(lead=False) for _ in range(min(self.subscription.window, len(self.waiting)) - 1)]
+                window = self.subscription.settings.window
+                if lead and self.answered and window > 1:
+                    beside = [self.run(lead=False) for _ in range(min(window, len(self.waiting)) - 1)]
                     first, held = self.run(lead=False, held=held), None
                     faults = await side_by_side((first, *beside))
                     if faults:

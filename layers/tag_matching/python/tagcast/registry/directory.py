@@ -52,6 +52,8 @@ class Directory:
     by_name: Mapping[str, Subscription]
     index: LazyIndex
     shadows: tuple[ReadyShadow, ...] = ()
+    in_order: frozenset[int] = frozenset()
+    """The ordinals of subscriptions that keep an order."""
 
     def match(self, message: Message) -> Matched:
         """Return who receives *message*, and whose filters failed."""
@@ -138,7 +140,7 @@ def _refreshed(world: World, known: Directory, topic: Topic) -> Directory | None
         made = known.index.made
         after = None if made is None else with_changes(made, filters, removed)
         index = LazyIndex(lambda: _index(world, topic, by_ordinal) if after is None else after)
-    return Directory(topic, by_ordinal, by_name, index, ready(shadows, by_ordinal))
+    return Directory(topic, by_ordinal, by_name, index, ready(shadows, by_ordinal), _in_order(by_ordinal))
 
 
 def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], shadows: Sequence[Shadow]) -> Directory:
@@ -149,7 +151,12 @@ def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], 
         by_name={subscription.name: subscription for subscription in subscriptions},
         index=LazyIndex(lambda: _index(world, topic, by_ordinal)),
         shadows=ready(shadows, by_ordinal),
+        in_order=_in_order(by_ordinal),
     )
+
+
+def _in_order(by_ordinal: Mapping[int, Subscription]) -> frozenset[int]:
+    return frozenset(ordinal for ordinal, subscription in by_ordinal.items() if subscription.settings.keeps_order)
 
 
 def _index(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription]) -> TopicIndex:

@@ -36,9 +36,16 @@ ALONE_MAX, VERSIONS_AT_ONCE = 16, 90
 
 
 def put_subscription(
-    world: World, topic: str, name: str, settings: SubscriptionSettings, if_match: int | None = None
+    world: World,
+    topic: str,
+    name: str,
+    settings: SubscriptionSettings,
+    if_match: int | None = None,
+    also: tuple[Write, ...] = (),
 ) -> tuple[Subscription, bool]:
-    """Create the subscription or replace it; return it and whether it is new.
+    """Create the subscription or replace it, together with *also*; return it and whether it is new.
+
+    *if_match* is the version that it must have, 0 for none: then it must not exist.
 
     Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed, or not instead of the
     present one), PreconditionFailedError (*if_match* is not its version), ConflictError (too many), UnavailableError.
@@ -55,7 +62,7 @@ def put_subscription(
         changed = _changed(world, owner, name, with_secret(world, settings, known), known)
         if changed.settings.is_group and known is None:
             make_queue(world, changed)
-        world.store.transact(_put_writes(owner, changed, known))
+        world.store.transact((*_put_writes(owner, changed, known), *also))
         return changed, known is None
 
     changed, is_new = until_won(world, f"topic {topic}", attempt)
@@ -74,9 +81,9 @@ def replace_filter(world: World, known: Subscription, filter: Mapping[str, objec
 
 
 def _check_version(known: Subscription | None, if_match: int | None) -> None:
-    if if_match is not None and (known is None or known.version != if_match):
-        present = "does not exist" if known is None else f"has version {known.version}"
-        raise PreconditionFailedError(f"the subscription {present}")
+    present = 0 if known is None else known.version
+    if if_match is not None and present != if_match:
+        raise PreconditionFailedError(f"the subscription {f'has version {present}' if present else 'does not exist'}")
 
 
 def _changed(
@@ -137,8 +144,10 @@ def list_subscriptions(world: World, topic: str, limit: int, cursor: str | None)
     return Page(tuple(present[name] for name in names[:limit]), names[limit - 1] if len(names) > limit else None)
 
 
-def delete_subscription(world: World, topic: str, name: str, if_match: int | None = None) -> None:
-    """Remove the subscription; what it is owed is cancelled. Its id and ordinal are never used again."""
+def delete_subscription(
+    world: World, topic: str, name: str, if_match: int | None = None, also: tuple[Write, ...] = ()
+) -> None:
+    """Remove the subscription, together with *also*; what it is owed is cancelled. Its id is never used again."""
 
     def attempt() -> Lane:
         owner = read_topic(world, topic)
@@ -153,6 +162,7 @@ def delete_subscription(world: World, topic: str, name: str, if_match: int | Non
                 removal_put(known, tombstone, owner.subscriptions_version + 1),
                 lane_put(tombstone) if lane is None else lane_update(tombstone, lane.same_generation()),
                 *_forgotten(world, known, tombstone),
+                *also,
             )
         )
         return tombstone

@@ -35,9 +35,7 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
         match arrival.value:
             case MessageRow() as row:
                 if row.map.pending and row.map.round_open:
-                    message = row.message
-                    entry = entries.of(message.topic, message.message_id, message.ordering_key)
-                    expiries[entry] = message.expires_at
+                    expiries[entries.of(row.message, is_unordered=row.is_unordered)] = row.message.expires_at
             case Lane() as lane:
                 if not _started(world, lane):
                     failed.append(arrival.record_id)

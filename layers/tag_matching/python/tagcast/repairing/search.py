@@ -66,7 +66,7 @@ async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMe
     made = QueueEntries(world)
 
     async def entry_of(message: FoundMessage) -> tuple[QueueEntry, int]:
-        entry = partial(made.of, message.topic, message.message_id, message.ordering_key)
+        entry = partial(made.of, message, is_unordered=message.is_unordered)
         return await world.executor.run(entry), message.expires_at
 
     entries = dict(await each(world, "a message found", sorted(messages), entry_of))

@@ -16,6 +16,7 @@ from tagcast.ports import World
 from tagcast.repairing.expiry import expire_retained, expire_sleeping
 from tagcast.repairing.overdue import Lanes, oldest_head_s, wake_lanes
 from tagcast.repairing.search import search
+from tagcast.repairing.silent_groups import remove_silent
 from tagcast.repairing.unsent import Sending, resend
 from tagcast.rows import stored
 from tagcast.rows.progress import Progress, progress_put
@@ -28,13 +29,15 @@ LANES_SHARE = 0.4
 class Swept:
     """What one sweep did.
 
-    *restarted* lanes, *expired* entries, *sent* messages; how late the most overdue lane was, and how long the
+    *restarted* lanes, *expired* entries, *sent* messages, *removed* subscriptions of silent groups;
+    how late the most overdue lane was, and how long the
     longest blocked head has been owed, in seconds.
     """
 
     restarted: int = 0
     expired: int = 0
     sent: int = 0
+    removed: int = 0
     oldest_overdue_s: float = 0.0
     oldest_head_s: float = 0.0
     progress: Progress = field(default_factory=Progress)
@@ -76,4 +79,7 @@ def _parts(world: World, swept: Swept, lanes: Lanes, ends: float) -> tuple[Corou
         swept.sent += sent
         swept.expired += expired
 
-    return heads(), unsent(), sleeping(), retained(), lost()
+    async def silent() -> None:
+        swept.removed += await remove_silent(world, ends)
+
+    return heads(), unsent(), sleeping(), retained(), lost(), silent()

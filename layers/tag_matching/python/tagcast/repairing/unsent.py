@@ -12,12 +12,12 @@ from functools import partial
 from tagcast.concurrency.isolation import each
 from tagcast.delivery.publishing import queue_group
 from tagcast.errors import NotFoundError
-from tagcast.model import Ordering
+from tagcast.model import Message, Ordering
 from tagcast.ports import QueueEntry, Row, World
 from tagcast.registry.directory import read_topic
 from tagcast.rows import stored
 from tagcast.rows.keys import UNSENT_SHARDS
-from tagcast.rows.listed import unsent_delete, unsent_of, unsent_put
+from tagcast.rows.listed import FoundMessage, unsent_delete, unsent_of, unsent_put
 
 PAGE = 100
 
@@ -29,14 +29,19 @@ class QueueEntries:
         self._world = world
         self._orderings: dict[str, Ordering] = {}
 
-    def of(self, topic: str, message_id: str, ordering_key: str | None) -> QueueEntry:
+    def of(self, message: Message | FoundMessage, *, is_unordered: bool) -> QueueEntry:
         """Return the entry that the publisher should have queued."""
+        topic, message_id = message.topic, message.message_id
+        ordering = Ordering.NONE if is_unordered else self._ordering(topic)
+        return QueueEntry(topic, message_id, queue_group(ordering, topic, message_id, message.ordering_key))
+
+    def _ordering(self, topic: str) -> Ordering:
         if topic not in self._orderings:
             try:
                 self._orderings[topic] = read_topic(self._world, topic).ordering
             except NotFoundError:
                 self._orderings[topic] = Ordering.NONE
-        return QueueEntry(topic, message_id, queue_group(self._orderings[topic], topic, message_id, ordering_key))
+        return self._orderings[topic]
 
 
 class Sending:

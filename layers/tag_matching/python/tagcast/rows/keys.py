@@ -112,6 +112,21 @@ def unsent_list(shard: int) -> str:
     return f"UNSENT#{shard}"
 
 
+def member_key(topic: str, group: str, client_id: str) -> Key:
+    """Return the key of a member of a group."""
+    return Key(Table.MESSAGES, f"MEMBERS#{topic}#{group}", client_id)
+
+
+def registration_key(topic: str, group: str, subscription: str) -> Key:
+    """Return the key that lists a subscription as made by heartbeats of a group."""
+    return Key(Table.MESSAGES, "GROUPS", f"{topic}#{group}#{subscription}")
+
+
+def registrations_of(topic: str, group: str) -> tuple[Key, Key]:
+    """Return the keys between which all subscriptions stand that heartbeats of a group made."""
+    return _all(registration_key(topic, group, ""))
+
+
 def sweep_key() -> Key:
     """Return the key of the row in which the sweep remembers how far it came."""
     return Key(Table.MESSAGES, "SWEEP", "SWEEP")

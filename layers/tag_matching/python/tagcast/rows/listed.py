@@ -10,7 +10,7 @@ from tagcast.rows.message import GARBAGE_S
 from tagcast.rows.values import number, optional_text, text
 from tagcast.tables import Delete, Put, Row
 
-FOUND_ATTRIBUTES = ("topic", "message_id", "ordering_key", "round", "expires_at")
+FOUND_ATTRIBUTES = ("topic", "message_id", "ordering_key", "unordered", "round", "expires_at")
 """What a search has to show of the messages that it finds."""
 
 
@@ -31,6 +31,7 @@ class FoundMessage:
     expires_at: int = field(compare=False)
     is_open: bool = field(compare=False)
     ordering_key: str | None = field(compare=False, default=None)
+    is_unordered: bool = field(compare=False, default=False)
 
 
 def retained_of(row: Row) -> Retained:
@@ -44,6 +45,7 @@ def found_of(row: Row) -> FoundMessage:
         topic=text(row, "topic"),
         message_id=text(row, "message_id"),
         ordering_key=optional_text(row, "ordering_key"),
+        is_unordered="unordered" in row,
         expires_at=number(row, "expires_at"),
         is_open=row["round"] == "open",
     )

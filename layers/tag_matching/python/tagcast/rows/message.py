@@ -29,7 +29,6 @@ from tagcast.tables import Row, Value
 GARBAGE_S = 3 * 86_400
 TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
 FILTER_ERROR_NAMES_MAX = 100
-CONTENT_ATTRIBUTES = ("body",)
 TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX = 350_000, 380_000
 """A row keeps its ended entries as text up to the first size, and their outcomes up to the second.
 
@@ -42,7 +41,10 @@ SET_BYTES, FINISH_BYTES, MAP_BYTES, KEY_BYTES = 4, 2, 200, 128
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """A message with its state map, as one row; *version* is raised by every write."""
+    """A message with its state map, as one row; *version* is raised by every write.
+
+    *is_unordered*: nobody whom it matched keeps an order, so that it stands in none whatever its topic's ordering is.
+    """
 
     message: Message
     map: StateMap
@@ -52,6 +54,7 @@ class MessageRow:
     filter_error_count: int = 0
     has_body: bool = True
     histories: bytes = b""
+    is_unordered: bool = False
 
     def settled(self, entries: Mapping[int, Entry], *, round_at: int | None = None) -> MessageRow:
         """Return the row after *entries* became terminal; the body goes with the last of them.
@@ -89,6 +92,7 @@ def _envelope(value: MessageRow) -> dict[str, Value]:
             "accepted_at": message.accepted_at,
             "expires_at": message.expires_at,
             "replay_of": message.replay_of,
+            "unordered": 1 if value.is_unordered else None,
             "subscriptions_version": value.subscriptions_version,
             "filter_errors": list(value.filter_errors[:FILTER_ERROR_NAMES_MAX]) or None,
             "filter_error_count": value.filter_error_count or None,
@@ -148,14 +152,6 @@ def _reserved_bytes(value: MessageRow, progress: Row) -> int:
     return row_bytes(_envelope(value)) + KEY_BYTES + row_bytes(progress) + COMPACT_ENTRY_BYTES * len(value.map.owed)
 
 
-def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
-    """Return what has to go when *attributes*, those of *value*, are written over an older version of its row."""
-    gone = () if value.map.owed else ("owed",)
-    if value.map.settled:
-        gone = (*gone, "ended" if "exceptions" in attributes else "exceptions")
-    return gone if value.has_body else (*gone, *CONTENT_ATTRIBUTES)
-
-
 class _Attributes(TypedDict, total=False):
     """The attributes of a message's row as they are read; the first nine are always there."""
 
@@ -175,6 +171,7 @@ class _Attributes(TypedDict, total=False):
     ordering_key: str
     content_type: str
     replay_of: str
+    unordered: int
     filter_errors: Sequence[str]
     filter_error_count: int
     owed: bytes
@@ -198,6 +195,7 @@ def message_row_of(row: Row) -> MessageRow:
         filter_error_count=read.get("filter_error_count") or 0,
         has_body=read.get("body") is not None,
         histories=read.get("histories") or b"",
+        is_unordered="unordered" in read,
     )
 
 

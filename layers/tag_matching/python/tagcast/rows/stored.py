@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tagcast.membership import Member, Registration
 from tagcast.model import Subscription, Topic
 from tagcast.ports import Store
 from tagcast.rows import keys
@@ -14,6 +15,7 @@ from tagcast.rows.claim import Claim, claim_of
 from tagcast.rows.due import Due, due_of
 from tagcast.rows.filter_version import FilterVersion, filter_version_of
 from tagcast.rows.lane import Lane, lane_of
+from tagcast.rows.member import member_of, registration_of
 from tagcast.rows.message import MessageRow, message_row_of
 from tagcast.rows.progress import Progress, progress_of
 from tagcast.rows.recent_changes import names_changed
@@ -88,6 +90,29 @@ def claim(store: Store, topic: str, key: str) -> Claim | None:
     """Return the claim of an idempotency key."""
     row = store.get(keys.claim_key(topic, key))
     return None if row is None else claim_of(row)
+
+
+def member(store: Store, topic: str, group: str, client_id: str) -> Member | None:
+    """Return what a consumer of a group said last."""
+    row = store.get(keys.member_key(topic, group, client_id))
+    return None if row is None else member_of(row)
+
+
+def members(store: Store, topic: str, group: str) -> list[Member]:
+    """Return all consumers of a group that are remembered, also those that are gone, by their ids."""
+    return [member_of(row) for row in store.query(Table.MESSAGES, keys.member_key(topic, group, "").pk)]
+
+
+def registrations(store: Store, topic: str, group: str) -> list[Registration]:
+    """Return which subscriptions heartbeats of a group made: one of its name, or one for each of its members."""
+    low, high = keys.registrations_of(topic, group)
+    rows = store.query(Table.MESSAGES, low.pk, sk_from=low.sk, sk_to=high.sk)
+    return [registration_of(row) for row in rows]
+
+
+def registration_rows(store: Store) -> list[Row]:
+    """Return the list of all subscriptions that heartbeats made."""
+    return store.query(Table.MESSAGES, keys.registration_key("", "", "").pk)
 
 
 def progress(store: Store) -> Progress:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from tagcast.ports import World
 from typing_extensions import TypedDict
 
-from tagcast_aws.api import filters, messages, shadows, topics
+from tagcast_aws.api import filters, members, messages, shadows, topics
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing import routes as publishing
@@ -44,6 +44,7 @@ MANAGE = (
     Route("GET", "/openapi.json", document, "Describe this API", {200: dict[str, Any]}, is_public=True),
     *subscriptions.ROUTES,
     *shadows.ROUTES,
+    *members.ROUTES,
 )
 """The routes of the manage function: all that is not publishing."""
 

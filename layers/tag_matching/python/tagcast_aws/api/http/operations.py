@@ -18,6 +18,7 @@ TAGS = {
     "subscriptions": "Who receives what of a topic, and how.",
     "lanes": "One subscription's deliveries: stop, go on, skip, look at what it is owed.",
     "filters": "Candidates beside the active filter, and trying a filter out.",
+    "groups": "Consumers that pull: who is there, and what a group means.",
     "service": "The service itself.",
 }
 _TOPIC = "/topics/{topic}"
@@ -51,6 +52,9 @@ OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("GET", f"{_SUBSCRIPTION}/shadow"): ("get_shadow", "filters"),
     ("DELETE", f"{_SUBSCRIPTION}/shadow"): ("delete_shadow", "filters"),
     ("POST", f"{_SUBSCRIPTION}/shadow/promote"): ("promote_shadow", "filters"),
+    ("PUT", f"{_SUBSCRIPTION}/clients/{{client_id}}"): ("heartbeat", "groups"),
+    ("DELETE", f"{_SUBSCRIPTION}/clients/{{client_id}}"): ("leave", "groups"),
+    ("GET", f"{_SUBSCRIPTION}/clients"): ("list_members", "groups"),
     ("POST", "/filters/test"): ("test_filter", "filters"),
     ("GET", "/health"): ("health", "service"),
     ("GET", "/openapi.json"): ("get_openapi", "service"),

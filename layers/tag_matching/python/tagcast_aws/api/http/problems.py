@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 from tagcast.errors import (
     ConflictError,
     ContendedError,
+    DisagreementError,
     Fault,
     InvalidFilterError,
     InvalidRequestError,
@@ -19,13 +20,16 @@ from tagcast.errors import (
     UnavailableError,
 )
 
+from tagcast_aws.api.http.authorization import ForbiddenError
 from tagcast_aws.api.http.strict_json import MalformedError
 
 MEDIA_TYPE = "application/problem+json"
 _SELF_EXPLAINING: tuple[tuple[type[Exception], str, str, int], ...] = (
     (MalformedError, "malformed", "Malformed request", 400),
+    (ForbiddenError, "forbidden", "Forbidden", 403),
     (NotFoundError, "not-found", "Not found", 404),
     (PreconditionFailedError, "precondition-failed", "Precondition failed", 412),
+    (DisagreementError, "disagreement", "The group has another filter", 409),
     (ConflictError, "conflict", "Conflict", 409),
     (TooLargeError, "too-large", "Too large", 413),
 )
@@ -52,7 +56,7 @@ class UnknownRouteError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One answer that is not a success; *faults* become its ``errors``."""
+    """One answer that is not a success; *faults* become its ``errors``, *more* members of its own."""
 
     kind: str
     title: str
@@ -61,6 +65,7 @@ class Problem:
     faults: tuple[Fault, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     correlation_id: str | None = None
+    more: tuple[tuple[str, object], ...] = ()
 
     def as_json(self) -> dict[str, object]:
         """Return the members of the problem document.
@@ -78,7 +83,7 @@ class Problem:
             document["errors"] = [{"detail": fault.detail, "pointer": f"#{fault.pointer}"} for fault in self.faults]
         if self.correlation_id is not None:
             document["correlation_id"] = self.correlation_id
-        return document
+        return document | dict(self.more)
 
 
 def problem_of(error: Exception) -> Problem | None:
@@ -91,7 +96,7 @@ def problem_of(error: Exception) -> Problem | None:
     """
     for kind, name, title, status in _SELF_EXPLAINING:
         if isinstance(error, kind):
-            return Problem(name, title, status, str(error))
+            return Problem(name, title, status, str(error), more=_more(error))
     match error:
         case UnknownRouteError(allow=()):
             return Problem("not-found", "Not found", 404, "no such path")
@@ -113,6 +118,13 @@ def problem_of(error: Exception) -> Problem | None:
             detail = "the tables are asked for more than they give at the moment; try again"
             return Problem("throttled", "Too many requests", 429, detail, headers=(("Retry-After", "1"),))
     return None
+
+
+def _more(error: Exception) -> tuple[tuple[str, object], ...]:
+    """Return what the answer to *error* says besides its detail."""
+    if not isinstance(error, DisagreementError):
+        return ()
+    return (("group", error.group), ("yours", error.yours), ("difference", list(error.difference)))
 
 
 def _is_throttled(error: ClientError) -> bool:

@@ -17,6 +17,8 @@ from tagcast.errors import Fault, InvalidRequestError, TooLargeError
 from tagcast_aws.api.http.paging import decode_cursor
 from tagcast_aws.api.http.strict_json import MalformedError
 from tagcast_aws.api.limits import (
+    CLIENT_ID,
+    ENTITY_TAGS,
     IDEMPOTENCY_KEY,
     MESSAGE_ID,
     NAME,
@@ -28,9 +30,12 @@ from tagcast_aws.api.limits import (
 B = TypeVar("B")
 
 _JSON_TYPE = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json\s*(?:;\s*charset=\"?utf-8\"?\s*)?;?", re.IGNORECASE)
-_ENTITY_TAGS = re.compile(r'(?:W/)?"[\x21\x23-\x7e]*"(?:\s*,\s*(?:W/)?"[\x21\x23-\x7e]*")*')
+_ENTITY_TAGS = re.compile(ENTITY_TAGS)
 _STRONG_TAG = re.compile(r'(?<!W/)"([\x21\x23-\x7e]*)"')
-_PATTERNS = {"message_id": (re.compile(MESSAGE_ID), "must be 20 decimal digits")}
+_PATTERNS = {
+    "message_id": (re.compile(MESSAGE_ID), "must be 20 decimal digits"),
+    "client_id": (re.compile(CLIENT_ID.strip("^$")), f"must match {CLIENT_ID}"),
+}
 _NAME = re.compile(NAME.strip("^$"))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tagcast.errors import Fault, InvalidRequestError
 from tagcast.ports import World
 
+from tagcast_aws.api.http.authorization import Scope, check_topic, topics_of
 from tagcast_aws.api.http.problems import MEDIA_TYPE, Problem, UnknownRouteError, internal, problem_of
 from tagcast_aws.api.http.requests import Request, checked_names, content_of
 from tagcast_aws.api.http.strict_json import parse
@@ -35,7 +36,8 @@ class Answer:
 class Route:
     """One method of one path: what serves it, the model of its body, and what the API document says of it.
 
-    *answers* maps a status to the type of its JSON value; *query* and *headers* name the parameters it reads.
+    *answers* maps a status to the type of its JSON value; *query* and *headers* name the parameters it reads. A route
+    without a topic in its path is about all topics, unless it *names_no_topic*. By default the method says the *scope*.
     """
 
     method: str
@@ -47,6 +49,16 @@ class Route:
     query: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
     is_public: bool = False
+    scope: Scope | None = None
+    names_no_topic: bool = False
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """The scopes of which a token needs one: who may manage may read."""
+        if self.is_public:
+            return ()
+        scope = self.scope or (Scope.READ if self.method == "GET" else Scope.MANAGE)
+        return (Scope.READ, Scope.MANAGE) if scope is Scope.READ else (scope,)
 
     def parameters_in(self, path: str) -> dict[str, str] | None:
         """Return what stands in *path* for the parameters, or None if it is not one of this route's.
@@ -92,6 +104,8 @@ class Router:
         method, path = _asked(event)
         for route in self.routes:
             if route.method == method and (parameters := route.parameters_in(path)) is not None:
+                if not (route.is_public or route.names_no_topic):
+                    check_topic(topics_of(event), parameters.get("topic"))
                 return _accepted(route.serve(world, _request(event, route, parameters)))
         known = (*self.routes, *self.elsewhere)
         raise UnknownRouteError(route.method for route in known if route.parameters_in(path) is not None)

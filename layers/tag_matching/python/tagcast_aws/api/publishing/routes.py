@@ -12,6 +12,7 @@ from tagcast.ports import World
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.registry.topics import get_topic
 
+from tagcast_aws.api.http.authorization import Scope
 from tagcast_aws.api.http.problems import Problem, invalid, too_large
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -84,6 +85,7 @@ ROUTES = (
         {201: AcceptedAnswer},
         body=MessageBody,
         headers=("Idempotency-Key",),
+        scope=Scope.PUBLISH,
     ),
     Route(
         "POST",
@@ -93,6 +95,7 @@ ROUTES = (
         {200: BatchAnswer},
         body=BatchBody,
         headers=("Idempotency-Key",),
+        scope=Scope.PUBLISH,
     ),
     Route(
         "POST",
@@ -102,5 +105,6 @@ ROUTES = (
         {200: BatchAnswer},
         body=ReplayBody,
         headers=("Idempotency-Key",),
+        scope=Scope.PUBLISH,
     ),
 )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 from pydantic import AfterValidator, Field, StringConstraints
+from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 from tagcast.errors import Fault
 from tagcast.filters.kinds import compile_filter
@@ -19,7 +20,7 @@ from tagcast.rows.filter_version import FilterVersion
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
-from tagcast_aws.api.filters import filter_faults
+from tagcast_aws.api.filters import FilterBody, filter_faults
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.subscriptions.endpoint import AnyEndpoint, endpoint_faults, endpoint_of, shown_endpoint
 from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
@@ -39,6 +40,7 @@ def _secret(text: str) -> str:
 
 OF_PUSHES, OF_GROUPS = ("timeout_seconds", "content_format", "secret"), ("ordered", "dead_letter_topic")
 """What only a subscription has that is pushed to, and what only a group has."""
+_SECRET_SCHEMA: JsonDict = {"writeOnly": True, "format": "secret", "pattern": limits.SECRET}
 
 
 class SubscriptionBody(Body):
@@ -47,14 +49,14 @@ class SubscriptionBody(Body):
     unions: ClassVar[Mapping[str, str]] = {"endpoint": "protocol", "retry": "strategy"}
 
     endpoint: AnyEndpoint
-    filter: dict[str, Any] | None = None
+    filter: FilterBody | None = None
     # The document tells the default in words: generators of clients make no method of an object as a default.
     retry: Annotated[Retry, Field(description=f"Without it: {json.dumps(DecayRetry().model_dump())}")] = Field(
         default_factory=DecayRetry
     )
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
     content_format: Literal["json", "simplified", "cloudevents"] = "json"
-    secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra={"writeOnly": True})] | None = None
+    secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra=_SECRET_SCHEMA)] | None = None
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
 

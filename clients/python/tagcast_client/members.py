@@ -1,0 +1,54 @@
+"""Members of pull groups: what the API answers, as values, and the operations that ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tagcast_client.decoding import decode
+from tagcast_client.models import Filter
+from tagcast_client.operation import Answer, Operation, given, nothing, reads, subscription_path
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A consumer of a group that is alive; one that does not agree with its filter is given nothing."""
+
+    client_id: str
+    client_version: str
+    agrees: bool
+    joined_at: datetime
+    seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group as a member sees it: *subscription* is what it pulls from."""
+
+    subscription: str
+    group_version: int
+    filter: Filter | None
+    mode: str
+    members: tuple[Member, ...]
+
+
+def heartbeat(topic: str, group: str, client_id: str, said: Mapping[str, Any]) -> Operation[Group]:
+    """PUT /topics/{topic}/subscriptions/{subscription}/clients/{client_id}."""
+    body = {"filter": None, **given(**said)}
+    return Operation("PUT", subscription_path(topic, group, "clients", client_id), reads(Group), body)
+
+
+def leave(topic: str, group: str, client_id: str) -> Operation[None]:
+    """DELETE /topics/{topic}/subscriptions/{subscription}/clients/{client_id}."""
+    return Operation("DELETE", subscription_path(topic, group, "clients", client_id), nothing, gone_is_done=True)
+
+
+def list_members(topic: str, group: str) -> Operation[tuple[Member, ...]]:
+    """GET /topics/{topic}/subscriptions/{subscription}/clients."""
+
+    def read(answer: Answer) -> tuple[Member, ...]:
+        return tuple(decode(Member, each) for each in answer.json.get("members", ()))
+
+    return Operation("GET", subscription_path(topic, group, "clients"), read)

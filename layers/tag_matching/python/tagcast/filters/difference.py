@@ -1,0 +1,60 @@
+"""What differs between two filters, in words for the people who run a group's consumers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from itertools import takewhile
+
+from tagcast.filters.compiled import quoted
+
+Canonical = Mapping[str, object]
+"""A filter in its normal form."""
+
+
+def difference(group: Canonical | None, yours: Canonical | None) -> tuple[str, ...]:
+    """Return what differs, in sentences; nothing for filters that differ at most in the order of what they list.
+
+    >>> difference({"kind": "tags", "tags": ["a", "b"]}, {"kind": "tags", "tags": ["c", "b"]})
+    ("tags: only the group has 'a'; only you have 'c'",)
+    >>> difference({"kind": "tags", "tags": ["a", "b"]}, {"kind": "tags", "tags": ["b", "a"]})
+    ()
+    """
+    one, other = _comparable(group), _comparable(yours)
+    if one["kind"] != other["kind"]:
+        return (f"kind: the group's filter is {one['kind']}, yours is {other['kind']}",)
+    fields = sorted(one.keys() | other.keys())
+    return tuple(
+        _in_words(field, one.get(field), other.get(field)) for field in fields if one.get(field) != other.get(field)
+    )
+
+
+def digest(filter: Canonical | None) -> str:
+    """Return 16 characters that are the same for filters without a :func:`difference`.
+
+    >>> digest({"kind": "tags", "tags": ["a", "b"]}) == digest({"kind": "tags", "tags": ["b", "a"]})
+    True
+    """
+    return sha256(json.dumps(_comparable(filter), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _comparable(filter: Canonical | None) -> dict[str, object]:
+    """Return a filter with its lists in order, since their order says nothing."""
+    if filter is None:
+        return {"kind": "everything"}
+    form = {name: sorted(map(str, value)) if isinstance(value, list) else value for name, value in filter.items()}
+    if form["kind"] == "tag_expression":
+        form["expression"] = sorted(tag.strip() for tag in str(form["expression"]).split("||"))
+    return form
+
+
+def _in_words(field: str, group: object, yours: object) -> str:
+    if isinstance(group, list) and isinstance(yours, list):
+        only_group = [each for each in group if each not in yours]
+        only_yours = [each for each in yours if each not in group]
+        return f"{field}: only the group has {quoted(only_group)}; only you have {quoted(only_yours)}"
+    if isinstance(group, str) and isinstance(yours, str):
+        same = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(group, yours, strict=False))))
+        return f"{field}: from character {same + 1} on the group has {group[same:]!r}, you have {yours[same:]!r}"
+    return f"{field}: the group has {group!r}, you have {yours!r}"

@@ -1,0 +1,113 @@
+"""Use cases of a group's members: who lives, who leaves, who wants another filter than the group has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tagcast.concurrency.contention import until_won
+from tagcast.errors import ConditionLostError, ConflictError, DisagreementError, NotFoundError
+from tagcast.filters.difference import digest
+from tagcast.membership import MEMBERS_MAX, Change, Heartbeat, Member, MembershipChange, Registration
+from tagcast.model import Subscription
+from tagcast.ports import World
+from tagcast.rows import stored
+from tagcast.rows.member import member_gone, member_put, renewal
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Who is alive, by id, and the digest of the filter that all share; None where each has its own."""
+
+    members: tuple[Member, ...]
+    shared: str | None
+
+    def agrees(self, member: Member) -> bool:
+        """Say whether the member wants what the group has."""
+        return self.shared is None or self.shared == member.digest
+
+
+def noted(
+    world: World, heartbeat: Heartbeat, registration: Registration | None, known: Sequence[Member], is_refused: bool
+) -> tuple[Member, ...]:
+    """Write down that the sender of *heartbeat* lives, tell what changed by that, and return who is alive.
+
+    *known* are the members as read. Who joins renews the *registration* of what it pulls from, as read, in the same
+    transaction: ConditionLostError if that went meanwhile. Raises ConflictError when the group is full.
+    """
+    now, topic, group = world.clock.now(), heartbeat.topic, heartbeat.group
+    before = next((each for each in known if each.client.client_id == heartbeat.client.client_id), None)
+    others = [each for each in known if each is not before]
+    is_join = before is None or not before.is_alive(now)
+    alive = [each for each in others if each.is_alive(now)]
+    if is_join and len(alive) >= MEMBERS_MAX:
+        raise ConflictError(f"a group has at most {MEMBERS_MAX} members")
+    member = Member(
+        client=heartbeat.client,
+        digest=digest(heartbeat.filter),
+        joined_at=now if is_join or before is None else before.joined_at,
+        seen_at=now,
+        silence_s=heartbeat.silence_s if registration is None else registration.silence_s,
+    )
+    renewed = () if registration is None or not is_join else (renewal(registration, now),)
+    world.store.transact((member_put(topic, group, member), *renewed))
+    if is_join or before is None or before.digest != member.digest:
+        change = Change.REFUSED if is_refused else Change.JOINED
+        world.event_bus.announce(MembershipChange(topic, group, member.client, change, len(alive) + 1))
+    tell_lost(world, topic, group, (*others, member))
+    return tuple(sorted((*alive, member), key=lambda each: each.client.client_id))
+
+
+def tell_lost(world: World, topic: str, group: str, known: Sequence[Member]) -> None:
+    """Tell of each member whose heartbeats ceased, once, whoever notices it first."""
+    now = world.clock.now()
+    alive = sum(1 for each in known if each.is_alive(now))
+    for member in known:
+        if not member.is_gone and not member.is_alive(now):
+            _tell_gone(world, topic, group, member, Change.LOST, alive)
+
+
+def _tell_gone(world: World, topic: str, group: str, member: Member, change: Change, alive: int) -> bool:
+    try:
+        world.store.write(member_gone(topic, group, member))
+    except ConditionLostError:
+        return False
+    world.event_bus.announce(MembershipChange(topic, group, member.client, change, alive))
+    return True
+
+
+def leave(world: World, topic: str, group: str, client_id: str) -> None:
+    """Let a member go at once; what it has under way comes back to the group. NotFoundError if it never was one."""
+
+    def attempt() -> None:
+        known = stored.members(world.store, topic, group)
+        member = next((each for each in known if each.client.client_id == client_id), None)
+        if member is None:
+            raise NotFoundError("client", client_id)
+        alive = sum(1 for each in known if each is not member and each.is_alive(world.clock.now()))
+        if not member.is_gone and not _tell_gone(world, topic, group, member, Change.LEFT, alive):
+            raise ConditionLostError
+
+    until_won(world, f"group {group}", attempt)
+
+
+def membership(world: World, topic: str, group: str) -> Membership:
+    """Return who is alive; NotFoundError when there is no such group."""
+    known = stored.members(world.store, topic, group)
+    subscription = stored.subscription(world.store, topic, group)
+    if not known and subscription is None:
+        raise NotFoundError("group", group)
+    shared = None if subscription is None else digest(subscription.settings.filter)
+    return Membership(tuple(member for member in known if member.is_alive(world.clock.now())), shared)
+
+
+def check_agreement(world: World, subscription: Subscription, client_id: str) -> None:
+    """Refuse a member that wants another filter than its group has: nothing that it does not expect is given to it.
+
+    Who never sent a heartbeat wants whatever the group has. Raises DisagreementError.
+    """
+    member = stored.member(world.store, subscription.topic, subscription.name, client_id)
+    filter = subscription.settings.filter
+    if member is not None and member.digest != digest(filter):
+        detail = f"client {client_id} wants another filter than version {subscription.version} of the group has"
+        raise DisagreementError(detail, filter, None, ("the answer to the client's next heartbeat says what differs",))

@@ -1,0 +1,142 @@
+"""The use case of a heartbeat: it makes a group that is absent, and never changes what others share.
+
+Whoever wants another filter than the group has is told what differs. So a group means one thing at a time, and what is
+new about it is a version that somebody put on purpose (docs/consumers.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tagcast.concurrency.contention import until_won
+from tagcast.errors import (
+    ConditionLostError,
+    ConflictError,
+    DisagreementError,
+    Fault,
+    InvalidRequestError,
+    PreconditionFailedError,
+)
+from tagcast.filters.difference import difference, digest
+from tagcast.filters.kinds import canonical
+from tagcast.instant import rfc3339
+from tagcast.membership import GROUP_LENGTH_MAX, MEMBERS_MAX, Heartbeat, Mode, Registration
+from tagcast.model import (
+    ContentFormat,
+    Endpoint,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+    SubscriptionSettings,
+)
+from tagcast.ports import World
+from tagcast.registry.members import Membership, noted
+from tagcast.registry.subscriptions import put_subscription
+from tagcast.rows import stored
+from tagcast.rows.member import registration_put
+
+RETRIES = 16
+"""As often as RocketMQ tries again by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group as a member sees it: the subscription that it pulls from, who is alive, and whether it was just made."""
+
+    subscription: Subscription
+    membership: Membership
+    is_new: bool
+
+
+def register(world: World, heartbeat: Heartbeat) -> Group:
+    """Take a heartbeat: make the group if it is absent, and let its sender be a member.
+
+    When this returns, every message that is accepted from now on is matched against the group's filter. Raises
+    NotFoundError (topic), InvalidFilterError, InvalidRequestError (name too long), DisagreementError (the group's
+    filter is another), ConflictError (no group, the other mode, or full).
+    """
+    heartbeat = replace(heartbeat, filter=canonical(heartbeat.filter))
+    if heartbeat.mode is Mode.BROADCASTING and len(heartbeat.group) > GROUP_LENGTH_MAX:
+        detail = f"a broadcasting group's name has at most {GROUP_LENGTH_MAX} characters"
+        raise InvalidRequestError((Fault(detail, "/mode"),))
+    return until_won(world, f"group {heartbeat.group}", lambda: _register(world, heartbeat))
+
+
+def _register(world: World, heartbeat: Heartbeat) -> Group:
+    registrations = stored.registrations(world.store, heartbeat.topic, heartbeat.group)
+    members = stored.members(world.store, heartbeat.topic, heartbeat.group)
+    known = stored.subscription(world.store, heartbeat.topic, heartbeat.subscription)
+    if any(each.mode is not heartbeat.mode for each in registrations):
+        raise ConflictError(f"the group is not {heartbeat.mode.value}")
+    registration = next((each for each in registrations if each.subscription == heartbeat.subscription), None)
+    if known is None:
+        _check_room(world, heartbeat, len(registrations))
+        known, registration = _put(world, heartbeat, 1)
+        is_new = True
+    else:
+        is_new = False
+        if known.settings.endpoint.protocol is not Protocol.PULL:
+            raise ConflictError(f"{known.name} is a subscription that messages are pushed to")
+        if heartbeat.mode is Mode.BROADCASTING and difference(known.settings.filter, heartbeat.filter):
+            known, registration = _put(world, heartbeat, known.version + 1)
+    differs = _difference(known, heartbeat)
+    alive = noted(world, heartbeat, None if is_new else registration, members, bool(differs))
+    if differs:
+        detail = f"the group is another one, {_origin(known, registration)}"
+        raise DisagreementError(detail, known.settings.filter, heartbeat.filter, differs)
+    shared = digest(known.settings.filter) if heartbeat.mode is Mode.CLUSTERING else None
+    return Group(known, Membership(alive, shared), is_new)
+
+
+def _difference(group: Subscription, heartbeat: Heartbeat) -> tuple[str, ...]:
+    unordered = ("ordered: the group is not and cannot become so: make another one",)
+    lacks_order = heartbeat.is_ordered and not group.settings.ordered
+    return difference(group.settings.filter, heartbeat.filter) + (unordered if lacks_order else ())
+
+
+def _check_room(world: World, heartbeat: Heartbeat, present: int) -> None:
+    if heartbeat.mode is Mode.CLUSTERING:
+        return
+    if present >= MEMBERS_MAX:
+        raise ConflictError(f"a broadcasting group has at most {MEMBERS_MAX} members, also silent ones")
+    if stored.subscription(world.store, heartbeat.topic, heartbeat.group) is not None:
+        raise ConflictError(f"{heartbeat.group} is a subscription: its messages are shared")
+
+
+def _put(world: World, heartbeat: Heartbeat, version: int) -> tuple[Subscription, Registration]:
+    """Make *version* of what the sender pulls from, unless somebody else was faster (ConditionLostError)."""
+    registration = Registration(
+        topic=heartbeat.topic,
+        group=heartbeat.group,
+        subscription=heartbeat.subscription,
+        mode=heartbeat.mode,
+        client=heartbeat.client,
+        version=version,
+        silence_s=heartbeat.silence_s,
+        renewed_at=world.clock.now(),
+    )
+    settings, also = _settings(heartbeat), (registration_put(registration),)
+    try:
+        made, _ = put_subscription(world, heartbeat.topic, heartbeat.subscription, settings, version - 1, also)
+    except PreconditionFailedError:
+        raise ConditionLostError from None
+    return made, registration
+
+
+def _settings(heartbeat: Heartbeat) -> SubscriptionSettings:
+    return SubscriptionSettings(
+        endpoint=Endpoint(Protocol.PULL, ""),
+        filter=heartbeat.filter,
+        retry=RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, RETRIES),
+        timeout_s=15,
+        content_format=ContentFormat.JSON,
+        secret=None,
+        ordered=heartbeat.is_ordered,
+    )
+
+
+def _origin(group: Subscription, registration: Registration | None) -> str:
+    if registration is None or registration.version != group.version:
+        return f"version {group.version}, put at {rfc3339(group.updated_at)}"
+    return f"set by client {registration.client.client_id} of version {registration.client.version!r}"

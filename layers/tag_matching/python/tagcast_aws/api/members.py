@@ -1,0 +1,120 @@
+"""Members of pull groups: heartbeats, leaving, who is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+from tagcast.errors import Fault
+from tagcast.instant import rfc3339
+from tagcast.membership import SILENCE_S, Client, Heartbeat, Mode
+from tagcast.ports import World
+from tagcast.registry.members import Membership, leave, membership
+from tagcast.registry.registering import register
+from typing_extensions import TypedDict
+
+from tagcast_aws.api import limits
+from tagcast_aws.api.filters import filter_faults
+from tagcast_aws.api.http.body import Body
+from tagcast_aws.api.http.requests import Request
+from tagcast_aws.api.http.routing import Answer, Route
+
+
+class HeartbeatBody(Body):
+    """What a consumer says every 30 seconds; a group that is absent is made with it."""
+
+    filter: dict[str, Any] | None
+    client_version: Annotated[str, StringConstraints(max_length=limits.CLIENT_VERSION_LENGTH_MAX)] = ""
+    mode: Literal["clustering", "broadcasting"] = "clustering"
+    ordered: bool = False
+    silence_seconds: Annotated[int, Field(ge=limits.SILENCE_S_MIN, le=limits.SILENCE_S_MAX)] = SILENCE_S
+
+    @classmethod
+    def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
+        """Add the faults of the filter."""
+        return filter_faults(value.get("filter"))
+
+
+class MemberAnswer(TypedDict):
+    """A consumer that is alive; *agrees*: it wants the group's filter, so it is given messages."""
+
+    client_id: str
+    client_version: str
+    agrees: bool
+    joined_at: str
+    seen_at: str
+
+
+class GroupAnswer(TypedDict):
+    """The group as a member sees it; *subscription* is what it pulls from."""
+
+    subscription: str
+    group_version: int
+    filter: dict[str, Any] | None
+    mode: str
+    members: list[MemberAnswer]
+
+
+class MembersAnswer(TypedDict):
+    """Who is alive, by id."""
+
+    members: list[MemberAnswer]
+
+
+def beat(world: World, request: Request[HeartbeatBody]) -> Answer:
+    """Take a heartbeat."""
+    body = request.body
+    heartbeat = Heartbeat(
+        topic=request.topic,
+        group=request.subscription,
+        client=Client(request.path["client_id"], body.client_version),
+        filter=body.filter,
+        mode=Mode(body.mode),
+        silence_s=body.silence_seconds,
+        is_ordered=body.ordered,
+    )
+    found = register(world, heartbeat)
+    group, filter = found.subscription, found.subscription.settings.filter
+    answer: GroupAnswer = {
+        "subscription": group.name,
+        "group_version": group.version,
+        "filter": None if filter is None else dict(filter),
+        "mode": body.mode,
+        "members": _shown(found.membership),
+    }
+    return Answer(201 if found.is_new else 200, answer)
+
+
+def _shown(value: Membership) -> list[MemberAnswer]:
+    return [
+        {
+            "client_id": member.client.client_id,
+            "client_version": member.client.version,
+            "agrees": value.agrees(member),
+            "joined_at": rfc3339(member.joined_at),
+            "seen_at": rfc3339(member.seen_at),
+        }
+        for member in value.members
+    ]
+
+
+def several(world: World, request: Request[None]) -> Answer:
+    """Answer with the members of a group that are alive."""
+    return Answer(200, {"members": _shown(membership(world, request.topic, request.subscription))})
+
+
+def delete(world: World, request: Request[None]) -> Answer:
+    """Let a member leave."""
+    leave(world, request.topic, request.subscription, request.path["client_id"])
+    return Answer(204)
+
+
+_CLIENTS = "/topics/{topic}/subscriptions/{subscription}/clients"
+_CLIENT = _CLIENTS + "/{client_id}"
+
+ROUTES = (
+    Route("PUT", _CLIENT, beat, "Say that a consumer lives", {201: GroupAnswer, 200: GroupAnswer}, body=HeartbeatBody),
+    Route("DELETE", _CLIENT, delete, "Leave a group", {204: None}),
+    Route("GET", _CLIENTS, several, "List the members of a group", {200: MembersAnswer}),
+)

@@ -1,0 +1,67 @@
+"""`python -m local.console`: serve the console until Ctrl-C; `tagcast console` is this."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+from tagcast_client import AsyncClient, BearerToken, Retries, SigV4
+from tagcast_client.signing import is_aws
+
+from local.console.desk import Desk
+from local.console.server import ConsoleServer
+from local.front.front import PortInUseError
+
+PORT = 8081
+
+
+def desk_for(url: str, reports: Path, auth: httpx.Auth | None = None, time_scale: float = 1.0) -> Desk:
+    """Return the desk of a console; one that shows somebody's credentials lets in only who knows its key."""
+    api = AsyncClient(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-console")
+    return Desk(api, reports, time_scale, secrets.token_urlsafe(24) if auth else None)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m local.console", description=__doc__)
+    parser.add_argument("--url", default="http://127.0.0.1:8080", help="where the API is")
+    parser.add_argument("--profile", help="AWS profile that signs requests to *.amazonaws.com")
+    parser.add_argument("--region", help="AWS region to sign for")
+    parser.add_argument("--port", type=int, default=PORT, help=f"port of the console on 127.0.0.1 ({PORT})")
+    parser.add_argument("--data", type=Path, default=Path(".tagcast"), help="folder of the jobs' reports (.tagcast)")
+    parser.add_argument("--time-scale", type=float, default=1.0, help="by how much the stack shortens waits (1)")
+    return parser.parse_args(arguments)
+
+
+async def run(asked: argparse.Namespace) -> int:
+    """Serve until a signal comes."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, stopped.set)
+    signed = SigV4(asked.profile, asked.region) if is_aws(asked.url) else None
+    token = os.environ.get("TAGCAST_TOKEN")
+    desk = desk_for(asked.url, asked.data / "reports", BearerToken(token) if token else signed, asked.time_scale)
+    async with contextlib.AsyncExitStack() as ends:
+        server = ConsoleServer(desk)
+        ends.push_async_callback(server.stop)
+        try:
+            await server.start(asked.port)
+        except PortInUseError as fault:
+            print(f"tagcast: {fault}", file=sys.stderr)
+            return 1
+        print(f"The console of {asked.url} is at {server.url}\nCtrl-C ends it.", flush=True)
+        await stopped.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(run(parse(None))))

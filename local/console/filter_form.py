@@ -1,0 +1,93 @@
+"""A filter of any kind as the fields of a form, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from local.console.topics import words
+
+KINDS = {
+    "everything": "every message; the text is not read",
+    "tags": "tags, one a line or between commas",
+    "tag_expression": "tags joined by ||",
+    "routing_key": "patterns, one a line; * is a word, # any number of them",
+    "sql92": "a condition over properties, such as price > 100",
+    "function": "name of a Lambda function of the subscriber",
+    "json": "the filter as the API writes it",
+}
+"""The kinds of filter, and what the text of each is."""
+DIALECTS = ("strict", "rocketmq")
+_TEXT = {"tag_expression": "expression", "sql92": "expression", "function": "function"}
+_LIST = {"tags": "tags", "routing_key": "patterns"}
+_FIELDS = {
+    "tags": {"kind", "tags"},
+    "tag_expression": {"kind", "expression"},
+    "routing_key": {"kind", "patterns"},
+    "sql92": {"kind", "expression", "dialect"},
+    "function": {"kind", "function"},
+}
+"""What a form can say of each kind; what says more is edited as JSON."""
+
+
+class UnreadableFilterError(Exception):
+    """The text is no JSON object."""
+
+
+@dataclass(frozen=True)
+class FilterForm:
+    """What stands in the fields."""
+
+    kind: str = "everything"
+    text: str = ""
+    dialect: str = "strict"
+
+
+def form_of(described: Mapping[str, Any] | None) -> FilterForm:
+    r"""Return the fields that make *described* again.
+
+    >>> form_of({"kind": "tags", "tags": ["a", "b"]})
+    FilterForm(kind='tags', text='a\nb', dialect='strict')
+    """
+    if described is None:
+        return FilterForm()
+    kind = str(described.get("kind"))
+    if set(described) <= _FIELDS.get(kind, set()):
+        if kind in _LIST:
+            items = list(map(str, described.get(_LIST[kind], ())))
+            text = "\n".join(items)
+            if list(words(text)) == items:
+                return FilterForm(kind, text)
+        elif kind in _TEXT and isinstance(described.get(_TEXT[kind]), str):
+            return FilterForm(kind, described[_TEXT[kind]], str(described.get("dialect", "strict")))
+    return FilterForm("json", json.dumps(described, indent=2, ensure_ascii=False))
+
+
+def filter_of(form: FilterForm) -> dict[str, Any] | None:
+    """Return the filter that the fields describe, whether it is one or not; None is everything.
+
+    >>> filter_of(FilterForm("sql92", "price > 100"))
+    {'kind': 'sql92', 'expression': 'price > 100', 'dialect': 'strict'}
+    >>> filter_of(FilterForm()) is None
+    True
+
+    Raises UnreadableFilterError.
+    """
+    match form.kind:
+        case "everything":
+            return None
+        case "tags" | "routing_key":
+            return {"kind": form.kind, _LIST[form.kind]: list(words(form.text))}
+        case "sql92":
+            return {"kind": "sql92", "expression": form.text.strip(), "dialect": form.dialect}
+        case "tag_expression" | "function":
+            return {"kind": form.kind, _TEXT[form.kind]: form.text.strip()}
+    try:
+        read = json.loads(form.text)
+    except ValueError as fault:
+        raise UnreadableFilterError(f"the text is no JSON: {fault}") from None
+    if not isinstance(read, dict):
+        raise UnreadableFilterError("the text is no JSON object")
+    return read

@@ -1,0 +1,178 @@
+"""The filter workbench: edit a filter, see what it says of recent messages, then shadow or save it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from tagcast_client import InvalidError, NewMessage, operations
+from tagcast_client.models import Message, Subscription
+
+from local.console.acts import Preview
+from local.console.desk import Desk, desk_of, together
+from local.console.filter_form import DIALECTS, KINDS, FilterForm, UnreadableFilterError, filter_of, form_of
+from local.console.lanes import lane_page
+from local.console.rendering import as_json, lane_path
+from local.console.topics import new_message
+from local.console.verdicts import Line, lines
+
+RECENT_SHOWN, RECENT_READ = 6, 100
+TOLD_ONLY = {"topic", "name", "version", "created_at", "updated_at", "warnings", "lane"}
+"""What the API tells of a subscription and nobody writes; whatever else it tells is written back."""
+OF_PUSHES = {"timeout_seconds", "content_format"}
+"""What a group does not have, since nothing is pushed to it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the filter says of one message, and why; *message* is None for the one that was made up."""
+
+    message: Message | None
+    verdict: str
+    tree: list[Line]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What the form says: whose filter it is to be, the filter, and a message that is made up."""
+
+    topic: str
+    subscription: str
+    version: str
+    form: FilterForm
+    said: Mapping[str, str]
+
+    @classmethod
+    def of(cls, said: Mapping[str, str]) -> Bench:
+        """Read the fields of the form."""
+        form = FilterForm(said.get("kind", "everything"), said.get("text", ""), said.get("dialect", "strict"))
+        return cls(
+            said.get("topic", "").strip(), said.get("subscription", "").strip(), said.get("version", ""), form, said
+        )
+
+
+async def workbench(request: web.Request) -> web.Response:
+    """Show the workbench; with a subscription, its filter as it stands."""
+    desk = desk_of(request)
+    bench = Bench.of(dict(request.query))
+    if bench.topic and bench.subscription:
+        subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
+        form = form_of(subscription.filter)
+        bench = Bench(bench.topic, bench.subscription, str(subscription.version), form, bench.said)
+    return await _page(desk, bench)
+
+
+async def tried(request: web.Request) -> web.Response:
+    """Show the workbench as it was sent, with what the filter says."""
+    return await _page(desk_of(request), await _bench(request))
+
+
+async def _bench(request: web.Request) -> Bench:
+    return Bench.of({name: str(value) for name, value in (await request.post()).items()})
+
+
+async def _page(desk: Desk, bench: Bench) -> web.Response:
+    verdicts, faults = await _verdicts(desk, bench)
+    return desk.page(
+        "workbench.html", bench=bench, kinds=KINDS, dialects=DIALECTS, verdicts=verdicts, faults=faults, said=bench.said
+    )
+
+
+async def _verdicts(desk: Desk, bench: Bench) -> tuple[list[Verdict], list[str]]:
+    """Return what the filter says of the recent messages and of the one that is made up, or what is wrong with it."""
+    try:
+        candidate = filter_of(bench.form)
+        invented = await _judged(desk, candidate, None, new_message(bench.said))
+        recent = await _recent(desk, bench.topic) if bench.topic else []
+        found = await together(_judged(desk, candidate, each, _as_sent(each)) for each in recent)
+    except UnreadableFilterError as fault:
+        return [], [str(fault)]
+    except InvalidError as refused:
+        return [], [f"{fault.pointer}  {fault.detail}".strip() for fault in refused.faults] or [str(refused)]
+    return [invented, *found], []
+
+
+async def _recent(desk: Desk, topic: str) -> list[Message]:
+    page = await desk.api.send(operations.list_messages(topic, False, RECENT_READ, None))
+    return list(reversed(page.items[-RECENT_SHOWN:]))
+
+
+def _as_sent(message: Message) -> NewMessage:
+    return NewMessage("", message.tags, message.routing_key, message.properties)
+
+
+async def _judged(desk: Desk, candidate: Mapping[str, Any] | None, of: Message | None, sent: NewMessage) -> Verdict:
+    said = await desk.api.test_filter(candidate, sent)
+    return Verdict(of, said.verdict, lines(said.explanation))
+
+
+async def shadow(request: web.Request) -> web.Response:
+    """Run the filter beside the active one: it delivers nothing, so that nothing has to be told before."""
+    desk, bench = desk_of(request), await _bench(request)
+    try:
+        await desk.api.set_shadow(bench.topic, bench.subscription, filter_of(bench.form))
+    except (UnreadableFilterError, InvalidError):
+        return await _page(desk, bench)
+    raise web.HTTPSeeOther(lane_path(bench.topic, bench.subscription, "shadow"))
+
+
+async def save(request: web.Request) -> web.Response:
+    """Tell what saving will do; then, confirmed, save the filter if the subscription still has its version."""
+    desk, bench = desk_of(request), await _bench(request)
+    try:
+        candidate = filter_of(bench.form)
+        await desk.api.test_filter(candidate)
+    except (UnreadableFilterError, InvalidError):
+        return await _page(desk, bench)
+    subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
+    if bench.said.get("confirmed") != "yes":
+        return desk.page("confirm.html", preview=_preview(bench, subscription, candidate))
+    await _replace_filter(desk, bench, candidate)
+    raise web.HTTPSeeOther(lane_page(bench.topic, bench.subscription, "saved"))
+
+
+async def _replace_filter(desk: Desk, bench: Bench, candidate: Mapping[str, Any] | None) -> None:
+    """Write the subscription as it is told, with another filter, if it still has the version that was edited."""
+    path = lane_path(bench.topic, bench.subscription)
+    told = (await desk.api.request("GET", path)).json
+    not_written = TOLD_ONLY | (OF_PUSHES if told["endpoint"]["protocol"] == "pull" else set())
+    body = {name: value for name, value in told.items() if name not in not_written} | {"filter": candidate}
+    if bench.said.get("secret"):
+        body["secret"] = bench.said["secret"]
+    await desk.api.request("PUT", path, body, headers={"If-Match": f'"{bench.version}"'})
+
+
+def _preview(bench: Bench, subscription: Subscription, candidate: Mapping[str, Any] | None) -> Preview:
+    return Preview(
+        f"Save the filter of {bench.subscription}",
+        (
+            f"From the next publish on, {bench.subscription} receives what this filter matches: {as_json(candidate)}",
+            "Messages that were accepted before keep the subscribers that they have.",
+            f"It is saved only if the subscription still has version {bench.version}; it has {subscription.version}.",
+            "The whole subscription is written, and its secret is never told: enter it below if it has one. "
+            "Shadow and promote keeps the secret without that.",
+        ),
+        "Save",
+        f"/workbench?topic={bench.topic}&subscription={bench.subscription}",
+        {
+            "topic": bench.topic,
+            "subscription": bench.subscription,
+            "version": bench.version,
+            "kind": bench.form.kind,
+            "text": bench.form.text,
+            "dialect": bench.form.dialect,
+            "confirmed": "yes",
+        },
+        asks_secret=True,
+        action="/workbench/save",
+    )
+
+
+ROUTES = (
+    web.get("/workbench", workbench),
+    web.post("/workbench", tried),
+    web.post("/workbench/shadow", shadow),
+    web.post("/workbench/save", save),
+)

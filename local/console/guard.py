@@ -1,0 +1,104 @@
+"""What stands before every page: whose requests are taken, and what a page may do in a browser."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiohttp import web
+from tagcast_client import ProblemError, TagcastError
+
+from local.console.desk import desk_of
+from local.front.front import LOOPBACK, is_foreign
+
+COOKIE = "tagcast_console"
+"""Browsers send cookies to all ports of a host: the name of each console's has its port."""
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def is_own_host(host: str | None, port: int) -> bool:
+    """Say whether a request names this machine itself: a name of others that leads here is refused.
+
+    >>> is_own_host("127.0.0.1:8090", 8090), is_own_host("localhost:8090", 8090), is_own_host("[::1]:8090", 8090)
+    (True, True, True)
+    >>> is_own_host("evil.example:8090", 8090), is_own_host("127.0.0.1:80", 8090), is_own_host(None, 8090)
+    (False, False, False)
+    """
+    named, _, at = (host or "").rpartition(":")
+    return at == str(port) and named.strip("[]") in LOOPBACK
+
+
+@web.middleware
+async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse what does not come from this console's own pages; forbid every page all that it does not need."""
+    refused = await _refusal(request)
+    response = await _answer(request, handler) if refused is None else refused
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+async def _refusal(request: web.Request) -> web.Response | None:
+    port = _port(request)
+    if not is_own_host(request.headers.get("Host"), port):
+        return web.Response(status=403, text="this is another host's name\n")
+    origin = request.headers.get("Origin")
+    if is_foreign(origin, port) or (origin is None and request.method not in ("GET", "HEAD")):
+        return web.Response(status=403, text="pages of other origins may not use the console\n")
+    if (entry := _entry(request)) is not None:
+        return entry
+    if request.method not in ("GET", "HEAD") and not await _has_token(request):
+        return web.Response(status=403, text="the form is not of this console, or older than it: load its page again\n")
+    return None
+
+
+def _entry(request: web.Request) -> web.Response | None:
+    """Let in who knows the key, by a cookie from then on; answer all others that they need it."""
+    key, cookie = desk_of(request).key, f"{COOKIE}_{_port(request)}"
+    if key is None or _same(request.cookies.get(cookie, ""), key):
+        return None
+    if not _same(request.query.get("key", ""), key):
+        return web.Response(status=403, text="open the address that was printed when the console started\n")
+    answer = web.Response(status=303, headers={"Location": "/"})
+    answer.set_cookie(cookie, key, httponly=True, samesite="Strict", path="/")
+    return answer
+
+
+def _port(request: web.Request) -> int:
+    return int(request.get_extra_info("sockname")[1])
+
+
+async def _has_token(request: web.Request) -> bool:
+    form = await request.post()
+    return _same(str(form.get("token", "")), desk_of(request).token)
+
+
+def _same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+
+
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Serve a page; what the API refuses is a page, too."""
+    desk = desk_of(request)
+    try:
+        return await handler(request)
+    except ProblemError as problem:
+        status = problem.status if 400 <= problem.status < 500 else 502
+        return desk.page("fault.html", status, title=problem.title, detail=problem.detail, faults=problem.faults)
+    except TagcastError as fault:
+        return desk.page("fault.html", 502, title="The API does not answer", detail=str(fault), faults=())
+    except web.HTTPNotFound:
+        return desk.page("fault.html", 404, title="Not found", detail="The console has no such page.", faults=())

@@ -1,0 +1,92 @@
+"""The page of a lane: its head, what stands behind it, and when what will be attempted."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+from tagcast_client import NotFoundError, operations
+from tagcast_client.models import Delivery, Message, Subscription
+
+from local.console.desk import Desk, desk_of
+from local.console.rendering import lane_path
+from local.console.schedule import Line, Plan, planned, policy_of
+
+BACKLOG_SHOWN = 50
+DONE = {
+    "retry": "The head is attempted now.",
+    "skip": "The head was skipped.",
+    "pause": "The subscription is paused.",
+    "resume": "The subscription goes on.",
+    "saved": "The filter was saved.",
+    "promoted": "The shadow is the filter now.",
+    "ended": "The shadow ended.",
+}
+ACTS = {"blocked": ("retry", "skip", "pause"), "lost_contact": ("retry", "skip", "pause"), "active": ("pause",)}
+ASLEEP = ("resume", "skip")
+
+
+async def lane(request: web.Request) -> web.Response:
+    """Show a lane."""
+    desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
+    cursor = request.query.get("backlog")
+    subscription, backlog = await asyncio.gather(
+        desk.api.send(operations.get_subscription(topic, name)),
+        desk.api.send(operations.backlog(topic, name, BACKLOG_SHOWN, cursor)),
+    )
+    head = backlog.items[0] if backlog.items and cursor is None else None
+    message = None if head is None else await _message(desk, topic, head.message_id)
+    return desk.page(
+        "lane.html",
+        subscription=subscription,
+        lane=subscription.lane,
+        acts=acts_of(subscription),
+        backlog=backlog,
+        is_first_page=cursor is None,
+        head=head,
+        message=message,
+        time=None if head is None or message is None else timeline(desk, subscription, head, message),
+        done=DONE.get(request.query.get("done", "")),
+    )
+
+
+async def _message(desk: Desk, topic: str, message_id: str) -> Message | None:
+    try:
+        return await desk.api.get_message(topic, message_id)
+    except NotFoundError:
+        return None
+
+
+def acts_of(subscription: Subscription) -> tuple[str, ...]:
+    """Return what can be done to a lane in its state."""
+    lane = subscription.lane
+    if lane is None:
+        return ()
+    acts = ACTS.get(lane.state, ASLEEP)
+    return acts if lane.backlog else tuple(act for act in acts if act not in ("skip", "retry"))
+
+
+def timeline(desk: Desk, subscription: Subscription, head: Delivery, message: Message) -> dict[str, Any]:
+    """Return the life of the head on a line: acceptance, last attempt, what is planned, and its end."""
+    now = datetime.now(UTC)
+    line = Line(message.accepted_at, now, head.expires_at)
+    plan = Plan((), spent=False)
+    if head.next_attempt_at is not None:
+        policy = policy_of(subscription.retry)
+        plan = planned(policy, head.attempts, head.next_attempt_at, head.expires_at, desk.time_scale)
+    return {
+        "now": line.at(now),
+        "last": None if head.last_attempt_at is None else line.at(head.last_attempt_at),
+        "planned": [line.at(each) for each in plan.attempts],
+        "plan": plan,
+    }
+
+
+def lane_page(topic: str, name: str, done: str) -> str:
+    """Return where the page of a lane says that something was done."""
+    return f"{lane_path(topic, name)}?done={done}"
+
+
+ROUTES = (web.get("/topics/{topic}/subscriptions/{subscription}", lane),)

@@ -1,0 +1,137 @@
+"""Templates, and how values look in them: everything escaped, every character that acts made visible."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from tagcast_client.operation import path_of
+
+from local.cli.filters import filter_text
+from local.cli.instant import readable_duration
+from local.cli.visible import visible
+
+HERE = Path(__file__).parent
+EXPIRING_S = 3_600
+"""What expires within this time is said to be urgent."""
+
+
+def environment() -> Environment:
+    """Return the templates; whatever they print is made visible first and escaped then."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        finalize=shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "moment": moment,
+        "duration": readable_duration,
+        "span": span,
+        "filter_text": filter_text,
+        "pairs_text": pairs_text,
+        "query_text": urlencode,
+        "short": short,
+        "size": size,
+    }
+    made.globals |= {
+        "path": path_of,
+        "lane_path": lane_path,
+        "message_path": message_path,
+        "expires_soon": expires_soon,
+    }
+    return made
+
+
+def shown(value: Any) -> Any:
+    r"""Return what a template prints of a value; texts with every acting character in the notation of Python.
+
+    >>> shown("a\x1b[2J\u202e"), shown(None), shown(7)
+    ('a\\x1b[2J\\u202e', '—', 7)
+    """
+    if isinstance(value, Markup):
+        return value
+    return "—" if value is None else visible(value) if isinstance(value, str) else value
+
+
+def moment(instant: datetime | None, now: datetime | None = None) -> Markup:
+    """Return an instant as its distance from now; the instant itself is told to those who point at it.
+
+    >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    >>> print(moment(datetime(2026, 5, 1, 11, 59, tzinfo=UTC), noon))
+    <time datetime="2026-05-01T11:59:00+00:00" title="2026-05-01 11:59:00.000 UTC">1 min ago</time>
+    """
+    if instant is None:
+        return Markup("—")
+    away_s = (instant - (now or datetime.now(UTC))).total_seconds()
+    distance = f"in {readable_duration(away_s)}" if away_s > 0 else f"{readable_duration(-away_s)} ago"
+    exact = instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(instant.isoformat(), exact, distance)
+
+
+def expires_soon(instant: datetime | None) -> bool:
+    """Say whether something ends within the hour."""
+    return instant is not None and (instant - datetime.now(UTC)).total_seconds() < EXPIRING_S
+
+
+def short(message_id: str) -> Markup:
+    """Return a message id with its last digits, by which neighbours differ, standing out.
+
+    >>> print(short("07530139137769876372"))
+    <span class="id"><span class="far">07530139137769</span>876372</span>
+    """
+    return Markup('<span class="id"><span class="far">{}</span>{}</span>').format(message_id[:-6], message_id[-6:])
+
+
+def size(count: int | None) -> str:
+    """Return a number of bytes as people read it.
+
+    >>> size(None), size(0), size(900), size(70_000)
+    ('—', '0 B', '900 B', '68.4 KiB')
+    """
+    if count is None:
+        return "—"
+    return f"{count} B" if count < 1024 else f"{count / 1024:.1f} KiB"
+
+
+def span(seconds: float | None) -> str:
+    """Return how long something took.
+
+    >>> span(None), span(0.0421), span(75)
+    ('—', '42 ms', '1 min 15 s')
+    """
+    if seconds is None:
+        return "—"
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else readable_duration(seconds)
+
+
+def pairs_text(pairs: Mapping[str, object]) -> str:
+    """Return names and values on one line.
+
+    >>> pairs_text({"a": 1, "b": "x y"}), pairs_text({})
+    ('a=1  b=x y', '—')
+    """
+    return "  ".join(f"{name}={value}" for name, value in pairs.items()) or "—"
+
+
+def as_json(value: Mapping[str, Any] | None) -> str:
+    """Return a value as JSON that people can read."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def lane_path(topic: str, subscription: str, *more: str) -> str:
+    """Return where the page of a lane is, or what is below it."""
+    return path_of("topics", topic, "subscriptions", subscription, *more)
+
+
+def message_path(topic: str, message_id: str) -> str:
+    """Return where the page of a message is."""
+    return path_of("topics", topic, "messages", message_id)

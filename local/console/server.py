@@ -1,0 +1,50 @@
+"""The console as a server on a port of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aiohttp import web
+
+from local.console import acts, archive, filters, lanes, messages, overview, search, shadows, tail, topics
+from local.console.desk import DESK, Desk
+from local.console.guard import guarded
+from local.front.front import PortInUseError
+
+STATIC = Path(__file__).parent / "static"
+FORM_BYTES_MAX = 1_048_576
+
+
+def application(desk: Desk) -> web.Application:
+    """Return all pages of a console."""
+    app = web.Application(middlewares=[guarded], client_max_size=FORM_BYTES_MAX)
+    app[DESK] = desk
+    for room in (overview, topics, lanes, messages, filters, shadows, search, tail, archive, acts):
+        app.add_routes(room.ROUTES)
+    app.router.add_static("/static", STATIC)
+    return app
+
+
+class ConsoleServer:
+    """A console that listens on 127.0.0.1; `start`, then `stop`."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._runner = web.AppRunner(application(desk), access_log=None, shutdown_timeout=1)
+        self.url = ""
+
+    async def start(self, port: int) -> None:
+        """Listen; 0 takes any port. Raises PortInUseError."""
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, "127.0.0.1", port).start()
+        except OSError as fault:
+            raise PortInUseError(f"port {port} of 127.0.0.1 is in use: choose another with --console-port") from fault
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/"
+        if self._desk.key is not None:
+            self.url += f"?key={self._desk.key}"
+
+    async def stop(self) -> None:
+        """Stop listening, and close the connections to the API."""
+        await self._runner.cleanup()
+        await self._desk.api.aclose()

@@ -1,0 +1,74 @@
+"""The page of a shadow: how the candidate differs from the active filter, with samples; promote it, or end it."""
+
+from __future__ import annotations
+
+from aiohttp import web
+from tagcast_client import NotFoundError
+from tagcast_client.models import Shadow
+
+from local.console.acts import Preview
+from local.console.desk import desk_of
+from local.console.lanes import lane_page
+from local.console.rendering import lane_path
+
+WAYS = {"only_active": "only the active filter matches", "only_shadow": "only the shadow matches"}
+
+
+async def shadow(request: web.Request) -> web.Response:
+    """Show what was seen of a shadow, or that there is none."""
+    desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
+    subscription = await desk.api.get_subscription(topic, name)
+    try:
+        found = await desk.api.get_shadow(topic, name)
+    except NotFoundError:
+        found = None
+    samples = {way: [each for each in found.samples if each.way == way] for way in WAYS} if found else {}
+    return desk.page("shadow.html", subscription=subscription, shadow=found, ways=WAYS, samples=samples)
+
+
+def promotion(topic: str, name: str, found: Shadow) -> Preview:
+    """Say what promoting a shadow will do."""
+    counts = found.counts
+    return Preview(
+        f"Promote the shadow of {name}",
+        (
+            f"From the next publish on, {name} receives what the shadow matches; the shadow ends.",
+            f"Of {counts.evaluated} messages since it began, {counts.only_active} would not have been received "
+            f"and {counts.only_shadow} would have been received besides.",
+            "Messages that were accepted before keep the subscribers that they have.",
+        ),
+        "Promote",
+        lane_path(topic, name, "shadow"),
+        {"shadow_version": str(found.shadow_version)},
+    )
+
+
+async def preview(request: web.Request) -> web.Response:
+    """Tell what promoting will do."""
+    desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
+    found = await desk.api.get_shadow(topic, name)
+    return desk.page("confirm.html", preview=promotion(topic, name, found))
+
+
+async def promote(request: web.Request) -> web.Response:
+    """Make the shadow that was told of the active filter."""
+    desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
+    version = int(str((await request.post()).get("shadow_version", "0")))
+    await desk.api.promote_shadow(topic, name, shadow_version=version)
+    raise web.HTTPSeeOther(lane_page(topic, name, "promoted"))
+
+
+async def end(request: web.Request) -> web.Response:
+    """End the shadow: the active filter stays as it is."""
+    desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info["subscription"]
+    await desk.api.delete_shadow(topic, name)
+    raise web.HTTPSeeOther(lane_page(topic, name, "ended"))
+
+
+_SHADOW = "/topics/{topic}/subscriptions/{subscription}/shadow"
+ROUTES = (
+    web.get(_SHADOW, shadow),
+    web.get(_SHADOW + "/promote", preview),
+    web.post(_SHADOW + "/promote", promote),
+    web.post(_SHADOW + "/end", end),
+)

@@ -1,0 +1,84 @@
+"""The page of a topic: what is published to it, who is subscribed, what is owed."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+
+from aiohttp import web
+from tagcast_client import NewMessage, operations
+
+from local.console.desk import desk_of
+from local.console.rendering import message_path
+
+SUBSCRIPTIONS_SHOWN, MESSAGES_SHOWN = 50, 25
+
+
+async def topic(request: web.Request) -> web.Response:
+    """Show a topic."""
+    desk, name = desk_of(request), request.match_info["topic"]
+    settings, subscriptions, messages = await asyncio.gather(
+        desk.api.send(operations.get_topic(name)),
+        desk.api.send(operations.list_subscriptions(name, SUBSCRIPTIONS_SHOWN, request.query.get("subscriptions"))),
+        desk.api.send(operations.list_messages(name, False, MESSAGES_SHOWN, request.query.get("messages"))),
+    )
+    return desk.page(
+        "topic.html", topic=settings, subscriptions=subscriptions, messages=messages, once=str(uuid.uuid4())
+    )
+
+
+async def publish(request: web.Request) -> web.Response:
+    """Publish what a form says, once however often it is sent, and go to the message."""
+    desk, name, form = desk_of(request), request.match_info["topic"], await request.post()
+    said = {field: str(value) for field, value in form.items()}
+    message = new_message(said)
+    accepted = await desk.api.publish(
+        name,
+        message.body,
+        tags=message.tags,
+        routing_key=message.routing_key,
+        properties=message.properties,
+        ordering_key=message.ordering_key,
+        content_type=message.content_type,
+        idempotency_key=said.get("once") or None,
+    )
+    raise web.HTTPSeeOther(message_path(name, accepted.message_id))
+
+
+def new_message(said: Mapping[str, str]) -> NewMessage:
+    """Return the message that the fields of a form describe.
+
+    >>> new_message({"body": "x", "tags": "a, b", "properties": "price=12"}).as_json()
+    {'body': 'x', 'tags': ['a', 'b'], 'properties': {'price': '12'}}
+    """
+    return NewMessage(
+        said.get("body", ""),
+        words(said.get("tags", "")),
+        said.get("routing_key", "").strip() or None,
+        pairs(said.get("properties", "")),
+        said.get("ordering_key", "").strip() or None,
+        said.get("content_type", "").strip() or None,
+    )
+
+
+def words(text: str) -> tuple[str, ...]:
+    r"""Return what stands between commas and ends of lines.
+
+    >>> words("a, b\n\nc d ")
+    ('a', 'b', 'c d')
+    """
+    return tuple(word for part in text.splitlines() for each in part.split(",") if (word := each.strip()))
+
+
+def pairs(text: str) -> dict[str, str]:
+    r"""Return names and values of lines such as ``price=12``.
+
+    >>> pairs("price=12\r\nnote=a=b\n\n")
+    {'price': '12', 'note': 'a=b'}
+    """
+    found = (line.partition("=") for line in text.splitlines() if line.strip())
+    return {name.strip(): value.strip() for name, _, value in found}
+
+
+ROUTES = (web.get("/topics/{topic}", topic), web.post("/topics/{topic}/messages", publish))

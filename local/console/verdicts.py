@@ -1,0 +1,41 @@
+"""What a filter says of a message, as lines that a page can show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LINES_SHOWN = 200
+DEPTH_SHOWN = 12
+WORDS: Mapping[object, str] = {True: "true", False: "false", None: "unknown", "skipped": "not reached"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One node of a verdict tree; *depth* is how far it stands in, *value* the word for what it came to."""
+
+    depth: int
+    text: str
+    value: str
+    note: str
+
+
+def lines(tree: Mapping[str, Any]) -> list[Line]:
+    """Return a tree from its root down, without recursion, since filters nest deeper than Python does.
+
+    >>> [(line.depth, line.value) for line in lines({"text": "a AND b", "value": None, "note": "", "children": [
+    ...     {"text": "a", "value": True, "note": "", "children": []}]})]
+    [(0, 'unknown'), (1, 'true')]
+    """
+    found: list[Line] = []
+    waiting = [(0, tree)]
+    while waiting and len(found) < LINES_SHOWN:
+        depth, node = waiting.pop()
+        value = node.get("value")
+        word = WORDS.get(value) if isinstance(value, bool | str | None) else None
+        found.append(
+            Line(min(depth, DEPTH_SHOWN), str(node.get("text", "")), word or str(value), str(node.get("note", "")))
+        )
+        waiting += [(depth + 1, child) for child in reversed(node.get("children", ()))]
+    return found

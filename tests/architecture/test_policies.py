@@ -1,0 +1,59 @@
+"""The policies of docs/authorization.md allow what stands above them, as IAM would decide it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from local.rules.permissions import Need, Role, grants_of
+
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "authorization.md").read_text()
+API = "arn:aws:execute-api:eu-west-1:123456789012:abc123"
+EXAMPLES = dict(re.findall(r"^### ([^\n]+)\n(?:[^#]*?)```json\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL))
+REQUESTS = (
+    "POST /topics/orders/messages",
+    "POST /topics/orders/messages/batch",
+    "POST /topics/orders-old/messages",
+    "POST /topics/billing-eu/messages",
+    "POST /topics/orders/push",
+    "PUT /topics/orders",
+    "PUT /topics/billing-eu",
+    "DELETE /topics/orders",
+    "GET /topics",
+    "GET /topics/orders",
+    "GET /topics/orders/messages",
+    "GET /topics/orders/subscriptions",
+    "GET /topics/orders/subscriptions/a/backlog",
+    "GET /topics/billing-eu/messages/1/explain",
+    "PUT /topics/orders/subscriptions/a",
+    "DELETE /topics/orders/subscriptions/a",
+    "POST /topics/orders/subscriptions/a/replay",
+    "DELETE /topics/billing-eu/subscriptions/a",
+    "POST /filters/test",
+)
+ALLOWED = {
+    "Publish to one topic": REQUESTS[:2],
+    "Run the topics of one team": (REQUESTS[3], REQUESTS[6], REQUESTS[13], REQUESTS[17], REQUESTS[18]),
+    "Subscribe to one topic": (REQUESTS[9], *REQUESTS[11:13], *REQUESTS[14:16]),
+    "Look only": REQUESTS[8:14],
+}
+
+
+def test_every_example_is_tried() -> None:
+    assert EXAMPLES.keys() == ALLOWED.keys()
+
+
+@pytest.mark.parametrize("heading", ALLOWED)
+def test_a_policy_allows_what_it_says_and_nothing_else(heading: str) -> None:
+    role = Role("caller", tuple(grants_of(json.loads(EXAMPLES[heading].replace('"API/', f'"{API}/')))))
+
+    allowed = [
+        request
+        for request in REQUESTS
+        if role.allows(Need("execute-api:Invoke", f"{API}/$default/{request.replace(' ', '')}"))
+    ]
+
+    assert tuple(allowed) == ALLOWED[heading]

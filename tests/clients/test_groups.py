@@ -1,0 +1,77 @@
+"""Members of groups over HTTP: heartbeats, disagreement, leaving."""
+
+from __future__ import annotations
+
+import pytest
+from tagcast_client import Client, ConflictError, DisagreementError, InvalidError, NotFoundError
+
+from tests.clients.in_memory_api import InMemoryApi, lost
+
+URL = "http://127.0.0.1:8080/"
+TAG_A = {"kind": "tag_expression", "expression": "TagA"}
+SQL = {"kind": "sql92", "expression": "price > 5"}
+
+
+@pytest.fixture
+def api() -> InMemoryApi:
+    return InMemoryApi()
+
+
+@pytest.fixture
+def client(api: InMemoryApi) -> Client:
+    made = Client(URL, transport=api, sleep=lambda seconds: None)
+    made.put_topic("orders")
+    return made
+
+
+def test_a_heartbeat_makes_the_group_and_tells_who_is_there(client: Client, api: InMemoryApi) -> None:
+    made = client.heartbeat("orders", "workers", "10.0.0.1@7:a#b", filter=TAG_A, client_version="1.4")
+    assert (made.subscription, made.group_version, made.filter, made.mode) == ("workers", 1, TAG_A, "clustering")
+    found = client.heartbeat("orders", "workers", "other", filter=TAG_A)
+    assert [(each.client_id, each.client_version, each.agrees) for each in found.members] == [
+        ("10.0.0.1@7:a#b", "1.4", True),
+        ("other", "", True),
+    ]
+    assert client.get_subscription("orders", "workers").endpoint == {"protocol": "pull"}
+    assert api.requests[1].url.raw_path.endswith(b"/clients/10.0.0.1%407%3Aa%23b")
+
+
+def test_who_disagrees_is_told_what_differs(client: Client) -> None:
+    client.heartbeat("orders", "workers", "one", filter=TAG_A, client_version="1.4")
+    with pytest.raises(DisagreementError, match="set by client one of version") as refused:
+        client.heartbeat("orders", "workers", "two", filter=SQL)
+    assert (refused.value.group, refused.value.yours) == (TAG_A, {**SQL, "dialect": "strict"})
+    assert refused.value.difference == ("kind: the group's filter is tag_expression, yours is sql92",)
+    assert [(each.client_id, each.agrees) for each in client.list_members("orders", "workers")] == [
+        ("one", True),
+        ("two", False),
+    ]
+
+
+def test_who_leaves_is_gone_also_when_the_answer_is_lost(client: Client, api: InMemoryApi) -> None:
+    client.heartbeat("orders", "workers", "one", filter=TAG_A)
+    api.accidents = [lost]
+    client.leave("orders", "workers", "one")
+    assert client.list_members("orders", "workers") == ()
+    with pytest.raises(NotFoundError):
+        client.leave("orders", "workers", "nobody")
+
+
+def test_a_broadcasting_member_is_told_the_name_of_its_own_subscription(client: Client) -> None:
+    one = client.heartbeat("orders", "fans", "one", mode="broadcasting", silence_seconds=600)
+    two = client.heartbeat("orders", "fans", "two", mode="broadcasting")
+    names = [each.name for each in client.list_subscriptions("orders")]
+    assert sorted((one.subscription, two.subscription)) == names
+    assert [each.agrees for each in client.list_members("orders", "fans")] == [True, True]
+
+
+@pytest.mark.parametrize("client_id", ["a/b", "", "a b", "x" * 129, "é"])
+def test_a_client_id_has_few_characters(client: Client, client_id: str) -> None:
+    with pytest.raises((InvalidError, NotFoundError)):
+        client.heartbeat("orders", "workers", client_id)
+
+
+def test_what_is_pushed_to_is_no_group(client: Client) -> None:
+    client.put_subscription("orders", "billing", "https://example.com/hook")
+    with pytest.raises(ConflictError):
+        client.heartbeat("orders", "billing", "one")

@@ -1,0 +1,92 @@
+"""A shop in trouble, played on a stack: what the console is tried and pictured with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from tagcast_client import Accepted, Client, NewMessage
+
+from local.cli.receiver import Push, Receiver, Reply
+from tests.running_stack import wait_until
+
+HOSTILE = "<script>document.title = 'owned'</script>\x1b]0;owned\x07 \u202egnp.exe <img src=x onerror=alert(1)>"
+EU, US = {"price": "120", "region": "eu"}, {"price": "30", "region": "us"}
+
+
+TROUBLES = {
+    "audit-log": ("suspended", 13),
+    "billing": ("blocked", 13),
+    "crm": ("paused", 13),
+    "search-index": ("lost_contact", 13),
+    "ticker": ("blocked", 1),
+}
+"""The lanes that are not active in the end, and how much each owes."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Ids of what was published: *ordered*, oldest first, and the last of them, which is hostile."""
+
+    ordered: tuple[str, ...]
+    hostile: str
+
+
+def answering(status: int) -> Receiver:
+    """Return an endpoint that answers everything with one status."""
+
+    def answer(push: Push) -> Reply:
+        return Reply(status)
+
+    return Receiver(answer, lambda push, reply: None)
+
+
+@contextmanager
+def played(url: str) -> Iterator[Scene]:
+    """Play it: of the subscribers of orders one fails, one is gone, one answers 410, one is paused, two are well."""
+    api = Client(url)
+    with ExitStack() as listening:
+        well, failing, gone = (answering(status) for status in (200, 500, 410))
+        for receiver in (well, failing, gone):
+            listening.callback(receiver.start().stop)
+        api.put_topic("orders")
+        api.put_topic("payments", ordering="key")
+        api.put_topic("quotes", retention_seconds=1_800, ordering="none")
+        backoff = {"strategy": "BACKOFF_RETRY", "max_retries": 20, "interval_seconds": 3_600}
+        dear = {"kind": "sql92", "expression": "price > 100 AND region = 'eu'"}
+        api.put_subscription("orders", "billing", failing.url, retry=backoff)
+        api.put_subscription("orders", "search-index", "http://127.0.0.1:9/")
+        api.put_subscription("orders", "audit-log", gone.url)
+        api.put_subscription("orders", "warehouse", well.url, filter=dear)
+        api.put_subscription("orders", "mailer", well.url, filter={"kind": "tags", "tags": ["paid"]})
+        api.put_subscription("orders", "crm", failing.url, retry=backoff)
+        api.put_subscription("payments", "ledger", well.url)
+        api.put_subscription("quotes", "ticker", failing.url, retry={**backoff, "interval_seconds": 600})
+        api.pause("orders", "crm")
+        api.set_shadow("orders", "warehouse", {"kind": "sql92", "expression": "price > 20"})
+        ordered = _published(api)
+        hostile = api.publish("orders", HOSTILE, tags=["<b>x</b>", "a\u202eb"], properties={"price": "</td><script>"})
+        api.publish("quotes", "EURUSD 1.0845", routing_key="fx.eurusd")
+        api.publish("payments", "paid 17", ordering_key="17")
+        assert wait_until(lambda: _states(api) == TROUBLES)
+        yield Scene(ordered, hostile.message_id)
+
+
+def _states(api: Client) -> dict[str, tuple[str, int]]:
+    """Return the lanes that are not active, with what they owe."""
+    listed = [(lane.topic, lane.subscription) for lane in api.list_lanes()]
+    lanes = {name: api.get_subscription(topic, name).lane for topic, name in listed}
+    return {name: (lane.state, lane.backlog) for name, lane in lanes.items() if lane is not None}
+
+
+def _published(api: Client) -> tuple[str, ...]:
+    """Publish orders, every other one paid, every third one from Europe."""
+    bodies = [
+        NewMessage(
+            f'{{"order": {17 + number}}}', ("paid" if number % 2 else "open",), properties=US if number % 3 else EU
+        )
+        for number in range(12)
+    ]
+    results = api.publish_batch("orders", bodies)
+    return tuple(result.message_id for result in results if isinstance(result, Accepted))

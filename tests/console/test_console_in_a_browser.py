@@ -1,0 +1,227 @@
+"""The console in a real browser, before a stack on which a shop is in trouble."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Response, expect
+from tagcast_client import Client
+
+from tests.console.browser import browser, console_of
+from tests.console.pictures import others, pages
+from tests.console.scene import Scene, played
+from tests.running_stack import start_stack, wait_until
+
+pytestmark = pytest.mark.e2e
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
+BYTES_MAX = 300_000
+PATIENCE_MS = 20_000
+
+
+@dataclass
+class Window:
+    """A page of the browser, and what it came across: requests to others, complaints, and how much it loaded."""
+
+    page: Page
+    console: str
+    scene: Scene
+    api: Client
+    foreign: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    loaded: int = 0
+
+    def __post_init__(self) -> None:
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        self.page.on("pageerror", lambda fault: self.complaints.append(str(fault)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
+        self.page.on("response", self._came)
+
+    def _came(self, response: Response) -> None:
+        if not response.url.startswith(self.console):
+            self.foreign.append(response.url)
+        elif response.status < 300:
+            self.loaded += int(response.headers.get("content-length", "0"))
+
+    def open(self, path: str) -> Page:
+        self.page.goto(self.console + path)
+        return self.page
+
+    def violations(self) -> list[tuple[str, list[str]]]:
+        """What axe has against the page, with the elements."""
+        self.page.evaluate(AXE)
+        found: dict[str, Any] = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]]
+
+    def state(self, topic: str, name: str) -> tuple[str, int]:
+        lane = self.api.get_subscription(topic, name).lane
+        assert lane is not None
+        return lane.state, lane.backlog
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, str, Scene, Client]]:
+    folder = tmp_path_factory.mktemp("console")
+    running = start_stack(folder / "data", "--console-port", "0")
+    (folder / "data/reports/audit").mkdir(parents=True)
+    (folder / "data/reports/audit/day.html").write_text("<!doctype html><title>Certificate</title>certificate")
+    try:
+        assert wait_until(lambda: "Console" in running.output)
+        with played(running.url) as scene, browser() as chromium, Client(running.url) as api:
+            yield chromium, console_of(running), scene, api
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def window(opened: tuple[Browser, str, Scene, Client]) -> Iterator[Window]:
+    chromium, console, scene, api = opened
+    page = chromium.new_page(viewport={"width": 1_600, "height": 900})
+    window = Window(page, console, scene, api)
+    yield window
+    page.close()
+    assert window.foreign == []
+    assert window.complaints == []
+
+
+def test_every_page_passes_axe_fits_and_asks_nobody_else(window: Window) -> None:
+    page = window.page
+    for path in {**pages(window.scene), **others(window.scene)}.values():
+        window.loaded = 0
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size({"width": 1_600, "height": 900})
+        window.open(path)
+        page.wait_for_load_state("networkidle")
+        assert window.loaded < BYTES_MAX, path
+        assert window.violations() == [], path
+        page.emulate_media(color_scheme="dark")
+        page.set_viewport_size({"width": 400, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400, path
+        assert window.violations() == [], path
+        window.complaints = [said for said in window.complaints if "404" not in said or path != "/topics/absent"]
+
+
+def test_from_the_overview_it_takes_at_most_four_clicks_to_know_why(window: Window) -> None:
+    page, scene = window.page, window.scene
+    second = scene.ordered[1]
+
+    window.open("/")
+    page.get_by_role("row").filter(has_text="orders / billing").get_by_role("link", name=scene.ordered[0]).click()
+    expect(page.locator("#why")).to_contain_text("Why billing did not get it")
+    expect(page.locator("#why")).to_contain_text("its filter matched; the delivery is blocked (http 500)")
+
+    window.open("/")
+    page.get_by_role("link", name="orders", exact=True).click()
+    page.get_by_role("link", name=second).click()
+    page.get_by_role("link", name="Why warehouse").click()
+    expect(page.locator("#why")).to_contain_text("its filter did not match")
+    expect(page.locator("#why .tree")).to_contain_text("price is '30'")
+
+    window.open("/")
+    page.get_by_role("textbox", name="Message id").fill(second)
+    page.get_by_role("button", name="Find").click()
+    page.get_by_role("link", name="Why warehouse").click()
+    expect(page.locator("#why")).to_contain_text("its filter did not match")
+
+
+def test_hostile_content_is_seen_and_does_nothing(window: Window) -> None:
+    page = window.open(f"/topics/orders/messages/{window.scene.hostile}")
+
+    expect(page.locator("pre.body")).to_contain_text(
+        "<script>document.title = 'owned'</script>\\x1b]0;owned\\x07 \\u202e"
+    )
+    assert page.title() == f"Message {window.scene.hostile} · tagcast"
+    assert page.locator("main img, main script").count() == 0
+
+
+def test_a_lane_is_retried_paused_resumed_and_skipped_by_the_keyboard_alone(window: Window) -> None:
+    page, keys = window.page, window.page.keyboard
+    lane = "/topics/orders/subscriptions/billing"
+
+    def go(name: str) -> None:
+        """Walk to what has this name, and use it."""
+        for _ in range(60):
+            keys.press("Tab")
+            if page.evaluate("document.activeElement.textContent.trim()") == name:
+                with page.expect_navigation():
+                    keys.press("Enter")
+                return
+        pytest.fail(f"the keyboard does not reach {name}")
+
+    window.open(lane)
+    go("Retry")
+    expect(page.locator("main")).to_contain_text("Attempt 2 of message")
+    go("Retry")
+    expect(page.get_by_role("status")).to_contain_text("attempted now")
+    go("Pause")
+    go("Pause")
+    expect(page.get_by_role("status")).to_contain_text("paused")
+    go("Resume")
+    go("Resume")
+    expect(page.get_by_role("status")).to_contain_text("goes on")
+    head = window.scene.ordered[0]
+    go("Skip")
+    keys.type("the order was withdrawn")
+    keys.press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("skipped")
+    entry = window.api.get_message("orders", head).subscribers["billing"]
+    assert (entry.state, entry.last_outcome) == ("cancelled", "skipped: the order was withdrawn")
+
+
+def test_a_verdict_changes_while_a_filter_is_typed_and_it_is_shadowed_promoted_and_saved(window: Window) -> None:
+    page = window.open("/workbench?topic=orders&subscription=mailer")
+    verdicts = page.locator("#verdicts")
+
+    page.get_by_label("Kind").select_option("sql92")
+    text = page.get_by_role("textbox", name="Text")
+    text.fill("price > 100")
+    expect(verdicts.locator("summary").filter(has_text="price=120").first).to_contain_text(re.compile("^ *matched"))
+    text.fill("price > ")
+    expect(verdicts.get_by_role("alert")).to_contain_text("/filter/expression")
+    text.fill("price > 20")
+    expect(verdicts.locator("summary").filter(has_text="price=30").first).to_contain_text(re.compile("^ *matched"))
+    page.get_by_role("button", name="Shadow").click()
+    expect(page.locator("h1")).to_have_text("Shadow of mailer")
+    page.get_by_role("link", name="Promote").click()
+    page.get_by_role("button", name="Promote").click()
+    expect(page.get_by_role("status")).to_contain_text("The shadow is the filter now.")
+    page.get_by_role("link", name="edit").click()
+    page.get_by_label("Kind").select_option("tags")
+    page.get_by_role("textbox", name="Text").fill("paid")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("status")).to_contain_text("The filter was saved.")
+    assert window.api.get_subscription("orders", "mailer").filter == {"kind": "tags", "tags": ["paid"]}
+
+
+def test_what_is_published_searched_and_retried_in_the_browser_happens(window: Window) -> None:
+    page = window.open("/topics/payments")
+    page.get_by_label("Body").fill("paid 18")
+    page.get_by_label("Properties").fill("amount=30")
+    page.get_by_role("button", name="Publish").click()
+    expect(page.locator("main")).to_contain_text("amount=30")
+    window.open("/search?topic=quotes")
+    page.get_by_role("link", name="Retry what was found").click()
+    expect(page.locator("main")).to_contain_text("ticker")
+    page.get_by_role("button", name="Retry").click()
+    expect(page.locator("h1")).to_have_text("1 of 1 lanes are attempted now")
+    window.open("/archive")
+    page.get_by_role("link", name="audit/day.html").click()
+    expect(page.locator("body")).to_have_text("certificate")
+
+
+def test_the_tail_shows_what_happens_until_it_is_paused(window: Window) -> None:
+    page = window.open("/tail?topic=quotes")
+    rows = page.locator("#tail tbody tr")
+    before = rows.count()
+
+    window.api.publish("quotes", "EURUSD 1.0846")
+    expect(rows).to_have_count(before + 1)
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("#tail")).to_contain_text("Paused.")
+    assert page.locator("#tail").get_attribute("hx-get") is None

@@ -1,0 +1,208 @@
+"""Tokens from a request's header to the answer: the JWT authorizer of the front, and the topics that a token names."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from tagcast_client import BearerToken, Client, ForbiddenError, NotFoundError, Retries
+
+from functions.manage import app as manage
+from functions.publish import app as publish
+from local.front.authorizer import JwtAuthorizer, grounds_of
+from local.front.front import Front
+from local.front.routes import Routes
+from local.functions.lambda_api import Invocation
+from local.rules.needs import Account
+from local.template.intrinsics import Resolver
+from tests.aws.stack import translated
+from tests.fakes.world import FakeWorld
+
+AUDIENCE = "tagcast"
+
+
+def encoded(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+@cache
+def new_key(which: str) -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(65537, 2048)
+
+
+def number(value: int) -> str:
+    return encoded(value.to_bytes((value.bit_length() + 7) // 8, "big"))
+
+
+@dataclass
+class Issuer:
+    """An OpenID issuer: its keys over HTTP, and tokens."""
+
+    fetched: list[str] = field(default_factory=list)
+    url: str = ""
+
+    def answer(self, path: str) -> Any:
+        self.fetched.append(path)
+        if path.endswith("/openid-configuration"):
+            return {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+        public = new_key("issuer").public_key().public_numbers()
+        return {"keys": [{"kid": "k1", "kty": "RSA", "n": number(public.n), "e": number(public.e)}]}
+
+    def token(self, *, key: str = "issuer", head: dict[str, Any] | None = None, **claims: Any) -> str:
+        now = int(time.time())
+        told = {"iss": self.url, "aud": AUDIENCE, "iat": now - 5, "exp": now + 600, "sub": "somebody"} | claims
+        first = encoded(json.dumps({"alg": "RS256", "kid": "k1", **(head or {})}).encode())
+        signed = f"{first}.{encoded(json.dumps(told).encode())}"
+        return f"{signed}.{encoded(new_key(key).sign(signed.encode(), padding.PKCS1v15(), SHA256()))}"
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    found = Issuer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(found.answer(self.path)).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    found.url = f"http://127.0.0.1:{server.server_address[1]}"
+    yield found
+    server.shutdown()
+    server.server_close()
+
+
+def with_api(issuer: Issuer, play: Callable[[httpx.Client], None]) -> None:
+    """Serve the template's routes by the shipped handlers, as a deployment that takes this issuer's tokens."""
+    world = FakeWorld().world
+    parameters = {"JwtIssuer": issuer.url, "JwtAudience": AUDIENCE}
+    grounds = grounds_of(Resolver(translated(), Account("123456789012", "us-east-1"), parameters=parameters))
+    assert grounds is not None
+    handlers = {"PublishFunction": publish, "ManageFunction": manage}
+
+    async def invoke(function: str, event: bytes) -> Invocation:
+        return Invocation(json.dumps(handlers[function].handle(json.loads(event), world)).encode())
+
+    async def main() -> None:
+        judge = JwtAuthorizer(grounds).judge
+        front = Front(Routes(translated().routes()), {name: name for name in handlers}, invoke, judge=judge)
+        port = await front.listen(0)
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as api:
+                await asyncio.to_thread(play, api)
+        finally:
+            await front.stop()
+
+    asyncio.run(main())
+
+
+def status(api: httpx.Client, method: str, path: str, token: str | None, body: Any = None) -> int:
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    return api.request(method, path, json=body, headers=headers).status_code
+
+
+def test_a_token_lets_through_what_its_scopes_and_topics_say(issuer: Issuer) -> None:
+    manager = issuer.token(scope="manage", tagcast_topics=["orders", "billing-*"])
+    publisher = issuer.token(scope="publish other", tagcast_topics="orders")
+    reader = issuer.token(scp="read", tagcast_topics=["*"])
+
+    def play(api: httpx.Client) -> None:
+        with Client(str(api.base_url), auth=BearerToken(manager), retries=Retries(seconds=0)) as client:
+            client.put_topic("orders")
+            client.put_topic("billing-eu")
+            assert client.get_topic("orders").name == "orders"
+            with pytest.raises(ForbiddenError, match="does not name this topic"):
+                client.put_topic("secrets")
+            with pytest.raises(ForbiddenError, match="scopes publish"):
+                client.publish("orders", "x")
+            with pytest.raises(ForbiddenError, match="all topics"):
+                list(client.list_topics())
+        with Client(str(api.base_url), auth=BearerToken(lambda: publisher), retries=Retries(seconds=0)) as client:
+            assert client.publish("orders", "x").matched == 0
+            with pytest.raises(ForbiddenError, match="does not name this topic"):
+                client.publish("billing-eu", "x")
+            with pytest.raises(ForbiddenError, match="scopes read, manage"):
+                client.get_topic("orders")
+        with Client(str(api.base_url), auth=BearerToken(reader), retries=Retries(seconds=0)) as client:
+            assert [topic.name for topic in client.list_topics()] == ["billing-eu", "orders"]
+            with pytest.raises(NotFoundError):
+                client.get_topic("no-such-topic")
+            with pytest.raises(ForbiddenError, match="scopes manage"):
+                client.delete_topic("orders")
+
+    with_api(issuer, play)
+    assert issuer.fetched == ["/.well-known/openid-configuration", "/keys"]
+
+
+def test_a_token_without_the_claim_reaches_no_topic(issuer: Issuer) -> None:
+    scopes = "read manage publish"
+    claims: list[Any] = [[], "", "orders.*", "[o]rders", 7, None]
+    nothing = [
+        issuer.token(scope=scopes),
+        *(issuer.token(scope=scopes, tagcast_topics=claim) for claim in claims),
+    ]
+    tried = {"filter": None, "message": {"body": "x"}}
+
+    def play(api: httpx.Client) -> None:
+        for token in nothing:
+            for method, path in (("GET", "/topics"), ("PUT", "/topics/orders"), ("POST", "/topics/orders/messages")):
+                assert status(api, method, path, token, {"body": "x"}) == 403, path
+            assert status(api, "POST", "/filters/test", token, tried) == 200
+            assert status(api, "GET", "/nowhere", token) == 404
+        other = issuer.token(scope=scopes, tagcast_topics="a")
+        assert status(api, "PUT", "/topics/%61", other, {}) == 201
+        assert status(api, "PUT", "/topics/%62", other, {}) == 403
+        assert status(api, "PUT", "/topics/a%2Fb", other, {}) == 403
+
+    with_api(issuer, play)
+
+
+def test_what_is_no_token_of_the_issuer_now_is_refused_and_the_open_routes_ask_for_none(issuer: Issuer) -> None:
+    now = int(time.time())
+    good: dict[str, Any] = {"scope": "read", "tagcast_topics": "*"}
+    head, _, signature = issuer.token(**good).split(".")
+    forged = encoded(json.dumps({"iss": issuer.url, "aud": AUDIENCE, "exp": now + 600, **good}).encode())
+    refused = {
+        "none": None,
+        "no token": "abc",
+        "forged": f"{head}.{forged}.{signature}",
+        "unsigned": issuer.token(head={"alg": "none"}, **good).rpartition(".")[0] + ".",
+        "by another algorithm": issuer.token(head={"alg": "HS256"}, **good),
+        "another's key": issuer.token(key="other", **good),
+        "an unknown key": issuer.token(head={"kid": "k2"}, **good),
+        "another issuer": issuer.token(**good, iss="https://elsewhere.example"),
+        "another audience": issuer.token(**good, aud=["a", "b"]),
+        "over": issuer.token(**good, exp=now - 1),
+        "without an end": issuer.token(**good, exp=0),
+        "not yet": issuer.token(**good, nbf=now + 600),
+        "from the future": issuer.token(**good, iat=now + 600),
+    }
+
+    def play(api: httpx.Client) -> None:
+        assert {why: status(api, "GET", "/topics", token) for why, token in refused.items()} == dict.fromkeys(
+            refused, 401
+        )
+        assert status(api, "GET", "/topics", issuer.token(**good, aud=["x", AUDIENCE])) == 200
+        for path in ("/health", "/openapi.json"):
+            assert status(api, "GET", path, None) == 200
+
+    with_api(issuer, play)

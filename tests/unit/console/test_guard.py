@@ -1,0 +1,105 @@
+"""Whom the console serves, and what its pages may do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from local.console.guard import POLICY
+from tests.clients.in_memory_api import refused, status
+from tests.unit.console.visitor import Visitor
+
+LANE = "/topics/orders/subscriptions/billing"
+
+
+def lane_state(visitor: Visitor) -> str:
+    lane = visitor.api.get_subscription("orders", "billing").lane
+    assert lane is not None
+    return lane.state
+
+
+@pytest.mark.parametrize("path", ["/", "/topics/absent", "/nowhere", "/static/console.css", "/search"])
+def test_every_answer_forbids_scripts_of_its_own_and_requests_to_others(visitor: Visitor, path: str) -> None:
+    seen = visitor.get(path)
+
+    assert seen.headers["Content-Security-Policy"] == POLICY
+    assert "unsafe" not in POLICY
+    assert seen.headers["X-Content-Type-Options"] == "nosniff"
+    assert seen.headers["Referrer-Policy"] == "same-origin"
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "127.0.0.1.nip.io:{port}"]
+)
+def test_a_name_of_others_that_leads_to_this_machine_is_refused(visitor: Visitor, host: str) -> None:
+    port = visitor.url.rpartition(":")[2]
+
+    assert visitor.get("/", Host=host.format(port=port)).status == 403
+    assert visitor.get("/", Host=f"localhost:{port}").status == 200
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost"])
+def test_a_page_of_another_origin_can_do_nothing(visitor: Visitor, ids: list[str], origin: str) -> None:
+    fields = {"token": visitor.desk.token}
+
+    assert visitor.post(f"{LANE}/pause", fields, Origin=origin).status == 403
+    assert visitor.get("/", Origin=origin).status == 403
+    assert lane_state(visitor) == "blocked"
+
+
+@pytest.mark.parametrize("token", [None, "", "0" * 32, "é"])
+def test_without_the_token_of_its_pages_nothing_is_done(visitor: Visitor, ids: list[str], token: str | None) -> None:
+    fields = {} if token is None else {"token": token}
+
+    assert visitor.post(f"{LANE}/pause", fields).status == 403
+    assert lane_state(visitor) == "blocked"
+    assert visitor.act(f"{LANE}/pause", {}).status == 303
+    assert lane_state(visitor) == "paused"
+
+
+def test_an_act_without_an_origin_is_refused(visitor: Visitor, ids: list[str]) -> None:
+    fields = {"token": visitor.desk.token}
+
+    assert visitor.post(f"{LANE}/pause", fields, Origin="").status == 403
+    assert lane_state(visitor) == "blocked"
+
+
+def test_where_requests_are_signed_only_who_knows_the_key_comes_in(tmp_path: Path) -> None:
+    visitor = Visitor(tmp_path, key="s3cret")
+    try:
+        assert visitor.get("/").status == 403
+        assert visitor.get("/?key=guess").status == 403
+        entered = visitor.get("/?key=s3cret")
+        assert (entered.status, entered.location) == (303, "/")
+        cookie = entered.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        assert visitor.get("/", Cookie=cookie.partition(";")[0]).status == 200
+        assert visitor.get("/", Cookie=cookie.partition("=")[0] + "=guess").status == 403
+    finally:
+        visitor.close()
+
+
+def test_what_the_api_refuses_is_a_page_that_says_so(visitor: Visitor) -> None:
+    absent = visitor.get("/topics/absent")
+
+    assert absent.status == 404
+    assert "absent" in absent.text
+
+
+def test_an_api_that_does_not_answer_is_a_page_that_says_so(visitor: Visitor) -> None:
+    def forbidden(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(403, json={"message": "Forbidden"})
+
+    for accident, wanted in ((refused, 502), (forbidden, 403), (status(500), 502)):
+        visitor.world.accidents = [accident, accident]
+        seen = visitor.get("/")
+        assert seen.status == wanted
+        assert "<h1>" in seen.text
+
+
+def test_a_page_that_is_not_there_is_not_found(visitor: Visitor) -> None:
+    assert visitor.get("/nowhere").status == 404
+    assert visitor.act("/", {}).status == 405

@@ -1,0 +1,227 @@
+"""What the console's pages say and do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tagcast_client import NewMessage
+
+from local.console.filter_form import FilterForm, filter_of, form_of
+from tests.unit.console.visitor import Visitor
+
+LANE = "/topics/orders/subscriptions/billing"
+HOOK = "https://example.com/hook"
+HOSTILE = "<script>alert(1)</script>\x1b]0;owned\x07\u202e\"'"
+SEEN = "&lt;script&gt;alert(1)&lt;/script&gt;\\x1b]0;owned\\x07\\u202e&#34;&#39;"
+
+
+def test_the_overview_lists_what_is_blocked_with_its_head(visitor: Visitor, ids: list[str]) -> None:
+    seen = visitor.get("/").text
+
+    assert f'href="{LANE}"' in seen
+    assert f'href="/topics/orders/messages/{ids[0]}?why=billing"' in seen
+    assert "http 500" in seen
+    assert "blocked</span>" in seen
+
+
+def test_what_strangers_wrote_is_escaped_and_its_control_characters_are_shown(visitor: Visitor) -> None:
+    sent = visitor.api.publish("orders", HOSTILE, tags=["<i>", "a\u202eb"], properties={"p": HOSTILE})
+    visitor.world.fakes.deliver()
+    shown = [
+        visitor.get(f"/topics/orders/messages/{sent.message_id}?why=mailer").text,
+        visitor.get("/topics/orders").text,
+        visitor.get("/search?topic=orders").text,
+        visitor.get("/tail?topic=orders").text,
+        visitor.get("/workbench?topic=orders&kind=sql92&text=p+%3D+1&tags=%3Cscript%3E").text,
+        visitor.get("/search?id=%3Cscript%3E%1b").text,
+    ]
+
+    assert SEEN in shown[0]
+    for text in shown:
+        assert "<script>alert" not in text
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    assert all("a\\u202eb" in text for text in shown[:3])
+
+
+def test_octets_are_shown_as_numbers(visitor: Visitor, ids: list[str]) -> None:
+    [accepted] = visitor.api.publish_batch("orders", [NewMessage(b"\x00\xff<b>")])
+
+    assert "00ff3c62 3e" in visitor.get(f"/topics/orders/messages/{accepted.message_id}").text  # type: ignore[union-attr]
+
+
+def test_the_lane_says_what_is_planned(visitor: Visitor, ids: list[str]) -> None:
+    seen = visitor.get(LANE).text
+
+    assert "1 attempt so far" in seen
+    assert "Then the retries are spent and it is discarded." in seen
+    assert seen.count('class="plan"') == 3
+    assert [act for act in ("retry", "skip", "pause", "resume") if f'{LANE}/{act}"' in seen] == [
+        "retry",
+        "skip",
+        "pause",
+    ]
+
+
+@pytest.mark.parametrize("act", ["retry", "pause"])
+def test_an_act_is_told_before_it_is_done(visitor: Visitor, ids: list[str], act: str) -> None:
+    preview = visitor.get(f"{LANE}/{act}")
+    writes = visitor.world.fakes.store.writes
+    assert 'method="post"' in preview.text
+
+    done = visitor.act(f"{LANE}/{act}", {"head": preview.field("head")})
+
+    assert done.location == f"{LANE}?done={act}"
+    assert visitor.world.fakes.store.writes > writes
+
+
+def test_a_skip_is_done_to_the_head_that_was_told_of_and_no_other(visitor: Visitor, ids: list[str]) -> None:
+    head = visitor.get(f"{LANE}/skip").field("head")
+    assert head == ids[0]
+    visitor.api.skip("orders", "billing", "somebody was faster")
+
+    late = visitor.act(f"{LANE}/skip", {"head": head, "reason": "mine"})
+
+    assert late.status == 409
+    assert late.field("head") == ids[1]
+    assert visitor.api.get_message("orders", ids[1]).subscribers["billing"].state == "blocked"
+    assert visitor.act(f"{LANE}/skip", {"head": ids[1], "reason": "mine"}).status == 303
+    assert visitor.api.get_message("orders", ids[1]).subscribers["billing"].last_outcome == "skipped: mine"
+
+
+def test_what_cannot_be_done_to_a_lane_is_said(visitor: Visitor) -> None:
+    assert "there is nothing to retry" in visitor.get(f"{LANE}/retry").text
+    visitor.api.pause("orders", "billing")
+    assert visitor.act(f"{LANE}/resume", {}).location == f"{LANE}?done=resume"
+
+
+def test_a_message_says_why_a_subscription_did_not_get_it(visitor: Visitor, ids: list[str]) -> None:
+    seen = visitor.get(f"/topics/orders/messages/{ids[0]}?why=mailer").text
+
+    assert "Why mailer did not get it" in seen
+    assert "its filter did not match" in seen
+    assert "knows no subscription" in visitor.get(f"/topics/orders/messages/{ids[0]}?why=nobody").text
+
+
+def test_a_form_that_is_sent_twice_publishes_once(visitor: Visitor) -> None:
+    once = visitor.get("/topics/orders").field("once")
+    fields = {"body": "x", "tags": "paid, eu", "properties": "price=12", "once": once}
+
+    first, again = (visitor.act("/topics/orders/messages", fields) for _ in range(2))
+
+    assert first.location == again.location
+    message = visitor.api.get_message("orders", first.location.rpartition("/")[2])
+    assert (message.tags, message.properties) == (("paid", "eu"), {"price": "12"})
+
+
+def test_a_message_is_found_by_its_id_alone(visitor: Visitor, ids: list[str]) -> None:
+    assert visitor.get(f"/search?id={ids[1]}").location == f"/topics/orders/messages/{ids[1]}"
+    assert "No topic that was asked has" in visitor.get("/search?id=07549747200000009999").text
+
+
+def test_a_search_finds_what_is_retained_and_retries_its_lanes(visitor: Visitor, ids: list[str]) -> None:
+    paid = visitor.api.publish("orders", "x", tags=["paid"], properties={"price": "12"}).message_id
+    visitor.world.fakes.deliver()
+
+    found = visitor.get("/search?topic=orders&tag=paid&property=price%3D12&subscription=billing&state=blocked").text
+    assert paid in found.replace('<span class="far">', "").replace("</span>", "")
+    assert "1 found" in found
+    assert "0 found" in visitor.get("/search?topic=orders&tag=paid&subscription=mailer&state=blocked").text
+    assert "is not a duration" in visitor.get("/search?topic=orders&within=soon").text
+    preview = visitor.get("/search/retry?topic=orders&tag=paid")
+    done = visitor.act("/search/retry", {"topic": "orders", "lanes": preview.field("lanes")})
+    assert "1 of 1 lanes" in done.text
+
+
+def test_the_workbench_says_what_a_filter_says_and_what_is_wrong_with_one(visitor: Visitor, ids: list[str]) -> None:
+    asked = {"topic": "orders", "kind": "sql92", "text": "price > 100", "properties": "price=120"}
+
+    good = visitor.act("/workbench", asked).text
+    assert good.count("<details") == 3
+    assert "price is &#39;120&#39;" in good
+    assert "/filter/expression" in visitor.act("/workbench", {**asked, "text": "price >"}).text
+    assert "the text is no JSON" in visitor.act("/workbench", {**asked, "kind": "json", "text": "{"}).text
+
+
+def test_a_filter_is_saved_to_the_version_that_was_edited_and_to_no_other(visitor: Visitor) -> None:
+    bench = visitor.get("/workbench?topic=orders&subscription=mailer")
+    asked = {
+        "topic": "orders",
+        "subscription": "mailer",
+        "version": bench.field("version"),
+        "kind": "tags",
+        "text": "a",
+    }
+    told = visitor.act("/workbench/save", asked)
+    assert "only if the subscription still has version 1" in told.text
+    assert visitor.api.get_subscription("orders", "mailer").version == 1
+
+    assert visitor.act("/workbench/save", {**asked, "confirmed": told.field("confirmed")}).status == 303
+    assert visitor.api.get_subscription("orders", "mailer").filter == {"kind": "tags", "tags": ["a"]}
+    assert visitor.api.get_subscription("orders", "mailer").endpoint == {"protocol": "https", "url": HOOK}
+    assert visitor.act("/workbench/save", {**asked, "text": "b", "confirmed": "yes"}).status == 412
+    assert visitor.api.get_subscription("orders", "mailer").filter == {"kind": "tags", "tags": ["a"]}
+
+
+def test_a_save_writes_back_whatever_else_a_subscription_has(visitor: Visitor) -> None:
+    lane = "/topics/orders/subscriptions/"
+    retry = {"strategy": "BACKOFF_RETRY", "max_retries": 7, "interval_seconds": 9}
+    pushed = {"endpoint": {"protocol": "https", "url": HOOK}, "retry": retry, "timeout_seconds": 3}
+    group = {"endpoint": {"protocol": "pull"}, "ordered": True, "dead_letter_topic": "orders"}
+
+    for name, settings in (("pushed", pushed), ("group", group)):
+        visitor.api.request("PUT", lane + name, settings)
+        before = visitor.api.request("GET", lane + name).json
+        asked = {"topic": "orders", "subscription": name, "version": "1", "kind": "tags", "text": "a"}
+        assert visitor.act("/workbench/save", {**asked, "confirmed": "yes"}).status == 303
+        after = visitor.api.request("GET", lane + name).json
+        assert after == {**before, "filter": {"kind": "tags", "tags": ["a"]}, "version": 2}
+
+
+def test_a_shadow_is_made_looked_at_promoted_and_ended(visitor: Visitor) -> None:
+    asked = {"topic": "orders", "subscription": "mailer", "kind": "tags", "text": "paid\nopen"}
+    page = visitor.act("/workbench/shadow", asked).location
+    sent = visitor.api.publish("orders", "x", tags=["open"]).message_id
+
+    assert sent in visitor.get(page).text.replace('<span class="far">', "").replace("</span>", "")
+    told = visitor.get(f"{page}/promote")
+    done = visitor.act(f"{page}/promote", {"shadow_version": told.field("shadow_version")})
+    assert done.location.endswith("?done=promoted")
+    assert visitor.api.get_subscription("orders", "mailer").filter == {"kind": "tags", "tags": ["paid", "open"]}
+    visitor.act("/workbench/shadow", {**asked, "text": "other"})
+    assert visitor.act(f"{page}/end", {}).location.endswith("?done=ended")
+    assert "No candidate runs" in visitor.get(page).text
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        None,
+        {"kind": "tags", "tags": ["a", "b c"]},
+        {"kind": "tags", "tags": ["a,b"]},
+        {"kind": "tag_expression", "expression": "a || b"},
+        {"kind": "routing_key", "patterns": ["a.*", "b.#"]},
+        {"kind": "sql92", "expression": "a = 1", "dialect": "rocketmq"},
+        {"kind": "function", "function": "rate"},
+        {"kind": "function", "function": "rate", "on_error": "block", "timeout_seconds": 3},
+        {"kind": "invented_later", "text": "x"},
+    ],
+)
+def test_a_filter_of_any_kind_is_the_same_after_the_form(described: dict[str, object] | None) -> None:
+    assert filter_of(form_of(described)) == described
+    assert isinstance(form_of(described), FilterForm)
+
+
+def test_pages_of_jobs_are_listed_and_can_do_nothing_and_no_other_file_is_served(visitor: Visitor) -> None:
+    folder: Path = visitor.desk.reports
+    (folder / "audit").mkdir(parents=True)
+    (folder / "audit/day.html").write_text("<script>alert(1)</script>certificate")
+    (folder.parent / "secret.html").write_text("secret")
+
+    assert 'href="/archive/audit/day.html"' in visitor.get("/archive").text
+    page = visitor.get("/archive/audit/day.html")
+    assert page.text.endswith("certificate")
+    assert page.headers["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
+    for path in ("/archive/..%2fsecret.html", "/archive/audit/..%2f..%2fsecret.html", "/archive/absent.html"):
+        assert visitor.get(path).status == 404

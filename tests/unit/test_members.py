@@ -1,0 +1,364 @@
+"""Groups that heartbeats make: who belongs to them, what they want, and what of the original cannot happen here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from tagcast.errors import ConflictError, DisagreementError, InvalidFilterError, InvalidRequestError, NotFoundError
+from tagcast.filters.kinds import FilterValue
+from tagcast.membership import LIVENESS_S, MEMBERS_MAX, SILENCE_S, Change, Client, Heartbeat, Mode
+from tagcast.model import Subscription, SubscriptionSettings
+from tagcast.ports import Write
+from tagcast.registry.members import check_agreement, leave, membership
+from tagcast.registry.registering import Group, register
+from tagcast.registry.subscriptions import delete_subscription, put_subscription
+from tagcast.rows import stored
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FakeWorld
+
+A, B = Client("10.0.0.1@7#main", "1.4"), Client("10.0.0.2@9", "1.5")
+TAG_A: FilterValue = {"kind": "tag_expression", "expression": "TagA"}
+TAG_AB: FilterValue = {"kind": "tag_expression", "expression": "TagA || TagB"}
+
+
+class RacingStore(MemoryStore):
+    """Lets somebody else be faster than the next transaction."""
+
+    rival: Callable[[], object] | None = None
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        rival, self.rival = self.rival, None
+        if rival is not None:
+            rival()
+        super().transact(writes)
+
+
+@pytest.fixture
+def store() -> RacingStore:
+    return RacingStore()
+
+
+@pytest.fixture
+def fake(store: RacingStore) -> FakeWorld:
+    fake = FakeWorld(store=store)
+    fake.topic("test1")
+    fake.topic("test2")
+    return fake
+
+
+def beat(
+    fake: FakeWorld,
+    client: Client = A,
+    filter: FilterValue | None = TAG_A,
+    mode: Mode = Mode.CLUSTERING,
+    *,
+    topic: str = "test1",
+    group: str = "workers",
+    silence_s: int = SILENCE_S,
+) -> Group:
+    return register(fake.world, Heartbeat(topic, group, client, filter, mode, silence_s))
+
+
+def group_of(fake: FakeWorld, name: str = "workers", topic: str = "test1") -> Subscription:
+    found = stored.subscription(fake.world.store, topic, name)
+    assert found is not None
+    return found
+
+
+def alive(fake: FakeWorld) -> list[str]:
+    return [member.client.client_id for member in membership(fake.world, "test1", "workers").members]
+
+
+def later(fake: FakeWorld, seconds: float) -> None:
+    fake.clock.sleep(seconds)
+
+
+def changes(fake: FakeWorld) -> list[tuple[str, Change, int]]:
+    told = [(each.client.client_id, each.change, each.members) for each in fake.event_bus.changes]
+    fake.event_bus.changes.clear()
+    return told
+
+
+def test_the_first_heartbeat_makes_the_group_and_the_next_ones_find_it(fake: FakeWorld) -> None:
+    first = beat(fake)
+    assert (first.is_new, first.subscription.version, first.subscription.settings.filter) == (True, 1, TAG_A)
+    again = beat(fake)
+    assert (again.is_new, again.subscription) == (False, first.subscription)
+
+
+def test_what_is_published_after_the_first_answer_is_owed_to_the_group(fake: FakeWorld) -> None:
+    fake.subscribe("other")
+    fake.publish("known to the process before", tags=["TagA"])
+    beat(fake)
+    [message_id] = fake.publish("now", tags=["TagA"])
+    row = stored.message(fake.world.store, "test1", message_id)
+    assert row is not None
+    assert group_of(fake).ordinal in row.map.owed
+
+
+def test_heartbeats_change_neither_the_topic_nor_the_group(fake: FakeWorld) -> None:
+    beat(fake)
+    topic, group = stored.topic(fake.world.store, "test1"), group_of(fake)
+    for client in (A, B, A):
+        later(fake, 30)
+        beat(fake, client)
+    assert (stored.topic(fake.world.store, "test1"), group_of(fake)) == (topic, group)
+
+
+def test_a_member_that_wants_another_filter_is_told_what_differs_and_changes_nothing(fake: FakeWorld) -> None:
+    beat(fake)
+    with pytest.raises(DisagreementError) as refused:
+        beat(fake, B, TAG_AB)
+    assert refused.value.difference == ("expression: only the group has none; only you have 'TagB'",)
+    assert (refused.value.group, refused.value.yours) == (TAG_A, TAG_AB)
+    assert str(refused.value) == f"the group is another one, set by client {A.client_id} of version '1.4'"
+    assert group_of(fake).settings.filter == TAG_A
+    assert changes(fake) == [(A.client_id, Change.JOINED, 1), (B.client_id, Change.REFUSED, 2)]
+
+
+def test_the_newest_clock_does_not_win(fake: FakeWorld) -> None:
+    """In the original a later member replaces the filter of all, and takes messages that it was not to get."""
+    beat(fake)
+    for _ in range(3):
+        later(fake, 30)
+        with pytest.raises(DisagreementError):
+            beat(fake, B, TAG_AB)
+        beat(fake)
+    assert group_of(fake).version == 1
+
+
+def test_a_member_that_disagrees_is_given_nothing_until_it_agrees(fake: FakeWorld) -> None:
+    beat(fake)
+    with pytest.raises(DisagreementError):
+        beat(fake, B, TAG_AB)
+    with pytest.raises(DisagreementError):
+        check_agreement(fake.world, group_of(fake), B.client_id)
+    check_agreement(fake.world, group_of(fake), A.client_id)
+    check_agreement(fake.world, group_of(fake), "never seen")
+    beat(fake, B, TAG_A)
+    check_agreement(fake.world, group_of(fake), B.client_id)
+    assert changes(fake)[-1] == (B.client_id, Change.JOINED, 2)
+
+
+def test_a_new_filter_of_the_group_refuses_the_members_of_before(fake: FakeWorld) -> None:
+    beat(fake)
+    known = group_of(fake)
+    changed = put_subscription(fake.world, "test1", "workers", replaced(known, TAG_AB), known.version)[0]
+    with pytest.raises(DisagreementError):
+        check_agreement(fake.world, changed, A.client_id)
+    with pytest.raises(DisagreementError, match="version 2, put at"):
+        beat(fake, A, TAG_A)
+    assert not beat(fake, B, TAG_AB).is_new
+
+
+def replaced(group: Subscription, filter: FilterValue | None) -> SubscriptionSettings:
+    return replace(group.settings, filter=filter)
+
+
+def test_the_order_in_which_a_filter_is_written_is_no_difference(fake: FakeWorld) -> None:
+    """In the original tags have to be the same in all members, in the same order."""
+    beat(fake, A, TAG_AB)
+    assert not beat(fake, B, {"kind": "tag_expression", "expression": "TagB||TagA"}).is_new
+
+
+@pytest.mark.parametrize("expression", ["price >", "price > 5 AND", "a = 1 b = 2", "   "])
+def test_an_expression_that_does_not_compile_makes_no_group_and_delivers_nothing(
+    fake: FakeWorld, expression: str
+) -> None:
+    """In the original a pull with an invalid expression is given everything, unfiltered."""
+    with pytest.raises(InvalidFilterError):
+        beat(fake, A, {"kind": "sql92", "expression": expression})
+    assert stored.subscription(fake.world.store, "test1", "workers") is None
+    beat(fake)
+    with pytest.raises(InvalidFilterError):
+        beat(fake, A, {"kind": "sql92", "expression": expression})
+    assert group_of(fake).settings.filter == TAG_A
+
+
+def test_who_relies_on_order_makes_an_ordered_group_and_is_refused_by_another(fake: FakeWorld) -> None:
+    ordered = Heartbeat("test1", "ordered", A, TAG_A, is_ordered=True)
+    assert register(fake.world, ordered).subscription.settings.ordered
+    assert not beat(fake, B, group="ordered").is_new
+    beat(fake)
+    with pytest.raises(DisagreementError) as refused:
+        register(fake.world, replace(ordered, group="workers"))
+    assert refused.value.difference == ("ordered: the group is not and cannot become so: make another one",)
+
+
+def test_a_heartbeat_of_one_topic_leaves_the_subscriptions_of_others_alone(fake: FakeWorld) -> None:
+    """In the original a heartbeat that does not name a topic removes the group from it."""
+    beat(fake)
+    beat(fake, topic="test2", filter=TAG_AB)
+    for _ in range(10):
+        later(fake, 30)
+        beat(fake, topic="test2", filter=TAG_AB)
+    fake.sweep()
+    assert group_of(fake).settings.filter == TAG_A
+    assert group_of(fake, topic="test2").settings.filter == TAG_AB
+
+
+def test_two_first_heartbeats_at_once_make_one_group(fake: FakeWorld, store: RacingStore) -> None:
+    store.rival = lambda: beat(fake, B, TAG_AB)
+    with pytest.raises(DisagreementError):
+        beat(fake)
+    assert group_of(fake).settings.filter == TAG_AB
+
+
+def test_who_is_silent_for_two_minutes_is_not_listed_and_is_told_of_once(fake: FakeWorld) -> None:
+    beat(fake)
+    beat(fake, B)
+    later(fake, LIVENESS_S - 1)
+    beat(fake, B)
+    assert alive(fake) == [A.client_id, B.client_id]
+    later(fake, 1)
+    assert alive(fake) == [B.client_id]
+    changes(fake)
+    beat(fake, B)
+    beat(fake, B)
+    assert changes(fake) == [(A.client_id, Change.LOST, 1)]
+    beat(fake)
+    assert changes(fake) == [(A.client_id, Change.JOINED, 2)]
+
+
+def test_the_sweep_tells_of_the_last_member(fake: FakeWorld) -> None:
+    beat(fake)
+    changes(fake)
+    later(fake, LIVENESS_S)
+    fake.sweep()
+    fake.sweep()
+    assert changes(fake) == [(A.client_id, Change.LOST, 0)]
+
+
+def test_who_leaves_is_gone_at_once_and_the_group_stays(fake: FakeWorld) -> None:
+    beat(fake)
+    beat(fake, B)
+    changes(fake)
+    leave(fake.world, "test1", "workers", A.client_id)
+    leave(fake.world, "test1", "workers", A.client_id)
+    assert changes(fake) == [(A.client_id, Change.LEFT, 1)]
+    assert alive(fake) == [B.client_id]
+    with pytest.raises(NotFoundError):
+        leave(fake.world, "test1", "workers", "never seen")
+    assert group_of(fake).version == 1
+
+
+def test_a_group_that_is_silent_for_a_day_goes_and_one_that_comes_back_before_keeps_all(fake: FakeWorld) -> None:
+    beat(fake)
+    later(fake, SILENCE_S - 1)
+    fake.sweep()
+    group = group_of(fake)
+    assert not beat(fake).is_new
+    leave(fake.world, "test1", "workers", A.client_id)
+    later(fake, SILENCE_S - 1)
+    assert fake.sweep().removed == 0
+    assert group_of(fake) == group
+    later(fake, 1)
+    assert fake.sweep().removed == 1
+    assert stored.subscription(fake.world.store, "test1", "workers") is None
+    assert not stored.registration_rows(fake.world.store)
+
+
+def test_a_group_says_itself_after_how_much_silence_it_goes(fake: FakeWorld) -> None:
+    beat(fake, silence_s=600)
+    later(fake, 599)
+    assert fake.sweep().removed == 0
+    later(fake, 1)
+    assert fake.sweep().removed == 1
+
+
+def test_a_group_that_somebody_put_or_changed_stays_however_silent(fake: FakeWorld) -> None:
+    beat(fake)
+    known = group_of(fake)
+    put_subscription(fake.world, "test1", "workers", replaced(known, TAG_AB), known.version)
+    later(fake, 2 * SILENCE_S)
+    assert fake.sweep().removed == 0
+    assert group_of(fake).version == 2
+    assert not stored.registration_rows(fake.world.store)
+
+
+def test_who_joins_while_a_silent_group_is_removed_keeps_it(fake: FakeWorld, store: RacingStore) -> None:
+    beat(fake)
+    later(fake, SILENCE_S)
+    store.rival = lambda: beat(fake, B)
+    assert fake.sweep().removed == 0
+    assert group_of(fake).version == 1
+    assert alive(fake) == [B.client_id]
+
+
+def test_each_member_of_a_broadcasting_group_has_a_subscription_of_its_own(fake: FakeWorld) -> None:
+    one = beat(fake, A, TAG_A, Mode.BROADCASTING)
+    other = beat(fake, B, TAG_A, Mode.BROADCASTING)
+    assert one.subscription.name != other.subscription.name
+    assert beat(fake, A, TAG_A, Mode.BROADCASTING).subscription == one.subscription
+    assert alive(fake) == [A.client_id, B.client_id]
+    [message_id] = fake.publish("x", tags=["TagA"])
+    row = stored.message(fake.world.store, "test1", message_id)
+    assert row is not None
+    assert row.map.owed == {one.subscription.ordinal, other.subscription.ordinal}
+
+
+def test_a_broadcasting_member_changes_its_own_filter_and_nobody_elses(fake: FakeWorld) -> None:
+    beat(fake, A, TAG_A, Mode.BROADCASTING)
+    other = beat(fake, B, TAG_A, Mode.BROADCASTING)
+    changed = beat(fake, A, TAG_AB, Mode.BROADCASTING)
+    assert (changed.subscription.version, changed.subscription.settings.filter) == (2, TAG_AB)
+    assert group_of(fake, other.subscription.name).settings.filter == TAG_A
+
+
+def test_a_broadcasting_member_that_is_silent_for_a_day_goes_and_the_others_stay(fake: FakeWorld) -> None:
+    silent = beat(fake, A, TAG_A, Mode.BROADCASTING).subscription.name
+    living = beat(fake, B, TAG_A, Mode.BROADCASTING).subscription.name
+    later(fake, SILENCE_S - 60)
+    beat(fake, B, TAG_A, Mode.BROADCASTING)
+    later(fake, 60)
+    assert fake.sweep().removed == 1
+    assert stored.subscription(fake.world.store, "test1", silent) is None
+    assert stored.subscription(fake.world.store, "test1", living) is not None
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_group_has_a_hundred_members_at_most(fake: FakeWorld, mode: Mode) -> None:
+    for place in range(MEMBERS_MAX):
+        beat(fake, Client(str(place), ""), TAG_A, mode)
+    with pytest.raises(ConflictError, match="at most 100"):
+        beat(fake, A, TAG_A, mode)
+    beat(fake, Client("7", ""), TAG_A, mode)
+
+
+def test_a_group_is_either_shared_or_broadcasting(fake: FakeWorld) -> None:
+    beat(fake)
+    with pytest.raises(ConflictError, match="not broadcasting"):
+        beat(fake, B, TAG_A, Mode.BROADCASTING)
+    beat(fake, A, TAG_A, Mode.BROADCASTING, group="fans")
+    with pytest.raises(ConflictError, match="not clustering"):
+        beat(fake, B, TAG_A, group="fans")
+
+
+def test_a_subscription_that_is_pushed_to_is_no_group(fake: FakeWorld) -> None:
+    fake.subscribe("billing")
+    for mode in Mode:
+        with pytest.raises(ConflictError):
+            beat(fake, A, None, mode, group="billing")
+
+
+def test_a_broadcasting_group_has_room_in_its_name_for_its_members(fake: FakeWorld) -> None:
+    beat(fake, A, TAG_A, Mode.BROADCASTING, group="g" * 51)
+    with pytest.raises(InvalidRequestError):
+        beat(fake, A, TAG_A, Mode.BROADCASTING, group="g" * 52)
+
+
+def test_a_group_that_was_removed_begins_anew(fake: FakeWorld) -> None:
+    beat(fake)
+    delete_subscription(fake.world, "test1", "workers")
+    made = beat(fake, A, TAG_AB)
+    assert (made.is_new, made.subscription.settings.filter) == (True, TAG_AB)
+
+
+def test_a_group_of_no_topic_and_members_of_no_group_are_not_found(fake: FakeWorld) -> None:
+    with pytest.raises(NotFoundError):
+        beat(fake, topic="nowhere")
+    with pytest.raises(NotFoundError):
+        membership(fake.world, "test1", "nobody")
