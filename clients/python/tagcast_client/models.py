@@ -136,6 +136,28 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt; *response* is the beginning of what the receiver said, without secrets."""
+
+    attempt: int
+    ended_at: datetime
+    took_ms: int
+    outcome: str
+    status: int | None = None
+    response: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """One delivery with the last of its *attempts*, oldest first."""
+
+    subscription: str
+    state: str
+    attempts: int
+    history: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Delivery:
     """One delivery of a backlog."""
 
