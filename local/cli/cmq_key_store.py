@@ -81,7 +81,7 @@ class KeyStore:
 
     def _read(self) -> tuple[KeyRing, str | None]:
         try:
-            found = self.client.get_secret_value(SecretId=self.name)
+            found = self.client.get_secret_value(SecretId=self.name, VersionStage=CURRENT)
         except self.client.exceptions.ResourceNotFoundException:
             return KeyRing(), None
         return KeyRing.of(found["SecretString"]), str(found["VersionId"])

@@ -59,8 +59,10 @@ def test_who_pushes_can_never_push_to_a_queue_or_function_of_the_service(
 
 @pytest.mark.parametrize("function", PUSHERS)
 def test_what_is_handed_over_goes_to_the_queues_of_groups_which_no_endpoint_can_name(
-    template: Template, resolver: Resolver, roles: dict[str, Role], function: str
+    template: Template, function: str
 ) -> None:
+    resolver = Resolver(template, Account("123456789012", "us-east-1"))
+    roles = roles_of(resolver)
     made_later = {
         grant.resource for role in roles.values() for grant in role.grants if grant.action == "sqs:CreateQueue"
     }

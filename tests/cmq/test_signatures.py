@@ -60,7 +60,7 @@ def test_the_text_that_each_client_signs_is_known(example: Mapping[str, Any]) ->
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each["name"])
 def test_the_form_of_each_client_is_read_as_it_was_meant(example: Mapping[str, Any]) -> None:
-    assert parameters_in(wire_of(example)) == {**example["params"], "Signature": example["signature"]}
+    assert parameters_in(wire_of(example).encode()) == {**example["params"], "Signature": example["signature"]}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each["name"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -75,6 +75,7 @@ class Story:
         chapters = {
             "manage": self.manage,
             "push": self.push,
+            "pull": self.pull,
             "recover": self.recover,
             "continue": self.continue_as_new,
             "sweep": self.sweep,
@@ -138,6 +139,37 @@ class Story:
         self.get(f"/topics/pushed/messages/{sent[0]}/explain?subscription=late")
         self.get("/topics/pushed/subscriptions/refuses/backlog")
         return self.eventually(lambda: self.lane("pushed", "late")["state"] == "active")
+
+    def pull(self) -> bool:
+        """A group is handed messages, pulls, answers in every way, and goes with what is left."""
+        self.put("/topics/pulled", {})
+        group = "/topics/pulled/subscriptions/g"
+        self.put(group, {"endpoint": {"protocol": "pull"}, "retry": {"max_retries": 1}})
+        self.post(f"{group}/pause", {})
+        sent = [self.publish("pulled") for _ in range(3)]
+        self.eventually(lambda: self.lane("pulled", "g")["backlog"] == 3)
+        self.post(f"{group}/resume", {})
+        sent.append(self.publish("pulled"))
+        found: list[str] = []
+
+        def pulled(number: int) -> bool:
+            answer = self.post(f"{group}/pull", {"wait_seconds": 1, "invisible_seconds": 3_600})
+            found.extend(each["receipt_handle"] for each in answer["messages"])
+            return len(found) >= number
+
+        self.eventually(lambda: pulled(4))
+        self.post(f"{group}/extend", {"receipt_handles": found[:1], "invisible_seconds": 3_600})
+        self.post(f"{group}/ack", {"receipt_handles": found[1:]})
+        self.post(f"{group}/nack", {"receipt_handles": found[:1]})
+        self.eventually(lambda: pulled(5))
+        self.post(f"{group}/nack", {"receipt_handles": found[4:]})
+        self.eventually(lambda: pulled(5) and not self.retained("pulled", sent))
+        last = self.publish("pulled")
+        self.call("DELETE", group)
+        return self.eventually(lambda: not self.retained("pulled", [*sent, last]))
+
+    def retained(self, topic: str, ids: Sequence[str]) -> list[str]:
+        return [each for each in ids if self.state(topic, each) == "retained"]
 
     def recover(self) -> bool:
         """A lane is paused, resumed, skipped, retried and drains in the end."""

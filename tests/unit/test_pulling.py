@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tagcast.delivery import publishing
+from tagcast.delivery.serving import Part
 from tagcast.model import Draft, EntryState, LaneState, Ordering
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
@@ -278,6 +280,17 @@ def test_a_batch_that_comes_twice_is_handed_over_once(world: FakeWorld) -> None:
     world.fan_out("test1", ids)
 
     assert bodies(pull(world)) == ["a", "b"]
+
+
+def test_while_the_round_is_open_for_others_nothing_is_handed_over_again(world: FakeWorld) -> None:
+    [message_id] = published(world, "a")
+    row = stored.message(world.store, "test1", message_id)
+    assert row is not None
+    reopened = replace(row, map=replace(row.map, round_open=True))
+
+    part = Part(0, {message_id: reopened}, None, 0.0)
+
+    assert (part.pushable(), list(part.left().messages)) == ([], [])
 
 
 def test_what_lies_twice_in_the_queue_is_pulled_once(world: FakeWorld) -> None:

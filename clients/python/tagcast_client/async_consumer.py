@@ -165,7 +165,8 @@ class AsyncConsumer:
 
     async def _prolong(self) -> None:
         """Keep what listeners work on from becoming anybody else's."""
-        while not await self._upkeep.pause(self.options.invisible_seconds / 3):
+        pause_s = self.options.prolong_seconds or self.options.invisible_seconds / 3
+        while not await self._upkeep.pause(pause_s):
             for batch in tuple(self._batches):
                 try:
                     batch.handles = await self._extended(batch)

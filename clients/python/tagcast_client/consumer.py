@@ -165,7 +165,8 @@ class Consumer:
 
     def _prolong(self) -> None:
         """Keep what listeners work on from becoming anybody else's."""
-        while not self._upkeep.pause(self.options.invisible_seconds / 3):
+        pause_s = self.options.prolong_seconds or self.options.invisible_seconds / 3
+        while not self._upkeep.pause(pause_s):
             for batch in tuple(self._batches):
                 try:
                     batch.handles = self._extended(batch)

@@ -235,6 +235,13 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "a failed attempt makes those before it forgotten",
+        "tagcast.rows.due:due_failure",
+        "history=(*known.history, past)",
+        "history=(past,)",
+        Aim(modes=("dead", "down")),
+    ),
+    Mutant(
         "what is past its life is pushed",
         "tagcast.pushing.attempts:_Course.is_over",
         "if not message.is_expired(self.world.clock.now()):",

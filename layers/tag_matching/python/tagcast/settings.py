@@ -6,7 +6,7 @@ Durations end in ``_s`` and are seconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 HANDED_AT_ONCE = 10
@@ -103,3 +103,9 @@ class SubscriptionSettings:
         if self.is_group:
             return HANDED_AT_ONCE
         return 1 if self.keeps_order else DECAY_WINDOW
+
+
+def secrets_of(settings: SubscriptionSettings) -> tuple[str, ...]:
+    """Return what of *settings* is a secret: what is left out of ``repr``."""
+    hidden = (getattr(settings, each.name) for each in fields(settings) if not each.repr)
+    return tuple(secret for secret in hidden if isinstance(secret, str))

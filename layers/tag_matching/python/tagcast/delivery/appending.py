@@ -78,6 +78,7 @@ def _dues(subscription: Subscription, lane: Lane | None, left: Left) -> list[Due
                 last_attempt_at=None if failure is None else failure.ended_at,
                 last_outcome=None if failure is None else failure.outcome.detail,
                 unjudged=by_function and message.message_id not in left.judged,
+                history=() if failure is None else (failure.past,),
             )
         )
     return dues

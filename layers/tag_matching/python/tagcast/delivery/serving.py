@@ -121,4 +121,5 @@ def _expiry(failure: Failure | None) -> Entry:
     """Return the entry of what expired; an attempt that was made before is not forgotten."""
     if failure is None:
         return Entry(EntryState.EXPIRED)
-    return Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, failure.outcome.detail)
+    detail, history = failure.outcome.detail, (failure.past,)
+    return Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, detail, history=history)

@@ -10,10 +10,22 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.model import Entry, EntryState, LaneState, Message, Outcome, Push, Strategy, Subscription
+from tagcast.model import (
+    Entry,
+    EntryState,
+    LaneState,
+    Message,
+    Outcome,
+    PastAttempt,
+    Push,
+    Strategy,
+    Subscription,
+)
 from tagcast.ports import World
 from tagcast.pushing.push_slots import Ask, PushSlots, Rank, host_of
+from tagcast.pushing.response_text import response_text
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
+from tagcast.settings import secrets_of
 
 KNOWN_MAX = 10_000
 """So many receivers a process remembers the last push of."""
@@ -35,6 +47,8 @@ class Failure:
     ended_at: int
     outcome: Outcome
     next_attempt_at: int
+    past: PastAttempt
+    """The attempt as it is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +89,7 @@ async def attempt(world: World, subscription: Subscription, message: Message, at
     else:
         disposition = _after_failure(world, push, outcome, ended_at)
     world.journal.attempted(push, outcome, disposition.state, took_ms)
-    return _consequence(push, outcome, disposition, ended_at)
+    return _consequence(push, outcome, disposition, ended_at, took_ms)
 
 
 def failed_unpushed(world: World, push: Push, detail: str) -> Entry | Failure:
@@ -102,11 +116,17 @@ def _after_failure(world: World, push: Push, outcome: Outcome, ended_at: int) ->
     )
 
 
-def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_at: int) -> Entry | Failure:
+def _consequence(
+    push: Push, outcome: Outcome, disposition: Disposition, ended_at: int, took_ms: int = 0
+) -> Entry | Failure:
+    if outcome.delivered:
+        return Entry(disposition.state, push.attempt, ended_at, outcome.detail)
+    said = response_text(outcome.answer, secrets_of(push.subscription.settings)) if outcome.answer else ""
+    past = PastAttempt(push.attempt, ended_at, took_ms, outcome.detail, outcome.status, said)
     if disposition.state is EntryState.BLOCKED:
         assert disposition.next_attempt_at is not None
-        return Failure(push.attempt, ended_at, outcome, disposition.next_attempt_at)
-    return Entry(disposition.state, push.attempt, ended_at, outcome.detail)
+        return Failure(push.attempt, ended_at, outcome, disposition.next_attempt_at, past)
+    return Entry(disposition.state, push.attempt, ended_at, outcome.detail, history=(past,))
 
 
 async def attempt_in_order(

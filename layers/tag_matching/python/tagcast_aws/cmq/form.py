@@ -32,36 +32,34 @@ class Form:
 
 def form_of(event: Mapping[str, Any]) -> Form:
     """Return the form in an event of API Gateway (payload 2.0); CmqError if there is none."""
-    method, path = event["requestContext"]["http"]["method"].upper(), event["rawPath"]
+    method = event["requestContext"]["http"]["method"].upper()
     if method not in ("GET", "POST"):
         raise CmqError(Fault.METHOD, method)
-    text = _text(event, method)
-    if not text:
-        raise CmqError(Fault.NOTHING_GIVEN) if method == "POST" else CmqError(Fault.NOTHING_IN_URI, "Action")
+    content = _content(event, method)
     host = next((value for name, value in (event.get("headers") or {}).items() if name.lower() == "host"), "")
-    return Form(method, host, path, parameters_in(text), len(text))
+    return Form(method, host, event["rawPath"], parameters_in(content), len(content))
 
 
-def _text(event: Mapping[str, Any], method: str) -> str:
-    if method == "GET":
-        return str(event.get("rawQueryString") or "")
+def _content(event: Mapping[str, Any], method: str) -> bytes:
     try:
-        content = octets_of(event)
-        if len(content) > REQUEST_BYTES_MAX:
-            raise CmqError(Fault.UNREADABLE, "it is too large")
-        return content.decode()
-    except (MalformedError, UnicodeDecodeError):
-        raise CmqError(Fault.UNREADABLE, "its body is not UTF-8") from None
+        content = str(event.get("rawQueryString") or "").encode() if method == "GET" else octets_of(event)
+    except (MalformedError, UnicodeEncodeError):
+        raise CmqError(Fault.UNREADABLE, "it is no text") from None
+    if not content:
+        raise CmqError(Fault.NOTHING_GIVEN) if method == "POST" else CmqError(Fault.NOTHING_IN_URI, "Action")
+    if len(content) > REQUEST_BYTES_MAX:
+        raise CmqError(Fault.UNREADABLE, "it is too large")
+    return content
 
 
-def parameters_in(text: str) -> dict[str, str]:
+def parameters_in(content: bytes) -> dict[str, str]:
     """Return the parameters of a form.
 
-    >>> parameters_in("topicName=t1&routingKey=&msgBody=a+%26+b")
+    >>> parameters_in(b"topicName=t1&routingKey=&msgBody=a+%26+b")
     {'topicName': 't1', 'routingKey': '', 'msgBody': 'a & b'}
     """
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=FORM_FIELDS_MAX)
+        pairs = parse_qsl(content.decode(), keep_blank_values=True, errors="strict", max_num_fields=FORM_FIELDS_MAX)
     except ValueError:
         raise CmqError(Fault.UNREADABLE, f"it is no form of at most {FORM_FIELDS_MAX} fields in UTF-8") from None
     if not pairs:

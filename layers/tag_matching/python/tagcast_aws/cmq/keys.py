@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 KEYS_MAX, REVOKED_KEPT = 100, 100
 SECRET_ID_PREFIX = "AKID"
@@ -42,7 +43,7 @@ class KeyRing:
         >>> KeyRing.of(KeyRing((Key("AKID1", "s", 5),)).as_text()).find("AKID1").created_at
         5
         """
-        return cls(tuple(Key(**each) for each in json.loads(text)["keys"]) if text else ())
+        return cls(tuple(_key(each) for each in json.loads(text)["keys"]) if text else ())
 
     def as_text(self) -> str:
         """Return the text that is kept as a secret."""
@@ -71,12 +72,10 @@ def _revoked(keys: Sequence[Key]) -> list[Key]:
     return sorted((key for key in keys if key.revoked_at is not None), key=lambda key: key.revoked_at or 0)
 
 
+def _key(given: Mapping[str, Any]) -> Key:
+    """Read one key; what another release says besides is left out."""
+    return Key(**{each.name: given[each.name] for each in fields(Key) if each.name in given})
+
+
 def _fields(key: Key) -> dict[str, object]:
-    return {
-        "secret_id": key.secret_id,
-        "secret_key": key.secret_key,
-        "created_at": key.created_at,
-        "note": key.note,
-        "signs_all": key.signs_all,
-        "revoked_at": key.revoked_at,
-    }
+    return {each.name: getattr(key, each.name) for each in fields(Key)}

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 from tagcast.errors import Fault
@@ -16,6 +16,7 @@ from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Subscription, SubscriptionSettings
 from tagcast.operating.lanes import LaneView
+from tagcast.ports import QueueCounts
 from tagcast.rows.filter_version import FilterVersion
 from typing_extensions import TypedDict
 
@@ -38,14 +39,20 @@ def _secret(text: str) -> str:
     return text
 
 
+_SECRET_SCHEMA: JsonDict = {"writeOnly": True, "format": "secret", "pattern": limits.SECRET}
 OF_PUSHES, OF_GROUPS = ("timeout_seconds", "content_format", "secret"), ("ordered", "dead_letter_topic")
 """What only a subscription has that is pushed to, and what only a group has."""
-_SECRET_SCHEMA: JsonDict = {"writeOnly": True, "format": "secret", "pattern": limits.SECRET}
+_OF_EITHER: JsonDict = {
+    "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
+    "then": {"properties": {"timeout_seconds": False, "content_format": False, "secret": {"type": "null"}}},
+    "else": {"properties": {"ordered": {"const": False}, "dead_letter_topic": {"type": "null"}}},
+}
 
 
 class SubscriptionBody(Body):
     """A subscription; what is left out has its default."""
 
+    model_config = ConfigDict(json_schema_extra=_OF_EITHER)
     unions: ClassVar[Mapping[str, str]] = {"endpoint": "protocol", "retry": "strategy"}
 
     endpoint: AnyEndpoint
@@ -125,7 +132,7 @@ class VersionsAnswer(TypedDict):
     versions: list[VersionAnswer]
 
 
-def shown(value: Subscription, lane: LaneView | None = None) -> SubscriptionAnswer:
+def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts | None = None) -> SubscriptionAnswer:
     """Return the subscription without its secret; with its lane, if that was looked at."""
     chosen = value.settings
     answer: SubscriptionAnswer = {
@@ -148,7 +155,7 @@ def shown(value: Subscription, lane: LaneView | None = None) -> SubscriptionAnsw
     if warnings:
         answer["warnings"] = list(warnings)
     if lane is not None:
-        answer["lane"] = shown_lane(lane)
+        answer["lane"] = shown_lane(lane, counts)
     return answer
 
 
