@@ -169,6 +169,15 @@ def test_no_more_is_pulled_than_can_be_worked_on(api: PullingApi, running: type[
     assert max(pull["max_messages"] for pull in api.asked_for("pull")) == 10
 
 
+def test_after_a_pull_that_brought_nothing_it_may_rest(api: PullingApi, running: type[Running]) -> None:
+    made(api)
+    api.put("TopicTest", "a")
+    with running(api, lambda messages: None, replace(OPTIONS, pull_interval_seconds=3_600.0)):
+        assert wait_until(lambda: api.done() == ["a"])
+        assert wait_until(lambda: len(api.asked_for("pull")) == 2)
+    assert len(api.asked_for("pull")) == 2
+
+
 def test_a_shutdown_ends_and_acknowledges_what_is_under_way_and_leaves(api: PullingApi, running: type[Running]) -> None:
     listener = Gate()
     made(api)
