@@ -38,7 +38,10 @@ def _secret(text: str) -> str:
     return text
 
 
-OF_PUSHES, OF_GROUPS = ("timeout_seconds", "content_format", "secret"), ("ordered", "dead_letter_topic")
+OF_PUSHES, OF_GROUPS = (
+    ("timeout_seconds", "content_format", "secret", "max_per_second"),
+    ("ordered", "dead_letter_topic"),
+)
 """What only a subscription has that is pushed to, and what only a group has."""
 _SECRET_SCHEMA: JsonDict = {"writeOnly": True, "format": "secret", "pattern": limits.SECRET}
 
@@ -59,6 +62,7 @@ class SubscriptionBody(Body):
     secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra=_SECRET_SCHEMA)] | None = None
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
+    max_per_second: Annotated[float, Field(ge=limits.RATE_MIN, le=limits.RATE_MAX)] | None = None
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
@@ -82,6 +86,7 @@ class SubscriptionBody(Body):
             secret=self.secret,
             ordered=self.ordered,
             dead_letter_topic=self.dead_letter_topic,
+            max_per_second=self.max_per_second,
         )
 
 
@@ -97,6 +102,7 @@ class SubscriptionAnswer(TypedDict):
     content_format: str
     ordered: NotRequired[bool]
     dead_letter_topic: NotRequired[str]
+    max_per_second: NotRequired[float]
     version: int
     created_at: str
     updated_at: str
@@ -144,6 +150,8 @@ def shown(value: Subscription, lane: LaneView | None = None) -> SubscriptionAnsw
         answer["ordered"] = chosen.ordered
     if chosen.dead_letter_topic is not None:
         answer["dead_letter_topic"] = chosen.dead_letter_topic
+    if chosen.max_per_second is not None:
+        answer["max_per_second"] = chosen.max_per_second
     warnings = compile_filter(chosen.filter).warnings
     if warnings:
         answer["warnings"] = list(warnings)
