@@ -11,6 +11,7 @@ HERE = Path(__file__).parent / "tagcast_client"
 FILES = {
     "async_client.py": "client.py",
     "async_connection.py": "connection.py",
+    "async_consumer.py": "consumer.py",
     "async_groups.py": "client_groups.py",
     "async_lanes.py": "client_lanes.py",
     "async_subscriptions.py": "subscriptions.py",
@@ -30,7 +31,14 @@ WORDS = {
     ),
     "async_groups": "client_groups",
     "AsyncGroups": "Groups",
+    "The asynchronous consumer; `consumer` is made from this file by `make_sync.py`.": (
+        "The synchronous consumer, made from `async_consumer` by `make_sync.py`: change that file, not this one."
+    ),
     "AsyncConsumer": "Consumer",
+    "asyncio_tasks": "threads",
+    "AsyncTasks": "Tasks",
+    "AsyncSlots": "Slots",
+    "async_client": "client",
     "async_lanes": "client_lanes",
     "AsyncLanes": "Lanes",
     "The asynchronous client's subscriptions; `subscriptions` is made from this file by `make_sync.py`.": (

@@ -118,4 +118,7 @@ def fault_lines(problem: Json, status: int) -> Text:
             lines.append(visible_line(str(pointer)), style="cyan")
             lines.append("  ")
         lines.append(visible_line(str(said)))
+    differs = problem.get("difference")
+    for sentence in differs if isinstance(differs, list) else []:
+        lines.append(f"\n  • {visible_line(str(sentence))}")
     return lines

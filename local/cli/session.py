@@ -14,9 +14,10 @@ from tagcast_client import Client, ProblemError, SigningError, UnreachableError
 from tagcast_client.operation import Answer, Json
 from typer.core import TyperGroup
 
+from local.cli.cmq_key_store import KeyStoreError
 from local.cli.job_run import JobError
 from local.cli.screen import console, fault_lines, rows_table
-from local.cli.visible import visible_json
+from local.cli.visible import visible, visible_json
 
 TopicName = Annotated[str, typer.Argument(help="Name of the topic.")]
 SubscriptionName = Annotated[str, typer.Argument(help="Name of the subscription.")]
@@ -34,6 +35,8 @@ class Session:
 
     api: Client
     as_json: bool
+    profile: str | None = None
+    region: str | None = None
 
     @property
     def out(self) -> Console:
@@ -49,6 +52,14 @@ class Session:
         drawn = render(answer.json)
         if drawn is not None:
             self.out.print(drawn)
+
+    def print_json(self, value: Json) -> None:
+        """Print one object as a line of JSON."""
+        typer.echo(visible_json(json.dumps(value, ensure_ascii=False)))
+
+    def warn(self, sentence: str) -> None:
+        """Say on standard error what is not as it should be, and go on."""
+        console(to_errors=True).print(Text(visible(sentence), style="yellow"))
 
     def show_done(self, answer: Answer, sentence: str) -> None:
         """Print an answer of which a sentence is enough."""
@@ -148,6 +159,6 @@ class Commands(TyperGroup):
                 errors.print("  Is `make run` running? Another address can be given with --url or TAGCAST_URL.")
             else:
                 errors.print(f"  {unreachable.reason}")
-        except (SigningError, JobError) as fault:
+        except (SigningError, JobError, KeyStoreError) as fault:
             errors.print(Text.assemble(("error: ", "bold red"), str(fault)))
         raise typer.Exit(1)

@@ -29,7 +29,8 @@ from local.template.translated import SourceSpec, Template
 BATCHES_AT_ONCE = 2
 SWEEP_S = 30.0
 EXPIRY_S = 60.0
-STREAM_IDLE_S = 0.1
+STREAM_IDLE_S = 0.25
+"""Lambda looks into a shard four times a second."""
 FAULT_S = 1.0
 GRACE_S = 3.0
 

@@ -21,7 +21,7 @@ TRACKED = subprocess.run(
 ).stdout.split("\n")  # fmt: skip
 DOCUMENTS = [name for name in TRACKED if name.endswith(".md") and (ROOT / name).exists()]
 NORMATIVE = ["docs/architecture.md", "docs/semantics.md", "docs/filters.md", "docs/http-api.md"]
-GUIDES = ["README.md", ".github/CONTRIBUTING.md"]
+GUIDES = ["README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md", "docs/from-cmq.md", "docs/from-rocketmq.md"]
 SOURCES = [
     name
     for name in TRACKED
@@ -98,6 +98,12 @@ def test_every_promise_to_users_names_its_test() -> None:
     assert [rule for rule in rules[1:] if "`test_" not in rule] == []
 
 
+def test_every_threat_is_met_by_a_test_but_the_one_that_others_know_of() -> None:
+    rows = list(table_rows(".github/SECURITY.md", "who", "what they try", "how it is stopped", "test"))
+    assert len(rows) >= 15
+    assert [row[0] for row in rows if "`test_" not in row[3]] == ["a dependency"]
+
+
 def constants() -> dict[str, set[object]]:
     """The plain values that names in capitals have in modules of the product; arithmetic is computed."""
     found: dict[str, set[object]] = {}
@@ -133,7 +139,13 @@ def _note(found: dict[str, set[object]], target: ast.expr, value: ast.expr) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "column"), [("docs/architecture.md", "value"), ("docs/http-api.md", "limit"), ("docs/filters.md", "limit")]
+    ("name", "column"),
+    [
+        ("docs/architecture.md", "value"),
+        ("docs/http-api.md", "limit"),
+        ("docs/filters.md", "limit"),
+        ("docs/from-cmq.md", "limit"),
+    ],
 )
 def test_every_limit_is_the_number_in_the_code(name: str, column: str) -> None:
     known = constants()

@@ -30,6 +30,7 @@ REQUESTS, FAULTS = "integration/test_dynamodb_requests.py", "integration/test_st
 QUEUE, QUEUED = "integration/test_queue_requests.py", "integration/test_queue_adapter.py"
 HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflow_start.py"
 COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
+MEMBERS = "unit/test_members.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
@@ -465,6 +466,64 @@ AROUND = (
         "unit/test_executor.py::test_a_cancelled_wait_ends_after",
     ),
 )
+MEMBERSHIP = (
+    _planted(
+        "the newest heartbeat changes the filter of all",
+        "tagcast.registry.registering:_register",
+        "heartbeat.mode is Mode.BROADCASTING and difference",
+        "difference",
+        f"{MEMBERS}::test_the_newest_clock",
+    ),
+    _planted(
+        "a member that disagrees pulls all the same",
+        "tagcast.registry.members:check_agreement",
+        "member.digest != digest(filter)",
+        "member.is_gone",
+        f"{MEMBERS}::test_a_member_that_disagrees",
+    ),
+    _planted(
+        "tags in another order are another filter",
+        "tagcast.filters.difference:_comparable",
+        "sorted(tag.strip() for tag in",
+        "list(tag.strip() for tag in",
+        f"{MEMBERS}::test_the_order_in_which",
+    ),
+    _planted(
+        "of two first heartbeats the later one replaces the group",
+        "tagcast.registry.registering:_put",
+        "settings, version - 1, also",
+        "settings, None, also",
+        f"{MEMBERS}::test_two_first_heartbeats",
+    ),
+    _planted(
+        "a group that somebody changed goes like one that heartbeats made",
+        "tagcast.repairing.silent_groups:_removed",
+        "registration.subscription, registration.version, (forget,)",
+        "registration.subscription, None, (forget,)",
+        f"{MEMBERS}::test_a_group_that_somebody_put",
+    ),
+    _planted(
+        "a silent group is removed although somebody joins",
+        "tagcast.rows.member:registration_delete",
+        'Delete(_key(registration), {"renewed_at": registration.renewed_at})',
+        "Delete(_key(registration))",
+        f"{MEMBERS}::test_who_joins_while",
+    ),
+    _planted(
+        "one that broadcasts lives as long as any of the others",
+        "tagcast.membership:Registration.is_of",
+        "self.mode is Mode.CLUSTERING or",
+        "True or",
+        f"{MEMBERS}::test_a_broadcasting_member_that_is_silent",
+    ),
+    _planted(
+        "who is lost is told of at every heartbeat",
+        "tagcast.registry.members:tell_lost",
+        "if not member.is_gone and not",
+        "if not",
+        f"{MEMBERS}::test_who_is_silent",
+    ),
+)
 GROUPS = (
     _planted(
         "a batch that comes again hands over again",
@@ -614,5 +673,62 @@ GROUPS = (
         f"{PULLING}::test_what_nobody_ever_pulls",
     ),
 )
-
-PLANTED = (*FIRST_ROUND, *REDELIVERY, *GROUPS, *OPERATORS, *KEEPING, *ARCHIVED, *TABLE, *AROUND)
+CMQ = (
+    _planted(
+        "a signed request is served again",
+        "tagcast.operating.signed_requests:take_once",
+        "return stored.nonce_taken_by(world.store, key) == me",
+        "return True",
+        "cmq/test_wire.py::test_a_request_is_served_once",
+    ),
+    _planted(
+        "a request of long ago is served",
+        "tagcast_aws.cmq.authentication:authenticate",
+        "if not is_timely(timestamp_s, world.clock.now()):",
+        "if timestamp_s * 1000 > world.clock.now() + 300_000:",
+        "cmq/test_wire.py::test_a_timestamp_is_at_most",
+    ),
+    _planted(
+        "values that begin with an at sign may go unsigned for everybody",
+        "tagcast_aws.cmq.authentication:_check_signature",
+        "if not key.signs_all:",
+        "if True:",
+        "cmq/test_signatures.py::test_a_value_that_was_left_out",
+    ),
+    _planted(
+        "a revoked key is signed with nothing",
+        "tagcast_aws.cmq.authentication:_check_signature",
+        "if key.secret_key is None:\n        raise CmqError(Fault.REVOKED)",
+        "if key.secret_key is None:\n        return",
+        "cmq/test_wire.py::test_a_revoked_key",
+    ),
+    _planted(
+        "a message that nobody receives is accepted",
+        "tagcast.delivery.publishing:publish_matched",
+        "raise UnmatchedError(len(directory.by_ordinal))",
+        "break",
+        "cmq/test_actions.py::test_what_nobody_would_receive",
+    ),
+    _planted(
+        "a form of CMQ is forgotten in its row",
+        "tagcast.rows.registry:_content_format_of",
+        'if row.get("push_form") != _CMQ:',
+        "if True:",
+        "cmq/test_actions.py::test_a_subscription_has_cmqs_defaults",
+    ),
+    _planted(
+        "a blank value is dropped from a form",
+        "tagcast_aws.cmq.form:parameters_in",
+        "keep_blank_values=True",
+        "keep_blank_values=False",
+        "cmq/test_signatures.py::test_the_form_of_each_client",
+    ),
+    _planted(
+        "a topic's type of filters is not stored",
+        "tagcast.rows.registry:topic_row",
+        "if topic.filter_type is None",
+        "if True",
+        "cmq/test_actions.py::test_a_topic_is_made_with_its_type",
+    ),
+)
+PLANTED = (*FIRST_ROUND, *REDELIVERY, *GROUPS, *OPERATORS, *KEEPING, *ARCHIVED, *TABLE, *AROUND, *CMQ, *MEMBERSHIP)

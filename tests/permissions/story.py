@@ -15,6 +15,9 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
+from local.cli.cmq_key_store import KeyStore
+from local.cli.cmq_keys import made
+from tests.cmq.over_http import CmqProgram
 from tests.e2e.killing import call
 from tests.running_stack import RunningStack, wait_until
 
@@ -78,6 +81,7 @@ class Story:
             "sweep": self.sweep,
             "twice": self.twice,
             "index": self.index,
+            "cmq": self.cmq,
         }
         return {name: self._told(chapter) for name, chapter in chapters.items()}
 
@@ -262,6 +266,33 @@ class Story:
             self.publish("large", tags=["none"])
         bucket = self.stack.where["outputs"]["RefIndexBucket"]
         return bool(self.owner("s3").list_objects_v2(Bucket=bucket).get("KeyCount"))
+
+    def cmq(self) -> bool:
+        """A program that was written for CMQ does all that it may, also with a topic whose index is kept."""
+        keys = KeyStore.of_folder(self.stack.folder)
+        key = made("", unsigned_at=False)
+        keys.change(lambda ring: (ring.adding(key), None))
+        program = CmqProgram(self.stack.url, key)
+        subscription = {"topicName": "cmq", "subscriptionName": "s"}
+        program.ask("CreateTopic", topicName="cmq")
+        program.ask("SetTopicAttributes", topicName="cmq", maxMsgSize="2048")
+        program.ask("Subscribe", **subscription, protocol="http", endpoint=DEAD["url"], notifyStrategy="BACKOFF_RETRY")
+        self.put("/topics/cmq/subscriptions/s/shadow", {"filter": {"kind": "tags", "tags": ["b"]}})
+        for _ in range(2):
+            program.ask("PublishMessage", topicName="cmq", msgBody="x")
+        self.eventually(lambda: self.lane("cmq", "s")["backlog"] == 2)
+        program.ask("GetTopicAttributes", topicName="cmq")
+        program.ask("GetSubscriptionAttributes", **subscription)
+        program.ask("ClearSubscriptionFilterTags", **subscription)
+        program.ask("ListTopic")
+        program.ask("ListSubscriptionByTopic", topicName="cmq")
+        program.ask("Unsubscribe", **subscription)
+        program.ask("DeleteTopic", topicName="cmq")
+        for number in range(3):
+            program.ask("SetSubscriptionAttributes", topicName="large", subscriptionName=f"s{number}",
+                        notifyContentFormat="SIMPLIFIED")  # fmt: skip
+            program.ask("PublishMessage", **{"topicName": "large", "msgBody": "x", "msgTag.1": f"t{number}"})
+        return program.all_served
 
     def executions(self) -> list[tuple[dict[str, Any], str]]:
         """The running executions: what each was given, and its ARN."""

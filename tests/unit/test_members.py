@@ -16,6 +16,7 @@ from tagcast.registry.registering import Group, register
 from tagcast.registry.subscriptions import delete_subscription, put_subscription
 from tagcast.rows import stored
 
+from tests.benchmarks.member_bill import HEARTBEAT_WRITES
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
 
@@ -108,13 +109,22 @@ def test_heartbeats_change_neither_the_topic_nor_the_group(fake: FakeWorld) -> N
     assert (stored.topic(fake.world.store, "test1"), group_of(fake)) == (topic, group)
 
 
+def test_a_heartbeat_of_who_is_there_is_one_write(fake: FakeWorld) -> None:
+    beat(fake)
+    beat(fake, B)
+    before = fake.store.writes
+    later(fake, 30)
+    beat(fake)
+    assert fake.store.writes - before == HEARTBEAT_WRITES
+
+
 def test_a_member_that_wants_another_filter_is_told_what_differs_and_changes_nothing(fake: FakeWorld) -> None:
     beat(fake)
     with pytest.raises(DisagreementError) as refused:
         beat(fake, B, TAG_AB)
     assert refused.value.difference == ("expression: only the group has none; only you have 'TagB'",)
     assert (refused.value.group, refused.value.yours) == (TAG_A, TAG_AB)
-    assert str(refused.value) == f"the group's filter is another one, set by client {A.client_id} of version '1.4'"
+    assert str(refused.value) == f"the group is another one, set by client {A.client_id} of version '1.4'"
     assert group_of(fake).settings.filter == TAG_A
     assert changes(fake) == [(A.client_id, Change.JOINED, 1), (B.client_id, Change.REFUSED, 2)]
 
@@ -176,6 +186,16 @@ def test_an_expression_that_does_not_compile_makes_no_group_and_delivers_nothing
     with pytest.raises(InvalidFilterError):
         beat(fake, A, {"kind": "sql92", "expression": expression})
     assert group_of(fake).settings.filter == TAG_A
+
+
+def test_who_relies_on_order_makes_an_ordered_group_and_is_refused_by_another(fake: FakeWorld) -> None:
+    ordered = Heartbeat("test1", "ordered", A, TAG_A, is_ordered=True)
+    assert register(fake.world, ordered).subscription.settings.ordered
+    assert not beat(fake, B, group="ordered").is_new
+    beat(fake)
+    with pytest.raises(DisagreementError) as refused:
+        register(fake.world, replace(ordered, group="workers"))
+    assert refused.value.difference == ("ordered: the group is not and cannot become so: make another one",)
 
 
 def test_a_heartbeat_of_one_topic_leaves_the_subscriptions_of_others_alone(fake: FakeWorld) -> None:

@@ -4,7 +4,10 @@
 """
 
 from tagcast_client.async_client import AsyncClient
+from tagcast_client.async_consumer import AsyncConsumer
 from tagcast_client.client import Client
+from tagcast_client.consumer import Consumer
+from tagcast_client.consuming import ConsumerOptions, ConsumeStatus, Later, MessageModel, MessageSelector
 from tagcast_client.deduplication import Deduplicator, MemoryStore, SeenStore
 from tagcast_client.errors import (
     BatchInterruptedError,
@@ -24,6 +27,7 @@ from tagcast_client.errors import (
     UnexpectedAnswerError,
     UnreachableError,
 )
+from tagcast_client.group_models import Pulled
 from tagcast_client.models import Accepted, ArchivedMessage, NewMessage, Refused
 from tagcast_client.receiver import Received, Receiver, UnreadableError, VerificationError, read
 from tagcast_client.retrying import Retries
@@ -33,20 +37,28 @@ __all__ = [
     "Accepted",
     "ArchivedMessage",
     "AsyncClient",
+    "AsyncConsumer",
     "BatchInterruptedError",
     "BearerToken",
     "Client",
     "ConflictError",
+    "ConsumeStatus",
+    "Consumer",
+    "ConsumerOptions",
     "Deduplicator",
     "DisagreementError",
     "Fault",
     "ForbiddenError",
     "InvalidError",
+    "Later",
     "MemoryStore",
+    "MessageModel",
+    "MessageSelector",
     "NewMessage",
     "NotFoundError",
     "PreconditionFailedError",
     "ProblemError",
+    "Pulled",
     "Received",
     "Receiver",
     "Refused",

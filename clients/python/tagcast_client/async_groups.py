@@ -20,6 +20,7 @@ class AsyncGroups(AsyncConnection):
         filter: models.Filter | None = None,
         client_version: str | None = None,
         mode: str | None = None,
+        ordered: bool | None = None,
         silence_seconds: int | None = None,
     ) -> groups.Group:
         """Say that a consumer lives, every 30 seconds; a group that is absent is made. `Consumer` does all that.
@@ -30,6 +31,7 @@ class AsyncGroups(AsyncConnection):
             "filter": filter,
             "client_version": client_version,
             "mode": mode,
+            "ordered": ordered,
             "silence_seconds": silence_seconds,
         }
         return await self.send(groups.heartbeat(topic, group, client_id, said))

@@ -103,3 +103,31 @@ def test_a_public_generator_makes_a_client_that_works(tmp_path: Path, monkeypatc
     assert made_subscription.endpoint["url"] == HOOK["endpoint"]["url"]
     message = call["get_message"].sync("orders", accepted.message_id, client=client)
     assert (message.state, message.tags) == ("discarded", ["a"])
+
+
+@pytest.mark.parametrize(
+    ("model", "value"),
+    [
+        ("MessageBody", {"body": None, "body_base64": None}),
+        ("MessageBody", {"body": "x", "body_base64": "eA=="}),
+        ("MessageBody", {"body_base64": "eA"}),
+        ("MessageBody", {"body": "x", "properties": {"1": "x"}}),
+        ("SubscriptionBody", {"endpoint": {"protocol": "http", "url": ""}}),
+        ("SubscriptionBody", {"endpoint": {"protocol": "sqs"}}),
+        ("ShadowBody", {"filter": {}}),
+        ("ShadowBody", {"filter": {"kind": "everything"}}),
+    ],
+)
+def test_what_the_service_refuses_the_document_does_not_let_through(model: str, value: Any) -> None:
+    assert faults(value, {"$ref": f"#/components/schemas/{model}"})
+
+
+def test_a_number_without_a_fraction_is_an_integer_as_the_document_says() -> None:
+    api, content = InMemoryApi(), '{"retention_seconds": 1787.0, "max_message_bytes": 1e3}'
+    assert faults(json.loads(content), {"$ref": "#/components/schemas/TopicBody"}) == []
+    answer = httpx.Client(transport=api).put("http://here/topics/orders", content=content)
+    assert (answer.status_code, answer.json()["retention_seconds"], answer.json()["max_message_bytes"]) == (
+        201,
+        1787,
+        1000,
+    )

@@ -49,7 +49,8 @@ class Client:
 class Heartbeat:
     """What a consumer says of itself again and again: which group it belongs to, and what it wants to receive.
 
-    *filter* is in its JSON form. How long the group outlives its last member, *silence_s*, is asked when it is made.
+    *filter* is in its JSON form. *is_ordered*: it relies on getting each order one batch at a time. How long the group
+    outlives its last member, *silence_s*, is asked when it is made.
     """
 
     topic: str
@@ -58,6 +59,7 @@ class Heartbeat:
     filter: Mapping[str, object] | None
     mode: Mode = Mode.CLUSTERING
     silence_s: int = SILENCE_S
+    is_ordered: bool = False
 
     @property
     def subscription(self) -> str:

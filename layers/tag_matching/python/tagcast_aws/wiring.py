@@ -17,6 +17,7 @@ from tagcast.ports import Clock, Dice, GroupQueues, Table, World
 
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.dice import SystemDice
+from tagcast_aws.runtime.home import Home
 from tagcast_aws.runtime.journal import PowertoolsJournal
 from tagcast_aws.runtime.settings import Settings
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tagcast_aws.dispatch.firehose import FirehoseArchive
     from tagcast_aws.endpoints.addresses import Lookup
     from tagcast_aws.endpoints.pusher import EndpointPusher
+    from tagcast_aws.store.secret import CachedSecret
 
 T = TypeVar("T")
 
@@ -75,6 +77,16 @@ class Process:
         """Return the way into the archive of this deployment."""
         return compose_archive(self._ground)
 
+    @cached_property
+    def cmq_keys(self) -> CachedSecret:
+        """Return the secret that holds the keys of the CMQ endpoint."""
+        return compose_cmq_keys(self._ground)
+
+    @cached_property
+    def home(self) -> Home:
+        """Return where this deployment is."""
+        return Settings.from_environment(self._ground.environ).home
+
 
 PROCESS: ContextVar[Process] = ContextVar("PROCESS")
 """The process that the running code belongs to, where a simulation has many in one interpreter."""
@@ -103,6 +115,16 @@ def world() -> World:
 def archive() -> FirehoseArchive:
     """Return this process's way into the archive."""
     return PROCESS.get(_THIS).archive
+
+
+def cmq_keys() -> CachedSecret:
+    """Return this process's view of the keys of the CMQ endpoint."""
+    return PROCESS.get(_THIS).cmq_keys
+
+
+def home() -> Home:
+    """Return where the deployment of this process is."""
+    return PROCESS.get(_THIS).home
 
 
 def compose(ground: Ground) -> World:
@@ -139,6 +161,7 @@ def compose(ground: Ground) -> World:
             make_socket=ground.make_socket,
             make_loop=ground.make_loop,
             threads=threads,
+            account=settings.home.account,
         ),
         index_archive=S3IndexArchive(lambda: client("s3"), settings.index_bucket, logger()),
         event_bus=EventBridgeBus(lambda: client("events"), logger()),
@@ -170,6 +193,15 @@ def compose_archive(ground: Ground) -> FirehoseArchive:
     streams = {kind: f"{settings.archive_streams}{kind.value}" for kind in RecordKind}
     client = _client_factory(ground, attempts_max=3)
     return FirehoseArchive(client("firehose"), streams, settings.archive_bodies, logger(), ground.clock.sleep)
+
+
+def compose_cmq_keys(ground: Ground) -> CachedSecret:
+    """Put together what reads the keys of the CMQ endpoint."""
+    from tagcast_aws.store.secret import CachedSecret
+
+    client = _client_factory(ground, attempts_max=3)
+    name = Settings.from_environment(ground.environ).cmq_keys
+    return CachedSecret(client("secretsmanager"), name, ground.clock, logger())
 
 
 def _client_factory(ground: Ground, attempts_max: int, answer_s: int = 10) -> Callable[[str], Any]:

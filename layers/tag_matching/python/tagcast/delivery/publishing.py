@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tagcast.concurrency.contention import until_won
 from tagcast.delivery.idempotency import Accepted, Idempotency, claimed, is_live, repeated
-from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError
+from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError, UnmatchedError
 from tagcast.model import Draft, Message, Ordering, Topic
 from tagcast.ports import QueueEntry, World
 from tagcast.queues import queue_group
@@ -66,6 +66,16 @@ def publish(
     return _accept_all(world, directory_of(world, topic), [(draft, None) for draft in drafts], idempotency)
 
 
+def publish_matched(world: World, topic: str, drafts: Sequence[Draft]) -> tuple[Accepted, ...]:
+    """Accept every draft, as :func:`publish` does, or raise UnmatchedError if one of them matches nobody."""
+    directory = directory_of(world, topic)
+    _check_sizes(directory.topic, drafts)
+    for draft in drafts:
+        if not _new_row(world, directory, draft, None, world.clock.now()).map.pending:
+            raise UnmatchedError(len(directory.by_ordinal))
+    return _accept_all(world, directory, [(draft, None) for draft in drafts], None)
+
+
 def replay(
     world: World,
     topic: str,
@@ -87,10 +97,7 @@ def _accept_all(
     world: World, directory: Directory, offers: Sequence[tuple[Draft, str | None]], idempotency: Idempotency | None
 ) -> tuple[Accepted, ...]:
     """Accept each draft, with the id of the message that it replays, if any."""
-    for draft, _ in offers:
-        fault = check_draft(directory.topic, draft)
-        if fault is not None:
-            raise TooLargeError(fault.detail)
+    _check_sizes(directory.topic, [draft for draft, _ in offers])
     taken = []
     for place, (draft, replay_of) in enumerate(offers):
         claim = None if idempotency is None else idempotency.at(place)
@@ -103,6 +110,12 @@ def _accept_all(
         detail = f"the queue did not take {lost} of {len(offers)} messages in their order; try again"
         raise UnavailableError(detail, QUEUE_RETRY_AFTER_S)
     return tuple(each.accepted for each in taken)
+
+
+def _check_sizes(topic: Topic, drafts: Sequence[Draft]) -> None:
+    for draft in drafts:
+        if (fault := check_draft(topic, draft)) is not None:
+            raise TooLargeError(fault.detail)
 
 
 def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:

@@ -16,6 +16,7 @@ from tagcast.filters.sql92_filter import Sql92Filter, compile_sql92_filter
 from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter, compile_tag_expression, compile_tags
 
 __all__ = [
+    "KINDS",
     "CompiledFilter",
     "EverythingFilter",
     "Explanation",
@@ -61,6 +62,9 @@ _COMPILERS: Mapping[str, Callable[[FilterValue], CompiledFilter]] = {
     "sql92": compile_sql92_filter,
     "function": compile_function,
 }
+
+KINDS = tuple(_COMPILERS)
+"""The words that name a kind of filter."""
 
 
 def compile_filter(value: FilterValue | None) -> CompiledFilter:

@@ -80,13 +80,19 @@ def _register(world: World, heartbeat: Heartbeat) -> Group:
             raise ConflictError(f"{known.name} is a subscription that messages are pushed to")
         if heartbeat.mode is Mode.BROADCASTING and difference(known.settings.filter, heartbeat.filter):
             known, registration = _put(world, heartbeat, known.version + 1)
-    differs = difference(known.settings.filter, heartbeat.filter)
+    differs = _difference(known, heartbeat)
     alive = noted(world, heartbeat, None if is_new else registration, members, bool(differs))
     if differs:
-        detail = f"the group's filter is another one, {_origin(known, registration)}"
+        detail = f"the group is another one, {_origin(known, registration)}"
         raise DisagreementError(detail, known.settings.filter, heartbeat.filter, differs)
     shared = digest(known.settings.filter) if heartbeat.mode is Mode.CLUSTERING else None
     return Group(known, Membership(alive, shared), is_new)
+
+
+def _difference(group: Subscription, heartbeat: Heartbeat) -> tuple[str, ...]:
+    unordered = ("ordered: the group is not and cannot become so: make another one",)
+    lacks_order = heartbeat.is_ordered and not group.settings.ordered
+    return difference(group.settings.filter, heartbeat.filter) + (unordered if lacks_order else ())
 
 
 def _check_room(world: World, heartbeat: Heartbeat, present: int) -> None:
@@ -126,6 +132,7 @@ def _settings(heartbeat: Heartbeat) -> SubscriptionSettings:
         timeout_s=15,
         content_format=ContentFormat.JSON,
         secret=None,
+        ordered=heartbeat.is_ordered,
     )
 
 

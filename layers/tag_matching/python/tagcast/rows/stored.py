@@ -17,14 +17,16 @@ from tagcast.rows.filter_version import FilterVersion, filter_version_of
 from tagcast.rows.lane import Lane, lane_of
 from tagcast.rows.member import member_of, registration_of
 from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows.nonce import taken_by_of
 from tagcast.rows.progress import Progress, progress_of
 from tagcast.rows.pulled import Pulled, ordinal_pulled, pulled_of
+from tagcast.rows.rate import free_us_of
 from tagcast.rows.recent_changes import names_changed
 from tagcast.rows.registry import subscription_of, topic_of
 from tagcast.rows.shadow import Shadow, shadow_of
 from tagcast.rows.topic_writes import Counters, counters_of
 from tagcast.rows.values import number, text
-from tagcast.tables import Row, Table
+from tagcast.tables import Key, Row, Table
 
 
 def message(store: Store, topic: str, message_id: str) -> MessageRow | None:
@@ -99,6 +101,12 @@ def claim(store: Store, topic: str, key: str) -> Claim | None:
     return None if row is None else claim_of(row)
 
 
+def nonce_taken_by(store: Store, key: Key) -> str | None:
+    """Return who took a signed request; None if nobody did."""
+    row = store.get(key)
+    return None if row is None else taken_by_of(row)
+
+
 def member(store: Store, topic: str, group: str, client_id: str) -> Member | None:
     """Return what a consumer of a group said last."""
     row = store.get(keys.member_key(topic, group, client_id))
@@ -120,6 +128,11 @@ def registrations(store: Store, topic: str, group: str) -> list[Registration]:
 def registration_rows(store: Store) -> list[Row]:
     """Return the list of all subscriptions that heartbeats made."""
     return store.query(Table.MESSAGES, keys.registration_key("", "", "").pk)
+
+
+def free_us(store: Store, subscription_id: str) -> int | None:
+    """Return from when on an attempt of a subscription's rate is free, in microseconds; None if nobody took any."""
+    return free_us_of(store.get(keys.rate_key(subscription_id)))
 
 
 def progress(store: Store) -> Progress:
@@ -144,6 +157,12 @@ def topic_names(store: Store, *, after: str = "", limit: int) -> list[str]:
     """Return the names of topics in their order, from the first or behind *after*."""
     pk = keys.directory_key("").pk
     return [place(row) for row in store.query(Table.REGISTRY, pk, sk_from=_behind(after), limit=limit)]
+
+
+def topic_ids(store: Store) -> list[tuple[str, str]]:
+    """Return name and id of every topic, in order of their names."""
+    rows = store.query(Table.REGISTRY, keys.directory_key("").pk)
+    return [(place(row), text(row, "topic_id")) for row in rows]
 
 
 def counters(store: Store, topic: str) -> Counters:

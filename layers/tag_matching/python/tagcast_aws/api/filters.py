@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
 from tagcast.errors import Fault, InvalidFilterError, InvalidRequestError
-from tagcast.filters.kinds import compile_filter
+from tagcast.filters.kinds import KINDS, compile_filter
 from tagcast.operating.explaining import test_filter
 from tagcast.ports import World
 from typing_extensions import TypedDict
@@ -17,11 +18,23 @@ from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing.body import TestedMessage
 
+FilterBody = Annotated[
+    dict[str, Any],
+    Field(
+        json_schema_extra={
+            "format": "filter",
+            "required": ["kind"],
+            "properties": {"kind": {"type": "string", "enum": list(KINDS)}},
+        }
+    ),
+]
+"""A filter as it is sent: its kind says what else it holds (docs/filters.md)."""
+
 
 class FilterTestBody(Body):
     """A filter and a message to try it on."""
 
-    filter: dict[str, Any] | None = None
+    filter: FilterBody | None = None
     message: TestedMessage
 
     @classmethod

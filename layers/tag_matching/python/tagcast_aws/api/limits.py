@@ -17,6 +17,7 @@ __all__ = [
     "DECAY_RETRIES_MAX",
 ]
 
+# Patterns of whole texts: what the API document says is what the code checks.
 NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
 MESSAGE_ID = r"^[0-9]{20}$"
 
@@ -29,7 +30,9 @@ PAGE_DEFAULT, PAGE_MAX = 50, 100
 PAGE_BYTES_MAX = 4_000_000
 """Of a page of messages as the function answers it; Lambda takes 6 MB."""
 CURSOR_LENGTH_MAX = 2_048
+CURSOR = r"^[A-Za-z0-9_-]+$"
 IDEMPOTENCY_KEY = r"^[\x20-\x7e]{1,128}$"
+ENTITY_TAGS = r'^(W/)?"[\x21\x23-\x7e]*"(\s*,\s*(W/)?"[\x21\x23-\x7e]*")*$'
 
 TAGS_MAX, TAG_LENGTH_MAX = 10, 64
 # Repetitions are one tag; this only bounds how many of them are looked at.
@@ -37,6 +40,8 @@ TAGS_SENT_MAX = 100
 
 ROUTING_KEY_BYTES_MAX, ROUTING_KEY_DOTS_MAX = 64, 15
 PROPERTIES_MAX, PROPERTIES_BYTES_MAX, PROPERTY_LENGTH_MAX = 50, 16 * 1024, 1_024
+NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"
+BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 PROPERTY_NAME = r"^[A-Za-z_$][A-Za-z0-9_$.-]{0,63}$"
 ORDERING_KEY_LENGTH_MAX = CONTENT_TYPE_LENGTH_MAX = 128
 
@@ -54,6 +59,9 @@ SILENCE_S_MIN, SILENCE_S_MAX = 300, 14 * 86_400
 URL_LENGTH_MAX = 2_048
 TIMEOUT_S_MIN, TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX = 1, 15, 30
 BACKOFF_INTERVAL_S_MAX = 3_600
+RATE_MIN, RATE_MAX = 0.01, 1_000
+URL = r"^https?://[\x21-\x7e]+$"
+SECRET = r"^whsec_[A-Za-z0-9+/]{32,86}={0,2}$"
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
 REASON_LENGTH_MAX = 256
 CONTENT_TYPE = r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+[\x20-\x7e]*$"

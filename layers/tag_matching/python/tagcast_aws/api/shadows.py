@@ -15,7 +15,7 @@ from tagcast.registry.shadows import ShadowReport, delete_shadow, get_shadow, pr
 from tagcast.rows.shadow import Comparison
 from typing_extensions import TypedDict
 
-from tagcast_aws.api.filters import filter_faults
+from tagcast_aws.api.filters import FilterBody, filter_faults
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -26,7 +26,7 @@ from tagcast_aws.api.subscriptions.settings import shown as shown_subscription
 class ShadowBody(Body):
     """A candidate filter; null receives everything."""
 
-    filter: dict[str, Any] | None
+    filter: FilterBody | None
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:

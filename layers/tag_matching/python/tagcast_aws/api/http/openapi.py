@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from tagcast_aws.api import limits
+from tagcast_aws.api.http.links import links_of
 from tagcast_aws.api.http.operations import OPERATIONS, TAGS, examples
 from tagcast_aws.api.http.problems import MEDIA_TYPE
 from tagcast_aws.api.http.routing import Route
@@ -22,12 +23,15 @@ _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
         "A repetition with this key within 5 minutes answers as the first request did.",
         {"type": "string", "pattern": limits.IDEMPOTENCY_KEY},
     ),
-    "If-Match": ("The ETag that the subscription must have, or *.", {"type": "string"}),
+    "If-Match": (
+        "The ETag that the subscription must have, or *.",
+        {"type": "string", "pattern": rf"^\*$|{limits.ENTITY_TAGS}"},
+    ),
 }
 _PATTERNS = {"message_id": limits.MESSAGE_ID, "client_id": limits.CLIENT_ID}
 _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": limits.PAGE_MAX, "default": limits.PAGE_DEFAULT},
-    "cursor": {"type": "string"},
+    "cursor": {"type": "string", "format": "cursor", "pattern": limits.CURSOR, "maxLength": limits.CURSOR_LENGTH_MAX},
     "subscription": {"type": "string", "pattern": limits.NAME},
     "bodies": {"type": "boolean", "default": False},
 }
@@ -68,6 +72,7 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+    _link(paths)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -126,6 +131,16 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
             operation["requestBody"]["content"]["application/json"]["example"] = example["body"]
     operation["security"] = [{"iam": []}, {"jwt": [route.scopes[0]]}] if route.scopes else []
     return operation
+
+
+def _link(paths: dict[str, Any]) -> None:
+    """Give the successes of every operation their links."""
+    described = [(path, operation) for path, methods in paths.items() for operation in methods.values()]
+    named = [(operation["operationId"], path) for path, operation in described]
+    for _, operation in described:
+        if links := links_of(operation["operationId"], named):
+            for status in operation["responses"].keys() - {"default"}:
+                operation["responses"][status]["links"] = links
 
 
 def _parameters(route: Route) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tagcast_aws.api.limits import CURSOR_LENGTH_MAX
+from tagcast_aws.api.limits import CURSOR, CURSOR_LENGTH_MAX
 
 PAGING = ("limit", "cursor")
 """The query parameters of every list."""
@@ -34,7 +34,7 @@ def encode_cursor(cursor: str | None) -> str | None:
 
 def decode_cursor(text: str) -> str | None:
     """Return the cursor in *text*, or None if it is none."""
-    if not text or len(text) > CURSOR_LENGTH_MAX or not re.fullmatch(r"[A-Za-z0-9_-]+", text):
+    if not text or len(text) > CURSOR_LENGTH_MAX or not re.fullmatch(CURSOR, text):
         return None
     try:
         return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()

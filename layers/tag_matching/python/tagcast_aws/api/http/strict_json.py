@@ -63,11 +63,16 @@ def _refuse_constant(name: str) -> NoReturn:
     raise MalformedError(f"the body has {name}, which is not JSON")
 
 
-def _finite(text: str) -> float:
+def _finite(text: str) -> float | int:
+    """Return a number with a fraction or an exponent; one without a fraction is an integer in JSON Schema, too.
+
+    >>> _finite("1787.0"), _finite("1.5e1"), _finite("1.5")
+    (1787, 15, 1.5)
+    """
     number = float(text)
     if not math.isfinite(number):
         raise MalformedError("the body has a number that is too large")
-    return number
+    return int(number) if number.is_integer() else number
 
 
 def _refuse_depth(value: object) -> None:

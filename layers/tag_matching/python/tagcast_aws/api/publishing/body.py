@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 from tagcast.delivery.publishing import Original
@@ -51,25 +51,63 @@ def _properties(pairs: dict[str, str]) -> dict[str, str]:
     return pairs
 
 
-Tag = Annotated[str, StringConstraints(min_length=1, max_length=limits.TAG_LENGTH_MAX), AfterValidator(_plain)]
+_PLAIN = Field(json_schema_extra={"pattern": limits.NO_CONTROLS})
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=limits.TAG_LENGTH_MAX), AfterValidator(_plain), _PLAIN]
+Tags = Annotated[
+    list[Tag],
+    Field(max_length=limits.TAGS_SENT_MAX, json_schema_extra={"format": "tags"}),
+    AfterValidator(_distinct),
+]
+RoutingKey = Annotated[
+    str,
+    AfterValidator(_routing_key),
+    Field(
+        json_schema_extra={
+            "format": "routing-key",
+            "maxLength": limits.ROUTING_KEY_BYTES_MAX,
+            "pattern": rf"^[^.]+(\.[^.]+){{0,{limits.ROUTING_KEY_DOTS_MAX}}}$",
+        }
+    ),
+]
 PropertyName = Annotated[str, StringConstraints(pattern=limits.PROPERTY_NAME)]
 PropertyValue = Annotated[str, StringConstraints(max_length=limits.PROPERTY_LENGTH_MAX)]
-OrderingKey = Annotated[
-    str, StringConstraints(min_length=1, max_length=limits.ORDERING_KEY_LENGTH_MAX), AfterValidator(_plain)
+Properties = Annotated[
+    dict[PropertyName, PropertyValue],
+    AfterValidator(_properties),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "format": "properties",
+            "propertyNames": {"pattern": limits.PROPERTY_NAME},
+            "additionalProperties": {"type": "string", "maxLength": limits.PROPERTY_LENGTH_MAX},
+            "maxProperties": limits.PROPERTIES_MAX,
+        }
+    ),
 ]
+OrderingKey = Annotated[
+    str, StringConstraints(min_length=1, max_length=limits.ORDERING_KEY_LENGTH_MAX), AfterValidator(_plain), _PLAIN
+]
+Base64 = Annotated[str, Field(json_schema_extra={"contentEncoding": "base64", "pattern": limits.BASE64})]
 ContentType = Annotated[str, StringConstraints(max_length=limits.CONTENT_TYPE_LENGTH_MAX, pattern=limits.CONTENT_TYPE)]
+
+
+def _bodies(kind: str) -> JsonDict:
+    """Return the schema of a message in which both bodies are of a kind: ``null`` is also what is not there."""
+    both: JsonDict = {"properties": {"body": {"type": kind}, "body_base64": {"type": kind}}}
+    return both if kind == "null" else both | {"required": ["body", "body_base64"]}
 
 
 class TestedMessage(Body):
     """A message; to test a filter it needs no body."""
 
     __test__ = False
+    model_config = ConfigDict(json_schema_extra={"not": _bodies("string")})
 
     body: str | None = None
-    body_base64: str | None = None
-    tags: Annotated[list[Tag], Field(max_length=limits.TAGS_SENT_MAX), AfterValidator(_distinct)] = Field([])
-    routing_key: Annotated[str, AfterValidator(_routing_key)] | None = None
-    properties: Annotated[dict[PropertyName, PropertyValue], AfterValidator(_properties)] = Field({})
+    body_base64: Base64 | None = None
+    tags: Tags = Field([])
+    routing_key: RoutingKey | None = None
+    properties: Properties = Field({})
     ordering_key: OrderingKey | None = None
     content_type: ContentType | None = None
 
@@ -99,6 +137,8 @@ class TestedMessage(Body):
 
 class MessageBody(TestedMessage):
     """A message to be published: a body as text or as base64, and what filters read."""
+
+    model_config = ConfigDict(json_schema_extra={"not": {"anyOf": [_bodies("string"), _bodies("null")]}})
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:

@@ -6,15 +6,23 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
+from pydantic.config import JsonDict
 from tagcast.errors import Fault
 from tagcast.model import Endpoint, Protocol
-from tagcast.resource_names import FUNCTION, QUEUE_ARN
+from tagcast.resource_names import FUNCTION, FUNCTION_LENGTH_MAX, QUEUE_ARN
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import Body
 
-Url = Annotated[str, StringConstraints(max_length=limits.URL_LENGTH_MAX)]
+Url = Annotated[
+    str,
+    StringConstraints(max_length=limits.URL_LENGTH_MAX),
+    Field(json_schema_extra={"format": "uri", "pattern": limits.URL}),
+]
+QueueArn = Annotated[str, StringConstraints(pattern=f"^{QUEUE_ARN}$"), Field(json_schema_extra={"format": "queue-arn"})]
+_NULL: JsonDict = {"type": "null"}
+_TEXT: JsonDict = {"type": "string"}
 
 
 class HttpEndpoint(Body):
@@ -27,16 +35,27 @@ class HttpEndpoint(Body):
 class SqsEndpoint(Body):
     """A queue, by its URL or its ARN."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "not": {
+                "anyOf": [
+                    {"properties": {"queue_url": _NULL, "arn": _NULL}},
+                    {"properties": {"queue_url": _TEXT, "arn": _TEXT}, "required": ["queue_url", "arn"]},
+                ]
+            }
+        }
+    )
+
     protocol: Literal["sqs"]
     queue_url: Url | None = None
-    arn: Annotated[str, StringConstraints(pattern=f"^{QUEUE_ARN}$")] | None = None
+    arn: QueueArn | None = None
 
 
 class LambdaEndpoint(Body):
     """A function, by its name or its ARN."""
 
     protocol: Literal["lambda"]
-    function: Annotated[str, StringConstraints(pattern=f"^{FUNCTION}$")]
+    function: Annotated[str, StringConstraints(pattern=f"^{FUNCTION}$", max_length=FUNCTION_LENGTH_MAX)]
 
 
 class PullEndpoint(Body):

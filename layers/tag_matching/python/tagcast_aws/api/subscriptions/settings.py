@@ -8,7 +8,8 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
+from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 from tagcast.errors import Fault
 from tagcast.filters.kinds import compile_filter
@@ -20,7 +21,7 @@ from tagcast.rows.filter_version import FilterVersion
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
-from tagcast_aws.api.filters import filter_faults
+from tagcast_aws.api.filters import FilterBody, filter_faults
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.subscriptions.endpoint import AnyEndpoint, endpoint_faults, endpoint_of, shown_endpoint
 from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
@@ -38,26 +39,42 @@ def _secret(text: str) -> str:
     return text
 
 
-OF_PUSHES, OF_GROUPS = ("timeout_seconds", "content_format", "secret"), ("ordered", "dead_letter_topic")
+_SECRET_SCHEMA: JsonDict = {"writeOnly": True, "format": "secret", "pattern": limits.SECRET}
+OF_PUSHES = "timeout_seconds", "content_format", "secret", "max_per_second"
+OF_GROUPS = "ordered", "dead_letter_topic"
 """What only a subscription has that is pushed to, and what only a group has."""
+_OF_EITHER: JsonDict = {
+    "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
+    "then": {
+        "properties": {
+            "timeout_seconds": False,
+            "content_format": False,
+            "secret": {"type": "null"},
+            "max_per_second": {"type": "null"},
+        }
+    },
+    "else": {"properties": {"ordered": {"const": False}, "dead_letter_topic": {"type": "null"}}},
+}
 
 
 class SubscriptionBody(Body):
     """A subscription; what is left out has its default."""
 
+    model_config = ConfigDict(json_schema_extra=_OF_EITHER)
     unions: ClassVar[Mapping[str, str]] = {"endpoint": "protocol", "retry": "strategy"}
 
     endpoint: AnyEndpoint
-    filter: dict[str, Any] | None = None
+    filter: FilterBody | None = None
     # The document tells the default in words: generators of clients make no method of an object as a default.
     retry: Annotated[Retry, Field(description=f"Without it: {json.dumps(DecayRetry().model_dump())}")] = Field(
         default_factory=DecayRetry
     )
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
-    content_format: Literal["json", "simplified", "cloudevents"] = "json"
-    secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra={"writeOnly": True})] | None = None
+    content_format: Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"] = "json"
+    secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra=_SECRET_SCHEMA)] | None = None
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
+    max_per_second: Annotated[float, Field(ge=limits.RATE_MIN, le=limits.RATE_MAX)] | None = None
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
@@ -81,6 +98,7 @@ class SubscriptionBody(Body):
             secret=self.secret,
             ordered=self.ordered,
             dead_letter_topic=self.dead_letter_topic,
+            max_per_second=self.max_per_second,
         )
 
 
@@ -96,6 +114,7 @@ class SubscriptionAnswer(TypedDict):
     content_format: str
     ordered: NotRequired[bool]
     dead_letter_topic: NotRequired[str]
+    max_per_second: NotRequired[float]
     version: int
     created_at: str
     updated_at: str
@@ -143,6 +162,8 @@ def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts
         answer["ordered"] = chosen.ordered
     if chosen.dead_letter_topic is not None:
         answer["dead_letter_topic"] = chosen.dead_letter_topic
+    if chosen.max_per_second is not None:
+        answer["max_per_second"] = chosen.max_per_second
     warnings = compile_filter(chosen.filter).warnings
     if warnings:
         answer["warnings"] = list(warnings)

@@ -1,0 +1,65 @@
+"""Work beside each other, as tasks of asyncio; `threads` has the same for the synchronous consumer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+
+class AsyncTasks:
+    """Pieces of work that are started one by one, told together to stop, and waited for together."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+        self._stop = asyncio.Event()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether all were told to stop."""
+        return self._stop.is_set()
+
+    def start(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
+        """Let *work* run beside the others."""
+        running = {task for task in self._running if not task.done()}
+        self._running = running | {asyncio.create_task(work(*arguments))}
+
+    async def pause(self, seconds: float | None = None) -> bool:
+        """Wait until all are told to stop, for so long at most; say whether they were."""
+        if not self.stopping:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), seconds)
+        return self.stopping
+
+    def stop(self) -> None:
+        """Tell all to stop."""
+        self._stop.set()
+
+    async def join(self) -> None:
+        """Wait until all have ended, also those that are started meanwhile; raise what one of them raised."""
+        while self._running:
+            done, self._running = self._running, set()
+            await asyncio.gather(*done)
+
+
+class AsyncSlots:
+    """So much that can be worked on beside each other."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._changed = asyncio.Condition()
+
+    async def take(self, most: int) -> int:
+        """Wait until there is a free one; take as many as there are, *most* at most."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._free)
+            taken = min(most, self._free)
+            self._free -= taken
+            return taken
+
+    async def give_back(self, count: int) -> None:
+        """Let others take so many."""
+        async with self._changed:
+            self._free += count
+            self._changed.notify_all()

@@ -1,0 +1,179 @@
+"""The synchronous consumer, made from `async_consumer` by `make_sync.py`: change that file, not this one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from tagcast_client.client import Client
+from tagcast_client.consuming import Batch, ConsumerOptions, MessageSelector
+from tagcast_client.errors import TagcastError
+from tagcast_client.group_models import Pulled
+from tagcast_client.models import Filter
+from tagcast_client.threads import Slots, Tasks
+
+BACKOFF_S_MAX = 30.0
+_LOG = logging.getLogger("tagcast_client.consumer")
+
+
+def _log(fault: Exception) -> None:
+    _LOG.warning("%s: %s", type(fault).__name__, fault)
+
+
+class Consumer:
+    """A member of a group: it pulls what the group gets, lets a listener work on it, and acknowledges.
+
+    Faults that it goes on after (a listener that raised, a filter that the group does not have any more, nobody who
+    answers) are told to *on_error*; by default they are logged. Use it as a context manager, or call `start` and
+    `shutdown`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        consumer_group: str,
+        options: ConsumerOptions | None = None,
+        on_error: Callable[[Exception], None] = _log,
+    ) -> None:
+        self.client = client
+        self.consumer_group = consumer_group
+        self.options = options or ConsumerOptions()
+        self._on_error = on_error
+        self._listener: Callable[[Sequence[Pulled]], object] | None = None
+        self._filters: dict[str, Filter | None] = {}
+        self._subscriptions: dict[str, str] = {}
+        self._batches: set[Batch] = set()
+        self._work, self._upkeep = Tasks(), Tasks()
+        self._slots = Slots(self.options.consume_thread_max)
+
+    def subscribe(self, topic: str, expression: str | Filter | None = "*") -> None:
+        """Want the topic's messages that match a tag expression (``TagA || TagB``) or any other filter."""
+        self._filters[topic] = MessageSelector.by_tag(expression) if isinstance(expression, str) else expression
+
+    def register_message_listener(self, listener: Callable[[Sequence[Pulled]], object]) -> None:
+        """Let *listener* work on batches; it answers None or a `ConsumeStatus`, or `Later`."""
+        self._listener = listener
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+    def start(self) -> None:
+        """Join the group and begin to pull. Raises what the first heartbeat does, such as DisagreementError."""
+        if self._listener is None or not self._filters:
+            raise ValueError("a consumer needs a subscription and a listener before it starts")
+        for topic in self._filters:
+            self._beat(topic)
+        for topic in self._filters:
+            self._upkeep.start(self._stay_alive, topic)
+            self._work.start(self._pull_all, topic)
+        self._upkeep.start(self._prolong)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until the consumer is told to shut down, for so long at most; say whether it was."""
+        return self._work.pause(seconds)
+
+    def shutdown(self) -> None:
+        """Pull no more, let listeners end and acknowledge, then leave the group."""
+        self._work.stop()
+        self._work.join()
+        self._upkeep.stop()
+        self._upkeep.join()
+        for topic in self._subscriptions:
+            try:
+                self.client.leave(topic, self.consumer_group, self.options.client_id)
+            except TagcastError as fault:
+                self._on_error(fault)
+
+    def _beat(self, topic: str) -> None:
+        options = self.options
+        group = self.client.heartbeat(
+            topic,
+            self.consumer_group,
+            options.client_id,
+            filter=self._filters[topic],
+            client_version=options.client_version,
+            mode=options.message_model,
+            ordered=options.orderly,
+        )
+        self._subscriptions[topic] = group.subscription
+
+    def _stay_alive(self, topic: str) -> None:
+        while not self._upkeep.pause(self.options.heartbeat_seconds):
+            try:
+                self._beat(topic)
+            except TagcastError as fault:
+                self._on_error(fault)
+
+    def _pull_all(self, topic: str) -> None:
+        rest_s, options = 0.0, self.options
+        while not self._work.pause(rest_s):
+            slots = self._slots.take(1 if options.orderly else options.consume_thread_max)
+            batches: list[Batch] = []
+            try:
+                if not self._work.stopping:
+                    batches = self._pulled(topic, slots)
+                rest_s = 0.0 if batches else options.pull_interval_seconds
+            except TagcastError as fault:
+                self._on_error(fault)
+                rest_s = min(BACKOFF_S_MAX, max(1.0, 2 * rest_s))
+            self._slots.give_back(slots - len(batches))
+            for batch in batches:
+                self._batches.add(batch)
+                self._work.start(self._consume, batch)
+
+    def _pulled(self, topic: str, slots: int) -> list[Batch]:
+        options = self.options
+        messages = self.client.pull(
+            topic,
+            self._subscriptions[topic],
+            max_messages=options.wanted(slots),
+            wait_seconds=options.wait_seconds,
+            invisible_seconds=options.invisible_seconds,
+            client_id=options.client_id,
+        )
+        return Batch.several(topic, messages, options.consume_message_batch_max_size)
+
+    def _consume(self, batch: Batch) -> None:
+        delay_s = self._heard(batch)
+        self._batches.discard(batch)
+        subscription = self._subscriptions[batch.topic]
+        try:
+            if delay_s is None:
+                self.client.ack(batch.topic, subscription, batch.handles)
+            else:
+                self.client.nack(batch.topic, subscription, batch.handles, delay_seconds=delay_s)
+        except TagcastError as fault:
+            self._on_error(fault)
+        self._slots.give_back(1)
+
+    def _heard(self, batch: Batch) -> int | None:
+        """Return what the listener says of a batch: None, or after how long it is to come again."""
+        assert self._listener is not None
+        try:
+            return self.options.delay_s(self._listener(batch.messages))
+        except Exception as fault:  # noqa: BLE001 - told, and the batch comes again
+            self._on_error(fault)
+            return self.options.suspend_seconds
+
+    def _prolong(self) -> None:
+        """Keep what listeners work on from becoming anybody else's."""
+        pause_s = self.options.prolong_seconds or self.options.invisible_seconds / 3
+        while not self._upkeep.pause(pause_s):
+            for batch in tuple(self._batches):
+                try:
+                    batch.handles = self._extended(batch)
+                except TagcastError as fault:
+                    self._on_error(fault)
+
+    def _extended(self, batch: Batch) -> list[str]:
+        subscription, seconds = self._subscriptions[batch.topic], self.options.invisible_seconds
+        results = self.client.extend(batch.topic, subscription, batch.handles, invisible_seconds=seconds)
+        return [result.new_receipt_handle or result.receipt_handle for result in results]

@@ -1,0 +1,120 @@
+"""What consumers of both kinds share: their options, how expressions are written, what a listener's answer means."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import Any
+
+from tagcast_client.group_models import Pulled
+
+PULL_MAX = 32
+"""So many messages a pull brings at most."""
+
+
+class MessageModel(StrEnum):
+    """Whether members of a group share its messages, or each gets all of them."""
+
+    CLUSTERING = "clustering"
+    BROADCASTING = "broadcasting"
+
+
+class ConsumeStatus(Enum):
+    """What a listener answers of a batch. No answer means success, an exception later."""
+
+    CONSUME_SUCCESS = "success"
+    RECONSUME_LATER = "later"
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The answer of a listener that wants its batch again after so long, 43,200 seconds at most."""
+
+    delay_seconds: int
+
+
+class MessageSelector:
+    """Filters as users of RocketMQ write them."""
+
+    @staticmethod
+    def by_tag(expression: str) -> Mapping[str, Any]:
+        """Return the filter of a tag expression such as ``TagA || TagB``, or ``*`` for everything."""
+        return {"kind": "tag_expression", "expression": expression}
+
+    @staticmethod
+    def by_sql(expression: str, dialect: str = "strict") -> Mapping[str, Any]:
+        """Return the filter of an SQL92 expression; the dialect ``rocketmq`` reads it with all that one's traps."""
+        return {"kind": "sql92", "expression": expression, "dialect": dialect}
+
+
+def client_id() -> str:
+    """Return an id that no other consumer has: host, process, and chance."""
+    host = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname())[:100]
+    return f"{host}@{os.getpid()}#{secrets.token_hex(4)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOptions:
+    """How a consumer works. Durations are in seconds.
+
+    At most *consume_thread_max* batches of at most *consume_message_batch_max_size* messages are worked on beside each
+    other, and no more are pulled. A message is nobody else's for *invisible_seconds*; while a listener works on it that
+    begins anew every *prolong_seconds*, by default a third of it. *suspend_seconds* after a failure it comes again. A
+    pull waits for *wait_seconds*, which is also how long a consumer that has nothing to do takes to shut down; after
+    one that brought nothing it rests for *pull_interval_seconds*.
+
+    *orderly*: messages of one order go to one member at a time, batch after batch; a group is made for that or not.
+    """
+
+    client_id: str = field(default_factory=client_id)
+    client_version: str = ""
+    message_model: MessageModel = MessageModel.CLUSTERING
+    orderly: bool = False
+    consume_thread_max: int = 4
+    consume_message_batch_max_size: int = 10
+    invisible_seconds: int = 60
+    prolong_seconds: float | None = None
+    suspend_seconds: int = 10
+    wait_seconds: int = 20
+    pull_interval_seconds: float = 0.0
+    heartbeat_seconds: float = 30.0
+
+    def wanted(self, slots: int) -> int:
+        """Return how many messages to pull when so many batches can be worked on."""
+        return min(PULL_MAX, slots * self.consume_message_batch_max_size)
+
+    def delay_s(self, verdict: object) -> int | None:
+        """Return after how long a listener wants its batch again; None when it is done with it.
+
+        >>> options = ConsumerOptions()
+        >>> options.delay_s(None), options.delay_s(ConsumeStatus.RECONSUME_LATER), options.delay_s(Later(300))
+        (None, 10, 300)
+        """
+        match verdict:
+            case Later():
+                return verdict.delay_seconds
+            case ConsumeStatus.RECONSUME_LATER:
+                return self.suspend_seconds
+            case None | ConsumeStatus.CONSUME_SUCCESS:
+                return None
+        raise TypeError(f"a listener answers None, a ConsumeStatus or Later, not {verdict!r}")
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """What a listener works on, and the handles by which it is known now."""
+
+    topic: str
+    messages: Sequence[Pulled]
+    handles: list[str]
+
+    @classmethod
+    def several(cls, topic: str, messages: Sequence[Pulled], size: int) -> list[Batch]:
+        """Cut what a pull brought into batches of at most *size*."""
+        parts = [messages[start : start + size] for start in range(0, len(messages), size)]
+        return [cls(topic, part, [message.receipt_handle for message in part]) for part in parts]

@@ -1,0 +1,63 @@
+"""Work beside each other, as threads; `asyncio_tasks` has the same for the asynchronous consumer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+class Tasks:
+    """Pieces of work that are started one by one, told together to stop, and waited for together."""
+
+    def __init__(self) -> None:
+        self._running: set[threading.Thread] = set()
+        self._stop = threading.Event()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether all were told to stop."""
+        return self._stop.is_set()
+
+    def start(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Let *work* run beside the others."""
+        thread = threading.Thread(target=work, args=arguments, name="tagcast-consumer", daemon=True)
+        self._running = {each for each in self._running if each.is_alive()} | {thread}
+        thread.start()
+
+    def pause(self, seconds: float | None = None) -> bool:
+        """Wait until all are told to stop, for so long at most; say whether they were."""
+        return self._stop.wait(seconds)
+
+    def stop(self) -> None:
+        """Tell all to stop."""
+        self._stop.set()
+
+    def join(self) -> None:
+        """Wait until all have ended, also those that are started meanwhile."""
+        while self._running:
+            done, self._running = self._running, set()
+            for thread in done:
+                thread.join()
+
+
+class Slots:
+    """So much that can be worked on beside each other."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._changed = threading.Condition()
+
+    def take(self, most: int) -> int:
+        """Wait until there is a free one; take as many as there are, *most* at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free)
+            taken = min(most, self._free)
+            self._free -= taken
+            return taken
+
+    def give_back(self, count: int) -> None:
+        """Let others take so many."""
+        with self._changed:
+            self._free += count
+            self._changed.notify_all()

@@ -1,0 +1,297 @@
+"""Consumers of both kinds: what they pull, what they make of a listener's answer, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from tagcast_client import (
+    AsyncClient,
+    AsyncConsumer,
+    Client,
+    Consumer,
+    ConsumerOptions,
+    ConsumeStatus,
+    DisagreementError,
+    Later,
+    MessageModel,
+    MessageSelector,
+    Pulled,
+)
+
+from tests.clients.in_memory_api import status
+from tests.clients.pulling_api import PullingApi
+from tests.running_stack import wait_until
+
+URL = "http://127.0.0.1:8080/"
+OPTIONS = ConsumerOptions(client_id="one", heartbeat_seconds=0.01, wait_seconds=0)
+Listener = Callable[[Sequence[Pulled]], object]
+
+
+@dataclass
+class Running:
+    """A consumer of either kind on a thread of its own, from its start to its shutdown."""
+
+    api: PullingApi
+    listener: Listener
+    options: ConsumerOptions = OPTIONS
+    expression: Any = "TagA || TagB"
+    faults: list[Exception] = field(default_factory=list)
+
+    def __enter__(self) -> Running:
+        self._started, self._stop = threading.Event(), threading.Event()
+        self._failed: list[Exception] = []
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        self._started.wait()
+        if self._failed:
+            self._thread.join()
+            raise self._failed[0]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shut_down()
+        self._thread.join()
+
+    def shut_down(self) -> None:
+        """Tell the consumer to shut down, without waiting for that."""
+        self._stop.set()
+
+    @property
+    def has_ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self.live()
+        except Exception as fault:  # noqa: BLE001 - raised where the consumer is entered
+            self._failed.append(fault)
+        self._started.set()
+
+    def live(self) -> None:
+        with Client(URL, transport=self.api, sleep=lambda seconds: None) as client:
+            consumer = Consumer(client, "workers", self.options, self.faults.append)
+            consumer.subscribe("TopicTest", self.expression)
+            consumer.register_message_listener(self.listener)
+            with consumer:
+                self._started.set()
+                self._stop.wait()
+
+
+class AsyncRunning(Running):
+    def live(self) -> None:
+        asyncio.run(self.live_in_a_loop())
+
+    async def live_in_a_loop(self) -> None:
+        async def pause(seconds: float) -> None:
+            await asyncio.sleep(0)
+
+        async def listener(messages: Sequence[Pulled]) -> object:
+            return await asyncio.to_thread(self.listener, messages)
+
+        async with AsyncClient(URL, transport=self.api, sleep=pause) as client:
+            consumer = AsyncConsumer(client, "workers", self.options, self.faults.append)
+            consumer.subscribe("TopicTest", self.expression)
+            consumer.register_message_listener(listener)
+            async with consumer:
+                self._started.set()
+                await asyncio.to_thread(self._stop.wait)
+
+
+@pytest.fixture(params=[Running, AsyncRunning], ids=["threads", "asyncio"])
+def running(request: pytest.FixtureRequest) -> type[Running]:
+    found: type[Running] = request.param
+    return found
+
+
+@pytest.fixture
+def api() -> PullingApi:
+    api = PullingApi()
+    with Client(URL, transport=api) as client:
+        client.put_topic("TopicTest", ordering="key")
+    return api
+
+
+def made(api: PullingApi) -> None:
+    """Make the group that the consumers are going to find."""
+    with Client(URL, transport=api) as client:
+        wanted = MessageSelector.by_tag("TagA || TagB")
+        client.put_subscription("TopicTest", "workers", {"protocol": "pull"}, filter=wanted)
+
+
+@dataclass
+class Gate:
+    """A listener that works on its batches until it is let go, and answers as it is told."""
+
+    answer: object = None
+    open: threading.Event = field(default_factory=threading.Event)
+    batches: list[list[str]] = field(default_factory=list)
+
+    def __call__(self, messages: Sequence[Pulled]) -> object:
+        self.batches.append([message.content.decode() for message in messages])
+        self.open.wait()
+        return self.answer
+
+
+def bodies(batches: Sequence[Sequence[str]]) -> list[str]:
+    return [body for batch in batches for body in batch]
+
+
+def test_what_is_pulled_is_given_to_the_listener_in_batches_and_acknowledged(
+    api: PullingApi, running: type[Running]
+) -> None:
+    listener = Gate()
+    listener.open.set()
+    made(api)
+    api.put("TopicTest", *"abcdefgh")
+    with running(api, listener, replace(OPTIONS, consume_message_batch_max_size=3)):
+        assert wait_until(lambda: len(api.done()) == 8)
+    assert sorted(bodies(listener.batches)) == list("abcdefgh")
+    assert [len(batch) for batch in listener.batches] == [3, 3, 2]
+
+
+def test_no_more_is_pulled_than_can_be_worked_on(api: PullingApi, running: type[Running]) -> None:
+    listener = Gate()
+    made(api)
+    api.put("TopicTest", *map(str, range(100)))
+    with running(api, listener, replace(OPTIONS, consume_thread_max=2, consume_message_batch_max_size=5)):
+        assert wait_until(lambda: len(listener.batches) == 2)
+        pulls = len(api.asked_for("pull"))
+        assert sorted(len(batch) for batch in listener.batches) == [5, 5]
+        assert api.in_flight() == 10
+        assert len(api.asked_for("pull")) == pulls
+        listener.open.set()
+        assert wait_until(lambda: len(api.done()) == 100)
+    assert max(pull["max_messages"] for pull in api.asked_for("pull")) == 10
+
+
+def test_after_a_pull_that_brought_nothing_it_may_rest(api: PullingApi, running: type[Running]) -> None:
+    made(api)
+    api.put("TopicTest", "a")
+    with running(api, lambda messages: None, replace(OPTIONS, pull_interval_seconds=3_600.0)):
+        assert wait_until(lambda: api.done() == ["a"])
+        assert wait_until(lambda: len(api.asked_for("pull")) == 2)
+    assert len(api.asked_for("pull")) == 2
+
+
+def test_a_shutdown_ends_and_acknowledges_what_is_under_way_and_leaves(api: PullingApi, running: type[Running]) -> None:
+    listener = Gate()
+    made(api)
+    api.put("TopicTest", "a", "b")
+    with running(api, listener) as consumer:
+        assert wait_until(lambda: bodies(listener.batches) == ["a", "b"])
+        consumer.shut_down()
+        assert not consumer.has_ended
+        api.put("TopicTest", "c")
+        listener.open.set()
+    assert api.done()[:2] == ["a", "b"]
+    assert api.in_flight() == 0
+    with Client(URL, transport=api) as client:
+        assert client.list_members("TopicTest", "workers") == ()
+
+
+@pytest.mark.parametrize(("answer", "delay"), [(ConsumeStatus.RECONSUME_LATER, 10), (Later(300), 300), (Later(0), 0)])
+def test_later_gives_a_batch_back_for_so_long(
+    api: PullingApi, running: type[Running], answer: object, delay: int
+) -> None:
+    answers = [answer]
+    with running(api, lambda messages: answers.pop(0) if answers else None):
+        api.put("TopicTest", "a")
+        assert wait_until(lambda: bool(api.asked_for("nack")))
+        api.pass_by(delay)
+        assert wait_until(lambda: api.done() == ["a"])
+    assert [each["delay_seconds"] for each in api.asked_for("nack")] == [delay]
+
+
+def test_a_listener_that_raises_or_answers_nonsense_gets_its_batch_again_and_that_is_told(
+    api: PullingApi, running: type[Running]
+) -> None:
+    def listener(messages: Sequence[Pulled]) -> object:
+        if messages[0].attempt == 1:
+            raise RuntimeError("no database")
+        return "done" if messages[0].attempt == 2 else ConsumeStatus.CONSUME_SUCCESS
+
+    with running(api, listener) as consumer:
+        api.put("TopicTest", "a")
+        for again in (1, 2):
+            assert wait_until(lambda again=again: len(api.asked_for("nack")) == again)  # type: ignore[misc]
+            api.pass_by(10)
+        assert wait_until(lambda: api.done() == ["a"])
+    assert [type(fault) for fault in consumer.faults] == [RuntimeError, TypeError]
+
+
+def test_what_a_listener_works_on_for_long_becomes_nobody_elses(api: PullingApi, running: type[Running]) -> None:
+    listener = Gate()
+    made(api)
+    api.put("TopicTest", "a")
+    with running(api, listener, replace(OPTIONS, prolong_seconds=0.02)):
+        assert wait_until(lambda: len(api.asked_for("extend")) > 3)
+        for _ in range(5):
+            api.pass_by(50)
+            extended = len(api.asked_for("extend"))
+            assert wait_until(lambda extended=extended: len(api.asked_for("extend")) > extended + 1)  # type: ignore[misc]
+        assert len(listener.batches) == 1
+        listener.open.set()
+        assert wait_until(lambda: api.done() == ["a"])
+
+
+def test_of_an_ordered_group_one_batch_is_worked_on_at_a_time_in_each_pull(
+    api: PullingApi, running: type[Running]
+) -> None:
+    listener = Gate()
+    listener.open.set()
+    options = replace(OPTIONS, orderly=True, consume_message_batch_max_size=2)
+    with running(api, listener, options):
+        api.put("TopicTest", *"abcde", order="1")
+        assert wait_until(lambda: len(api.done()) == 5)
+    assert bodies(listener.batches) == list("abcde")
+    with Client(URL, transport=api) as client:
+        assert client.get_subscription("TopicTest", "workers").ordered is True
+
+
+def test_who_disagrees_does_not_start_and_is_told_what_differs(api: PullingApi, running: type[Running]) -> None:
+    with Client(URL, transport=api) as client:
+        client.heartbeat("TopicTest", "workers", "other", filter=MessageSelector.by_tag("TagA"))
+    with pytest.raises(DisagreementError) as refused, running(api, Gate()):
+        pass
+    assert refused.value.difference == ("expression: only the group has none; only you have 'TagB'",)
+
+
+def test_a_group_that_changes_is_told_of_and_the_consumer_lives_on(api: PullingApi, running: type[Running]) -> None:
+    with running(api, Gate()) as consumer, Client(URL, transport=api) as client:
+        new = MessageSelector.by_sql("price > 5")
+        client.put_subscription("TopicTest", "workers", {"protocol": "pull"}, filter=new, if_version=1)
+        assert wait_until(lambda: bool(consumer.faults))
+        assert isinstance(consumer.faults[0], DisagreementError)
+        old = MessageSelector.by_tag("TagA || TagB")
+        client.put_subscription("TopicTest", "workers", {"protocol": "pull"}, filter=old, if_version=2)
+        assert wait_until(lambda: all(each.agrees for each in client.list_members("TopicTest", "workers")))
+
+
+def test_faults_of_the_api_are_told_and_gone_on_after(api: PullingApi, running: type[Running]) -> None:
+    with running(api, lambda messages: None) as consumer:
+        api.accidents.append(status(403))
+        assert wait_until(lambda: bool(consumer.faults))
+        api.put("TopicTest", "a")
+        assert wait_until(lambda: api.done() == ["a"])
+
+
+def test_under_broadcasting_it_pulls_from_the_subscription_of_its_own(api: PullingApi, running: type[Running]) -> None:
+    listener = Gate()
+    listener.open.set()
+    with running(api, listener, replace(OPTIONS, message_model=MessageModel.BROADCASTING), None):
+        api.put("TopicTest", "a")
+        assert wait_until(lambda: api.done() == ["a"])
+        with Client(URL, transport=api) as client:
+            [own] = client.list_subscriptions("TopicTest")
+    assert own.name.startswith("workers-")
+
+
+def test_a_consumer_without_a_listener_or_a_subscription_does_not_start() -> None:
+    consumer = Consumer(Client(URL), "workers")
+    with pytest.raises(ValueError, match="needs a subscription and a listener"):
+        consumer.start()

@@ -1,0 +1,89 @@
+"""Groups in the terminal: who is there, and a consumer that prints what it gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from tagcast_client import Client
+from typer.testing import CliRunner, Result
+
+import local.cli.app as command_line
+from tests.clients.pulling_api import PullingApi
+
+URL = "http://127.0.0.1:8080"
+TAG_A = {"kind": "tag_expression", "expression": "TagA"}
+
+
+@pytest.fixture
+def api() -> PullingApi:
+    return PullingApi()
+
+
+@pytest.fixture
+def client(api: PullingApi) -> Client:
+    client = Client(URL, transport=api)
+    client.put_topic("orders")
+    return client
+
+
+@pytest.fixture
+def run(api: PullingApi, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    def client_for(*given: object) -> Client:
+        return Client(URL, transport=api)
+
+    monkeypatch.setattr(command_line, "client_for", client_for)
+    return lambda *words: CliRunner().invoke(command_line.app, [*words])
+
+
+def test_a_consumer_prints_what_it_gets_and_acknowledges_it(
+    api: PullingApi, client: Client, run: Callable[..., Result]
+) -> None:
+    client.put_subscription("orders", "workers", {"protocol": "pull"}, filter=TAG_A)
+    api.put("orders", "hello", "world")
+    result = run("consume", "orders", "workers", "--tag-expression", "TagA", "--client-id", "me", "--stop-after", "2")
+    assert result.exit_code == 0, result.output
+    assert "Joining workers of orders as me" in result.output
+    assert [line.rpartition(" ")[2] for line in result.output.splitlines()[1:]] == ["hello", "world"]
+    assert "attempt 1 done [TagA] hello" in result.output
+    assert api.done("orders") == ["hello", "world"]
+    assert client.list_members("orders", "workers") == ()
+
+
+def test_as_json_each_message_is_an_object(api: PullingApi, client: Client, run: Callable[..., Result]) -> None:
+    client.put_subscription("orders", "workers", {"protocol": "pull"})
+    api.put("orders", "hello")
+    result = run("--json", "consume", "orders", "workers", "--later", "60", "--stop-after", "1")
+    assert json.loads(result.stdout)["body"] == "hello"
+    assert [each["delay_seconds"] for each in api.asked_for("nack")] == [60]
+
+
+def test_who_disagrees_reads_what_differs(client: Client, run: Callable[..., Result]) -> None:
+    client.heartbeat("orders", "workers", "other", filter=TAG_A, client_version="1.4")
+    result = run("consume", "orders", "workers", "--tag-expression", "TagB")
+    assert result.exit_code == 1
+    assert "The group has another filter (409)" in result.output
+    assert "• expression: only the group has 'TagA'; only you have 'TagB'" in result.output
+
+
+def test_groups_are_listed_with_who_is_there(client: Client, run: Callable[..., Result]) -> None:
+    assert "No groups yet" in run("group", "list", "orders").output
+    client.put_subscription("orders", "pushed", "https://example.com/hook")
+    client.heartbeat("orders", "workers", "one", filter=TAG_A)
+    listed = run("group", "list", "orders").output
+    assert "tag_expression: TagA" in listed
+    assert "pushed" not in listed
+    [line] = run("--json", "group", "list", "orders").stdout.splitlines()
+    assert [each["client_id"] for each in json.loads(line)["members"]] == ["one"]
+
+
+def test_a_group_is_shown_with_its_members_and_who_disagrees(client: Client, run: Callable[..., Result]) -> None:
+    client.put_subscription("orders", "workers", {"protocol": "pull"})
+    assert "Nobody is there" in run("group", "show", "orders", "workers").output
+    client.heartbeat("orders", "workers", "one", client_version="1.4")
+    shown = run("group", "show", "orders", "workers").output
+    assert "1.4" in shown
+    client.put_subscription("orders", "workers", {"protocol": "pull"}, filter=TAG_A)
+    assert "1, 1 disagrees" in run("group", "list", "orders").output
+    assert json.loads(run("--json", "group", "show", "orders", "workers").stdout)["members"][0]["agrees"] is False
