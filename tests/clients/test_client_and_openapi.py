@@ -34,6 +34,7 @@ OPERATIONS: list[Operation[Any]] = [
     publishing.replay("t", "s", [], "k"),
     operations.get_message("t", "1"),
     operations.list_messages("t", True, 1, "c"),
+    operations.list_attempts("t", "1", 1, "c"),
     operations.explain("t", "1", "s"),
     operations.change_lane("t", "s", "pause"),
     operations.change_lane("t", "s", "resume"),
@@ -69,6 +70,8 @@ ANSWERS = {
     models.Message: "MessageAnswer",
     group_models.Pulled: "PulledAnswer",
     group_models.Handle: "HandleAnswer",
+    models.Attempt: "AttemptAnswer",
+    models.Attempted: "AttemptedAnswer",
     models.Delivery: "DeliveryAnswer",
     models.Version: "VersionAnswer",
     models.Shadow: "ShadowAnswer",
@@ -80,7 +83,7 @@ ANSWERS = {
     models.Health: "HealthAnswer",
 }
 ENVELOPES = {
-    "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "PullAnswer",
+    "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "PullAnswer",
     "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
     "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip
@@ -129,6 +132,8 @@ def kind_of(schema: Mapping[str, Any], is_instant: bool) -> object:
             return datetime if is_instant else str
         case "integer":
             return int
+        case "number":
+            return float
         case "boolean":
             return bool
         case "array":

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from tagcast.membership import Client, Member, Mode, Registration
@@ -16,6 +19,7 @@ from tagcast.model import (
     LaneState,
     Message,
     Ordering,
+    PastAttempt,
     Protocol,
     RetryPolicy,
     Strategy,
@@ -25,6 +29,7 @@ from tagcast.model import (
 )
 from tagcast.ports import Key, Table
 from tagcast.rows import keys
+from tagcast.rows.attempt_history import remembering
 from tagcast.rows.due import PLACES, Due, due_of, due_row, position
 from tagcast.rows.lane import Lane, lane_of, lane_row
 from tagcast.rows.member import member_gone, member_of, member_put, registration_of, registration_put
@@ -32,10 +37,10 @@ from tagcast.rows.message import (
     FILTER_ERROR_NAMES_MAX,
     MessageRow,
     map_attributes,
-    map_removals,
     message_row,
     message_row_of,
 )
+from tagcast.rows.message_writes import map_removals
 from tagcast.rows.nonce import nonce_put, taken_by_of
 from tagcast.rows.registry import subscription_of, subscription_row, topic_of, topic_row
 from tagcast.state_map import StateMap
@@ -295,6 +300,32 @@ def test_a_delivery_that_was_never_tried_stores_only_its_life() -> None:
 
     assert due_row(fresh) == {"attempts": 0, "expires_at": 1_800_000_070_500, "ttl": 1_800_000_070 + GARBAGE_S}
     assert due_of(stored(fresh.key, due_row(fresh))) == fresh
+
+
+def test_a_delivery_remembers_its_attempts_as_it_always_did() -> None:
+    tried = replace(
+        DUE, history=(PastAttempt(2, 60_000, 41, "http 500", 500, "no"), PastAttempt(3, 61_000, 0, "timeout"))
+    )
+    row = due_row(tried)
+
+    assert json.loads(zlib.decompress(cast("bytes", row["history"]))) == [
+        [2, 60_000, 41, "http 500", 500, "no"],
+        [3, 61_000, 0, "timeout", None, ""],
+    ]
+    assert due_of(stored(DUE.key, row)) == tried
+
+
+def test_a_receipt_remembers_the_attempts_of_what_failed_as_it_always_did() -> None:
+    failed = Entry(
+        EntryState.DISCARDED, 1, 60_000, "http 500", history=(PastAttempt(1, 60_000, 41, "http 500", 500, "no"),)
+    )
+    over = remembering(FIRST_ROUND, FIRST_ROUND.settled({3: failed}), {3: failed})
+    row = message_row(over)
+
+    assert json.loads(zlib.decompress(cast("bytes", row["histories"]))) == {
+        "3": [[1, 60_000, 41, "http 500", 500, "no"]]
+    }
+    assert message_row_of(stored(keys.message_key("t", "1"), row)) == over
 
 
 def test_positions_sort_by_batch_and_place_within_twenty_digits() -> None:

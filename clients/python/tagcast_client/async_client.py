@@ -112,6 +112,12 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions):
         """Yield the messages that are still owed to somebody, oldest first."""
         return self.all_pages(lambda cursor: operations.list_messages(topic, bodies, page_size, cursor))
 
+    def list_attempts(
+        self, topic: str, message_id: str, *, page_size: int | None = None
+    ) -> AsyncIterator[models.Attempted]:
+        """Yield the deliveries of a message that are owed after an attempt, or failed, with their last attempts."""
+        return self.all_pages(lambda cursor: operations.list_attempts(topic, message_id, page_size, cursor))
+
     async def explain(self, topic: str, message_id: str, subscription: str) -> Mapping[str, Any]:
         """Return why a subscription did or did not get a message."""
         return await self.send(operations.explain(topic, message_id, subscription))

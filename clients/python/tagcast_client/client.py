@@ -112,6 +112,10 @@ class Client(Groups, Lanes, Subscriptions):
         """Yield the messages that are still owed to somebody, oldest first."""
         return self.all_pages(lambda cursor: operations.list_messages(topic, bodies, page_size, cursor))
 
+    def list_attempts(self, topic: str, message_id: str, *, page_size: int | None = None) -> Iterator[models.Attempted]:
+        """Yield the deliveries of a message that are owed after an attempt, or failed, with their last attempts."""
+        return self.all_pages(lambda cursor: operations.list_attempts(topic, message_id, page_size, cursor))
+
     def explain(self, topic: str, message_id: str, subscription: str) -> Mapping[str, Any]:
         """Return why a subscription did or did not get a message."""
         return self.send(operations.explain(topic, message_id, subscription))

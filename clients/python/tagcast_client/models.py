@@ -90,6 +90,7 @@ class Subscription:
     updated_at: datetime
     ordered: bool = False
     dead_letter_topic: str | None = None
+    max_per_second: float | None = None
     warnings: tuple[str, ...] = ()
     lane: Lane | None = None
 
@@ -133,6 +134,28 @@ class Message:
         if self.body_base64 is not None:
             return base64.b64decode(self.body_base64)
         return None if self.body is None else self.body.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt; *response* is the beginning of what the receiver said, without secrets."""
+
+    attempt: int
+    ended_at: datetime
+    took_ms: int
+    outcome: str
+    status: int | None = None
+    response: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """One delivery with the last of its *attempts*, oldest first."""
+
+    subscription: str
+    state: str
+    attempts: int
+    history: tuple[Attempt, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ MUTANTS = (
     ),
     Mutant(
         "the text stays beside the compact form",
-        "tagcast.rows.message:map_removals",
+        "tagcast.rows.message_writes:map_removals",
         '(*gone, "ended" if "exceptions" in attributes else "exceptions")',
         "gone",
         HEAVY,

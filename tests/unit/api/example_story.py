@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import tagcast_aws.api.http.operations as operations
+from tagcast.model import Outcome
 
 from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
@@ -32,8 +33,9 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
         {"body_base64": "AP8=", "tags": ["unpaid"]},
         {"body": "order 19", "tags": [f"line-{number}" for number in range(1, 12)]},
     ]}),
-    ("pause", "POST", f"{BILLING}/pause", {}),
     ("deliver", "", "", None),
+    ("pause", "POST", f"{BILLING}/pause", {}),
+    ("list_attempts", "GET", "/topics/orders/messages/{first}/attempts", None),
     ("get_topic", "GET", "/topics/orders", None),
     ("list_subscriptions", "GET", "/topics/orders/subscriptions", None),
     ("get_subscription", "GET", BILLING, None),
@@ -77,6 +79,7 @@ BETWEEN = {"again", "made", "more", "no more workers", "pulled", "removed"}
 def played() -> dict[str, dict[str, Any]]:
     """Tell the story to the shipped handlers; answers what each operation was asked and said."""
     fakes = FakeWorld()
+    fakes.pusher.behaviours["billing"] = lambda push: Outcome(False, "http 503", status=503, answer=b"We are moving.")
     found: dict[str, dict[str, Any]] = {}
     known = {"first": "", "handle": ""}
     for name, method, target, body in STORY:

@@ -38,6 +38,7 @@ __all__ = [
     "Message",
     "Ordering",
     "Outcome",
+    "PastAttempt",
     "Protocol",
     "Push",
     "RetryPolicy",
@@ -202,21 +203,44 @@ class Push:
 class Outcome:
     """What came of one push. *detail* is short, for people, and free of secrets (``http 500``).
 
-    *retry_after_s* is what the receiver asked for; *gone* means that it wants nothing ever again (410).
+    *retry_after_s* is what the receiver asked for; *gone* means that it wants nothing ever again (410). Remembered, but
+    of no consequence, are HTTP's *status* and *answer*: the beginning of what was said by who did not take the message.
+    Nobody sees that as it is.
     """
 
     delivered: bool
     detail: str
     retry_after_s: float | None = None
     gone: bool = False
+    status: int | None = field(default=None, compare=False)
+    answer: bytes = field(default=b"", compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PastAttempt:
+    """One attempt as it is remembered: when it ended, how long it took, what came of it.
+
+    *status* is HTTP's; *response* is what the receiver said, as far as people may see it.
+    """
+
+    number: int
+    ended_at: int
+    took_ms: int
+    outcome: str
+    status: int | None = None
+    response: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of the state map, as the API shows it."""
+    """One entry of the state map, as the API shows it.
+
+    *history* are the last attempts, as far as they are remembered: no part of what an entry is.
+    """
 
     state: EntryState
     attempts: int = 0
     last_attempt_at: int | None = None
     last_outcome: str | None = None
     filter_version: int | None = None
+    history: tuple[PastAttempt, ...] = field(default=(), compare=False, repr=False)

@@ -6,7 +6,7 @@ Durations end in ``_s`` and are seconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 HANDED_AT_ONCE = 10
@@ -75,7 +75,8 @@ class SubscriptionSettings:
     """What a subscriber chooses. *filter* is its JSON form, canonical once it is stored, or None for everything.
 
     What is left out of ``repr`` is a secret: nothing shows it, and the archive is not told of it. That of a group is
-    the service's own: it signs receipt handles. *ordered* and *dead_letter_topic* are of groups only.
+    the service's own: it signs receipt handles. *ordered* and *dead_letter_topic* are of groups only,
+    *max_per_second* is of those that are pushed to: so many attempts are made, or any number.
     """
 
     endpoint: Endpoint
@@ -86,6 +87,7 @@ class SubscriptionSettings:
     secret: str | None = field(repr=False)
     ordered: bool = False
     dead_letter_topic: str | None = None
+    max_per_second: float | None = None
 
     @property
     def is_group(self) -> bool:
@@ -103,3 +105,9 @@ class SubscriptionSettings:
         if self.is_group:
             return HANDED_AT_ONCE
         return 1 if self.keeps_order else DECAY_WINDOW
+
+
+def secrets_of(settings: SubscriptionSettings) -> tuple[str, ...]:
+    """Return what of *settings* is a secret: what is left out of ``repr``."""
+    hidden = (getattr(settings, each.name) for each in fields(settings) if not each.repr)
+    return tuple(secret for secret in hidden if isinstance(secret, str))

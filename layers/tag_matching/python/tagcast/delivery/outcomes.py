@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from tagcast.concurrency.contention import window_s
@@ -15,7 +15,7 @@ from tagcast.model import Entry
 from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure
 from tagcast.rows import stored
-from tagcast.rows.due import Due, due_change, due_delete
+from tagcast.rows.due import Due, due_change, due_delete, due_failure
 from tagcast.rows.message import MessageRow
 
 MARKED_AFTER = 3
@@ -84,9 +84,7 @@ class Outcomes:
 
     async def write_failure(self, due: Due, failure: Failure, lane: Write) -> None:
         """Write a failed attempt into the due row, together with what it means for the *lane*."""
-        ended_at, outcome = failure.ended_at, failure.outcome.detail
-        changed = replace(due, attempts=failure.attempts, last_attempt_at=ended_at, last_outcome=outcome)
-        await self.hold.write(due_change(due, changed), lane)
+        await self.hold.write(due_failure(due, failure.past), lane)
 
     async def write_yes(self, due: Due) -> None:
         """Keep the verdict on a delivery that was not started, so that it is not asked for again."""

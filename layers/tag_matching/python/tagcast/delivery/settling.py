@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tagcast.errors import ConditionLostError
-from tagcast.model import Entry
+from tagcast.model import Entry, EntryState
 from tagcast.ports import Executor, Store, Write
 from tagcast.rows import stored
+from tagcast.rows.attempt_history import remembering
 from tagcast.rows.message import MessageRow
 from tagcast.rows.message_writes import map_writes
 
@@ -90,6 +91,8 @@ async def settle(
         if before is None or ending is None:
             return NotOwed(before)
         after = before.settled(ending.entries, round_at=ending.round_at, handed=ending.handed)
+        if any(entry.history and entry.state is not EntryState.DELIVERED for entry in ending.entries.values()):
+            after = remembering(before, after, ending.entries)
         try:
             await executor.run(partial(write_all, store, (*ending.beside, *map_writes(before, after))))
         except ConditionLostError as error:
@@ -139,7 +142,7 @@ def turn_s(row: MessageRow) -> float:
     transactional write takes two for each KiB of the row: body and all that has ended. Half of that, so that the row
     is never idle.
     """
-    size = len(row.message.draft.body) + ENDED_BYTES * len(row.map.settled)
+    size = len(row.message.draft.body) + len(row.histories) + ENDED_BYTES * len(row.map.settled)
     return max(TURN_S, size / 1024 / UNITS_PER_S)
 
 

@@ -13,6 +13,7 @@ from tagcast.ports import World
 from tagcast.registry.directory import read_topic
 from tagcast.registry.subscriptions import versions_in_force
 from tagcast.rows import stored
+from tagcast.rows.attempt_history import history_in
 from tagcast.rows.due import Due
 from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.message import MessageRow
@@ -146,7 +147,7 @@ def _handed_entry(pulled: Pulled | None, *, expired: bool) -> Entry:
 def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, *, expired: bool) -> Entry:
     """Return one entry with the live numbers of its due row, judged by the clock and not by TTL."""
     if ordinal not in row.map.owed:
-        return row.map.entry(ordinal)
+        return replace(row.map.entry(ordinal), history=history_in(row.histories, ordinal))
     due = backlogs.due(ordinal, row.message.message_id)
     state = EntryState.PENDING if due is None and row.map.round_open else EntryState.BLOCKED
     if expired:

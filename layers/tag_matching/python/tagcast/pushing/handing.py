@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tagcast.model import Entry, EntryState, Message, Ordering, Outcome, Subscription
+from tagcast.model import Entry, EntryState, Message, Ordering, Outcome, PastAttempt, Subscription
 from tagcast.ports import GroupQueue, QueueEntry, World
 from tagcast.pushing.attempts import Delivery, Failure, Progress
 from tagcast.queues import queue_group
@@ -43,7 +43,8 @@ async def hand_over(world: World, group: Subscription, deliveries: Sequence[Deli
             progress.handed.add(message.message_id)
         elif not progress.failures:  # Those behind it were not tried, as far as anybody has to know.
             again_at = now + round(NOT_TAKEN_S * 1000 / world.time_scale)
-            progress.failures[message.message_id] = Failure(made, now, Outcome(False, NOT_TAKEN), again_at)
+            told = PastAttempt(made, now, 0, NOT_TAKEN)
+            progress.failures[message.message_id] = Failure(made, now, Outcome(False, NOT_TAKEN), again_at, told)
     world.journal.count("HandedOver", len(progress.handed))
     return progress
 

@@ -29,7 +29,6 @@ from tagcast.tables import Row, Value
 GARBAGE_S = 3 * 86_400
 TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
 FILTER_ERROR_NAMES_MAX = 100
-CONTENT_ATTRIBUTES = ("body",)
 TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX = 350_000, 380_000
 """A row keeps its ended entries as text up to the first size, and their outcomes up to the second.
 
@@ -54,6 +53,7 @@ class MessageRow:
     filter_errors: tuple[str, ...] = ()
     filter_error_count: int = 0
     has_body: bool = True
+    histories: bytes = b""
     is_unordered: bool = False
 
     def settled(
@@ -67,7 +67,7 @@ class MessageRow:
         for outcome_bytes_max in OUTCOME_BYTES:
             after = self.map.settle(shortened(entries, outcome_bytes_max), round_at=round_at, handed=handed)
             row = replace(self, map=after, version=self.version + 1, has_body=self.has_body and bool(after.owed))
-            if _is_light(row) or _fits(row):
+            if is_light(row) or _fits(row):
                 break
         return row
 
@@ -109,7 +109,7 @@ def map_attributes(value: MessageRow) -> dict[str, Value]:
     if not ended:
         return attributes
     exceptions = to_text(ended)
-    if _is_light(value) or _reserved_bytes(value, attributes) + len(exceptions.encode()) <= TEXT_ROW_BYTES_MAX:
+    if is_light(value) or _reserved_bytes(value, attributes) + len(exceptions.encode()) <= TEXT_ROW_BYTES_MAX:
         return {**attributes, "exceptions": exceptions}
     return {**attributes, "ended": to_bytes(ended, value.message.accepted_at)}
 
@@ -129,16 +129,17 @@ def _progress(value: MessageRow) -> dict[str, Value]:
             "finished": ordinals.packed(delivered),
             "finishes": struct.pack(f">{len(delivered)}H", *(state_map.finishes[o] for o in delivered)) or None,
             "version": value.version,
+            "histories": value.histories or None,
         }
     )
 
 
-def _is_light(value: MessageRow) -> bool:
+def is_light(value: MessageRow) -> bool:
     """Say, without making the map's attributes, whether the row is small enough for text; most rows are."""
     state_map = value.map
     members = 3 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
     at_most = members + MAP_BYTES + text_bytes_at_most(state_map.settled) + COMPACT_ENTRY_BYTES * len(state_map.owed)
-    return row_bytes(_envelope(value)) + KEY_BYTES + at_most <= TEXT_ROW_BYTES_MAX
+    return row_bytes(_envelope(value)) + KEY_BYTES + len(value.histories) + at_most <= TEXT_ROW_BYTES_MAX
 
 
 def _fits(value: MessageRow) -> bool:
@@ -150,14 +151,6 @@ def _fits(value: MessageRow) -> bool:
 def _reserved_bytes(value: MessageRow, progress: Row) -> int:
     """Return what the row takes without its ended entries, and with room for those that are owed."""
     return row_bytes(_envelope(value)) + KEY_BYTES + row_bytes(progress) + COMPACT_ENTRY_BYTES * len(value.map.owed)
-
-
-def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
-    """Return what has to go when *attributes*, those of *value*, are written over an older version of its row."""
-    gone = () if value.map.owed else ("owed",)
-    if value.map.settled:
-        gone = (*gone, "ended" if "exceptions" in attributes else "exceptions")
-    return gone if value.has_body else (*gone, *CONTENT_ATTRIBUTES)
 
 
 class _Attributes(TypedDict, total=False):
@@ -189,6 +182,7 @@ class _Attributes(TypedDict, total=False):
     finishes: bytes
     exceptions: str
     ended: bytes
+    histories: bytes
 
 
 def message_row_of(row: Row) -> MessageRow:
@@ -202,6 +196,7 @@ def message_row_of(row: Row) -> MessageRow:
         filter_errors=tuple(read.get("filter_errors") or ()),
         filter_error_count=read.get("filter_error_count") or 0,
         has_body=read.get("body") is not None,
+        histories=read.get("histories") or b"",
         is_unordered="unordered" in read,
     )
 

@@ -6,8 +6,10 @@ See docs/architecture.md, Invariants, 2 and 3.
 from __future__ import annotations
 
 from tagcast.rows.keys import message_key, retained_key
-from tagcast.rows.message import GARBAGE_S, MessageRow, map_attributes, map_removals, message_row
-from tagcast.tables import ABSENT, Delete, Put, Update, Write
+from tagcast.rows.message import GARBAGE_S, MessageRow, map_attributes, message_row
+from tagcast.tables import ABSENT, Delete, Put, Row, Update, Write
+
+CONTENT_ATTRIBUTES = ("body",)
 
 
 def accepted_put(row: MessageRow) -> Put:
@@ -33,6 +35,14 @@ def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     if before.map.is_retained and not after.map.is_retained:
         return (update, Delete(retained))
     return (update,)
+
+
+def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
+    """Return what has to go when *attributes*, those of *value*, are written over an older version of its row."""
+    gone = () if value.map.owed else ("owed",)
+    if value.map.settled:
+        gone = (*gone, "ended" if "exceptions" in attributes else "exceptions")
+    return gone if value.has_body else (*gone, *CONTENT_ATTRIBUTES)
 
 
 def retained_delete(row: MessageRow) -> Delete:
