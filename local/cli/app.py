@@ -8,6 +8,7 @@ import typer
 from tagcast_client import BearerToken, Client, Retries, SigV4
 from tagcast_client.signing import is_aws
 
+from local.cli.cmq_keys import cmq_keys
 from local.cli.console import console
 from local.cli.consume import consume
 from local.cli.filters import filters
@@ -57,7 +58,7 @@ def tagcast(
     """
     if not url.startswith(("http://", "https://")):
         raise typer.BadParameter(f"{url!r} is not an http:// or https:// address", param_hint="--url")
-    ctx.obj = Session(client_for(url, profile, region, token), as_json)
+    ctx.obj = Session(client_for(url, profile, region, token), as_json, profile, region)
 
 
 def health(ctx: typer.Context) -> None:
@@ -91,6 +92,7 @@ app.command("audit", rich_help_panel=_ARCHIVE)(audit)
 app.command("backtest", rich_help_panel=_ARCHIVE)(backtest)
 app.command("replay", rich_help_panel=_ARCHIVE)(replay)
 app.add_typer(filters, name="filter", rich_help_panel=_TOOLS)
+app.add_typer(cmq_keys, name="cmq-key", rich_help_panel=_TOOLS)
 app.command("console", rich_help_panel=_TOOLS)(console)
 app.command("consume", rich_help_panel=_TOOLS)(consume)
 app.command("listen", rich_help_panel=_TOOLS)(listen)

@@ -47,6 +47,8 @@ class Format(StrEnum):
     JSON = "json"
     SIMPLIFIED = "simplified"
     CLOUDEVENTS = "cloudevents"
+    CMQ_JSON = "cmq_json"
+    CMQ_SIMPLIFIED = "cmq_simplified"
 
 
 def endpoint_of(url: str | None, queue: str | None, function: str | None) -> Json:

@@ -36,6 +36,7 @@ async def lane(request: web.Request) -> web.Response:
         desk.api.send(operations.get_subscription(topic, name)),
         desk.api.send(operations.backlog(topic, name, BACKLOG_SHOWN, cursor)),
     )
+    members = await desk.api.list_members(topic, name) if subscription.endpoint["protocol"] == "pull" else None
     head = backlog.items[0] if backlog.items and cursor is None else None
     message = None if head is None else await _message(desk, topic, head.message_id)
     return desk.page(
@@ -43,6 +44,7 @@ async def lane(request: web.Request) -> web.Response:
         subscription=subscription,
         lane=subscription.lane,
         acts=acts_of(subscription),
+        members=members,
         backlog=backlog,
         is_first_page=cursor is None,
         head=head,

@@ -16,6 +16,7 @@ from tagcast.registry.registering import Group, register
 from tagcast.registry.subscriptions import delete_subscription, put_subscription
 from tagcast.rows import stored
 
+from tests.benchmarks.member_bill import HEARTBEAT_WRITES
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
 
@@ -106,6 +107,15 @@ def test_heartbeats_change_neither_the_topic_nor_the_group(fake: FakeWorld) -> N
         later(fake, 30)
         beat(fake, client)
     assert (stored.topic(fake.world.store, "test1"), group_of(fake)) == (topic, group)
+
+
+def test_a_heartbeat_of_who_is_there_is_one_write(fake: FakeWorld) -> None:
+    beat(fake)
+    beat(fake, B)
+    before = fake.store.writes
+    later(fake, 30)
+    beat(fake)
+    assert fake.store.writes - before == HEARTBEAT_WRITES
 
 
 def test_a_member_that_wants_another_filter_is_told_what_differs_and_changes_nothing(fake: FakeWorld) -> None:

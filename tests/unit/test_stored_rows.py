@@ -15,6 +15,7 @@ from tagcast.model import (
     Endpoint,
     Entry,
     EntryState,
+    FilterType,
     LaneState,
     Message,
     Ordering,
@@ -40,9 +41,10 @@ from tagcast.rows.message import (
     message_row_of,
 )
 from tagcast.rows.message_writes import map_removals
+from tagcast.rows.nonce import nonce_put, taken_by_of
 from tagcast.rows.registry import subscription_of, subscription_row, topic_of, topic_row
 from tagcast.state_map import StateMap
-from tagcast.tables import Value
+from tagcast.tables import ABSENT, Value
 
 TOPIC = Topic("t", "07457000000000000001", 3_600, 65_536, Ordering.KEY, 1_000, 2_000, 7, 2, 3)
 SUBSCRIPTION = Subscription(
@@ -122,6 +124,34 @@ def test_a_subscription_is_stored_as_it_always_was_and_read_back() -> None:
 
     assert subscription_row(SUBSCRIPTION) == row
     assert subscription_of(row) == SUBSCRIPTION
+
+
+def test_a_topic_of_cmq_says_besides_what_its_filters_read() -> None:
+    topic = replace(TOPIC, filter_type=FilterType.ROUTING_KEY)
+
+    assert topic_row(topic) == {**topic_row(TOPIC), "filter_type": "routing_key"}
+    assert topic_of(topic_row(topic)) == topic
+
+
+@pytest.mark.parametrize(
+    ("form", "plain"),
+    [(ContentFormat.CMQ_JSON, ContentFormat.JSON), (ContentFormat.CMQ_SIMPLIFIED, ContentFormat.SIMPLIFIED)],
+)
+def test_a_form_of_cmq_is_stored_as_a_plain_format_and_a_mark(form: ContentFormat, plain: ContentFormat) -> None:
+    made = replace(SUBSCRIPTION, settings=replace(SUBSCRIPTION.settings, content_format=form))
+    pushed_plainly = replace(SUBSCRIPTION, settings=replace(SUBSCRIPTION.settings, content_format=plain))
+
+    assert subscription_row(made) == {**subscription_row(pushed_plainly), "push_form": "cmq"}
+    assert subscription_of(subscription_row(made)) == made
+
+
+def test_a_nonce_is_stored_under_what_a_request_is_known_by() -> None:
+    key = keys.nonce_key("AKID1", "1800000000", "7")
+    put = nonce_put(key, "07457000000000000042", 1_800_000_600)
+
+    assert (key.pk, key.sk, put.expect) == ("NONCE#AKID1#1800000000#7", "NONCE", {"pk": ABSENT})
+    assert put.row == {"taken_by": "07457000000000000042", "ttl": 1_800_000_600}
+    assert taken_by_of(put.row) == "07457000000000000042"
 
 
 def test_what_a_subscription_leaves_open_is_not_stored() -> None:

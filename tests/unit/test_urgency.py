@@ -58,6 +58,7 @@ def test_its_pages_hold_each_lane_once(fake: FakeWorld) -> None:
 
 def test_a_lane_that_is_active_again_or_whose_subscription_is_gone_is_not_in_it(fake: FakeWorld) -> None:
     subscriptions.delete_subscription(fake.world, "test1", "S1")
+    assert sorted(names(urgent_lanes(fake.world, 10, None).items)) == ["S0", "S2", "S3", "S4"]
     lanes.pause(fake.world, "test2", "S2")
     del fake.pusher.behaviours["S0"]
     fake.run_workflows(until=fake.clock.now() + 1)

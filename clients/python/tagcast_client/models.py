@@ -62,13 +62,16 @@ class Head:
 class Lane:
     """One subscription's side of a topic: active, blocked, lost_contact, paused or suspended, and what it owes.
 
-    With *backlog_has_more* the backlog is longer than was counted.
+    With *backlog_has_more* the backlog is longer than was counted. Of a group that is looked at alone, about how much
+    is *queued* for its members and *in_flight* with them.
     """
 
     state: str
     backlog: int
     head: Head | None
     backlog_has_more: bool = False
+    queued: int | None = None
+    in_flight: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,14 +92,14 @@ MUTANTS = (
     Mutant(
         "an end is written by whoever pushed",
         "tagcast.delivery.outcomes:Outcomes.settle",
-        "beside=(due_delete(due), self.hold.check())",
-        "beside=(due_delete(due),)",
+        "_ending(due, entry, (due_delete(due), self.hold.check()))",
+        "_ending(due, entry, (due_delete(due),))",
         RACING,
     ),
     Mutant(
         "a due row goes without its entry",
-        "tagcast.delivery.outcomes:Outcomes.settle",
-        "Ending({ordinal_of(due.subscription_id): entry},",
+        "tagcast.delivery.outcomes:_ending",
+        "Ending({ordinal: entry},",
         "Ending({},",
         FAILING,
     ),
@@ -193,8 +193,8 @@ MUTANTS = (
     Mutant(
         "the sweep expires what was delivered",
         "tagcast.repairing.expiry:_expired",
-        "else due.ending(EntryState.EXPIRED)",
-        "else __import__('dataclasses').replace(due, ended=None).ending(EntryState.EXPIRED)",
+        "else known.ending(EntryState.EXPIRED)",
+        "else __import__('dataclasses').replace(known, ended=None).ending(EntryState.EXPIRED)",
         Aim(
             faults=("herd",),
             modes=("flapping", "down"),
@@ -401,7 +401,7 @@ MUTANTS = (
     Mutant(
         "the sweep forgets attempts",
         "tagcast.repairing.expiry:_expired",
-        "else due.ending(EntryState.EXPIRED)",
+        "else known.ending(EntryState.EXPIRED)",
         "else Entry(EntryState.EXPIRED)",
         Aim(retention_s=60, modes=("gone", "dead", "down"), operations=("pause", "sweep")),
     ),

@@ -14,6 +14,7 @@ from tests.fakes.world import FakeWorld
 
 FILE = Path(operations.__file__).parent / "examples.json"
 BILLING = "/topics/orders/subscriptions/billing"
+WORKERS = "/topics/orders/subscriptions/workers"
 MEMBER = "/topics/orders/subscriptions/workers/clients/10.0.0.1@7"
 PAID = {"kind": "tags", "tags": ["paid"]}
 ORDER = {"body": "order 17", "tags": ["paid"], "properties": {"amount": "30"}}
@@ -60,8 +61,19 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("leave", "DELETE", MEMBER, None),
     ("no more workers", "DELETE", "/topics/orders/subscriptions/workers", None),
     ("delete_subscription", "DELETE", BILLING, None),
+    ("made", "PUT", WORKERS, {"endpoint": {"protocol": "pull"}}),
+    ("more", "POST", "/topics/orders/messages", ORDER),
+    ("deliver", "", "", None),
+    ("pull", "POST", f"{WORKERS}/pull", {"max_messages": 10, "wait_seconds": 20, "invisible_seconds": 30}),
+    ("extend", "POST", f"{WORKERS}/extend", {"receipt_handles": ["{handle}"], "invisible_seconds": 60}),
+    ("nack", "POST", f"{WORKERS}/nack", {"receipt_handles": ["{handle}"]}),
+    ("pulled", "POST", f"{WORKERS}/pull", {}),
+    ("ack", "POST", f"{WORKERS}/ack", {"receipt_handles": ["{handle}"]}),
+    ("removed", "DELETE", WORKERS, None),
     ("delete_topic", "DELETE", "/topics/orders", None),
 )  # fmt: skip
+BETWEEN = {"again", "made", "more", "no more workers", "pulled", "removed"}
+"""What is asked only for the sake of what comes next."""
 
 
 def played() -> dict[str, dict[str, Any]]:
@@ -69,22 +81,29 @@ def played() -> dict[str, dict[str, Any]]:
     fakes = FakeWorld()
     fakes.pusher.behaviours["billing"] = lambda push: Outcome(False, "http 503", status=503, answer=b"We are moving.")
     found: dict[str, dict[str, Any]] = {}
-    first = ""
+    known = {"first": "", "handle": ""}
     for name, method, target, body in STORY:
         if name == "deliver":
             fakes.deliver()
             continue
-        asked = None if body is None else json.loads(json.dumps(body).replace("{first}", first))
-        status, answer = _send(fakes, method, target.replace("{first}", first), asked)
+        asked = None if body is None else json.loads(_filled_in(json.dumps(body), known))
+        status, answer = _send(fakes, method, _filled_in(target, known), asked)
         if name == "publish":
-            first = answer["message_id"]
+            known["first"] = answer["message_id"]
+        if name in ("pull", "pulled"):
+            known["handle"] = answer["messages"][0]["receipt_handle"]
         found[name] = {
             **({} if asked in (None, {}) else {"body": asked}),
             "status": status,
             **({} if answer is None else {"answer": answer}),
         }
-    del found["again"], found["no more workers"]
-    return found
+    return {name: each for name, each in found.items() if name not in BETWEEN}
+
+
+def _filled_in(text: str, known: dict[str, str]) -> str:
+    for name, value in known.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
 
 
 def _send(fakes: FakeWorld, method: str, target: str, body: Any) -> tuple[int, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tagcast_client import NewMessage
+from tagcast_client import ConflictError, NewMessage
 
 from local.console.filter_form import FilterForm, filter_of, form_of
 from tests.unit.console.visitor import Visitor
@@ -102,6 +102,21 @@ def test_a_message_says_why_a_subscription_did_not_get_it(visitor: Visitor, ids:
     assert "Why mailer did not get it" in seen
     assert "its filter did not match" in seen
     assert "knows no subscription" in visitor.get(f"/topics/orders/messages/{ids[0]}?why=nobody").text
+
+
+def test_a_group_shows_who_pulls_and_who_does_not_agree_with_its_filter(visitor: Visitor) -> None:
+    page = "/topics/orders/subscriptions/workers"
+    visitor.api.request("PUT", page, {"endpoint": {"protocol": "pull"}, "filter": {"kind": "tags", "tags": ["a"]}})
+    assert "Nobody pulls" in visitor.get(page).text
+
+    visitor.api.heartbeat("orders", "workers", "one", filter={"kind": "tags", "tags": ["a"]})
+    with pytest.raises(ConflictError):
+        visitor.api.heartbeat("orders", "workers", "two", filter={"kind": "tags", "tags": ["b"]})
+
+    seen = visitor.get(page).text
+    assert "2 alive" in seen
+    assert seen.count("</svg>agrees") == 1
+    assert seen.count("</svg>disagrees") == 1
 
 
 def test_a_form_that_is_sent_twice_publishes_once(visitor: Visitor) -> None:

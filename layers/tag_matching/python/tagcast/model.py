@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from tagcast.ids import subscription_id
 from tagcast.settings import (
+    CMQ_FORMATS,
     DECAY_WINDOW,
     ContentFormat,
     Endpoint,
@@ -23,6 +24,7 @@ from tagcast.settings import (
 __all__ = [
     "BODY_BYTES_DEFAULT",
     "BODY_BYTES_MAX",
+    "CMQ_FORMATS",
     "DECAY_WINDOW",
     "RETENTION_S_MAX",
     "RETENTION_S_MIN",
@@ -31,6 +33,7 @@ __all__ = [
     "Endpoint",
     "Entry",
     "EntryState",
+    "FilterType",
     "LaneState",
     "Message",
     "Ordering",
@@ -55,6 +58,13 @@ class Ordering(StrEnum):
     TOPIC = "topic"
     KEY = "key"
     NONE = "none"
+
+
+class FilterType(StrEnum):
+    """What the filters of a topic read that was made through the CMQ endpoint; it never changes."""
+
+    TAGS = "tags"
+    ROUTING_KEY = "routing_key"
 
 
 class EntryState(StrEnum):
@@ -94,7 +104,8 @@ class LaneState(StrEnum):
 class Topic:
     """A named stream of messages. *topic_id* is never used again, not even by a later topic of that name.
 
-    *recent* names the subscriptions of the last changes, the one that made *subscriptions_version* last.
+    *recent* names the subscriptions of the last changes, the one that made *subscriptions_version* last. Only a topic
+    that was made through the CMQ endpoint has a *filter_type*.
     """
 
     name: str
@@ -108,6 +119,7 @@ class Topic:
     subscription_count: int = 0
     next_ordinal: int = 0
     recent: tuple[str, ...] = ()
+    filter_type: FilterType | None = None
 
 
 @dataclass(frozen=True, slots=True)

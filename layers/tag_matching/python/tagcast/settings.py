@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
+HANDED_AT_ONCE = 10
+"""As many as one request takes into the queue of a group."""
 DECAY_WINDOW = 100
 """As many as CMQ pushes at the same time."""
 
@@ -24,11 +26,17 @@ class Protocol(StrEnum):
 
 
 class ContentFormat(StrEnum):
-    """What a push carries: the JSON envelope, the bare body, or CloudEvents 1.0."""
+    """What a push carries: the JSON envelope, the bare body, CloudEvents 1.0, or CMQ's forms of the first two."""
 
     JSON = "json"
     SIMPLIFIED = "simplified"
     CLOUDEVENTS = "cloudevents"
+    CMQ_JSON = "cmq_json"
+    CMQ_SIMPLIFIED = "cmq_simplified"
+
+
+CMQ_FORMATS = frozenset((ContentFormat.CMQ_JSON, ContentFormat.CMQ_SIMPLIFIED))
+"""What receivers that were written for CMQ expect."""
 
 
 class Strategy(StrEnum):
@@ -94,6 +102,8 @@ class SubscriptionSettings:
     @property
     def window(self) -> int:
         """Return how many deliveries may be in flight once the receiver answered well (docs/semantics.md, Delivery)."""
+        if self.is_group:
+            return HANDED_AT_ONCE
         return 1 if self.keeps_order else DECAY_WINDOW
 
 

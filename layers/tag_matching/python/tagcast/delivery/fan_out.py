@@ -160,12 +160,14 @@ async def _end_round(batch: _Batch, message_id: str, parts: Collection[Part], ro
     """Write the entries of one message, and the end of its first round unless a subscription's part of it failed."""
     world, row = batch.world, batch.rows[message_id]
     entries = {part.ordinal: part.ended[message_id] for part in parts if message_id in part.ended}
+    handed = {part.ordinal for part in parts if message_id in part.handed}
     ends = row.map.owed <= {part.ordinal for part in parts if part.is_served}
 
     def plan(before: MessageRow) -> Ending | None:
-        if not before.map.owed or not ((ends and before.map.round_open) or entries.keys() & before.map.owed):
+        news = (entries.keys() | handed) & (before.map.owed - before.map.handed)
+        if not before.map.owed or not ((ends and before.map.round_open) or news):
             return None
-        return Ending(entries, round_at if ends else None)
+        return Ending(entries, round_at if ends else None, handed=handed)
 
     async def again(lost: Lost) -> bool:
         await _pause(world, lost.times - 1)

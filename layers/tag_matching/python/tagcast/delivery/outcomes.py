@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -39,7 +40,7 @@ class Outcomes:
     async def settle(self, due: Due, entry: Entry, *, patient: bool) -> Due | None:
         """Write a terminal entry and remove its due row in one transaction; return None when done.
 
-        See docs/architecture.md, Invariants, 5.
+        See docs/architecture.md, Invariants, 5. One that is pending was handed over to its group.
 
         A thousand lanes may want to write the same message. Whoever is kept out waits longer each time; after some
         tries it keeps what a push brought in its own due row, which nobody else writes, so that no push is repeated
@@ -48,9 +49,7 @@ class Outcomes:
         world = self.hold.world
 
         def plan(before: MessageRow) -> Ending | None:
-            if not _owes(before, due):
-                return None
-            return Ending({ordinal_of(due.subscription_id): entry}, beside=(due_delete(due), self.hold.check()))
+            return _ending(due, entry, (due_delete(due), self.hold.check())) if _owes(before, due) else None
 
         async def again(lost: Lost) -> bool:
             nonlocal due
@@ -92,5 +91,12 @@ class Outcomes:
         await self.hold.write(due_change(due, due), self.hold.check())
 
 
+def _ending(due: Due, entry: Entry, beside: Sequence[Write]) -> Ending:
+    ordinal = ordinal_of(due.subscription_id)
+    if not entry.state.is_terminal:
+        return Ending({}, beside=beside, handed={ordinal})
+    return Ending({ordinal: entry}, beside=beside)
+
+
 def _owes(row: MessageRow, due: Due) -> bool:
-    return ordinal_of(due.subscription_id) in row.map.owed
+    return ordinal_of(due.subscription_id) in row.map.owed - row.map.handed

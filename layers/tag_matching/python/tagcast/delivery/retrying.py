@@ -10,7 +10,7 @@ from tagcast.delivery.backlog import Streak
 from tagcast.delivery.lane_hold import LaneHold
 from tagcast.delivery.outcomes import Outcomes
 from tagcast.errors import ConditionLostError
-from tagcast.model import EntryState, LaneState, Message, Subscription
+from tagcast.model import Entry, EntryState, LaneState, Message, Subscription
 from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure, Progress, Share, lane_state_after
 from tagcast.pushing.push_slots import PushSlots
@@ -89,7 +89,8 @@ def _share_s(hold: LaneHold, subscription: Subscription) -> float:
 
 def _streak_after(streak: Streak, progress: Progress) -> Streak:
     delivered = EntryState.DELIVERED in {entry.state for entry in progress.settled.values()}
-    return Streak(delivered or not progress.settled, streak.answered or delivered)
+    well = delivered or bool(progress.handed)
+    return Streak(well or not progress.settled, streak.answered or well)
 
 
 def _attempted(known: Mapping[str, Due], progress: Progress) -> set[str]:
@@ -111,7 +112,9 @@ async def _write(
             unwritten.discard(message_id)
         if standing is not None:
             marked.append(standing)
-    for message_id in progress.judged - progress.settled.keys() - progress.failures.keys():
+    for message_id in progress.handed:
+        await outcomes.settle(known[message_id], Entry(EntryState.PENDING), patient=True)
+    for message_id in progress.judged - progress.settled.keys() - progress.failures.keys() - progress.handed:
         await outcomes.write_yes(known[message_id])
     failed = [due for message_id, due in known.items() if message_id in progress.failures]
     for due in failed[1:]:

@@ -18,8 +18,9 @@ class Part:
     """The messages of a batch and the lane as read for the subscription *ordinal*, and what ended or failed here.
 
     *read_s* was before the lane was read, and pushes start before *until*: both in the clock's monotonic seconds.
-    *judged* are those to which its filter function said yes. *is_served*: everything it was owed has ended here or
-    stands in its backlog. *free_at* is when the subscription's rate lets more begin than was pushed here.
+    *handed* are those that lie in the queue of a group since this batch, *judged* those to which its filter function
+    said yes. *is_served*: everything it was owed has ended here or stands in its backlog. *free_at* is when
+    the subscription's rate lets more begin than was pushed here.
     """
 
     ordinal: int
@@ -28,6 +29,7 @@ class Part:
     read_s: float
     ended: Mapping[str, Entry] = field(default_factory=dict)
     failures: Mapping[str, Failure] = field(default_factory=dict)
+    handed: frozenset[str] = frozenset()
     judged: frozenset[str] = frozenset()
     until: float = math.inf
     is_served: bool = False
@@ -39,11 +41,11 @@ class Part:
         return self.lane is not None and self.lane.state is LaneState.REMOVED
 
     def owed(self) -> list[MessageRow]:
-        """Return, in queue order, the messages that the subscription is owed and that did not end here."""
+        """Return, in queue order, what the subscription is owed, neither handed over before nor ended here."""
         return [
             row
             for message_id, row in self.rows.items()
-            if self.ordinal in row.map.owed and message_id not in self.ended
+            if self.ordinal in row.map.owed - row.map.handed and message_id not in self.ended.keys() | self.handed
         ]
 
     def open(self) -> list[MessageRow]:
@@ -99,6 +101,7 @@ class Part:
             self,
             ended={**self.ended, **progress.settled},
             failures=progress.failures,
+            handed=self.handed | progress.handed,
             judged=self.judged | progress.judged,
             until=until,
         )

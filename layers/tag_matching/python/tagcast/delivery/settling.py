@@ -8,7 +8,7 @@ is written together with that; and, after each lost condition, whether it has th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -31,11 +31,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What ends of a message: entries by ordinal, with *round_at* the first round, too; *beside* is written with it."""
+    """What ends of a message: entries by ordinal, with *round_at* the first round, too; *beside* is written with it.
+
+    What is *handed* to its group's queue ends nowhere yet; it is only written where it lies.
+    """
 
     entries: Mapping[int, Entry]
     round_at: int | None = None
     beside: Sequence[Write] = ()
+    handed: Set[int] = frozenset()
 
 
 Plan = Callable[[MessageRow], Ending | None]
@@ -86,7 +90,7 @@ async def settle(
         ending = None if before is None else plan(before)
         if before is None or ending is None:
             return NotOwed(before)
-        after = before.settled(ending.entries, round_at=ending.round_at)
+        after = before.settled(ending.entries, round_at=ending.round_at, handed=ending.handed)
         if any(entry.history and entry.state is not EntryState.DELIVERED for entry in ending.entries.values()):
             after = remembering(before, after, ending.entries)
         try:

@@ -17,6 +17,7 @@ from tagcast.rows.attempt_history import history_in
 from tagcast.rows.due import Due
 from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.message import MessageRow
+from tagcast.rows.pulled import Pulled
 
 READ_ROWS = 10
 FRONT_ROWS = 200
@@ -109,8 +110,12 @@ def _view(
 ) -> MessageView:
     expired = row.message.is_expired(backlogs.world.clock.now())
     entries = {}
+    pulls = stored.pulled(backlogs.world.store, row.message.topic, row.message.message_id) if row.map.handed else {}
     for ordinal in sorted(row.map.matched):
-        entry = _entry(backlogs, row, ordinal, expired=expired)
+        if ordinal in row.map.handed:
+            entry = _handed_entry(pulls.get(ordinal), expired=expired)
+        else:
+            entry = _entry(backlogs, row, ordinal, expired=expired)
         if versions is not None and ordinal in versions:
             entry = replace(entry, filter_version=versions[ordinal].version)
         entries[known.get(ordinal, f"#{ordinal}")] = entry
@@ -130,6 +135,13 @@ def _state(row: MessageRow, *, expired: bool) -> str:
     if not row.map.pending:
         return "deleted"
     return "expired" if expired else "retained"
+
+
+def _handed_entry(pulled: Pulled | None, *, expired: bool) -> Entry:
+    """Return the entry of what lies in its group's queue: it waits, or was pulled in vain."""
+    if pulled is None:
+        return Entry(EntryState.EXPIRED if expired else EntryState.PENDING)
+    return pulled.ending(EntryState.EXPIRED if expired else EntryState.BLOCKED)
 
 
 def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, *, expired: bool) -> Entry:

@@ -66,10 +66,14 @@ class Share:
 
 @dataclass(slots=True)
 class Progress:
-    """What came of some deliveries, by message id: terminal entries and failures; the rest was not started."""
+    """What came of some deliveries, by message id: terminal entries and failures; the rest was not started.
+
+    What was *handed* over lies in the queue of its group: it is still owed, but nobody has to deliver it.
+    """
 
     settled: dict[str, Entry] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
+    handed: set[str] = field(default_factory=set)
     judged: set[str] = field(default_factory=set)
     """Those to which the subscription's filter function has just said yes."""
 
@@ -238,6 +242,7 @@ def lane_state_after(subscription: Subscription, failures: Collection[Failure]) 
     """Return the state of a lane after *failures*; without any it is blocked behind what was not started."""
     if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
-    if failures and subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY:
+    decays = subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
+    if failures and decays and not subscription.settings.is_group:
         return LaneState.LOST_CONTACT
     return LaneState.BLOCKED

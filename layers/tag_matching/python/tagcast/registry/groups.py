@@ -27,5 +27,5 @@ def with_secret(world: World, settings: SubscriptionSettings, known: Subscriptio
 
 
 def make_queue(world: World, group: Subscription) -> None:
-    """Make the queue of a group that is about to be stored; without a row of the group, `sweep` removes it."""
+    """Make the queue of a group that is about to be stored, or stored again; `sweep` removes one without a group."""
     world.group_queues.make(GroupQueue.of(group))

@@ -25,14 +25,14 @@ def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     message = after.message
     key = message_key(message.topic, message.message_id)
     changes = map_attributes(after)
-    update = Update(key, changes, map_removals(after, changes), {"version": before.version})
+    gone = ("handed",) if before.map.handed and not after.map.handed else ()
+    update = Update(key, changes, (*map_removals(after, changes), *gone), {"version": before.version})
     retained = retained_key(message.topic, message.message_id)
-    is_owed = bool(after.map.owed)
-    if is_owed and not after.map.round_open:
+    if after.map.is_retained and not before.map.is_retained:
         ttl = message.expires_at // 1000 + GARBAGE_S
         listed = {"expires_at": message.expires_at, "accepted_at": message.accepted_at, "ttl": ttl}
-        return (update, Put(retained, listed)) if before.map.round_open else (update,)
-    if not is_owed and not before.map.round_open:
+        return (update, Put(retained, listed))
+    if before.map.is_retained and not after.map.is_retained:
         return (update, Delete(retained))
     return (update,)
 

@@ -15,7 +15,7 @@ from tagcast.registry.registering import register
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
-from tagcast_aws.api.filters import filter_faults
+from tagcast_aws.api.filters import FilterBody, filter_faults
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -24,7 +24,7 @@ from tagcast_aws.api.http.routing import Answer, Route
 class HeartbeatBody(Body):
     """What a consumer says every 30 seconds; a group that is absent is made with it."""
 
-    filter: dict[str, Any] | None
+    filter: FilterBody | None
     client_version: Annotated[str, StringConstraints(max_length=limits.CLIENT_VERSION_LENGTH_MAX)] = ""
     mode: Literal["clustering", "broadcasting"] = "clustering"
     ordered: bool = False

@@ -48,9 +48,7 @@ class SqsEndpoint(Body):
 
     protocol: Literal["sqs"]
     queue_url: Url | None = None
-    arn: (
-        Annotated[str, StringConstraints(pattern=f"^{QUEUE_ARN}$"), Field(json_schema_extra={"format": "arn"})] | None
-    ) = None
+    arn: QueueArn | None = None
 
 
 class LambdaEndpoint(Body):

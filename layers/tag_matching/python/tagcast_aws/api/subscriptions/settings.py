@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 from tagcast.errors import Fault
@@ -16,6 +16,7 @@ from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Subscription, SubscriptionSettings
 from tagcast.operating.lanes import LaneView
+from tagcast.ports import QueueCounts
 from tagcast.rows.filter_version import FilterVersion
 from typing_extensions import TypedDict
 
@@ -38,17 +39,28 @@ def _secret(text: str) -> str:
     return text
 
 
-OF_PUSHES, OF_GROUPS = (
-    ("timeout_seconds", "content_format", "secret", "max_per_second"),
-    ("ordered", "dead_letter_topic"),
-)
-"""What only a subscription has that is pushed to, and what only a group has."""
 _SECRET_SCHEMA: JsonDict = {"writeOnly": True, "format": "secret", "pattern": limits.SECRET}
+OF_PUSHES = ("timeout_seconds", "content_format", "secret", "max_per_second")
+OF_GROUPS = ("ordered", "dead_letter_topic")
+"""What only a subscription has that is pushed to, and what only a group has."""
+_OF_EITHER: JsonDict = {
+    "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
+    "then": {
+        "properties": {
+            "timeout_seconds": False,
+            "content_format": False,
+            "secret": {"type": "null"},
+            "max_per_second": {"type": "null"},
+        }
+    },
+    "else": {"properties": {"ordered": {"const": False}, "dead_letter_topic": {"type": "null"}}},
+}
 
 
 class SubscriptionBody(Body):
     """A subscription; what is left out has its default."""
 
+    model_config = ConfigDict(json_schema_extra=_OF_EITHER)
     unions: ClassVar[Mapping[str, str]] = {"endpoint": "protocol", "retry": "strategy"}
 
     endpoint: AnyEndpoint
@@ -58,7 +70,7 @@ class SubscriptionBody(Body):
         default_factory=DecayRetry
     )
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
-    content_format: Literal["json", "simplified", "cloudevents"] = "json"
+    content_format: Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"] = "json"
     secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra=_SECRET_SCHEMA)] | None = None
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
@@ -131,7 +143,7 @@ class VersionsAnswer(TypedDict):
     versions: list[VersionAnswer]
 
 
-def shown(value: Subscription, lane: LaneView | None = None) -> SubscriptionAnswer:
+def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts | None = None) -> SubscriptionAnswer:
     """Return the subscription without its secret; with its lane, if that was looked at."""
     chosen = value.settings
     answer: SubscriptionAnswer = {
@@ -156,7 +168,7 @@ def shown(value: Subscription, lane: LaneView | None = None) -> SubscriptionAnsw
     if warnings:
         answer["warnings"] = list(warnings)
     if lane is not None:
-        answer["lane"] = shown_lane(lane)
+        answer["lane"] = shown_lane(lane, counts)
     return answer
 
 
