@@ -53,6 +53,7 @@ SIGNED = SubscriptionSettings(
     secret="whsec_",
     ordered=True,
     dead_letter_topic="dead",
+    max_per_second=0.5,
 )
 
 
@@ -146,6 +147,7 @@ def deliver_all(fake: FakeWorld) -> None:
     register(fake.world, Heartbeat("test1", "workers", Client("1", "1.4"), None))
     leave(fake.world, "test1", "workers", "1")
     fake.publish("1", "2", "3")
+    fake.publish("at its rate", tags=("signed",))
     fake.deliver()
     lanes.skip_head(fake.world, "test1", "broken", "poison")
 

@@ -132,6 +132,8 @@ def kind_of(schema: Mapping[str, Any], is_instant: bool) -> object:
             return datetime if is_instant else str
         case "integer":
             return int
+        case "number":
+            return float
         case "boolean":
             return bool
         case "array":

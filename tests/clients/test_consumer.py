@@ -169,6 +169,15 @@ def test_no_more_is_pulled_than_can_be_worked_on(api: PullingApi, running: type[
     assert max(pull["max_messages"] for pull in api.asked_for("pull")) == 10
 
 
+def test_after_a_pull_that_brought_nothing_it_may_rest(api: PullingApi, running: type[Running]) -> None:
+    made(api)
+    api.put("TopicTest", "a")
+    with running(api, lambda messages: None, replace(OPTIONS, pull_interval_seconds=3_600.0)):
+        assert wait_until(lambda: api.done() == ["a"])
+        assert wait_until(lambda: len(api.asked_for("pull")) == 2)
+    assert len(api.asked_for("pull")) == 2
+
+
 def test_a_shutdown_ends_and_acknowledges_what_is_under_way_and_leaves(api: PullingApi, running: type[Running]) -> None:
     listener = Gate()
     made(api)
@@ -242,6 +251,28 @@ def test_of_an_ordered_group_one_batch_is_worked_on_at_a_time_in_each_pull(
     assert bodies(listener.batches) == list("abcde")
     with Client(URL, transport=api) as client:
         assert client.get_subscription("TopicTest", "workers").ordered is True
+
+
+def test_what_an_orderly_listener_gives_back_holds_up_its_order_and_no_other(
+    api: PullingApi, running: type[Running]
+) -> None:
+    done: list[str] = []
+
+    def listener(messages: Sequence[Pulled]) -> object:
+        if messages[0].content == b"a" and messages[0].attempt == 1:
+            return Later(30)
+        done.extend(message.content.decode() for message in messages)
+        return None
+
+    options = replace(OPTIONS, orderly=True, consume_message_batch_max_size=1)
+    with running(api, listener, options):
+        api.put("TopicTest", *"abc", order="1")
+        api.put("TopicTest", *"xyz", order="2")
+        assert wait_until(lambda: len(done) == 3)
+        assert done == list("xyz")
+        api.pass_by(30)
+        assert wait_until(lambda: len(api.done()) == 6)
+    assert done == list("xyzabc")
 
 
 def test_who_disagrees_does_not_start_and_is_told_what_differs(api: PullingApi, running: type[Running]) -> None:

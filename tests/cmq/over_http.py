@@ -14,8 +14,6 @@ from tagcast_aws.cmq.form import Form
 from tagcast_aws.cmq.keys import Key
 from tagcast_aws.cmq.signature import signature, string_to_sign
 
-PATH = "/v2/index.php"
-
 
 @dataclass
 class CmqProgram:
@@ -23,6 +21,7 @@ class CmqProgram:
 
     url: str
     key: Key
+    path: str = "/v2/index.php"
     refused: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -38,9 +37,9 @@ class CmqProgram:
             "Timestamp": str(int(time.time())),
             **parameters,
         }
-        text = string_to_sign(Form("POST", urlsplit(self.url).netloc, PATH, full, 0))
+        text = string_to_sign(Form("POST", urlsplit(self.url).netloc, self.path, full, 0))
         form = urlencode({**full, "Signature": signature(text, self.key.secret_key or "", None)})
-        with urllib.request.urlopen(f"{self.url}{PATH}", form.encode(), timeout=60) as answered:
+        with urllib.request.urlopen(f"{self.url}{self.path}", form.encode(), timeout=60) as answered:
             answer: dict[str, Any] = json.loads(answered.read())
         if answer["code"]:
             self.refused.append(answer)

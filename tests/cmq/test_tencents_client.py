@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tagcast_aws.cmq.keys import Key
 from typer.testing import CliRunner
 
 from local.cli.app import app
 from local.cli.cmq_key_store import KeyStore, KeyStoreError
 from tests.cmq import sdk
 from tests.cmq.inbox import Inbox
+from tests.cmq.over_http import CmqProgram
 from tests.running_stack import RunningStack, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -117,6 +119,14 @@ def test_receivers_of_cmq_get_what_they_got(
 
     assert wait_until(arrived)
     assert queued == ["hello"]
+
+
+def test_the_client_in_go_is_answered_at_the_root(stack: RunningStack, key: dict[str, str]) -> None:
+    program = CmqProgram(stack.url, Key(key["secret_id"], key["secret_key"], 0), path="/")
+
+    answer = program.ask("ListTopic", clientRequestId="1634059514")
+
+    assert (answer["code"], answer["clientRequestId"]) == (0, 1634059514)
 
 
 def refusal_of(account: Any) -> str:

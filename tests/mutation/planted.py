@@ -215,7 +215,7 @@ OPERATORS = (
     _planted(
         "the sweep's expiry forgets the attempts",
         "tagcast.repairing.expiry:_expired",
-        "due.ending(EntryState.EXPIRED)",
+        "known.ending(EntryState.EXPIRED)",
         "Entry(EntryState.EXPIRED)",
         f"{ENDS}::test_what_the_sweep_expires_in_a_sleeping_backlog",
     ),
@@ -608,6 +608,13 @@ GROUPS = (
         "hmac.digest(secret, group.subscription_id.encode() + said, sha256)",
         "hmac.digest(b'x', said, sha256)",
         f"{PULLING}::test_a_forged_a_foreign",
+    ),
+    _planted(
+        "what is discarded is published nowhere",
+        "tagcast.pulling.ending:end_without_pull",
+        "publish_dead_letter(world, group, row.message)",
+        "pass",
+        f"{PULLING}::test_what_is_discarded_is_published",
     ),
     _planted(
         "a MAC is not looked at",

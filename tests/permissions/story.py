@@ -144,7 +144,10 @@ class Story:
         """A group is handed messages, pulls, answers in every way, and goes with what is left."""
         self.put("/topics/pulled", {})
         group = "/topics/pulled/subscriptions/g"
-        self.put(group, {"endpoint": {"protocol": "pull"}, "retry": {"max_retries": 1}})
+        self.put("/topics/dead-letters", {})
+        self.subscribe("dead-letters", "s", DEAD)
+        once = {"endpoint": {"protocol": "pull"}, "retry": {"max_retries": 1}, "dead_letter_topic": "dead-letters"}
+        self.put(group, once)
         self.post(f"{group}/pause", {})
         sent = [self.publish("pulled") for _ in range(3)]
         self.eventually(lambda: self.lane("pulled", "g")["backlog"] == 3)
@@ -164,6 +167,7 @@ class Story:
         self.eventually(lambda: pulled(5))
         self.post(f"{group}/nack", {"receipt_handles": found[4:]})
         self.eventually(lambda: pulled(5) and not self.retained("pulled", sent))
+        self.eventually(lambda: self.lane("dead-letters", "s")["backlog"] == 1)
         last = self.publish("pulled")
         self.call("DELETE", group)
         return self.eventually(lambda: not self.retained("pulled", [*sent, last]))

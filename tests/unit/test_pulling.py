@@ -188,6 +188,35 @@ def test_after_its_retries_a_message_is_discarded(world: FakeWorld) -> None:
     assert message_view(world.world, "test1", message_id).state == "deleted"
 
 
+def discarded_to(world: FakeWorld, topic: str) -> str:
+    body = {"endpoint": {"protocol": "pull"}, "retry": {"max_retries": 0}, "dead_letter_topic": topic}
+    answered(world.world, "PUT", GROUP, json.dumps(body))
+    [message_id] = published(world, "a")
+    said(world, "nack", *pull(world))
+    assert pull(world) == []
+    assert entry(world, message_id) == ("discarded", 1, "returned")
+    return message_id
+
+
+def test_what_is_discarded_is_published_to_its_dead_letter_topic_once(world: FakeWorld) -> None:
+    world.topic("dead")
+    world.subscribe("watch", topic="dead")
+    message_id = discarded_to(world, "dead")
+    world.deliver()
+
+    [push] = world.pusher.pushes
+    origin = {"dead_letter_of": message_id, "dead_letter_from": "test1/g"}
+    assert (push.message.draft.body, dict(push.message.properties)) == (b"a", origin)
+    assert push.message.message_id != message_id
+
+
+def test_a_dead_letter_that_no_topic_takes_is_counted(world: FakeWorld) -> None:
+    discarded_to(world, "absent")
+
+    assert world.journal.counts["DeadLettersLost"] == 1
+    world.journal.faults.clear()
+
+
 def test_what_nobody_pulled_in_its_life_expires_at_the_next_pull(world: FakeWorld) -> None:
     [message_id] = published(world, "a")
     world.clock.sleep(86_400)

@@ -90,6 +90,7 @@ class Subscription:
     updated_at: datetime
     ordered: bool = False
     dead_letter_topic: str | None = None
+    max_per_second: float | None = None
     warnings: tuple[str, ...] = ()
     lane: Lane | None = None
 

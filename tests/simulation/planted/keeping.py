@@ -46,7 +46,7 @@ MUTANTS = (
     Mutant(
         "what is retained is not listed",
         "tagcast.rows.message_writes:map_writes",
-        "return (update, Put(retained, listed)) if before.map.round_open else (update,)",
+        "return (update, Put(retained, listed))",
         "return (update,)",
     ),
     Mutant(

@@ -14,6 +14,7 @@ from tagcast.model import Entry, EntryState, LaneState, Message, Subscription
 from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure, Progress, Share, lane_state_after
 from tagcast.pushing.push_slots import PushSlots
+from tagcast.pushing.rate_limit import take
 from tagcast.pushing.verdicts import attempt_judged, judging_s
 from tagcast.rows.due import Due
 
@@ -37,9 +38,16 @@ async def retry(
     deliveries, known = await _still_owed(hold, dues)
     if not deliveries:
         return Retried.WRITTEN, replace(streak, answering=False)
+    grant = None
+    if rate := subscription.settings.max_per_second:
+        grant = await take(hold.world, subscription.subscription_id, rate, len(deliveries))
+        if not grant.count:
+            await hold.release(grant.free_at)
+            return Retried.PLANNED, streak
+        deliveries = deliveries[: grant.count]
     unjudged = {due.message_id for due in dues if due.unjudged}
     async with PushSlots(hold.world.clock) as slots:
-        share = Share(slots, _share_s(hold, subscription), streak.answered)
+        share = Share(slots, _share_s(hold, subscription), streak.answered, grant)
         progress = await attempt_judged(hold.world, subscription, deliveries, unjudged, share)
     known |= {each: replace(known[each], unjudged=False) for each in progress.judged}
     unwritten = _attempted(known, progress)

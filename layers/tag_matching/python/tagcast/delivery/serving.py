@@ -20,6 +20,7 @@ class Part:
     *read_s* was before the lane was read, and pushes start before *until*: both in the clock's monotonic seconds.
     *handed* are those that lie in the queue of a group since this batch, *judged* those to which its filter function
     said yes. *is_served*: everything it was owed has ended here or stands in its backlog.
+    *free_at* is when the subscription's rate lets more begin than was pushed here.
     """
 
     ordinal: int
@@ -32,6 +33,7 @@ class Part:
     judged: frozenset[str] = frozenset()
     until: float = math.inf
     is_served: bool = False
+    free_at: int | None = None
 
     @property
     def is_removed(self) -> bool:
@@ -76,7 +78,7 @@ class Part:
     def left(self) -> Left:
         """Return what has to join the backlog; what is owed after a closed round stands there already."""
         messages = [row.message for row in self.open() if row.map.round_open]
-        return Left(messages, self.failures, self.judged)
+        return Left(messages, self.failures, self.judged, self.free_at)
 
     def cancelled(self) -> Part:
         """Return the part when nobody is subscribed any more: whatever is owed ends without a push."""
@@ -88,6 +90,10 @@ class Part:
         ended = {each.message_id: _expiry(self.failures.get(each.message_id)) for each in self.over(now)}
         failures = {each: failure for each, failure in self.failures.items() if each not in ended}
         return replace(self, ended={**self.ended, **ended}, failures=failures)
+
+    def limited(self, free_at: int) -> Part:
+        """Return the part whose rate lets nothing more begin before *free_at*."""
+        return replace(self, free_at=free_at)
 
     def pushed(self, progress: Progress, until: float) -> Part:
         """Return the part after pushes that were to start before *until*."""

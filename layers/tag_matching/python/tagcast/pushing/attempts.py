@@ -23,6 +23,7 @@ from tagcast.model import (
 )
 from tagcast.ports import World
 from tagcast.pushing.push_slots import Ask, PushSlots, Rank, host_of
+from tagcast.pushing.rate_limit import Grant
 from tagcast.pushing.response_text import response_text
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
 from tagcast.settings import secrets_of
@@ -59,6 +60,8 @@ class Share:
     seconds: float
     answered: bool = False
     """Whether the receiver answered well just now, so that its window is open from the beginning."""
+    grant: Grant | None = None
+    """What the subscription's rate lets begin, and when, if it has one."""
 
 
 @dataclass(slots=True)
@@ -154,6 +157,7 @@ class _Course:
     waiting: deque[Delivery]
     answered: bool = False
     begun: bool = False
+    taken: int = 0
     progress: Progress = field(default_factory=Progress)
 
     @property
@@ -177,6 +181,7 @@ class _Course:
                         raise faults[0]
                     return
                 message, made = self.waiting.popleft()
+                await self.turn()
                 ask, before, held = self.ask(message), held, None
                 if not await self.slots.take(ask, self.until, instead_of=before):
                     return
@@ -191,6 +196,13 @@ class _Course:
         finally:
             if held is not None:
                 self.slots.give_back(held)
+
+    async def turn(self) -> None:
+        """Wait until the rate of the subscription lets the next attempt begin."""
+        grant, place = self.share.grant, self.taken
+        self.taken += 1
+        if grant is not None and (wait_s := grant.wait_s(place, self.world.clock.now())):
+            await self.world.clock.pause(wait_s)
 
     def ask(self, message: Message) -> Ask:
         known = self.world.memory.of(GotThrough).get(self.subscription.subscription_id)

@@ -30,9 +30,8 @@ LANES_SHARE = 0.4
 class Swept:
     """What one sweep did.
 
-    *restarted* lanes, *expired* entries, *sent* messages, *removed* subscriptions of silent groups;
-    how late the most overdue lane was, and how long the
-    longest blocked head has been owed, in seconds.
+    *restarted* lanes, *expired* entries, *sent* messages, *removed* subscriptions of silent groups; how late the most
+    overdue lane was, and how long the longest blocked head has been owed, in seconds.
     """
 
     restarted: int = 0

@@ -97,6 +97,11 @@ def due_key(subscription_id: str, position: str, message_id: str) -> Key:
     return Key(Table.MESSAGES, f"DUE#{subscription_id}", f"{position}#{message_id}")
 
 
+def rate_key(subscription_id: str) -> Key:
+    """Return the key of the rate of a subscription."""
+    return Key(Table.MESSAGES, f"RATE#{subscription_id}", "RATE")
+
+
 def retained_key(topic: str, message_id: str) -> Key:
     """Return the key that lists a message as owed after its first round."""
     return Key(Table.MESSAGES, f"RETAINED#{topic}", message_id)

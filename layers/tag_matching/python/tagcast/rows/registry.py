@@ -127,11 +127,12 @@ def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int |
         "secret": settings.secret,
         "ordered": 1 if settings.ordered else None,
         "dead_letter_topic": settings.dead_letter_topic,
+        "max_per_second": None if settings.max_per_second is None else str(settings.max_per_second),
     }
 
 
 def _settings_of(row: Row) -> SubscriptionSettings:
-    filter_text = optional_text(row, "filter")
+    filter_text, rate = optional_text(row, "filter"), optional_text(row, "max_per_second")
     return SubscriptionSettings(
         endpoint=Endpoint(Protocol(text(row, "protocol")), text(row, "target")),
         filter=None if filter_text is None else json.loads(filter_text),
@@ -146,6 +147,7 @@ def _settings_of(row: Row) -> SubscriptionSettings:
         secret=optional_text(row, "secret"),
         ordered="ordered" in row,
         dead_letter_topic=optional_text(row, "dead_letter_topic"),
+        max_per_second=None if rate is None else float(rate),
     )
 
 

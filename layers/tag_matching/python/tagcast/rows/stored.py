@@ -20,6 +20,7 @@ from tagcast.rows.message import MessageRow, message_row_of
 from tagcast.rows.nonce import taken_by_of
 from tagcast.rows.progress import Progress, progress_of
 from tagcast.rows.pulled import Pulled, ordinal_pulled, pulled_of
+from tagcast.rows.rate import free_us_of
 from tagcast.rows.recent_changes import names_changed
 from tagcast.rows.registry import subscription_of, topic_of
 from tagcast.rows.shadow import Shadow, shadow_of
@@ -127,6 +128,11 @@ def registrations(store: Store, topic: str, group: str) -> list[Registration]:
 def registration_rows(store: Store) -> list[Row]:
     """Return the list of all subscriptions that heartbeats made."""
     return store.query(Table.MESSAGES, keys.registration_key("", "", "").pk)
+
+
+def free_us(store: Store, subscription_id: str) -> int | None:
+    """Return from when on an attempt of a subscription's rate is free, in microseconds; None if nobody took any."""
+    return free_us_of(store.get(keys.rate_key(subscription_id)))
 
 
 def progress(store: Store) -> Progress:

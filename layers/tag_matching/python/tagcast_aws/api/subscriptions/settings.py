@@ -40,11 +40,19 @@ def _secret(text: str) -> str:
 
 
 _SECRET_SCHEMA: JsonDict = {"writeOnly": True, "format": "secret", "pattern": limits.SECRET}
-OF_PUSHES, OF_GROUPS = ("timeout_seconds", "content_format", "secret"), ("ordered", "dead_letter_topic")
+OF_PUSHES = "timeout_seconds", "content_format", "secret", "max_per_second"
+OF_GROUPS = "ordered", "dead_letter_topic"
 """What only a subscription has that is pushed to, and what only a group has."""
 _OF_EITHER: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
-    "then": {"properties": {"timeout_seconds": False, "content_format": False, "secret": {"type": "null"}}},
+    "then": {
+        "properties": {
+            "timeout_seconds": False,
+            "content_format": False,
+            "secret": {"type": "null"},
+            "max_per_second": {"type": "null"},
+        }
+    },
     "else": {"properties": {"ordered": {"const": False}, "dead_letter_topic": {"type": "null"}}},
 }
 
@@ -66,6 +74,7 @@ class SubscriptionBody(Body):
     secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra=_SECRET_SCHEMA)] | None = None
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
+    max_per_second: Annotated[float, Field(ge=limits.RATE_MIN, le=limits.RATE_MAX)] | None = None
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
@@ -89,6 +98,7 @@ class SubscriptionBody(Body):
             secret=self.secret,
             ordered=self.ordered,
             dead_letter_topic=self.dead_letter_topic,
+            max_per_second=self.max_per_second,
         )
 
 
@@ -104,6 +114,7 @@ class SubscriptionAnswer(TypedDict):
     content_format: str
     ordered: NotRequired[bool]
     dead_letter_topic: NotRequired[str]
+    max_per_second: NotRequired[float]
     version: int
     created_at: str
     updated_at: str
@@ -151,6 +162,8 @@ def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts
         answer["ordered"] = chosen.ordered
     if chosen.dead_letter_topic is not None:
         answer["dead_letter_topic"] = chosen.dead_letter_topic
+    if chosen.max_per_second is not None:
+        answer["max_per_second"] = chosen.max_per_second
     warnings = compile_filter(chosen.filter).warnings
     if warnings:
         answer["warnings"] = list(warnings)
