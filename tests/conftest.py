@@ -32,6 +32,7 @@ FIRST = (
     "tests/e2e/test_killing.py",
     "tests/e2e/test_overload.py",
     "tests/e2e/test_local_stack.py",
+    "tests/console/test_console_in_a_browser.py",
     "tests/e2e/test_sam_local.py",
 )
 """What takes long begins first, and most of it waits: the rest is computed meanwhile."""

@@ -14,7 +14,6 @@ FILES = {
     "async_consumer.py": "consumer.py",
     "async_groups.py": "client_groups.py",
     "async_lanes.py": "client_lanes.py",
-    "async_members.py": "client_members.py",
     "async_subscriptions.py": "subscriptions.py",
 }
 WORDS = {
@@ -27,14 +26,9 @@ WORDS = {
     "What the asynchronous client does with lanes; `client_lanes` is made from this file by `make_sync.py`.": (
         "What the synchronous client does with lanes, made from `async_lanes` by `make_sync.py`: change that file."
     ),
-    "What the asynchronous client does with pull groups; `client_groups` is made from this file by `make_sync.py`.": (
-        "What the synchronous client does with pull groups, made from `async_groups` by `make_sync.py`: change that."
+    "What the asynchronous client does with groups; `client_groups` is made from this file by `make_sync.py`.": (
+        "What the synchronous client does with groups, made from `async_groups` by `make_sync.py`: change that file."
     ),
-    "The asynchronous client's members of groups; `client_members` is made from this file by `make_sync.py`.": (
-        "The synchronous client's members of groups, made from `async_members` by `make_sync.py`: change that file."
-    ),
-    "async_members": "client_members",
-    "AsyncMembers": "Members",
     "async_groups": "client_groups",
     "AsyncGroups": "Groups",
     "The asynchronous consumer; `consumer` is made from this file by `make_sync.py`.": (

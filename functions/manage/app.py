@@ -7,9 +7,9 @@ from typing import Any
 from tagcast.ports import World
 from tagcast_aws import wiring
 from tagcast_aws.api.http.routing import Router
-from tagcast_aws.api.routes import MANAGE, PUBLISH
+from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 
-router = Router(MANAGE, elsewhere=PUBLISH)
+router = Router(MANAGE, elsewhere=(*PUBLISH, *PULL))
 
 
 def handle(event: dict[str, Any], world: World) -> dict[str, Any]:

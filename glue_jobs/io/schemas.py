@@ -100,6 +100,7 @@ SUBSCRIPTIONS = _schema(
     content_format=_TEXT,
     ordered=_INT,
     dead_letter_topic=_TEXT,
+    max_per_second=_TEXT,
     ordering=_TEXT,
     retention_s=_LONG,
     created_at=_LONG,

@@ -8,12 +8,13 @@ import typer
 from tagcast_client import BearerToken, Client, Retries, SigV4
 from tagcast_client.signing import is_aws
 
+from local.cli.cmq_keys import cmq_keys
 from local.cli.console import console
 from local.cli.consume import consume
 from local.cli.filters import filters
 from local.cli.groups import group
 from local.cli.jobs import archive, audit, backtest, replay, report
-from local.cli.lanes import lane, pause, resume, retry, skip
+from local.cli.lanes import lane, lanes, pause, resume, retry, skip
 from local.cli.listen import listen
 from local.cli.messages import explain, list_messages, message, publish
 from local.cli.screen import fields_table
@@ -57,7 +58,7 @@ def tagcast(
     """
     if not url.startswith(("http://", "https://")):
         raise typer.BadParameter(f"{url!r} is not an http:// or https:// address", param_hint="--url")
-    ctx.obj = Session(client_for(url, profile, region, token), as_json)
+    ctx.obj = Session(client_for(url, profile, region, token), as_json, profile, region)
 
 
 def health(ctx: typer.Context) -> None:
@@ -80,6 +81,7 @@ app.command("messages", rich_help_panel=_MESSAGES)(list_messages)
 app.command("message", rich_help_panel=_MESSAGES)(message)
 app.command("explain", rich_help_panel=_MESSAGES)(explain)
 app.command("lane", rich_help_panel=_LANES)(lane)
+app.command("lanes", rich_help_panel=_LANES)(lanes)
 app.command("pause", rich_help_panel=_LANES)(pause)
 app.command("resume", rich_help_panel=_LANES)(resume)
 app.command("retry", rich_help_panel=_LANES)(retry)
@@ -91,6 +93,7 @@ app.command("audit", rich_help_panel=_ARCHIVE)(audit)
 app.command("backtest", rich_help_panel=_ARCHIVE)(backtest)
 app.command("replay", rich_help_panel=_ARCHIVE)(replay)
 app.add_typer(filters, name="filter", rich_help_panel=_TOOLS)
+app.add_typer(cmq_keys, name="cmq-key", rich_help_panel=_TOOLS)
 app.command("console", rich_help_panel=_TOOLS)(console)
 app.command("consume", rich_help_panel=_TOOLS)(consume)
 app.command("listen", rich_help_panel=_TOOLS)(listen)

@@ -26,5 +26,8 @@ def console(
     for name in ("profile", "region"):
         if root.get(name):
             words += [f"--{name}", str(root[name])]
+    environment = dict(os.environ)
+    if root.get("token"):  # Not among the words, which everybody on this machine may read.
+        environment["TAGCAST_TOKEN"] = str(root["token"])
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "local.console", *words])
+    os.execve(sys.executable, [sys.executable, "-m", "local.console", *words], environment)

@@ -103,11 +103,10 @@ def consume(
         dialect=dialect,
         filter_json=filter_json,
     )
-    model = MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING
     options = ConsumerOptions(
         client_id=client_id or new_client_id(),
         client_version="tagcast consume",
-        message_model=model,
+        message_model=MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING,
         orderly=orderly,
         consume_thread_max=1,
         wait_seconds=WAIT_S,
@@ -118,6 +117,10 @@ def consume(
     consumer.register_message_listener(_listener(session, later, stop_after, enough))
     if not session.as_json:
         session.out.print(Text(f"Joining {name} of {topic} as {options.client_id} — Ctrl-C ends it."))
+    _run(session, consumer, enough)
+
+
+def _run(session: Session, consumer: Consumer, enough: threading.Event) -> None:
     with consumer:
         try:
             while not enough.wait(0.5):

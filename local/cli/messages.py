@@ -167,10 +167,38 @@ def _state_map(answer: Json) -> RenderableType:
     return Group(fields, rows_table(rows, "subscription", "state", "attempts", "last attempt", "last outcome"))
 
 
-def message(ctx: typer.Context, topic: TopicName, message_id: MessageId) -> None:
+def _attempt_rows(answer: Json) -> RenderableType:
+    rows = [
+        [
+            delivery.get("subscription"),
+            f"{attempt.get('attempt')} of {delivery.get('attempts')}",
+            readable_instant(attempt.get("ended_at")),
+            attempt.get("took_ms"),
+            attempt.get("outcome"),
+            attempt.get("response"),
+        ]
+        for delivery in answer.get("deliveries") or []
+        for attempt in delivery.get("history") or []
+    ]
+    if not rows:
+        return Text("No attempt is remembered: nothing failed so far.")
+    return rows_table(rows, "subscription", "attempt", "ended", "ms", "outcome", "response")
+
+
+def message(
+    ctx: typer.Context,
+    topic: TopicName,
+    message_id: MessageId,
+    attempts: Annotated[bool, typer.Option("--attempts", help="Show the last attempts that did not succeed.")] = False,
+) -> None:
     """Show a message, or its receipt, with the state of every subscription it was for."""
     session = session_of(ctx)
-    session.show(session.api.request("GET", path_of("topics", topic, "messages", message_id)), _state_map)
+    path = path_of("topics", topic, "messages", message_id)
+    if attempts:
+        path = path_of("topics", topic, "messages", message_id, "attempts")
+        session.show(session.api.request("GET", path, query={"limit": 100}), _attempt_rows)
+        return
+    session.show(session.api.request("GET", path), _state_map)
 
 
 def explain(

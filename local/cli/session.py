@@ -14,6 +14,7 @@ from tagcast_client import Client, ProblemError, SigningError, UnreachableError
 from tagcast_client.operation import Answer, Json
 from typer.core import TyperGroup
 
+from local.cli.cmq_key_store import KeyStoreError
 from local.cli.job_run import JobError
 from local.cli.screen import console, fault_lines, rows_table
 from local.cli.visible import visible, visible_json
@@ -34,6 +35,8 @@ class Session:
 
     api: Client
     as_json: bool
+    profile: str | None = None
+    region: str | None = None
 
     @property
     def out(self) -> Console:
@@ -156,6 +159,6 @@ class Commands(TyperGroup):
                 errors.print("  Is `make run` running? Another address can be given with --url or TAGCAST_URL.")
             else:
                 errors.print(f"  {unreachable.reason}")
-        except (SigningError, JobError) as fault:
+        except (SigningError, JobError, KeyStoreError) as fault:
             errors.print(Text.assemble(("error: ", "bold red"), str(fault)))
         raise typer.Exit(1)

@@ -47,6 +47,8 @@ class Format(StrEnum):
     JSON = "json"
     SIMPLIFIED = "simplified"
     CLOUDEVENTS = "cloudevents"
+    CMQ_JSON = "cmq_json"
+    CMQ_SIMPLIFIED = "cmq_simplified"
 
 
 def endpoint_of(url: str | None, queue: str | None, function: str | None) -> Json:
@@ -159,6 +161,9 @@ def subscribe(
         str | None,
         typer.Option(envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes (whsec_…); never shown again."),
     ] = None,
+    max_per_second: Annotated[
+        float | None, typer.Option(metavar="RATE", help="Attempts per second, 0.01-1,000, by default any number.")
+    ] = None,
     if_match: Annotated[
         str | None, typer.Option(help="Replace only this version of the subscription (its ETag).")
     ] = None,
@@ -186,6 +191,7 @@ def subscribe(
         "timeout_seconds": timeout,
         "content_format": content_format and content_format.value,
         "secret": secret,
+        "max_per_second": max_per_second,
     }
     body: Json = {"endpoint": endpoint_of(url, sqs, function)}
     body |= {field: value for field, value in settings.items() if value is not None}

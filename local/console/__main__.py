@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import secrets
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tagcast_client import AsyncClient, Retries, SigV4
+import httpx
+from tagcast_client import AsyncClient, BearerToken, Retries, SigV4
 from tagcast_client.signing import is_aws
 
 from local.console.desk import Desk
@@ -21,9 +23,8 @@ from local.front.front import PortInUseError
 PORT = 8081
 
 
-def desk_for(url: str, profile: str | None, region: str | None, reports: Path, time_scale: float = 1.0) -> Desk:
-    """Return the desk of a console; towards AWS it signs, so that it lets in only who knows its key."""
-    auth = SigV4(profile, region) if is_aws(url) else None
+def desk_for(url: str, reports: Path, auth: httpx.Auth | None = None, time_scale: float = 1.0) -> Desk:
+    """Return the desk of a console; one that shows somebody's credentials lets in only who knows its key."""
     api = AsyncClient(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-console")
     return Desk(api, reports, time_scale, secrets.token_urlsafe(24) if auth else None)
 
@@ -46,7 +47,9 @@ async def run(asked: argparse.Namespace) -> int:
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stopped.set)
-    desk = desk_for(asked.url, asked.profile, asked.region, asked.data / "reports", asked.time_scale)
+    signed = SigV4(asked.profile, asked.region) if is_aws(asked.url) else None
+    token = os.environ.get("TAGCAST_TOKEN")
+    desk = desk_for(asked.url, asked.data / "reports", BearerToken(token) if token else signed, asked.time_scale)
     async with contextlib.AsyncExitStack() as ends:
         server = ConsoleServer(desk)
         ends.push_async_callback(server.stop)

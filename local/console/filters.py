@@ -19,6 +19,10 @@ from local.console.topics import new_message
 from local.console.verdicts import Line, lines
 
 RECENT_SHOWN, RECENT_READ = 6, 100
+TOLD_ONLY = {"topic", "name", "version", "created_at", "updated_at", "warnings", "lane"}
+"""What the API tells of a subscription and nobody writes; whatever else it tells is written back."""
+OF_PUSHES = {"timeout_seconds", "content_format"}
+"""What a group does not have, since nothing is pushed to it."""
 
 
 @dataclass(frozen=True)
@@ -125,18 +129,19 @@ async def save(request: web.Request) -> web.Response:
     subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
     if bench.said.get("confirmed") != "yes":
         return desk.page("confirm.html", preview=_preview(bench, subscription, candidate))
-    await desk.api.put_subscription(
-        bench.topic,
-        bench.subscription,
-        subscription.endpoint,
-        filter=candidate,
-        retry=subscription.retry,
-        timeout_seconds=subscription.timeout_seconds,
-        content_format=subscription.content_format,
-        secret=bench.said.get("secret") or None,
-        if_version=int(bench.version or 0),
-    )
+    await _replace_filter(desk, bench, candidate)
     raise web.HTTPSeeOther(lane_page(bench.topic, bench.subscription, "saved"))
+
+
+async def _replace_filter(desk: Desk, bench: Bench, candidate: Mapping[str, Any] | None) -> None:
+    """Write the subscription as it is told, with another filter, if it still has the version that was edited."""
+    path = lane_path(bench.topic, bench.subscription)
+    told = (await desk.api.request("GET", path)).json
+    not_written = TOLD_ONLY | (OF_PUSHES if told["endpoint"]["protocol"] == "pull" else set())
+    body = {name: value for name, value in told.items() if name not in not_written} | {"filter": candidate}
+    if bench.said.get("secret"):
+        body["secret"] = bench.said["secret"]
+    await desk.api.request("PUT", path, body, headers={"If-Match": f'"{bench.version}"'})
 
 
 def _preview(bench: Bench, subscription: Subscription, candidate: Mapping[str, Any] | None) -> Preview:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from aiohttp import web
@@ -131,9 +131,9 @@ class LambdaHost:
         """Make a function known."""
         self._pools[function.name] = Pool(function, environment, self._log, size)
 
-    async def warm(self) -> None:
-        """Start one worker of each function."""
-        await asyncio.gather(*(pool.warm() for pool in self._pools.values()))
+    async def warm(self, later: Collection[str] = ()) -> None:
+        """Start one worker of each function, but for those in *later*, whose first event waits for it."""
+        await asyncio.gather(*(pool.warm() for name, pool in self._pools.items() if name not in later))
 
     async def invoke(self, function: str, payload: bytes) -> Invocation:
         """Invoke a function by name and wait for its answer."""

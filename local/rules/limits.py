@@ -119,6 +119,7 @@ PRICES_USD: dict[str, float] = {
     "dynamodb: a GB and month": 0.25,
     "sqs: a million FIFO requests of 64 KiB": 0.50,
     "sqs: a million standard requests of 64 KiB": 0.40,
+    "api gateway: a million requests of an HTTP API": 1.00,
     "lambda: a million requests": 0.20,
     "lambda: a GB-second on arm64": 0.0000133334,
     "stepfunctions: a million transitions": 25.0,

@@ -82,6 +82,8 @@ def needs_of(account: Account, service: str, operation: str, parameters: Mapping
         case "lambda":
             action = "InvokeFunction" if operation == "Invoke" else operation
             found = iter([Need(f"lambda:{action}", _function(account, str(parameters.get("FunctionName", ""))))])
+        case "secretsmanager":
+            found = iter([Need(f"secretsmanager:{operation}", _secret(account, str(parameters.get("SecretId", ""))))])
         case _:
             found = iter([Need(f"{service}:{operation}", "*")])
     return list(dict.fromkeys(found))
@@ -135,3 +137,8 @@ def _function(account: Account, name: str) -> str:
     if name.startswith("arn:"):
         return ":".join(name.split(":")[:7])
     return account.arn("lambda", f"function:{name.split(':')[0]}")
+
+
+def _secret(account: Account, name: str) -> str:
+    # AWS puts six characters of chance behind the name, which patterns in policies stand for.
+    return name if name.startswith("arn:") else account.arn("secretsmanager", f"secret:{name}-a1b2c3")

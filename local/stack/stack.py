@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
 WORKERS = {"retry": 8, "relay": 1, "sweep": 1, "archive": 1}
 WORKERS_OTHERWISE = 2
+WARM_LATER = ("cmq",)
+"""Most stacks are never asked there: whoever asks first waits for a second."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class Stack:
         await asyncio.to_thread(make_known, engine, user_functions)
         for function in user_functions:
             self._host.deploy(function, {}, WORKERS_OTHERWISE)
-        await self._host.warm()
+        await self._host.warm({f.name for f in deployment.functions.values() if short_name(f.name) in WARM_LATER})
 
     def _announce(self, engine: Engine, deployment: Deployment, callers: Callers) -> None:
         """Write down where everything is, for the command line, the jobs and people's own tools."""

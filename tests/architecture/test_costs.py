@@ -7,9 +7,11 @@ from pathlib import Path
 
 from local.template.translated import read_template
 from tests.benchmarks.idle_bill import bill, nightly_jobs
+from tests.benchmarks.member_bill import bill as member_bill
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
+CONSUMERS = (ROOT / "docs/consumers.md").read_text()
 TEMPLATE = read_template(ROOT / "template.yaml")
 
 
@@ -17,6 +19,12 @@ def test_every_item_of_the_idle_bill_is_in_the_readme() -> None:
     table = README.partition("| idle | USD a month |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| .* \| (\d+\.\d\d) \|$", table, re.MULTILINE)
     assert rows == [f"{usd:.2f}" for usd in bill(TEMPLATE).values()]
+
+
+def test_what_a_member_costs_is_in_the_page_of_consumers() -> None:
+    table = CONSUMERS.partition("| a month of | USD |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| .* \| (\d+\.\d\d) \|$", table, re.MULTILINE)
+    assert rows == [f"{usd:.2f}" for usd in member_bill(TEMPLATE).values()]
 
 
 def test_the_readme_adds_them_up() -> None:

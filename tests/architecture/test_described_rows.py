@@ -17,6 +17,8 @@ from tagcast.model import (
     Endpoint,
     Entry,
     EntryState,
+    FilterType,
+    Ordering,
     Outcome,
     Protocol,
     RetryPolicy,
@@ -24,7 +26,9 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.operating import lanes
+from tagcast.operating.signed_requests import take_once
 from tagcast.ports import Found, Key, Row, Write
+from tagcast.pulling.pull import Wish, pull
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.members import leave
 from tagcast.registry.registering import register
@@ -45,10 +49,11 @@ SIGNED = SubscriptionSettings(
     filter={"kind": "tags", "tags": ["signed"]},
     retry=RetryPolicy(Strategy.BACKOFF_RETRY, 3, interval_s=15),
     timeout_s=15,
-    content_format=ContentFormat.JSON,
+    content_format=ContentFormat.CMQ_JSON,
     secret="whsec_",
     ordered=True,
     dead_letter_topic="dead",
+    max_per_second=0.5,
 )
 
 
@@ -142,8 +147,20 @@ def deliver_all(fake: FakeWorld) -> None:
     register(fake.world, Heartbeat("test1", "workers", Client("1", "1.4"), None))
     leave(fake.world, "test1", "workers", "1")
     fake.publish("1", "2", "3")
+    fake.publish("at its rate", tags=("signed",))
     fake.deliver()
     lanes.skip_head(fake.world, "test1", "broken", "poison")
+
+
+def pull_all(fake: FakeWorld) -> None:
+    """Let a group pull in vain, beside one that is pushed to."""
+    fake.group("group")
+    fake.publish("pulled")
+    fake.deliver()
+    wish = Wish(1, 0, 10, size_of=lambda handed: 1, size_enough=100, size_max=10**9, around_max=1)
+    for _ in range(2):
+        pull(fake.world, "test1", "group", wish)
+        fake.clock.sleep(10)
 
 
 def sweep_all(fake: FakeWorld, store: WatchedStore) -> None:
@@ -167,8 +184,13 @@ def store() -> WatchedStore:
     store = WatchedStore(clock)
     fake = FakeWorld(store=store, clock=clock)
     fake.topic()
+    topics.create_topic(
+        fake.world, "cmq", body_bytes_max=1, ordering=Ordering.TOPIC, filter_type=FilterType.ROUTING_KEY
+    )
+    take_once(fake.world, "AKID", 0, "1")
     publish_all(fake)
     deliver_all(fake)
+    pull_all(fake)
     sweep_all(fake, store)
     remove_all(fake)
     # What takes a thousand lanes at one message, as their codecs write it.

@@ -33,11 +33,18 @@ REQUESTS = (
     "POST /topics/orders/subscriptions/a/replay",
     "DELETE /topics/billing-eu/subscriptions/a",
     "POST /filters/test",
+    "PUT /topics/orders/subscriptions/workers/clients/1",
+    "DELETE /topics/orders/subscriptions/workers/clients/1",
+    "POST /topics/orders/subscriptions/workers/pull",
+    "POST /topics/orders/subscriptions/workers/ack",
+    "PUT /topics/orders/subscriptions/workers",
+    "POST /topics/orders/subscriptions/others/pull",
 )
 ALLOWED = {
     "Publish to one topic": REQUESTS[:2],
     "Run the topics of one team": (REQUESTS[3], REQUESTS[6], REQUESTS[13], REQUESTS[17], REQUESTS[18]),
-    "Subscribe to one topic": (REQUESTS[9], *REQUESTS[11:13], *REQUESTS[14:16]),
+    "Subscribe to one topic": (REQUESTS[9], *REQUESTS[11:13], *REQUESTS[14:16], *REQUESTS[19:21], REQUESTS[23]),
+    "Consume as one group": REQUESTS[19:23],
     "Look only": REQUESTS[8:14],
 }
 

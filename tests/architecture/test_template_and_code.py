@@ -14,7 +14,8 @@ from tagcast.ports import Key
 from tagcast.rows import keys
 from tagcast.rows.kinds import kind_of
 from tagcast_aws.api.http.authorization import Scope
-from tagcast_aws.api.routes import MANAGE, PUBLISH
+from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
+from tagcast_aws.cmq.form import PATHS
 
 from functions.retry.app import RESERVE_S
 from local.front.authorizer import grounds_of
@@ -34,6 +35,8 @@ SOURCES = TEMPLATE.sources()
 STREAMS = [source for source in SOURCES if source.of_stream]
 ALARMS = dict(TEMPLATE.of_type("AWS::CloudWatch::Alarm"))
 OWN_METRICS = "tagcast"
+ANY_METHOD = "X-AMAZON-APIGATEWAY-ANY-METHOD"
+"""The CMQ endpoint tells itself what is no GET or POST, in CMQ's words."""
 # Of https://docs.aws.amazon.com: lambda/latest/dg/monitoring-metrics-types.html, sqs-available-cloudwatch-metrics.html,
 # step-functions/latest/dg/procedure-cw-metrics.html, apigateway/latest/developerguide/http-api-metrics.html.
 METRICS = {
@@ -77,15 +80,15 @@ def literals(folder: str) -> set[str]:
 
 def test_the_routes_of_the_template_are_the_routes_of_the_code() -> None:
     declared = {(route.method, route.path, route.function) for route in TEMPLATE.routes()}
-    served = {(route.method, route.path, "PublishFunction") for route in PUBLISH} | {
-        (route.method, route.path, "ManageFunction") for route in MANAGE
-    }
+    functions = {"PublishFunction": PUBLISH, "PullFunction": PULL, "ManageFunction": MANAGE}
+    served = {(route.method, route.path, function) for function, routes in functions.items() for route in routes}
+    served |= {(ANY_METHOD, path, "CmqFunction") for path in PATHS}
     assert {(method, path, function) for method, path, function in declared if path != "$default"} == served
     assert [function for _, path, function in declared if path == "$default"] == ["ManageFunction"]
 
 
 def test_public_routes_of_the_code_need_no_signature() -> None:
-    public = {route.path for route in (*PUBLISH, *MANAGE) if route.is_public}
+    public = {route.path for route in (*PUBLISH, *PULL, *MANAGE) if route.is_public} | set(PATHS)
     api = next(properties for _, properties in TEMPLATE.of_type("AWS::ApiGatewayV2::Api"))
     unsigned = {
         path
@@ -103,10 +106,12 @@ def test_the_template_asks_for_the_scopes_of_the_code() -> None:
     assert grounds is not None
     assert (grounds.issuer, grounds.audiences) == ("https://issuer", ("a", "b"))
     asked = {route: set(scopes) for route, scopes in grounds.scopes.items()}
-    anything = asked.pop(("X-AMAZON-APIGATEWAY-ANY-METHOD", "$default"))
+    assert [asked.pop((ANY_METHOD, path)) for path in PATHS] == [set(), set()]
+    anything = asked.pop((ANY_METHOD, "$default"))
     assert anything == {f"tagcast/{scope}" for scope in Scope}
     assert asked == {
-        (route.method, route.path): {f"tagcast/{scope}" for scope in route.scopes} for route in (*PUBLISH, *MANAGE)
+        (route.method, route.path): {f"tagcast/{scope}" for scope in route.scopes}
+        for route in (*PUBLISH, *PULL, *MANAGE)
     }
     assert grounds_of(RESOLVER) is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -299,18 +300,13 @@ def test_the_asynchronous_client_does_the_same(api: InMemoryApi) -> None:
 
 def test_both_clients_are_one_source() -> None:
     folder = Path(__file__).parents[2] / "clients/python"
-    make = "import make_sync as m; print(m.made_from(m.HERE / '{}'), end='')"
-    sources = {path.name: path.name.removeprefix("async_") for path in (folder / "tagcast_client").glob("async_*.py")}
-    for source, target in {
-        **sources,
-        "async_groups.py": "client_groups.py",
-        "async_lanes.py": "client_lanes.py",
-        "async_members.py": "client_members.py",
-    }.items():
-        made = subprocess.run(
-            [sys.executable, "-c", make.format(source)], cwd=folder, capture_output=True, text=True, check=True
-        ).stdout
-        assert (folder / "tagcast_client" / target).read_text() == made
+    make = (
+        "import json, make_sync as m; "
+        "print(json.dumps({target: m.made_from(m.HERE / source) for source, target in m.FILES.items()}))"
+    )
+    made = subprocess.run([sys.executable, "-c", make], cwd=folder, capture_output=True, text=True, check=True).stdout
+    for target, text in json.loads(made).items():
+        assert (folder / "tagcast_client" / target).read_text() == text
 
     def methods(kind: type) -> set[str]:
         return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}

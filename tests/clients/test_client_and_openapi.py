@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from tagcast_client import members, models, operations, publishing
+from tagcast_client import group_models, group_operations, groups, models, operations, publishing
 from tagcast_client.operation import Operation
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
@@ -34,6 +34,7 @@ OPERATIONS: list[Operation[Any]] = [
     publishing.replay("t", "s", [], "k"),
     operations.get_message("t", "1"),
     operations.list_messages("t", True, 1, "c"),
+    operations.list_attempts("t", "1", 1, "c"),
     operations.explain("t", "1", "s"),
     operations.change_lane("t", "s", "pause"),
     operations.change_lane("t", "s", "resume"),
@@ -42,13 +43,17 @@ OPERATIONS: list[Operation[Any]] = [
     operations.backlog("t", "s", 1, "c"),
     operations.list_lanes(1, "c"),
     operations.push("t"),
+    group_operations.pull("t", "s", 1, 1, 10, "c"),
+    group_operations.ack("t", "s", ["h"]),
+    group_operations.nack("t", "s", ["h"], 1),
+    group_operations.extend("t", "s", ["h"], 10),
     operations.set_shadow("t", "s", None),
     operations.get_shadow("t", "s"),
     operations.delete_shadow("t", "s"),
     operations.promote_shadow("t", "s", 1),
-    members.heartbeat("t", "s", "i", {}),
-    members.leave("t", "s", "i"),
-    members.list_members("t", "s"),
+    groups.heartbeat("t", "s", "i", {}),
+    groups.leave("t", "s", "i"),
+    groups.list_members("t", "s"),
     operations.test_filter(None, MESSAGE),
 ]
 WORDS = {"t": "{topic}", "s": "{subscription}", "1": "{message_id}", "i": "{client_id}"}
@@ -63,19 +68,24 @@ ANSWERS = {
     models.Subscription: "SubscriptionAnswer",
     models.Entry: "EntryAnswer",
     models.Message: "MessageAnswer",
+    group_models.Pulled: "PulledAnswer",
+    group_models.Handle: "HandleAnswer",
+    models.Attempt: "AttemptAnswer",
+    models.Attempted: "AttemptedAnswer",
     models.Delivery: "DeliveryAnswer",
     models.Version: "VersionAnswer",
     models.Shadow: "ShadowAnswer",
     models.ShadowCounts: "ShadowCounts",
     models.ShadowSample: "ShadowSample",
-    members.Member: "MemberAnswer",
-    members.Group: "GroupAnswer",
+    groups.Member: "MemberAnswer",
+    groups.Group: "GroupAnswer",
     models.FilterTest: "FilterTestAnswer",
     models.Health: "HealthAnswer",
 }
 ENVELOPES = {
-    "BacklogAnswer", "BatchAnswer", "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer",
-    "TopicsAnswer", "UrgentLanesAnswer", "VersionsAnswer",
+    "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "PullAnswer",
+    "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
+    "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip
 
 
@@ -122,6 +132,8 @@ def kind_of(schema: Mapping[str, Any], is_instant: bool) -> object:
             return datetime if is_instant else str
         case "integer":
             return int
+        case "number":
+            return float
         case "boolean":
             return bool
         case "array":

@@ -112,8 +112,15 @@ def running(request: pytest.FixtureRequest) -> type[Running]:
 def api() -> PullingApi:
     api = PullingApi()
     with Client(URL, transport=api) as client:
-        client.put_topic("TopicTest")
+        client.put_topic("TopicTest", ordering="key")
     return api
+
+
+def made(api: PullingApi) -> None:
+    """Make the group that the consumers are going to find."""
+    with Client(URL, transport=api) as client:
+        wanted = MessageSelector.by_tag("TagA || TagB")
+        client.put_subscription("TopicTest", "workers", {"protocol": "pull"}, filter=wanted)
 
 
 @dataclass
@@ -139,38 +146,50 @@ def test_what_is_pulled_is_given_to_the_listener_in_batches_and_acknowledged(
 ) -> None:
     listener = Gate()
     listener.open.set()
-    api.put("workers", *"abcdefgh")
+    made(api)
+    api.put("TopicTest", *"abcdefgh")
     with running(api, listener, replace(OPTIONS, consume_message_batch_max_size=3)):
-        assert wait_until(lambda: len(api.done) == 8)
+        assert wait_until(lambda: len(api.done()) == 8)
     assert sorted(bodies(listener.batches)) == list("abcdefgh")
     assert [len(batch) for batch in listener.batches] == [3, 3, 2]
 
 
 def test_no_more_is_pulled_than_can_be_worked_on(api: PullingApi, running: type[Running]) -> None:
     listener = Gate()
-    api.put("workers", *map(str, range(100)))
+    made(api)
+    api.put("TopicTest", *map(str, range(100)))
     with running(api, listener, replace(OPTIONS, consume_thread_max=2, consume_message_batch_max_size=5)):
         assert wait_until(lambda: len(listener.batches) == 2)
         pulls = len(api.asked_for("pull"))
         assert sorted(len(batch) for batch in listener.batches) == [5, 5]
-        assert sum(each.pulls for each in api.queues["workers"]) == 10
+        assert api.in_flight() == 10
         assert len(api.asked_for("pull")) == pulls
         listener.open.set()
-        assert wait_until(lambda: len(api.done) == 100)
+        assert wait_until(lambda: len(api.done()) == 100)
     assert max(pull["max_messages"] for pull in api.asked_for("pull")) == 10
+
+
+def test_after_a_pull_that_brought_nothing_it_may_rest(api: PullingApi, running: type[Running]) -> None:
+    made(api)
+    api.put("TopicTest", "a")
+    with running(api, lambda messages: None, replace(OPTIONS, pull_interval_seconds=3_600.0)):
+        assert wait_until(lambda: api.done() == ["a"])
+        assert wait_until(lambda: len(api.asked_for("pull")) == 2)
+    assert len(api.asked_for("pull")) == 2
 
 
 def test_a_shutdown_ends_and_acknowledges_what_is_under_way_and_leaves(api: PullingApi, running: type[Running]) -> None:
     listener = Gate()
-    api.put("workers", "a", "b")
+    made(api)
+    api.put("TopicTest", "a", "b")
     with running(api, listener) as consumer:
         assert wait_until(lambda: bodies(listener.batches) == ["a", "b"])
         consumer.shut_down()
         assert not consumer.has_ended
-        api.put("workers", "c")
+        api.put("TopicTest", "c")
         listener.open.set()
-    assert api.done[:2] == ["a", "b"]
-    assert [each.pulls for each in api.queues["workers"]] in ([], [0]), "nothing that was pulled is left behind"
+    assert api.done()[:2] == ["a", "b"]
+    assert api.in_flight() == 0
     with Client(URL, transport=api) as client:
         assert client.list_members("TopicTest", "workers") == ()
 
@@ -180,11 +199,11 @@ def test_later_gives_a_batch_back_for_so_long(
     api: PullingApi, running: type[Running], answer: object, delay: int
 ) -> None:
     answers = [answer]
-    api.put("workers", "a")
     with running(api, lambda messages: answers.pop(0) if answers else None):
+        api.put("TopicTest", "a")
         assert wait_until(lambda: bool(api.asked_for("nack")))
         api.pass_by(delay)
-        assert wait_until(lambda: api.done == ["a"])
+        assert wait_until(lambda: api.done() == ["a"])
     assert [each["delay_seconds"] for each in api.asked_for("nack")] == [delay]
 
 
@@ -196,25 +215,28 @@ def test_a_listener_that_raises_or_answers_nonsense_gets_its_batch_again_and_tha
             raise RuntimeError("no database")
         return "done" if messages[0].attempt == 2 else ConsumeStatus.CONSUME_SUCCESS
 
-    api.put("workers", "a")
     with running(api, listener) as consumer:
+        api.put("TopicTest", "a")
         for again in (1, 2):
             assert wait_until(lambda again=again: len(api.asked_for("nack")) == again)  # type: ignore[misc]
             api.pass_by(10)
-        assert wait_until(lambda: api.done == ["a"])
+        assert wait_until(lambda: api.done() == ["a"])
     assert [type(fault) for fault in consumer.faults] == [RuntimeError, TypeError]
 
 
 def test_what_a_listener_works_on_for_long_becomes_nobody_elses(api: PullingApi, running: type[Running]) -> None:
     listener = Gate()
-    api.put("workers", "a")
-    with running(api, listener, replace(OPTIONS, invisible_seconds=0.06)):  # type: ignore[arg-type]
+    made(api)
+    api.put("TopicTest", "a")
+    with running(api, listener, replace(OPTIONS, prolong_seconds=0.02)):
         assert wait_until(lambda: len(api.asked_for("extend")) > 3)
+        for _ in range(5):
+            api.pass_by(50)
+            extended = len(api.asked_for("extend"))
+            assert wait_until(lambda extended=extended: len(api.asked_for("extend")) > extended + 1)  # type: ignore[misc]
         assert len(listener.batches) == 1
         listener.open.set()
-        assert wait_until(lambda: api.done == ["a"])
-    handles = [each["receipt_handles"] for each in api.asked_for("extend")]
-    assert handles[:2] == [["a/1"], ["a/1/+"]]
+        assert wait_until(lambda: api.done() == ["a"])
 
 
 def test_of_an_ordered_group_one_batch_is_worked_on_at_a_time_in_each_pull(
@@ -222,13 +244,35 @@ def test_of_an_ordered_group_one_batch_is_worked_on_at_a_time_in_each_pull(
 ) -> None:
     listener = Gate()
     listener.open.set()
-    api.put("workers", *"abcde", order="1")
     options = replace(OPTIONS, orderly=True, consume_message_batch_max_size=2)
     with running(api, listener, options):
-        assert wait_until(lambda: len(api.done) == 5)
+        api.put("TopicTest", *"abcde", order="1")
+        assert wait_until(lambda: len(api.done()) == 5)
     assert bodies(listener.batches) == list("abcde")
     with Client(URL, transport=api) as client:
         assert client.get_subscription("TopicTest", "workers").ordered is True
+
+
+def test_what_an_orderly_listener_gives_back_holds_up_its_order_and_no_other(
+    api: PullingApi, running: type[Running]
+) -> None:
+    done: list[str] = []
+
+    def listener(messages: Sequence[Pulled]) -> object:
+        if messages[0].content == b"a" and messages[0].attempt == 1:
+            return Later(30)
+        done.extend(message.content.decode() for message in messages)
+        return None
+
+    options = replace(OPTIONS, orderly=True, consume_message_batch_max_size=1)
+    with running(api, listener, options):
+        api.put("TopicTest", *"abc", order="1")
+        api.put("TopicTest", *"xyz", order="2")
+        assert wait_until(lambda: len(done) == 3)
+        assert done == list("xyz")
+        api.pass_by(30)
+        assert wait_until(lambda: len(api.done()) == 6)
+    assert done == list("xyzabc")
 
 
 def test_who_disagrees_does_not_start_and_is_told_what_differs(api: PullingApi, running: type[Running]) -> None:
@@ -254,19 +298,19 @@ def test_faults_of_the_api_are_told_and_gone_on_after(api: PullingApi, running: 
     with running(api, lambda messages: None) as consumer:
         api.accidents.append(status(403))
         assert wait_until(lambda: bool(consumer.faults))
-        api.put("workers", "a")
-        assert wait_until(lambda: api.done == ["a"])
+        api.put("TopicTest", "a")
+        assert wait_until(lambda: api.done() == ["a"])
 
 
 def test_under_broadcasting_it_pulls_from_the_subscription_of_its_own(api: PullingApi, running: type[Running]) -> None:
     listener = Gate()
     listener.open.set()
     with running(api, listener, replace(OPTIONS, message_model=MessageModel.BROADCASTING), None):
-        assert wait_until(lambda: bool(api.queues))
-        [own] = api.queues
-        api.put(own, "a")
-        assert wait_until(lambda: api.done == ["a"])
-    assert own.startswith("workers-")
+        api.put("TopicTest", "a")
+        assert wait_until(lambda: api.done() == ["a"])
+        with Client(URL, transport=api) as client:
+            [own] = client.list_subscriptions("TopicTest")
+    assert own.name.startswith("workers-")
 
 
 def test_a_consumer_without_a_listener_or_a_subscription_does_not_start() -> None:

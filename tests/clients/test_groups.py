@@ -48,6 +48,34 @@ def test_who_disagrees_is_told_what_differs(client: Client) -> None:
     ]
 
 
+def test_who_disagrees_is_given_nothing_and_loses_nothing_for_the_group(client: Client, api: InMemoryApi) -> None:
+    client.heartbeat("orders", "workers", "one", filter=TAG_A)
+    with pytest.raises(DisagreementError):
+        client.heartbeat("orders", "workers", "two", filter=SQL)
+    client.publish("orders", "x", tags=["TagA"])
+    api.fakes.deliver()
+    with pytest.raises(DisagreementError, match="client two wants another filter than version 1"):
+        client.pull("orders", "workers", client_id="two")
+    assert [each.content for each in client.pull("orders", "workers", client_id="one")] == [b"x"]
+
+
+def test_a_rolling_change_of_the_filter_loses_nothing(client: Client, api: InMemoryApi) -> None:
+    """In the original it is the state in which members of both releases lose what the other one wants."""
+    client.heartbeat("orders", "workers", "old", filter=TAG_A)
+    client.publish("orders", "for both", tags=["TagA"])
+    new = {"kind": "tag_expression", "expression": "TagA || TagB"}
+    client.put_subscription("orders", "workers", {"protocol": "pull"}, filter=new, if_version=1)
+    client.publish("orders", "for the new one", tags=["TagB"])
+    api.fakes.deliver()
+    with pytest.raises(DisagreementError):
+        client.pull("orders", "workers", client_id="old")
+    client.heartbeat("orders", "workers", "new", filter=new)
+    assert [each.content for each in client.pull("orders", "workers", client_id="new")] == [
+        b"for both",
+        b"for the new one",
+    ]
+
+
 def test_who_leaves_is_gone_also_when_the_answer_is_lost(client: Client, api: InMemoryApi) -> None:
     client.heartbeat("orders", "workers", "one", filter=TAG_A)
     api.accidents = [lost]

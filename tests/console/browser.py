@@ -1,21 +1,17 @@
-"""A real browser, and a console for it to look at."""
+"""A real browser, and where the console is that it looks at."""
 
 from __future__ import annotations
 
-import asyncio
+import re
 import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from local.console.__main__ import desk_for
-from local.console.server import ConsoleServer
+from tests.running_stack import RunningStack
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-READY_S = 30.0
 
 
 def executable() -> str:
@@ -37,23 +33,8 @@ def browser() -> Iterator[Browser]:
             chromium.close()
 
 
-@contextmanager
-def serving(api_url: str, reports: Path) -> Iterator[str]:
-    """Serve a console in a thread of its own; gives its address, without the slash at the end."""
-    loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(_started(api_url, reports))
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    try:
-        yield server.url.rstrip("/")
-    finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(READY_S)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(READY_S)
-        loop.close()
-
-
-async def _started(api_url: str, reports: Path) -> ConsoleServer:
-    server = ConsoleServer(desk_for(api_url, None, None, reports))
-    await server.start(0)
-    return server
+def console_of(stack: RunningStack) -> str:
+    """Return where the console of a stack is that was started with ``--console-port``."""
+    found = re.search(r"Console +(http://127\.0\.0\.1:[0-9]+)/", stack.output)
+    assert found is not None, stack.output
+    return found.group(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from itertools import product
@@ -11,9 +12,9 @@ from typing import Literal, NamedTuple
 
 from playwright.sync_api import Browser
 
-from local.demo.stage import own_stack
-from tests.console.browser import browser, serving
+from tests.console.browser import browser, console_of
 from tests.console.scene import Scene, played
+from tests.running_stack import start_stack
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs/images"
 Scheme = Literal["light", "dark"]
@@ -56,9 +57,11 @@ def take(folder: Path, every: bool) -> None:
     """Play the scene on a stack of its own and picture its pages: five, or all of them in every look."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as ends:
-        url = ends.enter_context(own_stack(1))
-        scene = ends.enter_context(played(url))
-        console = ends.enter_context(serving(url, folder))
+        state = ends.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+        stack = start_stack(Path(state, "data"), "--console-port", "0")
+        ends.callback(stack.stop)
+        scene = ends.enter_context(played(stack.url))
+        console = console_of(stack)
         chromium = ends.enter_context(browser())
         if every:
             for width, scheme in product(WIDTHS, SCHEMES):

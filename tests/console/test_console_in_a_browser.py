@@ -6,17 +6,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 from tagcast_client import Client
 
-from tests.console.browser import browser, serving
+from tests.console.browser import browser, console_of
 from tests.console.pictures import others, pages
 from tests.console.scene import Scene, played
-from tests.running_stack import start_stack
+from tests.running_stack import start_stack, wait_until
 
 pytestmark = pytest.mark.e2e
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
@@ -68,17 +67,13 @@ class Window:
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, str, Scene, Client]]:
     folder = tmp_path_factory.mktemp("console")
-    running = start_stack(folder / "data")
-    (folder / "reports" / "audit").mkdir(parents=True)
-    (folder / "reports" / "audit" / "day.html").write_text("<!doctype html><title>Certificate</title>certificate")
+    running = start_stack(folder / "data", "--console-port", "0")
+    (folder / "data/reports/audit").mkdir(parents=True)
+    (folder / "data/reports/audit/day.html").write_text("<!doctype html><title>Certificate</title>certificate")
     try:
-        with (
-            played(running.url) as scene,
-            serving(running.url, Path(folder, "reports")) as console,
-            browser() as chromium,
-            Client(running.url) as api,
-        ):
-            yield chromium, console, scene, api
+        assert wait_until(lambda: "Console" in running.output)
+        with played(running.url) as scene, browser() as chromium, Client(running.url) as api:
+            yield chromium, console_of(running), scene, api
     finally:
         running.stop()
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tagcast_client import Client
 
 from tests.running_stack import ROOT, RunningStack, wait_until
 
@@ -28,8 +29,8 @@ def free_port() -> int:
         return int(listening.getsockname()[1])
 
 
-def test_publishing_and_receiving_take_fifteen_lines_each() -> None:
-    assert programs().keys() == {"receive.py", "publish.py"}
+def test_publishing_receiving_and_consuming_take_fifteen_lines_each() -> None:
+    assert programs().keys() == {"receive.py", "consume.py", "publish.py"}
     for program in programs().values():
         assert sum(bool(line.strip()) for line in program.splitlines()) <= LINES_MAX
 
@@ -52,3 +53,20 @@ def test_what_publish_publishes_receive_receives(stack: RunningStack, tmp_path: 
     finally:
         receiving.kill()
         receiving.wait()
+
+
+def test_what_is_published_is_consumed(stack: RunningStack, tmp_path: Path) -> None:
+    program, heard = tmp_path / "consume.py", tmp_path / "heard.txt"
+    program.write_text(programs()["consume.py"].replace("http://127.0.0.1:8080", stack.url))
+    with heard.open("w") as output, Client(stack.url) as tagcast:
+        consuming = subprocess.Popen([sys.executable, program], stdout=output)
+        try:
+            tagcast.put_topic("TopicTest")
+            assert wait_until(lambda: [each.name for each in tagcast.list_subscriptions("TopicTest")] == ["workers"])
+            tagcast.publish("TopicTest", "order 17", tags=["TagB"])
+            assert wait_until(heard.read_text)
+            assert heard.read_text() == "got order 17\n"
+            assert [each.agrees for each in tagcast.list_members("TopicTest", "workers")] == [True]
+        finally:
+            consuming.kill()
+            consuming.wait()

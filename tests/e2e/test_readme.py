@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHANGING = (
     (re.compile(r"\d{20}"), "ID"),
+    (re.compile(r"\S+@\d+#[0-9a-f]+"), "CLIENT"),
     (re.compile(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d(\.\d+)?( UTC)?( \((in )?[^)]*\))?"), "TIME"),
     (re.compile(r"\d{4}-\d\d-\d\d"), "DAY"),
     (re.compile(r"#\d+"), "#N"),
@@ -31,7 +32,7 @@ COMMAND_S = 300.0
 
 
 def stable(line: str) -> str:
-    """The line without what differs from run to run: ids, times, counts of pushes, frames."""
+    """The line without what differs from run to run: ids, times, clients, counts of pushes, frames."""
     for pattern, word in CHANGING:
         line = pattern.sub(word, line)
     return " ".join(line.split())

@@ -10,8 +10,10 @@ from tagcast.ports import World
 
 from functions.manage import app as manage
 from functions.publish import app as publish
+from functions.pull import app as pull
 
 PUBLISHING = ("messages", "batch", "replay")
+PULLING = ("pull", "ack", "nack", "extend")
 
 
 def answered(
@@ -37,6 +39,7 @@ def answered(
         event["queryStringParameters"] = dict(parse_qsl(query, keep_blank_values=True))
     if body is not None:
         event["body"] = body
-    is_publish = method == "POST" and path.rpartition("/")[2] in PUBLISHING
-    answer: dict[str, Any] = (publish if is_publish else manage).handle(event, world)
+    last = path.rpartition("/")[2] if method == "POST" else ""
+    function = publish if last in PUBLISHING else pull if last in PULLING else manage
+    answer: dict[str, Any] = function.handle(event, world)
     return answer

@@ -216,7 +216,6 @@ class FakeWorld:
 
     store: MemoryStore = field(default_factory=MemoryStore)
     queue: FakeQueue = field(default_factory=FakeQueue)
-    group_queues: FakeGroupQueues = field(default_factory=FakeGroupQueues)
     workflow: FakeWorkflow = field(default_factory=FakeWorkflow)
     pusher: FakePusher = field(default_factory=FakePusher)
     judge: FakeJudge = field(default_factory=FakeJudge)
@@ -226,6 +225,7 @@ class FakeWorld:
     journal: QuietJournal = field(default_factory=QuietJournal)
 
     def __post_init__(self) -> None:
+        self.group_queues = FakeGroupQueues(self.clock.now, self.clock.sleep)
         self.world = World(
             store=self.store,
             queue=self.queue,

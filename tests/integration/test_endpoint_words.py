@@ -30,9 +30,10 @@ from tagcast.model import Subscription as Owner
 from tagcast_aws.endpoints import addresses
 from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
 from tagcast_aws.endpoints.clients import Caller
+from tagcast_aws.endpoints.connection_faults import failure
 from tagcast_aws.endpoints.function import FunctionEndpoint, error_type
 from tagcast_aws.endpoints.guard import Guard
-from tagcast_aws.endpoints.http import HttpEndpoint, failure, outcome, retry_after_s
+from tagcast_aws.endpoints.http import HttpEndpoint, outcome, retry_after_s
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
 from tagcast_aws.endpoints.sqs import QueueEndpoint, group_id, region_of
 from tagcast_aws.runtime.clock import SystemClock

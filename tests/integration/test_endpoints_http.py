@@ -34,6 +34,7 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.pushing.envelope import http_request
+from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.http import ANSWER_BYTES_MAX, KeepingConnector, retry_after_s
 from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher
@@ -189,6 +190,24 @@ def test_of_an_endless_answer_only_the_beginning_is_read() -> None:
         await reader.read()
 
     assert outcome_of(endless) == Outcome(True, "http 200")
+
+
+@pytest.mark.parametrize("length", [5, 3 * ANSWER_BYTES_MAX])
+def test_of_who_did_not_take_the_message_the_beginning_of_the_answer_is_kept(length: int) -> None:
+    async def refusing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request_head(reader)
+        writer.write(f"HTTP/1.1 500 X\r\nContent-Length: {length}\r\n\r\n".encode() + b"x" * length)
+        await reader.read()
+
+    found = outcome_of(refusing)
+
+    assert (found.status, found.answer) == (500, b"x" * min(length, READ_BYTES_MAX))
+
+
+def test_of_a_delivery_nothing_of_the_answer_is_kept() -> None:
+    found = outcome_of(saying(OK))
+
+    assert (found.status, found.answer) == (200, b"")
 
 
 def test_a_closed_port_is_connection_refused() -> None:

@@ -73,6 +73,7 @@ ADAPTERS = (
     "endpoints.clients",
     "endpoints.function",
     "endpoints.guard",
+    "endpoints.connection_faults",
     "endpoints.http",
     "endpoints.pusher",
     "endpoints.resolver",

@@ -30,6 +30,8 @@ REQUESTS, FAULTS = "integration/test_dynamodb_requests.py", "integration/test_st
 QUEUE, QUEUED = "integration/test_queue_requests.py", "integration/test_queue_adapter.py"
 HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflow_start.py"
 COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
+MEMBERS = "unit/test_members.py"
+GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
 FIRST_ROUND = (
@@ -213,7 +215,7 @@ OPERATORS = (
     _planted(
         "the sweep's expiry forgets the attempts",
         "tagcast.repairing.expiry:_expired",
-        "due.ending(EntryState.EXPIRED)",
+        "known.ending(EntryState.EXPIRED)",
         "Entry(EntryState.EXPIRED)",
         f"{ENDS}::test_what_the_sweep_expires_in_a_sleeping_backlog",
     ),
@@ -464,4 +466,269 @@ AROUND = (
         "unit/test_executor.py::test_a_cancelled_wait_ends_after",
     ),
 )
-PLANTED = (*FIRST_ROUND, *REDELIVERY, *OPERATORS, *KEEPING, *ARCHIVED, *TABLE, *AROUND)
+MEMBERSHIP = (
+    _planted(
+        "the newest heartbeat changes the filter of all",
+        "tagcast.registry.registering:_register",
+        "heartbeat.mode is Mode.BROADCASTING and difference",
+        "difference",
+        f"{MEMBERS}::test_the_newest_clock",
+    ),
+    _planted(
+        "a member that disagrees pulls all the same",
+        "tagcast.registry.members:check_agreement",
+        "member.digest != digest(filter)",
+        "member.is_gone",
+        f"{MEMBERS}::test_a_member_that_disagrees",
+    ),
+    _planted(
+        "tags in another order are another filter",
+        "tagcast.filters.difference:_comparable",
+        "sorted(tag.strip() for tag in",
+        "list(tag.strip() for tag in",
+        f"{MEMBERS}::test_the_order_in_which",
+    ),
+    _planted(
+        "of two first heartbeats the later one replaces the group",
+        "tagcast.registry.registering:_put",
+        "settings, version - 1, also",
+        "settings, None, also",
+        f"{MEMBERS}::test_two_first_heartbeats",
+    ),
+    _planted(
+        "a group that somebody changed goes like one that heartbeats made",
+        "tagcast.repairing.silent_groups:_removed",
+        "registration.subscription, registration.version, (forget,)",
+        "registration.subscription, None, (forget,)",
+        f"{MEMBERS}::test_a_group_that_somebody_put",
+    ),
+    _planted(
+        "a silent group is removed although somebody joins",
+        "tagcast.rows.member:registration_delete",
+        'Delete(_key(registration), {"renewed_at": registration.renewed_at})',
+        "Delete(_key(registration))",
+        f"{MEMBERS}::test_who_joins_while",
+    ),
+    _planted(
+        "one that broadcasts lives as long as any of the others",
+        "tagcast.membership:Registration.is_of",
+        "self.mode is Mode.CLUSTERING or",
+        "True or",
+        f"{MEMBERS}::test_a_broadcasting_member_that_is_silent",
+    ),
+    _planted(
+        "who is lost is told of at every heartbeat",
+        "tagcast.registry.members:tell_lost",
+        "if not member.is_gone and not",
+        "if not",
+        f"{MEMBERS}::test_who_is_silent",
+    ),
+)
+GROUPS = (
+    _planted(
+        "a batch that comes again hands over again",
+        "tagcast.delivery.serving:Part.owed",
+        "if self.ordinal in row.map.owed - row.map.handed and message_id not in self.ended.keys() | self.handed",
+        "if self.ordinal in row.map.owed and message_id not in self.ended.keys() | self.handed",
+        f"{PULLING}::test_while_the_round_is_open",
+    ),
+    _planted(
+        "what was handed over is listed as retained",
+        "tagcast.state_map:StateMap.is_retained",
+        "bool(self.owed - self.handed)",
+        "bool(self.owed)",
+        f"{PULLING}::test_what_was_handed_over",
+    ),
+    _planted(
+        "what the queue did not take counts as handed over",
+        "tagcast.pushing.handing:hand_over",
+        "if message.message_id not in lost:",
+        "if True:",
+        f"{PULLING}::test_what_the_queue_does_not_take",
+    ),
+    _planted(
+        "trouble of a group's queue counts as an attempt",
+        "tagcast.pushing.handing:hand_over",
+        "Failure(made, now,",
+        "Failure(made + 1, now,",
+        f"{PULLING}::test_what_the_queue_does_not_take",
+    ),
+    _planted(
+        "a pull gives out what has ended",
+        "tagcast.pulling.pull:_Visit.hand_out",
+        "self.group.ordinal not in row.map.owed",
+        "False",
+        f"{PULLING}::test_a_copy_behind_an_acknowledgement",
+    ),
+    _planted(
+        "a pull gives out what is past its life",
+        "tagcast.pulling.pull:_Visit.hand_out",
+        "if message.is_expired(now):",
+        "if False:",
+        f"{PULLING}::test_what_nobody_pulled_in_its_life",
+    ),
+    _planted(
+        "retries never end",
+        "tagcast.pulling.pull:_Visit.hand_out",
+        "if failed > self.group.settings.retry.max_retries:",
+        "if False:",
+        f"{PULLING}::test_after_its_retries",
+    ),
+    _planted(
+        "what has ended stays in the queue",
+        "tagcast.pulling.pull:_Visit.take",
+        "if gone:",
+        "if False:",
+        f"{PULLING}::test_a_copy_behind_an_acknowledgement",
+    ),
+    _planted(
+        "a pull asks for more than its answer can hold",
+        "tagcast.pulling.pull:_Visit.limit",
+        "return min(RECEIVED_MAX, self.wish.messages_max - len(self.handed), room)",
+        "return min(RECEIVED_MAX, self.wish.messages_max - len(self.handed))",
+        f"{PULLING}::test_no_pull_asks_for_more",
+    ),
+    _planted(
+        "a paused group is pulled from",
+        "tagcast.pulling.pull:pull",
+        "if lane is not None and lane.state in (LaneState.PAUSED, LaneState.REMOVED):",
+        "if False:",
+        f"{PULLING}::test_a_paused_group",
+    ),
+    _planted(
+        "a handle is good when its time is over",
+        "tagcast.pulling.answering:_standing",
+        "if now >= handle.until:",
+        "if False:",
+        f"{PULLING}::test_a_handle_says_nothing",
+    ),
+    _planted(
+        "a handle is not compared with its group",
+        "tagcast.pulling.handles:_mac",
+        "hmac.digest(secret, group.subscription_id.encode() + said, sha256)",
+        "hmac.digest(b'x', said, sha256)",
+        f"{PULLING}::test_a_forged_a_foreign",
+    ),
+    _planted(
+        "what is discarded is published nowhere",
+        "tagcast.pulling.ending:end_without_pull",
+        "publish_dead_letter(world, group, row.message)",
+        "pass",
+        f"{PULLING}::test_what_is_discarded_is_published",
+    ),
+    _planted(
+        "a MAC is not looked at",
+        "tagcast.pulling.handles:handle_of",
+        "if not hmac.compare_digest(mac, _mac(group, said)):",
+        "if False:",
+        f"{PULLING}::test_a_forged_a_foreign",
+    ),
+    _planted(
+        "a member keeps a message for ever",
+        "tagcast.pulling.answering:extend",
+        "if until > each.handle.pulled_at + HIDDEN_S_MAX * 1000",
+        "if False",
+        f"{PULLING}::test_nobody_keeps",
+    ),
+    _planted(
+        "what is given back is not seen to have failed",
+        "tagcast.pulling.answering:give_back",
+        "keep_failure(world, group, each.row.message, each.handle.number, Status.RETURNED.value)",
+        "pass",
+        f"{PULLING}::test_what_is_given_back",
+    ),
+    _planted(
+        "a group is stored although it has no queue",
+        "tagcast.registry.groups:make_queue",
+        "world.group_queues.make(GroupQueue.of(group))",
+        "pass",
+        f"{GROUP}::test_without_its_queue",
+    ),
+    _planted(
+        "a removed group's queue goes with what it holds",
+        "tagcast.delivery.emptying:empty_queue",
+        "if received:",
+        "if False:",
+        f"{GROUP}::test_what_a_removed_group",
+    ),
+    _planted(
+        "the queue of a group that is being made is taken for an orphan",
+        "tagcast.repairing.orphans:_orphans",
+        "ordinal_of(queue.subscription_id) < known.topic.next_ordinal",
+        "True",
+        f"{GROUP}::test_queues_without_a_group",
+    ),
+    _planted(
+        "a queue that is being emptied is taken for an orphan",
+        "tagcast.repairing.orphans:_orphans",
+        "lane.state is LaneState.REMOVED and lane.wake_at",
+        "False",
+        f"{GROUP}::test_queues_without_a_group",
+    ),
+    _planted(
+        "the search forgets the pulls of what nobody acknowledged",
+        "tagcast.repairing.expiry:_expire_message",
+        "_expired(due or pulls.get(o))",
+        "_expired(due)",
+        f"{PULLING}::test_what_nobody_ever_pulls",
+    ),
+)
+CMQ = (
+    _planted(
+        "a signed request is served again",
+        "tagcast.operating.signed_requests:take_once",
+        "return stored.nonce_taken_by(world.store, key) == me",
+        "return True",
+        "cmq/test_wire.py::test_a_request_is_served_once",
+    ),
+    _planted(
+        "a request of long ago is served",
+        "tagcast_aws.cmq.authentication:authenticate",
+        "if not is_timely(timestamp_s, world.clock.now()):",
+        "if timestamp_s * 1000 > world.clock.now() + 300_000:",
+        "cmq/test_wire.py::test_a_timestamp_is_at_most",
+    ),
+    _planted(
+        "values that begin with an at sign may go unsigned for everybody",
+        "tagcast_aws.cmq.authentication:_check_signature",
+        "if not key.signs_all:",
+        "if True:",
+        "cmq/test_signatures.py::test_a_value_that_was_left_out",
+    ),
+    _planted(
+        "a revoked key is signed with nothing",
+        "tagcast_aws.cmq.authentication:_check_signature",
+        "if key.secret_key is None:\n        raise CmqError(Fault.REVOKED)",
+        "if key.secret_key is None:\n        return",
+        "cmq/test_wire.py::test_a_revoked_key",
+    ),
+    _planted(
+        "a message that nobody receives is accepted",
+        "tagcast.delivery.publishing:publish_matched",
+        "raise UnmatchedError(len(directory.by_ordinal))",
+        "break",
+        "cmq/test_actions.py::test_what_nobody_would_receive",
+    ),
+    _planted(
+        "a form of CMQ is forgotten in its row",
+        "tagcast.rows.registry:_content_format_of",
+        'if row.get("push_form") != _CMQ:',
+        "if True:",
+        "cmq/test_actions.py::test_a_subscription_has_cmqs_defaults",
+    ),
+    _planted(
+        "a blank value is dropped from a form",
+        "tagcast_aws.cmq.form:parameters_in",
+        "keep_blank_values=True",
+        "keep_blank_values=False",
+        "cmq/test_signatures.py::test_the_form_of_each_client",
+    ),
+    _planted(
+        "a topic's type of filters is not stored",
+        "tagcast.rows.registry:topic_row",
+        "if topic.filter_type is None",
+        "if True",
+        "cmq/test_actions.py::test_a_topic_is_made_with_its_type",
+    ),
+)
+PLANTED = (*FIRST_ROUND, *REDELIVERY, *GROUPS, *OPERATORS, *KEEPING, *ARCHIVED, *TABLE, *AROUND, *CMQ, *MEMBERSHIP)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,6 +15,9 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
+from local.cli.cmq_key_store import KeyStore
+from local.cli.cmq_keys import made
+from tests.cmq.over_http import CmqProgram
 from tests.e2e.killing import call
 from tests.running_stack import RunningStack, wait_until
 
@@ -72,11 +75,13 @@ class Story:
         chapters = {
             "manage": self.manage,
             "push": self.push,
+            "pull": self.pull,
             "recover": self.recover,
             "continue": self.continue_as_new,
             "sweep": self.sweep,
             "twice": self.twice,
             "index": self.index,
+            "cmq": self.cmq,
         }
         return {name: self._told(chapter) for name, chapter in chapters.items()}
 
@@ -134,6 +139,41 @@ class Story:
         self.get(f"/topics/pushed/messages/{sent[0]}/explain?subscription=late")
         self.get("/topics/pushed/subscriptions/refuses/backlog")
         return self.eventually(lambda: self.lane("pushed", "late")["state"] == "active")
+
+    def pull(self) -> bool:
+        """A group is handed messages, pulls, answers in every way, and goes with what is left."""
+        self.put("/topics/pulled", {})
+        group = "/topics/pulled/subscriptions/g"
+        self.put("/topics/dead-letters", {})
+        self.subscribe("dead-letters", "s", DEAD)
+        once = {"endpoint": {"protocol": "pull"}, "retry": {"max_retries": 1}, "dead_letter_topic": "dead-letters"}
+        self.put(group, once)
+        self.post(f"{group}/pause", {})
+        sent = [self.publish("pulled") for _ in range(3)]
+        self.eventually(lambda: self.lane("pulled", "g")["backlog"] == 3)
+        self.post(f"{group}/resume", {})
+        sent.append(self.publish("pulled"))
+        found: list[str] = []
+
+        def pulled(number: int) -> bool:
+            answer = self.post(f"{group}/pull", {"wait_seconds": 1, "invisible_seconds": 3_600})
+            found.extend(each["receipt_handle"] for each in answer["messages"])
+            return len(found) >= number
+
+        self.eventually(lambda: pulled(4))
+        self.post(f"{group}/extend", {"receipt_handles": found[:1], "invisible_seconds": 3_600})
+        self.post(f"{group}/ack", {"receipt_handles": found[1:]})
+        self.post(f"{group}/nack", {"receipt_handles": found[:1]})
+        self.eventually(lambda: pulled(5))
+        self.post(f"{group}/nack", {"receipt_handles": found[4:]})
+        self.eventually(lambda: pulled(5) and not self.retained("pulled", sent))
+        self.eventually(lambda: self.lane("dead-letters", "s")["backlog"] == 1)
+        last = self.publish("pulled")
+        self.call("DELETE", group)
+        return self.eventually(lambda: not self.retained("pulled", [*sent, last]))
+
+    def retained(self, topic: str, ids: Sequence[str]) -> list[str]:
+        return [each for each in ids if self.state(topic, each) == "retained"]
 
     def recover(self) -> bool:
         """A lane is paused, resumed, skipped, retried and drains in the end."""
@@ -226,6 +266,33 @@ class Story:
             self.publish("large", tags=["none"])
         bucket = self.stack.where["outputs"]["RefIndexBucket"]
         return bool(self.owner("s3").list_objects_v2(Bucket=bucket).get("KeyCount"))
+
+    def cmq(self) -> bool:
+        """A program that was written for CMQ does all that it may, also with a topic whose index is kept."""
+        keys = KeyStore.of_folder(self.stack.folder)
+        key = made("", unsigned_at=False)
+        keys.change(lambda ring: (ring.adding(key), None))
+        program = CmqProgram(self.stack.url, key)
+        subscription = {"topicName": "cmq", "subscriptionName": "s"}
+        program.ask("CreateTopic", topicName="cmq")
+        program.ask("SetTopicAttributes", topicName="cmq", maxMsgSize="2048")
+        program.ask("Subscribe", **subscription, protocol="http", endpoint=DEAD["url"], notifyStrategy="BACKOFF_RETRY")
+        self.put("/topics/cmq/subscriptions/s/shadow", {"filter": {"kind": "tags", "tags": ["b"]}})
+        for _ in range(2):
+            program.ask("PublishMessage", topicName="cmq", msgBody="x")
+        self.eventually(lambda: self.lane("cmq", "s")["backlog"] == 2)
+        program.ask("GetTopicAttributes", topicName="cmq")
+        program.ask("GetSubscriptionAttributes", **subscription)
+        program.ask("ClearSubscriptionFilterTags", **subscription)
+        program.ask("ListTopic")
+        program.ask("ListSubscriptionByTopic", topicName="cmq")
+        program.ask("Unsubscribe", **subscription)
+        program.ask("DeleteTopic", topicName="cmq")
+        for number in range(3):
+            program.ask("SetSubscriptionAttributes", topicName="large", subscriptionName=f"s{number}",
+                        notifyContentFormat="SIMPLIFIED")  # fmt: skip
+            program.ask("PublishMessage", **{"topicName": "large", "msgBody": "x", "msgTag.1": f"t{number}"})
+        return program.all_served
 
     def executions(self) -> list[tuple[dict[str, Any], str]]:
         """The running executions: what each was given, and its ARN."""

@@ -35,4 +35,5 @@ def settings_of(dice: Random, aim: Aim, rule: Rule, url: str) -> SubscriptionSet
         timeout_s=dice.choice((1, 5, 15, 30)),
         content_format=ContentFormat.JSON,
         secret=None,
+        max_per_second=aim.max_per_second,
     )

@@ -162,6 +162,8 @@ class Ledger:
         self.receipts: dict[str, Receipt] = {}
         self.acknowledged: dict[str, Any] = {}
         self.attempts: dict[tuple[str, int], list[Attempt]] = defaultdict(list)
+        self.began: dict[int, list[int]] = defaultdict(list)
+        """When attempts of a subscription that has a rate began."""
         self.judge_failures: dict[tuple[str, int], int] = defaultdict(int)
         self.judge_no: set[tuple[str, int]] = set()
         self.judge_yes: set[tuple[str, int]] = set()

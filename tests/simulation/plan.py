@@ -131,6 +131,8 @@ class Aim:
     restless: bool = False
     steered: float = 0.12
     """The share of actions that wait for a deadline."""
+    max_per_second: float | None = None
+    """The rate of every subscriber."""
     heavy: float = 0.05
     """The share of messages whose rows have no room for all that receivers answer."""
 

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from tagcast.model import (
     Endpoint,
     LaneState,
     Message,
+    Outcome,
     Protocol,
     RetryPolicy,
     Strategy,
@@ -27,6 +29,7 @@ from tagcast.model import (
 from tagcast.operating import lanes
 from tagcast.ports import Key, Row
 from tagcast.registry import subscriptions
+from tagcast.rows.attempt_history import UNTOLD
 from tagcast.rows.lane import Lane, lane_row
 from tagcast.rows.message import MessageRow, message_row
 from tagcast.rows.registry import settings_attributes
@@ -223,6 +226,38 @@ def test_no_secret_of_a_subscription_is_archived() -> None:
     assert '"endpoint": "https://hooks.test"' in kept
     for secret in ("word", "whsec", "MfKQ9r8", "token", "services"):
         assert secret not in kept
+
+
+@pytest.mark.parametrize("max_retries", [0, 1, 3])
+def test_what_a_receiver_said_is_never_archived(max_retries: int) -> None:
+    fake = FakeWorld()
+    fake.topic("t")
+    fake.subscribe("A", topic="t", max_retries=max_retries)
+    fake.pusher.behaviours["A"] = lambda push: Outcome(False, "http 500", status=500, answer=b"not yours")
+    states = [rows_of(fake)]
+    fake.publish("1", topic="t")
+    states.append(rows_of(fake))
+    fake.deliver()
+    states.append(rows_of(fake))
+    fake.run_workflows(until=fake.clock.instant + 20_000)
+    states.append(rows_of(fake))
+    fake.run_workflows(until=fake.clock.instant + 600_000)
+    states.append(rows_of(fake))
+
+    assert any(UNTOLD & row.keys() for row in states[-1].values())
+    kept = json.dumps([told(before, after) for before, after in pairwise(states)])
+    assert "http 500" in kept
+    assert "not yours" not in kept
+    assert "histor" not in kept
+
+
+def test_no_reader_of_a_stream_is_told_of_attempts() -> None:
+    image = {name: {"B": "eNo="} for name in UNTOLD} | {"pk": {"S": "DUE#t.1"}}
+    record = {"dynamodb": {"NewImage": image, "OldImage": image, "ApproximateCreationDateTime": 1}}
+
+    change = change_of(record)
+
+    assert change.before == change.after == {"pk": "DUE#t.1"}
 
 
 def test_a_secret_has_in_its_row_the_name_by_which_the_archive_leaves_it_out() -> None:

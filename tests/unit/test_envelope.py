@@ -6,6 +6,8 @@ import base64
 import json
 import time
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from cloudevents.core.bindings.http import HTTPMessage, from_http_event
@@ -14,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
 from tagcast.model import (
+    CMQ_FORMATS,
     ContentFormat,
     Draft,
     Endpoint,
@@ -25,6 +28,7 @@ from tagcast.model import (
     Subscription,
     SubscriptionSettings,
 )
+from tagcast.pushing.cmq_form import AGENT
 from tagcast.pushing.envelope import (
     cloudevent_header,
     content,
@@ -101,7 +105,7 @@ def test_every_format_carries_the_push_headers(content_format: ContentFormat) ->
     assert headers["x-tagcast-subscription"] == "A"
     assert headers["x-tagcast-attempt"] == "2"
     assert headers["x-tagcast-tags"] == r'["apple", "na\u00efve"]'
-    assert headers["user-agent"] == "tagcast/9.8"
+    assert headers["user-agent"] == (AGENT if content_format in CMQ_FORMATS else "tagcast/9.8")
     assert headers["webhook-signature"].startswith("v1,")
 
 
@@ -137,6 +141,34 @@ def test_every_format_says_that_it_is_a_replay() -> None:
         assert old in queued.body or queued.attributes["replay_of"] == old
     assert envelope(replays[-1])["replay_of"] == old
     assert json.loads(structured_cloudevent(replays[-1].message))["replayof"] == old
+
+
+CMQ = json.loads((Path(__file__).parents[1] / "vectors" / "cmq_signing.json").read_text())["http_push"]
+
+
+@pytest.mark.parametrize("recorded", CMQ, ids=lambda each: each["name"])
+def test_a_push_has_cmqs_form(recorded: dict[str, Any]) -> None:
+    of_json = recorded["body"].startswith("{")
+    content_format = ContentFormat.CMQ_JSON if of_json else ContentFormat.CMQ_SIMPLIFIED
+    draft = Draft(b"test message", tags=("a", "b"))
+
+    request = http_request(push_of(content_format, draft), 2_394_928_734, "1", account="100015036")
+
+    told = {name.lower(): value for name, value in recorded["headers"].items() if name != "Host"}
+    told["x-cmq-message-id"] = "07457000000000000042"
+    assert {name: value for name, value in request.headers.items() if name in told} == told
+    if of_json:
+        ours = {"topicName": "fruit", "subscriptionName": "A", "msgId": "07457000000000000042"}
+        expected = json.loads(recorded["body"]) | ours | {"publishTime": 1_700_000_000}
+        assert json.loads(request.body) == expected
+        assert list(json.loads(request.body)) == list(expected)
+    else:
+        assert request.body.decode() == recorded["body"]
+
+
+def test_cmqs_form_of_a_binary_body_is_its_base64() -> None:
+    request = http_request(push_of(ContentFormat.CMQ_JSON, Draft(b"\x00\xff", is_text=False)), 0, "1")
+    assert json.loads(request.body)["msgBody"] == "AP8="
 
 
 def test_without_a_secret_there_is_no_signature() -> None:

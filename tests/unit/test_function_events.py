@@ -264,6 +264,7 @@ def test_sweep_restarts_an_overdue_lane_and_says_how_late_it_was(story: Story) -
         "restarted": 1,
         "expired": 0,
         "sent": 0,
+        "removed": 0,
         "oldest_overdue_seconds": 60.0,
         "oldest_blocked_head_seconds": 61.0,
     }

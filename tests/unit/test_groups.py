@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 from tagcast.errors import UnavailableError
+from tagcast.model import LaneState
+from tagcast.operating.messages import message_view
 from tagcast.ports import GroupQueue
+from tagcast.registry import subscriptions, topics
 from tagcast.rows import stored
 
 from tests.fakes.handlers import answered
@@ -43,7 +46,7 @@ def test_a_new_group_has_a_queue_and_a_secret_that_stay(world: FakeWorld) -> Non
     group = world.group("g")
     again = world.group("g", max_retries=7)
 
-    assert world.group_queues.queues == {GroupQueue(group.subscription_id, ordered=False)}
+    assert list(world.group_queues.queues) == [GroupQueue(group.subscription_id, ordered=False)]
     assert group.settings.secret
     assert again.settings.secret == group.settings.secret
     assert world.group("h").settings.secret != group.settings.secret
@@ -58,22 +61,15 @@ def test_without_its_queue_no_group_is_made(world: FakeWorld) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "pointer"),
-    [
-        (PULL, HTTP, "/endpoint/url"),
-        (HTTP, PULL, "/endpoint/protocol"),
-        (PULL, {**PULL, "ordered": True}, "/ordered"),
-        ({**PULL, "ordered": True}, PULL, "/ordered"),
-    ],
+    ("before", "after"),
+    [(PULL, HTTP), (HTTP, PULL), (PULL, {**PULL, "ordered": True}), ({**PULL, "ordered": True}, PULL)],
 )
-def test_what_a_queue_rests_on_never_changes(
-    world: FakeWorld, before: dict[str, Any], after: dict[str, Any], pointer: str
-) -> None:
+def test_what_a_queue_rests_on_never_changes(world: FakeWorld, before: dict[str, Any], after: dict[str, Any]) -> None:
     put(world, before)
 
     status, answer = put(world, after)
 
-    assert (status, [fault["pointer"] for fault in answer["errors"]]) == (422, [f"#{pointer}"])
+    assert (status, answer["type"]) == (409, "urn:tagcast:problem:conflict")
     known = stored.subscription(world.store, "test1", "g")
     assert known is not None
     assert known.version == 1
@@ -101,3 +97,67 @@ def test_a_group_never_shows_its_secret(world: FakeWorld) -> None:
     assert known is not None
     assert known.settings.secret is not None
     assert known.settings.secret not in json.dumps(answer) + repr(known)
+
+
+def test_what_a_removed_group_was_owed_is_cancelled_and_its_queue_goes(world: FakeWorld) -> None:
+    group = world.group("g")
+    ids = world.publish(*(f"{number}" for number in range(25)))
+    world.deliver()
+    subscriptions.delete_subscription(world.world, "test1", "g")
+    world.run_workflows(world.clock.instant + 60_000)
+
+    states = {message_view(world.world, "test1", each).subscribers["g"].state.value for each in ids}
+    assert states == {"cancelled"}
+    assert not world.group_queues.queues
+    lane = stored.lane(world.store, "test1", group.subscription_id)
+    assert lane is not None
+    assert (lane.state, lane.wake_at) == (LaneState.REMOVED, None)
+
+
+def test_what_a_paused_group_was_owed_is_cancelled_wherever_it_lies(world: FakeWorld) -> None:
+    world.group("g")
+    world.publish("in the queue")
+    world.deliver()
+    answered(world.world, "POST", "/topics/test1/subscriptions/g/pause", "{}")
+    world.publish("in the backlog")
+    world.deliver()
+    subscriptions.delete_subscription(world.world, "test1", "g")
+    world.run_workflows(world.clock.instant + 60_000)
+
+    assert not world.group_queues.queues
+    assert all(not row.get("pending") for key, row in world.store.rows.items() if key.sk == "MSG")
+
+
+def test_a_queue_that_cannot_be_emptied_now_is_emptied_later(world: FakeWorld) -> None:
+    world.group("g")
+    [message_id] = world.publish("a")
+    world.deliver()
+    world.group_queues.broken = True
+    subscriptions.delete_subscription(world.world, "test1", "g")
+    with pytest.raises(UnavailableError):
+        world.run_workflows(world.clock.instant + 60_000)
+
+    world.group_queues.broken = False
+    world.clock.sleep(120)
+    world.sweep()
+    world.run_workflows(world.clock.instant + 60_000)
+
+    assert message_view(world.world, "test1", message_id).subscribers["g"].state.value == "cancelled"
+    assert not world.group_queues.queues
+
+
+def test_queues_without_a_group_are_removed_and_no_others(world: FakeWorld) -> None:
+    world.subscribe("pushed")
+    alive = GroupQueue.of(world.group("alive"))
+    being_emptied = GroupQueue.of(world.group("removed"))
+    subscriptions.delete_subscription(world.world, "test1", "removed")
+    topic = topics.get_topic(world.world, "test1")
+    of_no_group = GroupQueue(f"{topic.topic_id}.0", ordered=False)
+    of_no_topic = GroupQueue(f"{'9' * 20}.0", ordered=True)
+    being_made = GroupQueue(f"{topic.topic_id}.{topic.next_ordinal}", ordered=False)
+    for queue in (of_no_group, of_no_topic, being_made):
+        world.group_queues.make(queue)
+
+    world.sweep()
+
+    assert set(world.group_queues.queues) == {alive, being_emptied, being_made}

@@ -16,6 +16,7 @@ from tagcast.registry.registering import Group, register
 from tagcast.registry.subscriptions import delete_subscription, put_subscription
 from tagcast.rows import stored
 
+from tests.benchmarks.member_bill import HEARTBEAT_WRITES
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
 
@@ -106,6 +107,15 @@ def test_heartbeats_change_neither_the_topic_nor_the_group(fake: FakeWorld) -> N
         later(fake, 30)
         beat(fake, client)
     assert (stored.topic(fake.world.store, "test1"), group_of(fake)) == (topic, group)
+
+
+def test_a_heartbeat_of_who_is_there_is_one_write(fake: FakeWorld) -> None:
+    beat(fake)
+    beat(fake, B)
+    before = fake.store.writes
+    later(fake, 30)
+    beat(fake)
+    assert fake.store.writes - before == HEARTBEAT_WRITES
 
 
 def test_a_member_that_wants_another_filter_is_told_what_differs_and_changes_nothing(fake: FakeWorld) -> None:
@@ -301,10 +311,14 @@ def test_each_member_of_a_broadcasting_group_has_a_subscription_of_its_own(fake:
 
 
 def test_a_broadcasting_member_changes_its_own_filter_and_nobody_elses(fake: FakeWorld) -> None:
-    beat(fake, A, TAG_A, Mode.BROADCASTING)
+    broadcasting = beat(fake, A, TAG_A, Mode.BROADCASTING)
     other = beat(fake, B, TAG_A, Mode.BROADCASTING)
+    own = group_of(fake, broadcasting.subscription.name)
+    dead = replace(own.settings, dead_letter_topic="test2")
+    put_subscription(fake.world, "test1", own.name, dead, own.version)
     changed = beat(fake, A, TAG_AB, Mode.BROADCASTING)
-    assert (changed.subscription.version, changed.subscription.settings.filter) == (2, TAG_AB)
+    assert changed.subscription.settings == replace(dead, filter=TAG_AB, secret=own.settings.secret)
+    assert changed.subscription.version == 3
     assert group_of(fake, other.subscription.name).settings.filter == TAG_A
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from tagcast.membership import Client, Member, Mode, Registration
@@ -12,9 +15,11 @@ from tagcast.model import (
     Endpoint,
     Entry,
     EntryState,
+    FilterType,
     LaneState,
     Message,
     Ordering,
+    PastAttempt,
     Protocol,
     RetryPolicy,
     Strategy,
@@ -24,6 +29,7 @@ from tagcast.model import (
 )
 from tagcast.ports import Key, Table
 from tagcast.rows import keys
+from tagcast.rows.attempt_history import remembering
 from tagcast.rows.due import PLACES, Due, due_of, due_row, position
 from tagcast.rows.lane import Lane, lane_of, lane_row
 from tagcast.rows.member import member_gone, member_of, member_put, registration_of, registration_put
@@ -31,13 +37,14 @@ from tagcast.rows.message import (
     FILTER_ERROR_NAMES_MAX,
     MessageRow,
     map_attributes,
-    map_removals,
     message_row,
     message_row_of,
 )
+from tagcast.rows.message_writes import map_removals
+from tagcast.rows.nonce import nonce_put, taken_by_of
 from tagcast.rows.registry import subscription_of, subscription_row, topic_of, topic_row
 from tagcast.state_map import StateMap
-from tagcast.tables import Value
+from tagcast.tables import ABSENT, Value
 
 TOPIC = Topic("t", "07457000000000000001", 3_600, 65_536, Ordering.KEY, 1_000, 2_000, 7, 2, 3)
 SUBSCRIPTION = Subscription(
@@ -117,6 +124,34 @@ def test_a_subscription_is_stored_as_it_always_was_and_read_back() -> None:
 
     assert subscription_row(SUBSCRIPTION) == row
     assert subscription_of(row) == SUBSCRIPTION
+
+
+def test_a_topic_of_cmq_says_besides_what_its_filters_read() -> None:
+    topic = replace(TOPIC, filter_type=FilterType.ROUTING_KEY)
+
+    assert topic_row(topic) == {**topic_row(TOPIC), "filter_type": "routing_key"}
+    assert topic_of(topic_row(topic)) == topic
+
+
+@pytest.mark.parametrize(
+    ("form", "plain"),
+    [(ContentFormat.CMQ_JSON, ContentFormat.JSON), (ContentFormat.CMQ_SIMPLIFIED, ContentFormat.SIMPLIFIED)],
+)
+def test_a_form_of_cmq_is_stored_as_a_plain_format_and_a_mark(form: ContentFormat, plain: ContentFormat) -> None:
+    made = replace(SUBSCRIPTION, settings=replace(SUBSCRIPTION.settings, content_format=form))
+    pushed_plainly = replace(SUBSCRIPTION, settings=replace(SUBSCRIPTION.settings, content_format=plain))
+
+    assert subscription_row(made) == {**subscription_row(pushed_plainly), "push_form": "cmq"}
+    assert subscription_of(subscription_row(made)) == made
+
+
+def test_a_nonce_is_stored_under_what_a_request_is_known_by() -> None:
+    key = keys.nonce_key("AKID1", "1800000000", "7")
+    put = nonce_put(key, "07457000000000000042", 1_800_000_600)
+
+    assert (key.pk, key.sk, put.expect) == ("NONCE#AKID1#1800000000#7", "NONCE", {"pk": ABSENT})
+    assert put.row == {"taken_by": "07457000000000000042", "ttl": 1_800_000_600}
+    assert taken_by_of(put.row) == "07457000000000000042"
 
 
 def test_what_a_subscription_leaves_open_is_not_stored() -> None:
@@ -265,6 +300,32 @@ def test_a_delivery_that_was_never_tried_stores_only_its_life() -> None:
 
     assert due_row(fresh) == {"attempts": 0, "expires_at": 1_800_000_070_500, "ttl": 1_800_000_070 + GARBAGE_S}
     assert due_of(stored(fresh.key, due_row(fresh))) == fresh
+
+
+def test_a_delivery_remembers_its_attempts_as_it_always_did() -> None:
+    tried = replace(
+        DUE, history=(PastAttempt(2, 60_000, 41, "http 500", 500, "no"), PastAttempt(3, 61_000, 0, "timeout"))
+    )
+    row = due_row(tried)
+
+    assert json.loads(zlib.decompress(cast("bytes", row["history"]))) == [
+        [2, 60_000, 41, "http 500", 500, "no"],
+        [3, 61_000, 0, "timeout", None, ""],
+    ]
+    assert due_of(stored(DUE.key, row)) == tried
+
+
+def test_a_receipt_remembers_the_attempts_of_what_failed_as_it_always_did() -> None:
+    failed = Entry(
+        EntryState.DISCARDED, 1, 60_000, "http 500", history=(PastAttempt(1, 60_000, 41, "http 500", 500, "no"),)
+    )
+    over = remembering(FIRST_ROUND, FIRST_ROUND.settled({3: failed}), {3: failed})
+    row = message_row(over)
+
+    assert json.loads(zlib.decompress(cast("bytes", row["histories"]))) == {
+        "3": [[1, 60_000, 41, "http 500", 500, "no"]]
+    }
+    assert message_row_of(stored(keys.message_key("t", "1"), row)) == over
 
 
 def test_positions_sort_by_batch_and_place_within_twenty_digits() -> None:

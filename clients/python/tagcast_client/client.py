@@ -9,14 +9,13 @@ from typing import Any
 from tagcast_client import models, operations, publishing
 from tagcast_client.client_groups import Groups
 from tagcast_client.client_lanes import Lanes
-from tagcast_client.client_members import Members
 from tagcast_client.errors import BatchInterruptedError, TagcastError
 from tagcast_client.operation import Answer, Operation, raw
 from tagcast_client.publishing import Result
 from tagcast_client.subscriptions import Subscriptions
 
 
-class Client(Groups, Members, Lanes, Subscriptions):
+class Client(Groups, Lanes, Subscriptions):
     """The API at *url*: signed with the default AWS credentials towards AWS, plain elsewhere, unless *auth* says how.
 
     Requests whose answer is lost, and answers 429 and 5xx, are repeated as *retries* says where a repetition changes
@@ -112,6 +111,10 @@ class Client(Groups, Members, Lanes, Subscriptions):
     ) -> Iterator[models.Message]:
         """Yield the messages that are still owed to somebody, oldest first."""
         return self.all_pages(lambda cursor: operations.list_messages(topic, bodies, page_size, cursor))
+
+    def list_attempts(self, topic: str, message_id: str, *, page_size: int | None = None) -> Iterator[models.Attempted]:
+        """Yield the deliveries of a message that are owed after an attempt, or failed, with their last attempts."""
+        return self.all_pages(lambda cursor: operations.list_attempts(topic, message_id, page_size, cursor))
 
     def explain(self, topic: str, message_id: str, subscription: str) -> Mapping[str, Any]:
         """Return why a subscription did or did not get a message."""

@@ -113,17 +113,17 @@ class Consumer:
                 self._on_error(fault)
 
     def _pull_all(self, topic: str) -> None:
-        backoff_s, options = 0.0, self.options
-        while not self._work.pause(backoff_s):
+        rest_s, options = 0.0, self.options
+        while not self._work.pause(rest_s):
             slots = self._slots.take(1 if options.orderly else options.consume_thread_max)
             batches: list[Batch] = []
             try:
                 if not self._work.stopping:
                     batches = self._pulled(topic, slots)
-                backoff_s = 0.0
+                rest_s = 0.0 if batches else options.pull_interval_seconds
             except TagcastError as fault:
                 self._on_error(fault)
-                backoff_s = min(BACKOFF_S_MAX, 2 * backoff_s or 1.0)
+                rest_s = min(BACKOFF_S_MAX, max(1.0, 2 * rest_s))
             self._slots.give_back(slots - len(batches))
             for batch in batches:
                 self._batches.add(batch)
@@ -165,7 +165,8 @@ class Consumer:
 
     def _prolong(self) -> None:
         """Keep what listeners work on from becoming anybody else's."""
-        while not self._upkeep.pause(self.options.invisible_seconds / 3):
+        pause_s = self.options.prolong_seconds or self.options.invisible_seconds / 3
+        while not self._upkeep.pause(pause_s):
             for batch in tuple(self._batches):
                 try:
                     batch.handles = self._extended(batch)

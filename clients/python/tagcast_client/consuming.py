@@ -63,9 +63,10 @@ class ConsumerOptions:
     """How a consumer works. Durations are in seconds.
 
     At most *consume_thread_max* batches of at most *consume_message_batch_max_size* messages are worked on beside each
-    other, and no more are pulled. A message is nobody else's for *invisible_seconds*, which are prolonged while a
-    listener works on it. *suspend_seconds* after a failure it comes again. A pull waits for *wait_seconds*, which is
-    also how long a consumer that has nothing to do takes to shut down.
+    other, and no more are pulled. A message is nobody else's for *invisible_seconds*; while a listener works on it that
+    begins anew every *prolong_seconds*, by default a third of it. *suspend_seconds* after a failure it comes again. A
+    pull waits for *wait_seconds*, which is also how long a consumer that has nothing to do takes to shut down; after
+    one that brought nothing it rests for *pull_interval_seconds*.
 
     *orderly*: messages of one order go to one member at a time, batch after batch; a group is made for that or not.
     """
@@ -77,8 +78,10 @@ class ConsumerOptions:
     consume_thread_max: int = 4
     consume_message_batch_max_size: int = 10
     invisible_seconds: int = 60
+    prolong_seconds: float | None = None
     suspend_seconds: int = 10
     wait_seconds: int = 20
+    pull_interval_seconds: float = 0.0
     heartbeat_seconds: float = 30.0
 
     def wanted(self, slots: int) -> int:

@@ -62,13 +62,16 @@ class Head:
 class Lane:
     """One subscription's side of a topic: active, blocked, lost_contact, paused or suspended, and what it owes.
 
-    With *backlog_has_more* the backlog is longer than was counted.
+    With *backlog_has_more* the backlog is longer than was counted. Of a group that is looked at alone, about how much
+    is *queued* for its members and *in_flight* with them.
     """
 
     state: str
     backlog: int
     head: Head | None
     backlog_has_more: bool = False
+    queued: int | None = None
+    in_flight: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class Subscription:
     updated_at: datetime
     ordered: bool = False
     dead_letter_topic: str | None = None
+    max_per_second: float | None = None
     warnings: tuple[str, ...] = ()
     lane: Lane | None = None
 
@@ -130,6 +134,28 @@ class Message:
         if self.body_base64 is not None:
             return base64.b64decode(self.body_base64)
         return None if self.body is None else self.body.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt; *response* is the beginning of what the receiver said, without secrets."""
+
+    attempt: int
+    ended_at: datetime
+    took_ms: int
+    outcome: str
+    status: int | None = None
+    response: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """One delivery with the last of its *attempts*, oldest first."""
+
+    subscription: str
+    state: str
+    attempts: int
+    history: tuple[Attempt, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,14 @@ def list_messages(topic: str, bodies: bool, limit: int | None, cursor: str | Non
     return listing(models.Message, "messages", topic_path(topic, "messages"), query)
 
 
+def list_attempts(
+    topic: str, message_id: str, limit: int | None, cursor: str | None
+) -> Operation[Page[models.Attempted]]:
+    """GET /topics/{topic}/messages/{message_id}/attempts."""
+    path = topic_path(topic, "messages", message_id, "attempts")
+    return listing(models.Attempted, "deliveries", path, {"limit": limit, "cursor": cursor})
+
+
 def explain(topic: str, message_id: str, name: str) -> Operation[Mapping[str, Any]]:
     """GET /topics/{topic}/messages/{message_id}/explain."""
     path = topic_path(topic, "messages", message_id, "explain")

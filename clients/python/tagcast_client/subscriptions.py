@@ -25,6 +25,7 @@ class Subscriptions(Connection):
         secret: str | None = None,
         ordered: bool | None = None,
         dead_letter_topic: str | None = None,
+        max_per_second: float | None = None,
         if_version: int | None = None,
     ) -> models.Subscription:
         """Make a subscription, or replace its settings; *endpoint* is a URL, or an endpoint as the API writes it.
@@ -40,6 +41,7 @@ class Subscriptions(Connection):
             "secret": secret,
             "ordered": ordered,
             "dead_letter_topic": dead_letter_topic,
+            "max_per_second": max_per_second,
         }
         return self.send(operations.put_subscription(topic, subscription, settings, if_version))
 

@@ -7,6 +7,9 @@ from tagcast.model import Ordering, Push, Strategy
 from tests.simulation.baton import Worker
 from tests.simulation.ledger import Attempt, Ledger, Reply, Row, delays_ms
 
+SLACK_MS = 300
+"""So much later than it might an attempt begins: calls of ports take a little while."""
+
 
 class AttemptChecks:
     """Nobody receives what is not theirs, nothing comes after its expiry, order is kept."""
@@ -43,9 +46,21 @@ class AttemptChecks:
         if worker.kind == "retry" and ended_at < worker.read_at.get(message_id, 0):
             ledger.fail("5 a phantom is dropped", f"{told}, which it had read to be over")
         self._judged(told, message_id, ordinal)
+        self._within_rate(told, ordinal, owner)
         attempt = Attempt(message_id, ordinal, push.attempt, seen)
         ledger.attempts[message_id, ordinal].append(attempt)
         return attempt
+
+    def _within_rate(self, told: str, ordinal: int, owner: Row) -> None:
+        """Check that no run of attempts is faster than the rate by a fifth, where clocks can be believed."""
+        ledger, rate = self.ledger, owner.get("max_per_second")
+        if rate is None or not ledger.clocks_agree or "stall" in ledger.stage.plan.faults:
+            return
+        began = ledger.began[ordinal]
+        for gaps, earlier in enumerate(reversed(began[-5:]), 1):
+            if ledger.now - earlier < 0.8 * gaps * 1000 / float(rate) - SLACK_MS:
+                ledger.fail("the rate is kept", f"{told} {ledger.now - earlier} ms after {gaps} attempts before it")
+        began.append(ledger.now)
 
     def ended(self, worker: Worker, attempt: Attempt, reply: Reply) -> None:
         attempt.ended_at = self.ledger.now + worker.skew_ms

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from tagcast.model import EntryState
+from tagcast.rows.due import REMEMBERED_MAX, due_of
+
 from tests.simulation.baton import Worker
 from tests.simulation.ledger import Change, Ledger, Row, delays_ms, ordinal_in
 
@@ -70,6 +73,7 @@ class LaneChecks:
             ledger.fail(
                 "attempts and gaps", f"attempts of {message_id} went from {old['attempts']} to {new['attempts']}"
             )
+        self._remembered(message_id, new)
         rows[sk] = new
         ledger.counted[message_id, ordinal_in(sid)][sk] = new["attempts"]
         accepted = ledger.accepted.get(message_id)
@@ -77,6 +81,14 @@ class LaneChecks:
             ledger.fail("7 life", f"the due row of {message_id} expires at another time than its message")
         if "ended" not in new and new["attempts"] >= ledger.attempts_max(message_id, ordinal_in(sid)):
             ledger.fail("attempts and gaps", f"{new['attempts']} attempts of {message_id} and still owed")
+
+    def _remembered(self, message_id: str, row: Row) -> None:
+        """Check that a due row remembers its last attempts; one that got through is not among them."""
+        known = due_of(row)
+        last = known.attempts - (known.ended is EntryState.DELIVERED)
+        numbers = [past.number for past in known.history]
+        if numbers != list(range(max(1, last - REMEMBERED_MAX + 1), last + 1)):
+            self.ledger.fail("attempts are remembered", f"{message_id} had {last} attempts and remembers {numbers}")
 
     def fenced(self, worker: Worker | None, changes: list[Change], claimed: bool) -> None:
         """Invariant 6: a worker of another generation or claim writes nothing but the removal of phantoms."""
@@ -87,6 +99,8 @@ class LaneChecks:
         lane: dict[str, Any] = next(before, {}) or self.ledger.lanes.get(sid, {})
         mine = lane.get("generation") == generation and (claimed or lane.get("claim") == worker.claim)
         for key, old, new in changes:
+            if key.pk.startswith("RATE#"):  # What is taken there in vain is lost, and changes nothing.
+                continue
             if key.pk.startswith("DUE#") and new is None:
                 known = self.ledger.receipts.get(key.sk.partition("#")[2])
                 if known is None or ordinal_in(sid) not in known.owed:

@@ -46,7 +46,7 @@ MUTANTS = (
     Mutant(
         "what is retained is not listed",
         "tagcast.rows.message_writes:map_writes",
-        "return (update, Put(retained, listed)) if before.map.round_open else (update,)",
+        "return (update, Put(retained, listed))",
         "return (update,)",
     ),
     Mutant(
@@ -119,7 +119,7 @@ MUTANTS = (
     ),
     Mutant(
         "the text stays beside the compact form",
-        "tagcast.rows.message:map_removals",
+        "tagcast.rows.message_writes:map_removals",
         '(*gone, "ended" if "exceptions" in attributes else "exceptions")',
         "gone",
         HEAVY,

@@ -38,6 +38,14 @@ HERDED = Aim(
 SLEEPING = Aim(retention_s=60, modes=("gone", "dead"), operations=("pause", "sweep"))
 DEAD = Aim(modes=("dead",), retention_s=900)
 
+LIMITED = Aim(
+    faults=("queue_copy", "queue_visibility"),
+    only_these_faults=True,
+    modes=("healthy", "flapping"),
+    max_per_second=0.5,
+    restless=True,
+)
+
 MUTANTS = (
     Mutant(
         "a head is claimed whoever holds it",
@@ -84,14 +92,14 @@ MUTANTS = (
     Mutant(
         "an end is written by whoever pushed",
         "tagcast.delivery.outcomes:Outcomes.settle",
-        "beside=(due_delete(due), self.hold.check())",
-        "beside=(due_delete(due),)",
+        "_ending(due, entry, (due_delete(due), self.hold.check()))",
+        "_ending(due, entry, (due_delete(due),))",
         RACING,
     ),
     Mutant(
         "a due row goes without its entry",
-        "tagcast.delivery.outcomes:Outcomes.settle",
-        "Ending({ordinal_of(due.subscription_id): entry},",
+        "tagcast.delivery.outcomes:_ending",
+        "Ending({ordinal: entry},",
         "Ending({},",
         FAILING,
     ),
@@ -185,8 +193,8 @@ MUTANTS = (
     Mutant(
         "the sweep expires what was delivered",
         "tagcast.repairing.expiry:_expired",
-        "else due.ending(EntryState.EXPIRED)",
-        "else __import__('dataclasses').replace(due, ended=None).ending(EntryState.EXPIRED)",
+        "else known.ending(EntryState.EXPIRED)",
+        "else __import__('dataclasses').replace(known, ended=None).ending(EntryState.EXPIRED)",
         Aim(
             faults=("herd",),
             modes=("flapping", "down"),
@@ -233,6 +241,41 @@ MUTANTS = (
             strategy=Strategy.BACKOFF_RETRY,
             only_these_faults=True,
         ),
+    ),
+    Mutant(
+        "redelivery knows of no rate",
+        "tagcast.delivery.retrying:retry",
+        "if rate := subscription.settings.max_per_second:",
+        "if False:",
+        LIMITED,
+    ),
+    Mutant(
+        "two workers take the same attempts of a rate",
+        "tagcast.rows.rate:free_update",
+        'expect={"free_us": ABSENT if known is None else known}',
+        "expect={}",
+        LIMITED,
+    ),
+    Mutant(
+        "what is over the rate is pushed by the first round",
+        "tagcast.delivery.fan_out:_push",
+        "messages = messages[: grant.count]",
+        "pass",
+        LIMITED,
+    ),
+    Mutant(
+        "attempts of a rate begin at once",
+        "tagcast.pushing.attempts:_Course.turn",
+        "await self.world.clock.pause(wait_s)",
+        "pass",
+        LIMITED,
+    ),
+    Mutant(
+        "a failed attempt makes those before it forgotten",
+        "tagcast.rows.due:due_failure",
+        "history=(*known.history, past)",
+        "history=(past,)",
+        Aim(modes=("dead", "down")),
     ),
     Mutant(
         "what is past its life is pushed",
@@ -358,7 +401,7 @@ MUTANTS = (
     Mutant(
         "the sweep forgets attempts",
         "tagcast.repairing.expiry:_expired",
-        "else due.ending(EntryState.EXPIRED)",
+        "else known.ending(EntryState.EXPIRED)",
         "else Entry(EntryState.EXPIRED)",
         Aim(retention_s=60, modes=("gone", "dead", "down"), operations=("pause", "sweep")),
     ),

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import tagcast_aws.api.http.operations as operations
+from tagcast.model import Outcome
 
 from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
 
 FILE = Path(operations.__file__).parent / "examples.json"
 BILLING = "/topics/orders/subscriptions/billing"
+WORKERS = "/topics/orders/subscriptions/workers"
 MEMBER = "/topics/orders/subscriptions/workers/clients/10.0.0.1@7"
 PAID = {"kind": "tags", "tags": ["paid"]}
 ORDER = {"body": "order 17", "tags": ["paid"], "properties": {"amount": "30"}}
@@ -31,8 +33,9 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
         {"body_base64": "AP8=", "tags": ["unpaid"]},
         {"body": "order 19", "tags": [f"line-{number}" for number in range(1, 12)]},
     ]}),
-    ("pause", "POST", f"{BILLING}/pause", {}),
     ("deliver", "", "", None),
+    ("pause", "POST", f"{BILLING}/pause", {}),
+    ("list_attempts", "GET", "/topics/orders/messages/{first}/attempts", None),
     ("get_topic", "GET", "/topics/orders", None),
     ("list_subscriptions", "GET", "/topics/orders/subscriptions", None),
     ("get_subscription", "GET", BILLING, None),
@@ -58,30 +61,49 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("leave", "DELETE", MEMBER, None),
     ("no more workers", "DELETE", "/topics/orders/subscriptions/workers", None),
     ("delete_subscription", "DELETE", BILLING, None),
+    ("made", "PUT", WORKERS, {"endpoint": {"protocol": "pull"}}),
+    ("more", "POST", "/topics/orders/messages", ORDER),
+    ("deliver", "", "", None),
+    ("pull", "POST", f"{WORKERS}/pull", {"max_messages": 10, "wait_seconds": 20, "invisible_seconds": 30}),
+    ("extend", "POST", f"{WORKERS}/extend", {"receipt_handles": ["{handle}"], "invisible_seconds": 60}),
+    ("nack", "POST", f"{WORKERS}/nack", {"receipt_handles": ["{handle}"]}),
+    ("pulled", "POST", f"{WORKERS}/pull", {}),
+    ("ack", "POST", f"{WORKERS}/ack", {"receipt_handles": ["{handle}"]}),
+    ("removed", "DELETE", WORKERS, None),
     ("delete_topic", "DELETE", "/topics/orders", None),
 )  # fmt: skip
+BETWEEN = {"again", "made", "more", "no more workers", "pulled", "removed"}
+"""What is asked only for the sake of what comes next."""
 
 
 def played() -> dict[str, dict[str, Any]]:
     """Tell the story to the shipped handlers; answers what each operation was asked and said."""
     fakes = FakeWorld()
+    fakes.pusher.behaviours["billing"] = lambda push: Outcome(False, "http 503", status=503, answer=b"We are moving.")
     found: dict[str, dict[str, Any]] = {}
-    first = ""
+    known = {"first": "", "handle": ""}
     for name, method, target, body in STORY:
         if name == "deliver":
             fakes.deliver()
             continue
-        asked = None if body is None else json.loads(json.dumps(body).replace("{first}", first))
-        status, answer = _send(fakes, method, target.replace("{first}", first), asked)
+        asked = None if body is None else json.loads(_filled_in(json.dumps(body), known))
+        status, answer = _send(fakes, method, _filled_in(target, known), asked)
         if name == "publish":
-            first = answer["message_id"]
+            known["first"] = answer["message_id"]
+        if name in ("pull", "pulled"):
+            known["handle"] = answer["messages"][0]["receipt_handle"]
         found[name] = {
             **({} if asked in (None, {}) else {"body": asked}),
             "status": status,
             **({} if answer is None else {"answer": answer}),
         }
-    del found["again"], found["no more workers"]
-    return found
+    return {name: each for name, each in found.items() if name not in BETWEEN}
+
+
+def _filled_in(text: str, known: dict[str, str]) -> str:
+    for name, value in known.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
 
 
 def _send(fakes: FakeWorld, method: str, target: str, body: Any) -> tuple[int, Any]:

@@ -186,6 +186,20 @@ def test_the_state_map_of_a_message_is_a_table(api: FakeApi, run: Run) -> None:
     assert "[red]x" in output, "what people publish is never markup"
 
 
+def test_the_attempts_of_a_message_are_a_table(api: FakeApi, run: Run) -> None:
+    attempt = {"attempt": 3, "ended_at": "2027-01-15T08:00:00.000Z", "took_ms": 41, "outcome": "http 503"}
+    told = {"subscription": "A", "state": "blocked", "attempts": 4, "history": [attempt | {"response": "[red]x"}]}
+    api.teach(f"GET /topics/t/messages/{ID}/attempts?limit=100", {"deliveries": [told], "next_cursor": None})
+    output = run("message", "t", ID, "--attempts").output
+    for word in ("A", "3 of 4", "41", "http 503", "[red]x"):
+        assert word in output
+
+
+def test_without_a_failure_there_are_no_attempts_to_show(api: FakeApi, run: Run) -> None:
+    api.teach(f"GET /topics/t/messages/{ID}/attempts?limit=100", {"deliveries": [], "next_cursor": None})
+    assert "nothing failed" in run("message", "t", ID, "--attempts").output
+
+
 def test_retained_messages_count_their_subscribers_by_state(api: FakeApi, run: Run) -> None:
     item = {"message_id": ID, "state": "retained", "subscribers": {"A": {"state": "blocked"}}}
     api.teach("GET /topics/t/messages?limit=50", {"messages": [item], "next_cursor": None})
@@ -202,6 +216,16 @@ def test_a_lane_shows_its_head_and_its_backlog(api: FakeApi, run: Run) -> None:
     assert "http 500" in output
     both = json.loads(run("lane", "t", "A", "--json").stdout)
     assert both == {"subscription": SUBSCRIPTION, "backlog": {"deliveries": [delivery], "next_cursor": None}}
+
+
+def test_the_lanes_of_all_topics_are_listed(api: FakeApi, run: Run) -> None:
+    head = {"message_id": ID, "attempts": 3, "last_outcome": "http 500"}
+    listed = [{"topic": "t", "subscription": "A", "state": "blocked", "head": head}]
+    api.teach("GET /lanes?limit=20", {"lanes": listed, "next_cursor": None})
+    output = run("lanes").output
+    assert all(word in output for word in ("blocked", "A", ID, "http 500"))
+    api.teach("GET /lanes?limit=20", {"lanes": [], "next_cursor": None})
+    assert "Every lane is active." in run("lanes").output
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "retry"])

@@ -30,8 +30,8 @@ def client(api: PullingApi) -> Client:
 
 @pytest.fixture
 def run(api: PullingApi, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    def client_for(url: str, profile: str | None, region: str | None) -> Client:
-        return Client(url, transport=api)
+    def client_for(*given: object) -> Client:
+        return Client(URL, transport=api)
 
     monkeypatch.setattr(command_line, "client_for", client_for)
     return lambda *words: CliRunner().invoke(command_line.app, [*words])
@@ -40,19 +40,20 @@ def run(api: PullingApi, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resul
 def test_a_consumer_prints_what_it_gets_and_acknowledges_it(
     api: PullingApi, client: Client, run: Callable[..., Result]
 ) -> None:
-    api.put("workers", "hello", "world")
+    client.put_subscription("orders", "workers", {"protocol": "pull"}, filter=TAG_A)
+    api.put("orders", "hello", "world")
     result = run("consume", "orders", "workers", "--tag-expression", "TagA", "--client-id", "me", "--stop-after", "2")
     assert result.exit_code == 0, result.output
     assert "Joining workers of orders as me" in result.output
     assert [line.rpartition(" ")[2] for line in result.output.splitlines()[1:]] == ["hello", "world"]
-    assert "orders/workers hello attempt 1 done" in result.output
-    assert api.done == ["hello", "world"]
-    assert client.get_subscription("orders", "workers").filter == TAG_A
+    assert "attempt 1 done [TagA] hello" in result.output
+    assert api.done("orders") == ["hello", "world"]
     assert client.list_members("orders", "workers") == ()
 
 
 def test_as_json_each_message_is_an_object(api: PullingApi, client: Client, run: Callable[..., Result]) -> None:
-    api.put("workers", "hello")
+    client.put_subscription("orders", "workers", {"protocol": "pull"})
+    api.put("orders", "hello")
     result = run("--json", "consume", "orders", "workers", "--later", "60", "--stop-after", "1")
     assert json.loads(result.stdout)["body"] == "hello"
     assert [each["delay_seconds"] for each in api.asked_for("nack")] == [60]

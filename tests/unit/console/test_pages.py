@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tagcast_client import NewMessage
+from tagcast.model import Outcome, Push
+from tagcast_client import ConflictError, NewMessage
 
 from local.console.filter_form import FilterForm, filter_of, form_of
 from tests.unit.console.visitor import Visitor
 
 LANE = "/topics/orders/subscriptions/billing"
+HOOK = "https://example.com/hook"
 HOSTILE = "<script>alert(1)</script>\x1b]0;owned\x07\u202e\"'"
 SEEN = "&lt;script&gt;alert(1)&lt;/script&gt;\\x1b]0;owned\\x07\\u202e&#34;&#39;"
 
@@ -63,6 +65,18 @@ def test_the_lane_says_what_is_planned(visitor: Visitor, ids: list[str]) -> None
     ]
 
 
+def test_the_attempts_of_a_head_are_listed_with_what_its_receiver_said(visitor: Visitor) -> None:
+    def refusing(push: Push) -> Outcome:
+        return Outcome(False, "http 500", status=500, answer=b"<b>out of paper</b>")
+
+    visitor.world.fakes.pusher.behaviours["billing"] = refusing
+    [sent] = visitor.world.fakes.publish("one", topic="orders")
+    visitor.world.fakes.deliver()
+
+    for path in (LANE, f"/topics/orders/messages/{sent}?why=billing"):
+        assert "<code>&lt;b&gt;out of paper&lt;/b&gt;</code>" in visitor.get(path).text
+
+
 @pytest.mark.parametrize("act", ["retry", "pause"])
 def test_an_act_is_told_before_it_is_done(visitor: Visitor, ids: list[str], act: str) -> None:
     preview = visitor.get(f"{LANE}/{act}")
@@ -101,6 +115,21 @@ def test_a_message_says_why_a_subscription_did_not_get_it(visitor: Visitor, ids:
     assert "Why mailer did not get it" in seen
     assert "its filter did not match" in seen
     assert "knows no subscription" in visitor.get(f"/topics/orders/messages/{ids[0]}?why=nobody").text
+
+
+def test_a_group_shows_who_pulls_and_who_does_not_agree_with_its_filter(visitor: Visitor) -> None:
+    page = "/topics/orders/subscriptions/workers"
+    visitor.api.request("PUT", page, {"endpoint": {"protocol": "pull"}, "filter": {"kind": "tags", "tags": ["a"]}})
+    assert "Nobody pulls" in visitor.get(page).text
+
+    visitor.api.heartbeat("orders", "workers", "one", filter={"kind": "tags", "tags": ["a"]})
+    with pytest.raises(ConflictError):
+        visitor.api.heartbeat("orders", "workers", "two", filter={"kind": "tags", "tags": ["b"]})
+
+    seen = visitor.get(page).text
+    assert "2 alive" in seen
+    assert seen.count("</svg>agrees") == 1
+    assert seen.count("</svg>disagrees") == 1
 
 
 def test_a_form_that_is_sent_twice_publishes_once(visitor: Visitor) -> None:
@@ -158,8 +187,24 @@ def test_a_filter_is_saved_to_the_version_that_was_edited_and_to_no_other(visito
 
     assert visitor.act("/workbench/save", {**asked, "confirmed": told.field("confirmed")}).status == 303
     assert visitor.api.get_subscription("orders", "mailer").filter == {"kind": "tags", "tags": ["a"]}
+    assert visitor.api.get_subscription("orders", "mailer").endpoint == {"protocol": "https", "url": HOOK}
     assert visitor.act("/workbench/save", {**asked, "text": "b", "confirmed": "yes"}).status == 412
     assert visitor.api.get_subscription("orders", "mailer").filter == {"kind": "tags", "tags": ["a"]}
+
+
+def test_a_save_writes_back_whatever_else_a_subscription_has(visitor: Visitor) -> None:
+    lane = "/topics/orders/subscriptions/"
+    retry = {"strategy": "BACKOFF_RETRY", "max_retries": 7, "interval_seconds": 9}
+    pushed = {"endpoint": {"protocol": "https", "url": HOOK}, "retry": retry, "timeout_seconds": 3}
+    group = {"endpoint": {"protocol": "pull"}, "ordered": True, "dead_letter_topic": "orders"}
+
+    for name, settings in (("pushed", pushed), ("group", group)):
+        visitor.api.request("PUT", lane + name, settings)
+        before = visitor.api.request("GET", lane + name).json
+        asked = {"topic": "orders", "subscription": name, "version": "1", "kind": "tags", "text": "a"}
+        assert visitor.act("/workbench/save", {**asked, "confirmed": "yes"}).status == 303
+        after = visitor.api.request("GET", lane + name).json
+        assert after == {**before, "filter": {"kind": "tags", "tags": ["a"]}, "version": 2}
 
 
 def test_a_shadow_is_made_looked_at_promoted_and_ended(visitor: Visitor) -> None:

@@ -91,6 +91,14 @@ class NotFoundError(TagcastError):
         self.name = name
 
 
+class UnmatchedError(TagcastError):
+    """A message that none of so many *subscriptions* would receive, from a producer who asked to be told."""
+
+    def __init__(self, subscriptions: int) -> None:
+        super().__init__(f"none of {subscriptions} subscriptions matches")
+        self.subscriptions = subscriptions
+
+
 class ConflictError(TagcastError):
     """A request that the present state of its resource forbids."""
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from tagcast.ids import subscription_id
 from tagcast.settings import (
+    CMQ_FORMATS,
     DECAY_WINDOW,
     ContentFormat,
     Endpoint,
@@ -23,6 +24,7 @@ from tagcast.settings import (
 __all__ = [
     "BODY_BYTES_DEFAULT",
     "BODY_BYTES_MAX",
+    "CMQ_FORMATS",
     "DECAY_WINDOW",
     "RETENTION_S_MAX",
     "RETENTION_S_MIN",
@@ -31,10 +33,12 @@ __all__ = [
     "Endpoint",
     "Entry",
     "EntryState",
+    "FilterType",
     "LaneState",
     "Message",
     "Ordering",
     "Outcome",
+    "PastAttempt",
     "Protocol",
     "Push",
     "RetryPolicy",
@@ -54,6 +58,13 @@ class Ordering(StrEnum):
     TOPIC = "topic"
     KEY = "key"
     NONE = "none"
+
+
+class FilterType(StrEnum):
+    """What the filters of a topic read that was made through the CMQ endpoint; it never changes."""
+
+    TAGS = "tags"
+    ROUTING_KEY = "routing_key"
 
 
 class EntryState(StrEnum):
@@ -93,7 +104,8 @@ class LaneState(StrEnum):
 class Topic:
     """A named stream of messages. *topic_id* is never used again, not even by a later topic of that name.
 
-    *recent* names the subscriptions of the last changes, the one that made *subscriptions_version* last.
+    *recent* names the subscriptions of the last changes, the one that made *subscriptions_version* last. Only a topic
+    that was made through the CMQ endpoint has a *filter_type*.
     """
 
     name: str
@@ -107,6 +119,7 @@ class Topic:
     subscription_count: int = 0
     next_ordinal: int = 0
     recent: tuple[str, ...] = ()
+    filter_type: FilterType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,21 +203,44 @@ class Push:
 class Outcome:
     """What came of one push. *detail* is short, for people, and free of secrets (``http 500``).
 
-    *retry_after_s* is what the receiver asked for; *gone* means that it wants nothing ever again (410).
+    *retry_after_s* is what the receiver asked for; *gone* means that it wants nothing ever again (410). Remembered, but
+    of no consequence, are HTTP's *status* and *answer*: the beginning of what was said by who did not take the message.
+    Nobody sees that as it is.
     """
 
     delivered: bool
     detail: str
     retry_after_s: float | None = None
     gone: bool = False
+    status: int | None = field(default=None, compare=False)
+    answer: bytes = field(default=b"", compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PastAttempt:
+    """One attempt as it is remembered: when it ended, how long it took, what came of it.
+
+    *status* is HTTP's; *response* is what the receiver said, as far as people may see it.
+    """
+
+    number: int
+    ended_at: int
+    took_ms: int
+    outcome: str
+    status: int | None = None
+    response: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of the state map, as the API shows it."""
+    """One entry of the state map, as the API shows it.
+
+    *history* are the last attempts, as far as they are remembered: no part of what an entry is.
+    """
 
     state: EntryState
     attempts: int = 0
     last_attempt_at: int | None = None
     last_outcome: str | None = None
     filter_version: int | None = None
+    history: tuple[PastAttempt, ...] = field(default=(), compare=False, repr=False)

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from tagcast.membership import MembershipChange
 from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, Subscription
-from tagcast.queues import GroupQueue, GroupQueues, Queue, QueueEntry
+from tagcast.queues import GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
 from tagcast.tables import (
     ABSENT,
     Delete,
@@ -40,7 +40,9 @@ __all__ = [
     "Pusher",
     "Put",
     "Queue",
+    "QueueCounts",
     "QueueEntry",
+    "Received",
     "Row",
     "Store",
     "Table",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Protocol
 
-from tagcast.model import Subscription
+from tagcast.model import Ordering, Subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,73 @@ class GroupQueue:
         return cls(group.subscription_id, group.settings.ordered)
 
 
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An entry as a group's queue gave it out: the *times*-th time, under *receipt* as long as it is invisible."""
+
+    message_id: str
+    receipt: str
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounts:
+    """About how many entries of a group's queue wait for a pull, and how many are invisible."""
+
+    waiting: int
+    in_flight: int
+
+
 class GroupQueues(Protocol):
-    """The queues of all pull groups. Calls that fail raise UnavailableError, unless they say otherwise."""
+    """The queues of all pull groups.
+
+    Calls that fail raise UnavailableError, but for `send`, `delete` and `hide`. A queue that is not there takes nothing
+    and gives nothing.
+    """
 
     def make(self, queue: GroupQueue) -> None:
         """Make the queue, unless it is there."""
 
     def remove(self, queue: GroupQueue) -> None:
         """Remove the queue with all that it holds, if it is there."""
+
+    def every(self) -> Iterable[GroupQueue]:
+        """Return all queues there are, whether their groups are or not."""
+
+    def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
+        """Send all in order; return those that were not taken, and all that stand behind one of them in its order."""
+
+    def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, invisible_s: int) -> Sequence[Received]:
+        """Return at most *limit* (10) entries, waiting up to *wait_s* for the first; nobody else gets them so long."""
+
+    def delete(self, queue: GroupQueue, receipts: Sequence[str]) -> None:
+        """Take entries out of the queue; one that stays there comes again."""
+
+    def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
+        """Keep entries invisible for so many seconds from now, by receipt; return receipts that are good no more."""
+
+    def counts(self, queue: GroupQueue) -> QueueCounts:
+        """Return about how much lies in the queue."""
+
+
+def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:
+    """Return the queue's message group: one order per group (docs/architecture.md, Publishing).
+
+    What stands in no order is a group of its own, named like the message.
+
+    >>> queue_group(Ordering.TOPIC, "t", "1", "k") == queue_group(Ordering.TOPIC, "t", "2", None)
+    True
+    >>> queue_group(Ordering.KEY, "t", "1", "k") == queue_group(Ordering.KEY, "t", "2", "k")
+    True
+    >>> queue_group(Ordering.KEY, "t", "1", None) == queue_group(Ordering.KEY, "t", "2", None)
+    False
+    """
+    if ordering is Ordering.TOPIC:
+        return _digest(topic)
+    if ordering is Ordering.KEY and ordering_key is not None:
+        return _digest(f"{topic}\x00{ordering_key}")
+    return message_id
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:32]

@@ -6,9 +6,11 @@ Durations end in ``_s`` and are seconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
+HANDED_AT_ONCE = 10
+"""As many as one request takes into the queue of a group."""
 DECAY_WINDOW = 100
 """As many as CMQ pushes at the same time."""
 
@@ -24,11 +26,17 @@ class Protocol(StrEnum):
 
 
 class ContentFormat(StrEnum):
-    """What a push carries: the JSON envelope, the bare body, or CloudEvents 1.0."""
+    """What a push carries: the JSON envelope, the bare body, CloudEvents 1.0, or CMQ's forms of the first two."""
 
     JSON = "json"
     SIMPLIFIED = "simplified"
     CLOUDEVENTS = "cloudevents"
+    CMQ_JSON = "cmq_json"
+    CMQ_SIMPLIFIED = "cmq_simplified"
+
+
+CMQ_FORMATS = frozenset((ContentFormat.CMQ_JSON, ContentFormat.CMQ_SIMPLIFIED))
+"""What receivers that were written for CMQ expect."""
 
 
 class Strategy(StrEnum):
@@ -67,7 +75,8 @@ class SubscriptionSettings:
     """What a subscriber chooses. *filter* is its JSON form, canonical once it is stored, or None for everything.
 
     What is left out of ``repr`` is a secret: nothing shows it, and the archive is not told of it. That of a group is
-    the service's own: it signs receipt handles. *ordered* and *dead_letter_topic* are of groups only.
+    the service's own: it signs receipt handles. *ordered* and *dead_letter_topic* are of groups only,
+    *max_per_second* is of those that are pushed to: so many attempts are made, or any number.
     """
 
     endpoint: Endpoint
@@ -78,6 +87,7 @@ class SubscriptionSettings:
     secret: str | None = field(repr=False)
     ordered: bool = False
     dead_letter_topic: str | None = None
+    max_per_second: float | None = None
 
     @property
     def is_group(self) -> bool:
@@ -92,4 +102,12 @@ class SubscriptionSettings:
     @property
     def window(self) -> int:
         """Return how many deliveries may be in flight once the receiver answered well (docs/semantics.md, Delivery)."""
+        if self.is_group:
+            return HANDED_AT_ONCE
         return 1 if self.keeps_order else DECAY_WINDOW
+
+
+def secrets_of(settings: SubscriptionSettings) -> tuple[str, ...]:
+    """Return what of *settings* is a secret: what is left out of ``repr``."""
+    hidden = (getattr(settings, each.name) for each in fields(settings) if not each.repr)
+    return tuple(secret for secret in hidden if isinstance(secret, str))

@@ -5,7 +5,7 @@ See docs/semantics.md, The state map.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from tagcast.model import Entry, EntryState
@@ -18,8 +18,9 @@ FIRST_ATTEMPT_OUTCOME = "delivered at the first attempt"
 class StateMap:
     """Entries by subscription ordinal.
 
-    *owed* are the entries that are not terminal; *finishes* holds, for those delivered at the first attempt,
-    the milliseconds from *round_at* to the end of that attempt; *settled* holds all other terminal entries.
+    *owed* are the entries that are not terminal; *handed* are those of them that lie in the queues of their groups.
+    *finishes* holds, for those delivered at the first attempt, the milliseconds from *round_at* to the end of that
+    attempt; *settled* holds all other terminal entries.
     """
 
     matched: frozenset[int]
@@ -28,6 +29,7 @@ class StateMap:
     round_at: int | None = None
     finishes: Mapping[int, int] = field(default_factory=dict)
     settled: Mapping[int, Entry] = field(default_factory=dict)
+    handed: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, matched: Iterable[int]) -> StateMap:
@@ -44,10 +46,18 @@ class StateMap:
         """Return the number of entries that are not terminal."""
         return len(self.owed)
 
-    def settle(self, entries: Mapping[int, Entry], *, round_at: int | None = None) -> StateMap:
+    @property
+    def is_retained(self) -> bool:
+        """Say whether anything is owed after the first round that does not lie in the queue of a group."""
+        return not self.round_open and bool(self.owed - self.handed)
+
+    def settle(
+        self, entries: Mapping[int, Entry], *, round_at: int | None = None, handed: Set[int] = frozenset()
+    ) -> StateMap:
         """Return the map after *entries* became terminal; those that are terminal already keep what they have.
 
-        With *round_at* this also closes the first round, and first-attempt deliveries take their compact form.
+        What is in *handed* and still owed lies in its group's queue now. With *round_at* this also closes the first
+        round, and first-attempt deliveries take their compact form.
 
         >>> one = StateMap.of([1, 2]).settle({1: Entry(EntryState.DELIVERED, 1, 1_030)}, round_at=1_000)
         >>> one.pending, dict(one.finishes), one.settle({1: Entry(EntryState.EXPIRED)}) == one
@@ -65,9 +75,11 @@ class StateMap:
                 finishes[ordinal] = offset
             else:
                 settled[ordinal] = entry
+        owed = self.owed - changed.keys()
         return replace(
             self,
-            owed=self.owed - changed.keys(),
+            owed=owed,
+            handed=(self.handed | handed) & owed,
             round_open=self.round_open and not closing,
             round_at=base,
             finishes=finishes,

@@ -13,10 +13,11 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aws_lambda_powertools import Logger, Metrics
-from tagcast.ports import Clock, Dice, Table, World
+from tagcast.ports import Clock, Dice, GroupQueues, Table, World
 
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.dice import SystemDice
+from tagcast_aws.runtime.home import Home
 from tagcast_aws.runtime.journal import PowertoolsJournal
 from tagcast_aws.runtime.settings import Settings
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tagcast_aws.dispatch.firehose import FirehoseArchive
     from tagcast_aws.endpoints.addresses import Lookup
     from tagcast_aws.endpoints.pusher import EndpointPusher
+    from tagcast_aws.store.secret import CachedSecret
 
 T = TypeVar("T")
 
@@ -75,6 +77,16 @@ class Process:
         """Return the way into the archive of this deployment."""
         return compose_archive(self._ground)
 
+    @cached_property
+    def cmq_keys(self) -> CachedSecret:
+        """Return the secret that holds the keys of the CMQ endpoint."""
+        return compose_cmq_keys(self._ground)
+
+    @cached_property
+    def home(self) -> Home:
+        """Return where this deployment is."""
+        return Settings.from_environment(self._ground.environ).home
+
 
 PROCESS: ContextVar[Process] = ContextVar("PROCESS")
 """The process that the running code belongs to, where a simulation has many in one interpreter."""
@@ -105,10 +117,19 @@ def archive() -> FirehoseArchive:
     return PROCESS.get(_THIS).archive
 
 
+def cmq_keys() -> CachedSecret:
+    """Return this process's view of the keys of the CMQ endpoint."""
+    return PROCESS.get(_THIS).cmq_keys
+
+
+def home() -> Home:
+    """Return where the deployment of this process is."""
+    return PROCESS.get(_THIS).home
+
+
 def compose(ground: Ground) -> World:
     """Put the adapters together."""
     from tagcast_aws.dispatch.event_bus import EventBridgeBus
-    from tagcast_aws.dispatch.group_queues import SqsGroupQueues
     from tagcast_aws.dispatch.queue import SqsQueue
     from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
     from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
@@ -125,11 +146,10 @@ def compose(ground: Ground) -> World:
     clock = ground.clock
     threads = threads_for_pushes()
     tables = {Table.REGISTRY: settings.registry_table, Table.MESSAGES: settings.messages_table}
-    sqs = client("sqs")
     return World(
         store=DynamoStore(client("dynamodb"), tables, clock.sleep),
-        queue=SqsQueue(sqs, settings.queue_url, logger()),
-        group_queues=SqsGroupQueues(sqs, settings.queue_url, settings.group_queues),
+        queue=SqsQueue(client("sqs"), settings.queue_url, logger()),
+        group_queues=_group_queues(ground, settings),
         workflow=StepFunctionsWorkflow(client("stepfunctions"), settings.state_machine_arn, logger()),
         pusher=EndpointPusher(
             clock,
@@ -141,17 +161,26 @@ def compose(ground: Ground) -> World:
             make_socket=ground.make_socket,
             make_loop=ground.make_loop,
             threads=threads,
+            account=settings.home.account,
         ),
         index_archive=S3IndexArchive(lambda: client("s3"), settings.index_bucket, logger()),
         event_bus=EventBridgeBus(lambda: client("events"), logger()),
         judge=LambdaJudge(Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)),
-        guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread),
+        guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, settings.group_queues),
         clock=clock,
         executor=ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads()),
         dice=ground.dice,
         journal=PowertoolsJournal(logger(), metrics()),
         time_scale=settings.time_scale,
     )
+
+
+def _group_queues(ground: Ground, settings: Settings) -> GroupQueues:
+    from tagcast_aws.dispatch.group_queues import SqsGroupQueues
+
+    quick = _client_factory(ground, attempts_max=3, answer_s=5)("sqs")
+    patient = partial(_client_factory(ground, attempts_max=1, answer_s=25), "sqs")
+    return SqsGroupQueues(quick, patient, settings.queue_url, settings.group_queues, logger())
 
 
 def compose_archive(ground: Ground) -> FirehoseArchive:
@@ -166,8 +195,17 @@ def compose_archive(ground: Ground) -> FirehoseArchive:
     return FirehoseArchive(client("firehose"), streams, settings.archive_bodies, logger(), ground.clock.sleep)
 
 
-def _client_factory(ground: Ground, attempts_max: int) -> Callable[[str], Any]:
-    """Return what makes the clients of the services that belong to the deployment."""
+def compose_cmq_keys(ground: Ground) -> CachedSecret:
+    """Put together what reads the keys of the CMQ endpoint."""
+    from tagcast_aws.store.secret import CachedSecret
+
+    client = _client_factory(ground, attempts_max=3)
+    name = Settings.from_environment(ground.environ).cmq_keys
+    return CachedSecret(client("secretsmanager"), name, ground.clock, logger())
+
+
+def _client_factory(ground: Ground, attempts_max: int, answer_s: int = 10) -> Callable[[str], Any]:
+    """Return what makes the clients of the services that belong to the deployment, which answer within *answer_s*."""
     from botocore.config import Config
 
     from tagcast_aws.runtime.executor import CALLS_MAX
@@ -175,7 +213,7 @@ def _client_factory(ground: Ground, attempts_max: int) -> Callable[[str], Any]:
     config = Config(
         retries={"mode": "standard", "max_attempts": attempts_max},
         connect_timeout=3,
-        read_timeout=10,
+        read_timeout=answer_s,
         max_pool_connections=CALLS_MAX,
     )
     return partial(ground.make_client or _boto3_client, config=config)

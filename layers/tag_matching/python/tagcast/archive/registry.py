@@ -13,6 +13,8 @@ from tagcast.rows.filter_version import filter_version_of
 from tagcast.rows.registry import settings_attributes, subscription_of, topic_of
 
 _SECRETS = frozenset(each.name for each in fields(SubscriptionSettings) if not each.repr)
+_LEFT_OUT = _SECRETS | {"push_form"}
+"""What the archive is not told, and what it is told by the content format."""
 
 
 def of_topic(change: Change) -> Iterator[Record]:
@@ -59,9 +61,10 @@ def _shown(settings: SubscriptionSettings) -> dict[str, str | int | None]:
     """Return what a subscriber chose, under the names of its row, without secrets."""
     place = Endpoint(settings.endpoint.protocol, _without_secrets(settings.endpoint))
     attributes = settings_attributes(replace(settings, endpoint=place))
-    return {
-        "endpoint" if name == "target" else name: value for name, value in attributes.items() if name not in _SECRETS
+    shown = {
+        "endpoint" if name == "target" else name: value for name, value in attributes.items() if name not in _LEFT_OUT
     }
+    return {**shown, "content_format": settings.content_format.value}
 
 
 def _without_secrets(endpoint: Endpoint) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tagcast.model import LaneState, Message, Subscription
 from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure, lane_state_after
+from tagcast.pushing.rate_limit import RATE
 from tagcast.pushing.verdicts import is_judged_by_function
 from tagcast.rows.due import Due, due_put, position
 from tagcast.rows.lane import Lane, join_update, joined_by, lane_put
@@ -32,6 +33,8 @@ class Left:
     failures: Mapping[str, Failure]
     judged: Set[str]
     """Those to which the subscription's filter function has said yes."""
+    free_at: int | None = None
+    """When the subscription's rate lets the next attempt begin, if that is known."""
 
 
 def appending(subscription: Subscription, lane: Lane | None, left: Left, now: int, generation: str) -> Appending:
@@ -46,7 +49,7 @@ def appending(subscription: Subscription, lane: Lane | None, left: Left, now: in
     if lane is not None:
         return Appending((*joining, join_update(lane, names, earliest)))
     head = left.failures.get(left.messages[0].message_id)
-    next_attempt_at = now if head is None else head.next_attempt_at
+    next_attempt_at = max(now, left.free_at or 0) if head is None else head.next_attempt_at
     state = lane_state_after(subscription, left.failures.values())
     asleep = state is LaneState.SUSPENDED
     blocked = Lane(
@@ -64,8 +67,9 @@ def appending(subscription: Subscription, lane: Lane | None, left: Left, now: in
 
 
 def _dues(subscription: Subscription, lane: Lane | None, left: Left) -> list[Due]:
-    by_function = is_judged_by_function(subscription)
-    dues = []
+    by_function, dues = is_judged_by_function(subscription), []
+    waits_for_rate = subscription.settings.max_per_second is not None and not left.failures
+    reason = RATE if waits_for_rate and (lane is None or lane.state is LaneState.BLOCKED) else None
     for place, message in enumerate(left.messages):
         failure = left.failures.get(message.message_id)
         dues.append(
@@ -76,8 +80,9 @@ def _dues(subscription: Subscription, lane: Lane | None, left: Left) -> list[Due
                 attempts=0 if failure is None else failure.attempts,
                 expires_at=message.expires_at,
                 last_attempt_at=None if failure is None else failure.ended_at,
-                last_outcome=None if failure is None else failure.outcome.detail,
+                last_outcome=reason if failure is None else failure.outcome.detail,
                 unjudged=by_function and message.message_id not in left.judged,
+                history=() if failure is None else (failure.past,),
             )
         )
     return dues

@@ -79,7 +79,8 @@ async def _settle(world: World, topic: str, due: Due, entry: Entry) -> bool:
     ordinal = ordinal_of(due.subscription_id)
 
     def plan(before: MessageRow) -> Ending | None:
-        return Ending({ordinal: entry}, beside=(due_delete_as_read(due),)) if ordinal in before.map.owed else None
+        owed = before.map.owed - before.map.handed
+        return Ending({ordinal: entry}, beside=(due_delete_as_read(due),)) if ordinal in owed else None
 
     async def again(_: Lost) -> bool:
         return False

@@ -24,6 +24,7 @@ from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.pushing.attempts import Share
 from tagcast.pushing.push_slots import PushSlots
+from tagcast.pushing.rate_limit import take
 from tagcast.pushing.verdicts import attempt_judged
 from tagcast.registry.directory import Directory, directory_of
 from tagcast.rows import stored
@@ -114,12 +115,16 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
 
 
 async def _push(world: World, subscription: Subscription, part: Part, slots: PushSlots) -> Part:
-    """Push what stands before anything that is owed elsewhere."""
-    messages = part.pushable()
+    """Push what stands before anything that is owed elsewhere, as far as its rate allows."""
+    messages, grant = part.pushable(), None
+    if (rate := subscription.settings.max_per_second) and messages:
+        grant = await take(world, subscription.subscription_id, rate, len(messages))
+        messages = messages[: grant.count]
+        part = part.limited(grant.free_at)
     unjudged = {message.message_id for message in messages} - part.judged
     until = world.clock.monotonic() + SHARE_S
     deliveries = [(message, 0) for message in messages]
-    progress = await attempt_judged(world, subscription, deliveries, unjudged, Share(slots, SHARE_S))
+    progress = await attempt_judged(world, subscription, deliveries, unjudged, Share(slots, SHARE_S, grant=grant))
     return part.pushed(progress, until)
 
 
@@ -155,12 +160,14 @@ async def _end_round(batch: _Batch, message_id: str, parts: Collection[Part], ro
     """Write the entries of one message, and the end of its first round unless a subscription's part of it failed."""
     world, row = batch.world, batch.rows[message_id]
     entries = {part.ordinal: part.ended[message_id] for part in parts if message_id in part.ended}
+    handed = {part.ordinal for part in parts if message_id in part.handed}
     ends = row.map.owed <= {part.ordinal for part in parts if part.is_served}
 
     def plan(before: MessageRow) -> Ending | None:
-        if not before.map.owed or not ((ends and before.map.round_open) or entries.keys() & before.map.owed):
+        news = (entries.keys() | handed) & (before.map.owed - before.map.handed)
+        if not before.map.owed or not ((ends and before.map.round_open) or news):
             return None
-        return Ending(entries, round_at if ends else None)
+        return Ending(entries, round_at if ends else None, handed=handed)
 
     async def again(lost: Lost) -> bool:
         await _pause(world, lost.times - 1)

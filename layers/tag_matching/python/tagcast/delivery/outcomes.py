@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from tagcast.concurrency.contention import window_s
@@ -14,7 +15,7 @@ from tagcast.model import Entry
 from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure
 from tagcast.rows import stored
-from tagcast.rows.due import Due, due_change, due_delete
+from tagcast.rows.due import Due, due_change, due_delete, due_failure
 from tagcast.rows.message import MessageRow
 
 MARKED_AFTER = 3
@@ -39,7 +40,7 @@ class Outcomes:
     async def settle(self, due: Due, entry: Entry, *, patient: bool) -> Due | None:
         """Write a terminal entry and remove its due row in one transaction; return None when done.
 
-        See docs/architecture.md, Invariants, 5.
+        See docs/architecture.md, Invariants, 5. One that is pending was handed over to its group.
 
         A thousand lanes may want to write the same message. Whoever is kept out waits longer each time; after some
         tries it keeps what a push brought in its own due row, which nobody else writes, so that no push is repeated
@@ -48,9 +49,7 @@ class Outcomes:
         world = self.hold.world
 
         def plan(before: MessageRow) -> Ending | None:
-            if not _owes(before, due):
-                return None
-            return Ending({ordinal_of(due.subscription_id): entry}, beside=(due_delete(due), self.hold.check()))
+            return _ending(due, entry, (due_delete(due), self.hold.check())) if _owes(before, due) else None
 
         async def again(lost: Lost) -> bool:
             nonlocal due
@@ -85,14 +84,19 @@ class Outcomes:
 
     async def write_failure(self, due: Due, failure: Failure, lane: Write) -> None:
         """Write a failed attempt into the due row, together with what it means for the *lane*."""
-        ended_at, outcome = failure.ended_at, failure.outcome.detail
-        changed = replace(due, attempts=failure.attempts, last_attempt_at=ended_at, last_outcome=outcome)
-        await self.hold.write(due_change(due, changed), lane)
+        await self.hold.write(due_failure(due, failure.past), lane)
 
     async def write_yes(self, due: Due) -> None:
         """Keep the verdict on a delivery that was not started, so that it is not asked for again."""
         await self.hold.write(due_change(due, due), self.hold.check())
 
 
+def _ending(due: Due, entry: Entry, beside: Sequence[Write]) -> Ending:
+    ordinal = ordinal_of(due.subscription_id)
+    if not entry.state.is_terminal:
+        return Ending({}, beside=beside, handed={ordinal})
+    return Ending({ordinal: entry}, beside=beside)
+
+
 def _owes(row: MessageRow, due: Due) -> bool:
-    return ordinal_of(due.subscription_id) in row.map.owed
+    return ordinal_of(due.subscription_id) in row.map.owed - row.map.handed

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 
 from tagcast.concurrency.contention import until_won
 from tagcast.delivery.idempotency import Accepted, Idempotency, claimed, is_live, repeated
-from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError
+from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError, UnmatchedError
 from tagcast.model import Draft, Message, Ordering, Topic
 from tagcast.ports import QueueEntry, World
+from tagcast.queues import queue_group
 from tagcast.registry.directory import Directory, directory_of
 from tagcast.registry.shadowing import observe
 from tagcast.rows import stored
@@ -66,6 +66,16 @@ def publish(
     return _accept_all(world, directory_of(world, topic), [(draft, None) for draft in drafts], idempotency)
 
 
+def publish_matched(world: World, topic: str, drafts: Sequence[Draft]) -> tuple[Accepted, ...]:
+    """Accept every draft, as :func:`publish` does, or raise UnmatchedError if one of them matches nobody."""
+    directory = directory_of(world, topic)
+    _check_sizes(directory.topic, drafts)
+    for draft in drafts:
+        if not _new_row(world, directory, draft, None, world.clock.now()).map.pending:
+            raise UnmatchedError(len(directory.by_ordinal))
+    return _accept_all(world, directory, [(draft, None) for draft in drafts], None)
+
+
 def replay(
     world: World,
     topic: str,
@@ -87,10 +97,7 @@ def _accept_all(
     world: World, directory: Directory, offers: Sequence[tuple[Draft, str | None]], idempotency: Idempotency | None
 ) -> tuple[Accepted, ...]:
     """Accept each draft, with the id of the message that it replays, if any."""
-    for draft, _ in offers:
-        fault = check_draft(directory.topic, draft)
-        if fault is not None:
-            raise TooLargeError(fault.detail)
+    _check_sizes(directory.topic, [draft for draft, _ in offers])
     taken = []
     for place, (draft, replay_of) in enumerate(offers):
         claim = None if idempotency is None else idempotency.at(place)
@@ -103,6 +110,12 @@ def _accept_all(
         detail = f"the queue did not take {lost} of {len(offers)} messages in their order; try again"
         raise UnavailableError(detail, QUEUE_RETRY_AFTER_S)
     return tuple(each.accepted for each in taken)
+
+
+def _check_sizes(topic: Topic, drafts: Sequence[Draft]) -> None:
+    for draft in drafts:
+        if (fault := check_draft(topic, draft)) is not None:
+            raise TooLargeError(fault.detail)
 
 
 def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
@@ -187,26 +200,3 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         has_body=bool(matched.ordinals),
         is_unordered=bool(matched.ordinals) and directory.in_order.isdisjoint(matched.ordinals),
     )
-
-
-def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:
-    """Return the queue's message group: one order per group (docs/architecture.md, Publishing).
-
-    What stands in no order is a group of its own, named like the message.
-
-    >>> queue_group(Ordering.TOPIC, "t", "1", "k") == queue_group(Ordering.TOPIC, "t", "2", None)
-    True
-    >>> queue_group(Ordering.KEY, "t", "1", "k") == queue_group(Ordering.KEY, "t", "2", "k")
-    True
-    >>> queue_group(Ordering.KEY, "t", "1", None) == queue_group(Ordering.KEY, "t", "2", None)
-    False
-    """
-    if ordering is Ordering.TOPIC:
-        return _digest(topic)
-    if ordering is Ordering.KEY and ordering_key is not None:
-        return _digest(f"{topic}\x00{ordering_key}")
-    return message_id
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:32]

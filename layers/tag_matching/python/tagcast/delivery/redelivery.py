@@ -11,6 +11,7 @@ from functools import partial
 
 from tagcast.delivery.backlog import Attempt, End, Leave, Streak, Wait, front, next_step
 from tagcast.delivery.continuing import continue_as_new
+from tagcast.delivery.emptying import empty_queue
 from tagcast.delivery.lane_hold import LaneHold, StaleWorkerError
 from tagcast.delivery.outcomes import Outcomes
 from tagcast.delivery.retrying import Retried, retry
@@ -121,6 +122,8 @@ async def _step(hold: LaneHold, subscription: Subscription | None, streak: Strea
         subscription = await _subscription(hold)  # It was given a filter function since this claim.
     match next_step(hold.world, hold.lane, subscription, dues, streak):
         case Leave():
+            if not await empty_queue(hold):
+                return _Drained.GOING_ON, streak
             await hold.finish(appended)
             return _Drained.DONE, streak
         case End(ending):

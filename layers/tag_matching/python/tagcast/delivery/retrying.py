@@ -10,10 +10,11 @@ from tagcast.delivery.backlog import Streak
 from tagcast.delivery.lane_hold import LaneHold
 from tagcast.delivery.outcomes import Outcomes
 from tagcast.errors import ConditionLostError
-from tagcast.model import EntryState, LaneState, Message, Subscription
+from tagcast.model import Entry, EntryState, LaneState, Message, Subscription
 from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure, Progress, Share, lane_state_after
 from tagcast.pushing.push_slots import PushSlots
+from tagcast.pushing.rate_limit import take
 from tagcast.pushing.verdicts import attempt_judged, judging_s
 from tagcast.rows.due import Due
 
@@ -37,9 +38,16 @@ async def retry(
     deliveries, known = await _still_owed(hold, dues)
     if not deliveries:
         return Retried.WRITTEN, replace(streak, answering=False)
+    grant = None
+    if rate := subscription.settings.max_per_second:
+        grant = await take(hold.world, subscription.subscription_id, rate, len(deliveries))
+        if not grant.count:
+            await hold.release(grant.free_at)
+            return Retried.PLANNED, streak
+        deliveries = deliveries[: grant.count]
     unjudged = {due.message_id for due in dues if due.unjudged}
     async with PushSlots(hold.world.clock) as slots:
-        share = Share(slots, _share_s(hold, subscription), streak.answered)
+        share = Share(slots, _share_s(hold, subscription), streak.answered, grant)
         progress = await attempt_judged(hold.world, subscription, deliveries, unjudged, share)
     known |= {each: replace(known[each], unjudged=False) for each in progress.judged}
     unwritten = _attempted(known, progress)
@@ -81,7 +89,8 @@ def _share_s(hold: LaneHold, subscription: Subscription) -> float:
 
 def _streak_after(streak: Streak, progress: Progress) -> Streak:
     delivered = EntryState.DELIVERED in {entry.state for entry in progress.settled.values()}
-    return Streak(delivered or not progress.settled, streak.answered or delivered)
+    well = delivered or bool(progress.handed)
+    return Streak(well or not progress.settled, streak.answered or well)
 
 
 def _attempted(known: Mapping[str, Due], progress: Progress) -> set[str]:
@@ -103,7 +112,9 @@ async def _write(
             unwritten.discard(message_id)
         if standing is not None:
             marked.append(standing)
-    for message_id in progress.judged - progress.settled.keys() - progress.failures.keys():
+    for message_id in progress.handed:
+        await outcomes.settle(known[message_id], Entry(EntryState.PENDING), patient=True)
+    for message_id in progress.judged - progress.settled.keys() - progress.failures.keys() - progress.handed:
         await outcomes.write_yes(known[message_id])
     failed = [due for message_id, due in known.items() if message_id in progress.failures]
     for due in failed[1:]:

@@ -18,8 +18,9 @@ class Part:
     """The messages of a batch and the lane as read for the subscription *ordinal*, and what ended or failed here.
 
     *read_s* was before the lane was read, and pushes start before *until*: both in the clock's monotonic seconds.
-    *judged* are those to which its filter function said yes. *is_served*: everything it was owed has ended here or
-    stands in its backlog.
+    *handed* are those that lie in the queue of a group since this batch, *judged* those to which its filter function
+    said yes. *is_served*: everything it was owed has ended here or stands in its backlog.
+    *free_at* is when the subscription's rate lets more begin than was pushed here.
     """
 
     ordinal: int
@@ -28,9 +29,11 @@ class Part:
     read_s: float
     ended: Mapping[str, Entry] = field(default_factory=dict)
     failures: Mapping[str, Failure] = field(default_factory=dict)
+    handed: frozenset[str] = frozenset()
     judged: frozenset[str] = frozenset()
     until: float = math.inf
     is_served: bool = False
+    free_at: int | None = None
 
     @property
     def is_removed(self) -> bool:
@@ -38,11 +41,11 @@ class Part:
         return self.lane is not None and self.lane.state is LaneState.REMOVED
 
     def owed(self) -> list[MessageRow]:
-        """Return, in queue order, the messages that the subscription is owed and that did not end here."""
+        """Return, in queue order, what the subscription is owed, neither handed over before nor ended here."""
         return [
             row
             for message_id, row in self.rows.items()
-            if self.ordinal in row.map.owed and message_id not in self.ended
+            if self.ordinal in row.map.owed - row.map.handed and message_id not in self.ended.keys() | self.handed
         ]
 
     def open(self) -> list[MessageRow]:
@@ -75,7 +78,7 @@ class Part:
     def left(self) -> Left:
         """Return what has to join the backlog; what is owed after a closed round stands there already."""
         messages = [row.message for row in self.open() if row.map.round_open]
-        return Left(messages, self.failures, self.judged)
+        return Left(messages, self.failures, self.judged, self.free_at)
 
     def cancelled(self) -> Part:
         """Return the part when nobody is subscribed any more: whatever is owed ends without a push."""
@@ -88,12 +91,17 @@ class Part:
         failures = {each: failure for each, failure in self.failures.items() if each not in ended}
         return replace(self, ended={**self.ended, **ended}, failures=failures)
 
+    def limited(self, free_at: int) -> Part:
+        """Return the part whose rate lets nothing more begin before *free_at*."""
+        return replace(self, free_at=free_at)
+
     def pushed(self, progress: Progress, until: float) -> Part:
         """Return the part after pushes that were to start before *until*."""
         return replace(
             self,
             ended={**self.ended, **progress.settled},
             failures=progress.failures,
+            handed=self.handed | progress.handed,
             judged=self.judged | progress.judged,
             until=until,
         )
@@ -119,4 +127,5 @@ def _expiry(failure: Failure | None) -> Entry:
     """Return the entry of what expired; an attempt that was made before is not forgotten."""
     if failure is None:
         return Entry(EntryState.EXPIRED)
-    return Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, failure.outcome.detail)
+    detail, history = failure.outcome.detail, (failure.past,)
+    return Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, detail, history=history)

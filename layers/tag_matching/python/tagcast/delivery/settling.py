@@ -8,15 +8,16 @@ is written together with that; and, after each lost condition, whether it has th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from tagcast.errors import ConditionLostError
-from tagcast.model import Entry
+from tagcast.model import Entry, EntryState
 from tagcast.ports import Executor, Store, Write
 from tagcast.rows import stored
+from tagcast.rows.attempt_history import remembering
 from tagcast.rows.message import MessageRow
 from tagcast.rows.message_writes import map_writes
 
@@ -30,11 +31,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What ends of a message: entries by ordinal, with *round_at* the first round, too; *beside* is written with it."""
+    """What ends of a message: entries by ordinal, with *round_at* the first round, too; *beside* is written with it.
+
+    What is *handed* to its group's queue ends nowhere yet; it is only written where it lies.
+    """
 
     entries: Mapping[int, Entry]
     round_at: int | None = None
     beside: Sequence[Write] = ()
+    handed: Set[int] = frozenset()
 
 
 Plan = Callable[[MessageRow], Ending | None]
@@ -85,7 +90,9 @@ async def settle(
         ending = None if before is None else plan(before)
         if before is None or ending is None:
             return NotOwed(before)
-        after = before.settled(ending.entries, round_at=ending.round_at)
+        after = before.settled(ending.entries, round_at=ending.round_at, handed=ending.handed)
+        if any(entry.history and entry.state is not EntryState.DELIVERED for entry in ending.entries.values()):
+            after = remembering(before, after, ending.entries)
         try:
             await executor.run(partial(write_all, store, (*ending.beside, *map_writes(before, after))))
         except ConditionLostError as error:
@@ -135,7 +142,7 @@ def turn_s(row: MessageRow) -> float:
     transactional write takes two for each KiB of the row: body and all that has ended. Half of that, so that the row
     is never idle.
     """
-    size = len(row.message.draft.body) + ENDED_BYTES * len(row.map.settled)
+    size = len(row.message.draft.body) + len(row.histories) + ENDED_BYTES * len(row.map.settled)
     return max(TURN_S, size / 1024 / UNITS_PER_S)
 
 

@@ -9,6 +9,7 @@ from tagcast.filters.explanation import Explanation
 from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
 from tagcast.model import Draft, Entry, EntryState, Message
+from tagcast.operating.attempts import attempt_json
 from tagcast.operating.lanes import lane_view
 from tagcast.operating.messages import MessageView, message_view, read_message
 from tagcast.ports import World
@@ -107,6 +108,7 @@ def _delivery(world: World, topic: str, subscription: str, view: MessageView, en
         "attempts": entry.attempts,
         "last_attempt_at": None if entry.last_attempt_at is None else rfc3339(entry.last_attempt_at),
         "last_outcome": entry.last_outcome,
+        "history": [attempt_json(past) for past in entry.history],
         "expires_at": rfc3339(view.message.expires_at),
         "lane": lane,
     }

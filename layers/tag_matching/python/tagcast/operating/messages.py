@@ -13,9 +13,11 @@ from tagcast.ports import World
 from tagcast.registry.directory import read_topic
 from tagcast.registry.subscriptions import versions_in_force
 from tagcast.rows import stored
+from tagcast.rows.attempt_history import history_in
 from tagcast.rows.due import Due
 from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.message import MessageRow
+from tagcast.rows.pulled import Pulled
 
 READ_ROWS = 10
 FRONT_ROWS = 200
@@ -108,8 +110,12 @@ def _view(
 ) -> MessageView:
     expired = row.message.is_expired(backlogs.world.clock.now())
     entries = {}
+    pulls = stored.pulled(backlogs.world.store, row.message.topic, row.message.message_id) if row.map.handed else {}
     for ordinal in sorted(row.map.matched):
-        entry = _entry(backlogs, row, ordinal, expired=expired)
+        if ordinal in row.map.handed:
+            entry = _handed_entry(pulls.get(ordinal), expired=expired)
+        else:
+            entry = _entry(backlogs, row, ordinal, expired=expired)
         if versions is not None and ordinal in versions:
             entry = replace(entry, filter_version=versions[ordinal].version)
         entries[known.get(ordinal, f"#{ordinal}")] = entry
@@ -131,10 +137,17 @@ def _state(row: MessageRow, *, expired: bool) -> str:
     return "expired" if expired else "retained"
 
 
+def _handed_entry(pulled: Pulled | None, *, expired: bool) -> Entry:
+    """Return the entry of what lies in its group's queue: it waits, or was pulled in vain."""
+    if pulled is None:
+        return Entry(EntryState.EXPIRED if expired else EntryState.PENDING)
+    return pulled.ending(EntryState.EXPIRED if expired else EntryState.BLOCKED)
+
+
 def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, *, expired: bool) -> Entry:
     """Return one entry with the live numbers of its due row, judged by the clock and not by TTL."""
     if ordinal not in row.map.owed:
-        return row.map.entry(ordinal)
+        return replace(row.map.entry(ordinal), history=history_in(row.histories, ordinal))
     due = backlogs.due(ordinal, row.message.message_id)
     state = EntryState.PENDING if due is None and row.map.round_open else EntryState.BLOCKED
     if expired:

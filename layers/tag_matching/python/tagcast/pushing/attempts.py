@@ -10,10 +10,23 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.model import Entry, EntryState, LaneState, Message, Outcome, Push, Strategy, Subscription
+from tagcast.model import (
+    Entry,
+    EntryState,
+    LaneState,
+    Message,
+    Outcome,
+    PastAttempt,
+    Push,
+    Strategy,
+    Subscription,
+)
 from tagcast.ports import World
 from tagcast.pushing.push_slots import Ask, PushSlots, Rank, host_of
+from tagcast.pushing.rate_limit import Grant
+from tagcast.pushing.response_text import response_text
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
+from tagcast.settings import secrets_of
 
 KNOWN_MAX = 10_000
 """So many receivers a process remembers the last push of."""
@@ -35,6 +48,8 @@ class Failure:
     ended_at: int
     outcome: Outcome
     next_attempt_at: int
+    past: PastAttempt
+    """The attempt as it is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +60,20 @@ class Share:
     seconds: float
     answered: bool = False
     """Whether the receiver answered well just now, so that its window is open from the beginning."""
+    grant: Grant | None = None
+    """What the subscription's rate lets begin, and when, if it has one."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """What came of some deliveries, by message id: terminal entries and failures; the rest was not started."""
+    """What came of some deliveries, by message id: terminal entries and failures; the rest was not started.
+
+    What was *handed* over lies in the queue of its group: it is still owed, but nobody has to deliver it.
+    """
 
     settled: dict[str, Entry] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
+    handed: set[str] = field(default_factory=set)
     judged: set[str] = field(default_factory=set)
     """Those to which the subscription's filter function has just said yes."""
 
@@ -71,7 +92,7 @@ async def attempt(world: World, subscription: Subscription, message: Message, at
     else:
         disposition = _after_failure(world, push, outcome, ended_at)
     world.journal.attempted(push, outcome, disposition.state, took_ms)
-    return _consequence(push, outcome, disposition, ended_at)
+    return _consequence(push, outcome, disposition, ended_at, took_ms)
 
 
 def failed_unpushed(world: World, push: Push, detail: str) -> Entry | Failure:
@@ -98,11 +119,17 @@ def _after_failure(world: World, push: Push, outcome: Outcome, ended_at: int) ->
     )
 
 
-def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_at: int) -> Entry | Failure:
+def _consequence(
+    push: Push, outcome: Outcome, disposition: Disposition, ended_at: int, took_ms: int = 0
+) -> Entry | Failure:
+    if outcome.delivered:
+        return Entry(disposition.state, push.attempt, ended_at, outcome.detail)
+    said = response_text(outcome.answer, secrets_of(push.subscription.settings)) if outcome.answer else ""
+    past = PastAttempt(push.attempt, ended_at, took_ms, outcome.detail, outcome.status, said)
     if disposition.state is EntryState.BLOCKED:
         assert disposition.next_attempt_at is not None
-        return Failure(push.attempt, ended_at, outcome, disposition.next_attempt_at)
-    return Entry(disposition.state, push.attempt, ended_at, outcome.detail)
+        return Failure(push.attempt, ended_at, outcome, disposition.next_attempt_at, past)
+    return Entry(disposition.state, push.attempt, ended_at, outcome.detail, history=(past,))
 
 
 async def attempt_in_order(
@@ -130,6 +157,7 @@ class _Course:
     waiting: deque[Delivery]
     answered: bool = False
     begun: bool = False
+    taken: int = 0
     progress: Progress = field(default_factory=Progress)
 
     @property
@@ -153,6 +181,7 @@ class _Course:
                         raise faults[0]
                     return
                 message, made = self.waiting.popleft()
+                await self.turn()
                 ask, before, held = self.ask(message), held, None
                 if not await self.slots.take(ask, self.until, instead_of=before):
                     return
@@ -167,6 +196,13 @@ class _Course:
         finally:
             if held is not None:
                 self.slots.give_back(held)
+
+    async def turn(self) -> None:
+        """Wait until the rate of the subscription lets the next attempt begin."""
+        grant, place = self.share.grant, self.taken
+        self.taken += 1
+        if grant is not None and (wait_s := grant.wait_s(place, self.world.clock.now())):
+            await self.world.clock.pause(wait_s)
 
     def ask(self, message: Message) -> Ask:
         known = self.world.memory.of(GotThrough).get(self.subscription.subscription_id)
@@ -206,6 +242,7 @@ def lane_state_after(subscription: Subscription, failures: Collection[Failure]) 
     """Return the state of a lane after *failures*; without any it is blocked behind what was not started."""
     if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
-    if failures and subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY:
+    decays = subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
+    if failures and decays and not subscription.settings.is_group:
         return LaneState.LOST_CONTACT
     return LaneState.BLOCKED

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from tagcast.instant import rfc3339
-from tagcast.model import ContentFormat, Message, Push, Subscription
+from tagcast.model import CMQ_FORMATS, ContentFormat, Message, Push, Subscription
+from tagcast.pushing.cmq_form import NOBODY, cmq_headers, fields_before, shared_fields
 from tagcast.pushing.json_text import ascii_json, base64_text, compact, valid_json
 from tagcast.pushing.webhook_signature import signature
 
@@ -61,19 +62,26 @@ class QueueMessage:
 
 def content(message: Message, content_format: ContentFormat) -> Content:
     """Return what every HTTP push of *message* in *content_format* carries, whoever receives it."""
-    if content_format is not ContentFormat.JSON:
-        return Content(message.draft.body)
-    return Content(compact(_shared_fields(message))[1:-1])
+    match content_format:
+        case ContentFormat.JSON:
+            return Content(compact(_shared_fields(message))[1:-1])
+        case ContentFormat.CMQ_JSON:
+            return Content(compact(shared_fields(message))[1:-1])
+        case _:
+            return Content(message.draft.body)
 
 
-def http_request(push: Push, sent_at: int, version: str, shared: Content | None = None) -> HttpRequest:
+def http_request(
+    push: Push, sent_at: int, version: str, shared: Content | None = None, account: str = NOBODY
+) -> HttpRequest:
     """Return the request for an HTTP endpoint, signed if the subscription has a secret.
 
     *sent_at* is the instant of the attempt, *version* is this software's, *shared* what :func:`content` returned for
-    the message in this format. The headers take at most 4 KiB: ``x-tagcast-tags`` is left out where they would
-    take more. Raises SecretError.
+    the message in this format, *account* the number of the account that CMQ's form names as the topic's owner. The
+    headers take at most 4 KiB: ``x-tagcast-tags`` is left out where they would take more. Raises SecretError.
     """
-    parts, headers = _http_content(push, shared or content(push.message, push.subscription.settings.content_format))
+    content_format = push.subscription.settings.content_format
+    parts, headers = _http_content(push, shared or content(push.message, content_format), account)
     message, subscription = push.message, push.subscription
     timestamp = sent_at // 1000
     headers |= {
@@ -85,11 +93,14 @@ def http_request(push: Push, sent_at: int, version: str, shared: Content | None 
         "x-tagcast-tags": json.dumps(message.tags),
         "user-agent": f"tagcast/{version}",
     }
+    if content_format in CMQ_FORMATS:
+        headers |= cmq_headers(push.message, sent_at)
     if message.replay_of is not None:
         headers["x-tagcast-replay-of"] = message.replay_of
     if subscription.settings.secret is not None:
         headers["webhook-signature"] = signature(subscription.settings.secret, message.message_id, timestamp, *parts)
-    if sum(len(name) + len(value) + HEADER_BYTES_AROUND for name, value in headers.items()) > HEADERS_BYTES_MAX:
+    octets = sum(len(f"{name}{value}".encode()) + HEADER_BYTES_AROUND for name, value in headers.items())
+    if octets > HEADERS_BYTES_MAX:
         del headers["x-tagcast-tags"]
     return HttpRequest(parts, headers)
 
@@ -102,7 +113,7 @@ def queue_message(push: Push) -> QueueMessage:
             return QueueMessage(json.dumps(envelope(push), separators=(",", ":")), {})
         case ContentFormat.CLOUDEVENTS:
             return QueueMessage(structured_cloudevent(push.message), {})
-        case ContentFormat.SIMPLIFIED:
+        case ContentFormat.SIMPLIFIED | ContentFormat.CMQ_JSON | ContentFormat.CMQ_SIMPLIFIED:
             attributes = {"tags": json.dumps(draft.tags)}
             if push.message.replay_of is not None:
                 attributes["replay_of"] = push.message.replay_of
@@ -118,7 +129,7 @@ def function_event(push: Push) -> bytes:
             return compact(envelope(push))
         case ContentFormat.CLOUDEVENTS:
             return structured_cloudevent(push.message).encode()
-        case ContentFormat.SIMPLIFIED:
+        case ContentFormat.SIMPLIFIED | ContentFormat.CMQ_JSON | ContentFormat.CMQ_SIMPLIFIED:
             return compact(_body_field(push.message))
 
 
@@ -196,7 +207,7 @@ def cloudevent_header(value: str) -> str:
     return quote(value, safe=_CE_PLAIN, errors="replace")
 
 
-def _http_content(push: Push, shared: Content) -> tuple[tuple[bytes, ...], dict[str, str]]:
+def _http_content(push: Push, shared: Content, account: str) -> tuple[tuple[bytes, ...], dict[str, str]]:
     message = push.message
     match push.subscription.settings.content_format:
         case ContentFormat.JSON:
@@ -204,6 +215,11 @@ def _http_content(push: Push, shared: Content) -> tuple[tuple[bytes, ...], dict[
             return (before + b",", shared.octets, b"," + after), {"content-type": JSON_TYPE}
         case ContentFormat.SIMPLIFIED:
             return (shared.octets,), {"content-type": content_type(message)}
+        case ContentFormat.CMQ_JSON:
+            before = compact(fields_before(push, account))[:-1]
+            return (before + b",", shared.octets, b"}"), {}
+        case ContentFormat.CMQ_SIMPLIFIED:
+            return (shared.octets,), {}
         case ContentFormat.CLOUDEVENTS:
             attributes = _cloudevent_attributes(message)
             headers = {f"ce-{name}": cloudevent_header(value) for name, value in attributes.items()}

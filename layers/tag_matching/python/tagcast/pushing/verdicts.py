@@ -11,6 +11,7 @@ from tagcast.filters.function_filter import FunctionFilter, function_of
 from tagcast.model import Entry, EntryState, Message, Push, Subscription
 from tagcast.ports import World
 from tagcast.pushing.attempts import Delivery, Failure, Progress, Share, attempt_in_order, failed_unpushed
+from tagcast.pushing.handing import hand_over
 from tagcast.pushing.push_slots import Ask, Rank
 
 BATCH_MAX = 100
@@ -35,7 +36,7 @@ async def attempt_judged(
     unjudged: Collection[str],
     share: Share,
 ) -> Progress:
-    """Push *deliveries* as ``attempt_in_order`` does, those among *unjudged* only if the filter function says yes.
+    """Push *deliveries*, or hand them over to a group, those among *unjudged* only if the filter function says yes.
 
     It is asked once about all of them, in a slot like a push; without one nothing is started. An error under the
     policy ``block`` is a failed attempt of the first one: what stands before it is pushed, what stands behind it is
@@ -61,9 +62,13 @@ async def attempt_judged(
                 ready = await _judge(world, subscription, function, ready, asked, progress)
             finally:
                 share.slots.give_back(ask)
-    pushed = await attempt_in_order(world, subscription, ready, share)
-    progress.settled |= pushed.settled
-    progress.failures |= pushed.failures
+    if subscription.settings.is_group:
+        came = await hand_over(world, subscription, ready)
+    else:
+        came = await attempt_in_order(world, subscription, ready, share)
+    progress.settled |= came.settled
+    progress.failures |= came.failures
+    progress.handed |= came.handed
     return progress
 
 

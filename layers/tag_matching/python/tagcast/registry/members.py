@@ -49,8 +49,10 @@ def noted(
         seen_at=now,
         silence_s=heartbeat.silence_s if registration is None else registration.silence_s,
     )
-    renewed = () if registration is None or not is_join else (renewal(registration, now),)
-    world.store.transact((member_put(topic, group, member), *renewed))
+    if is_join and registration is not None:
+        world.store.transact((member_put(topic, group, member), renewal(registration, now)))
+    else:
+        world.store.write(member_put(topic, group, member))
     if is_join or before is None or before.digest != member.digest:
         change = Change.REFUSED if is_refused else Change.JOINED
         world.event_bus.announce(MembershipChange(topic, group, member.client, change, len(alive) + 1))

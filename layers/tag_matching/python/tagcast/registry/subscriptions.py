@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
 from tagcast.concurrency.contention import until_won
 from tagcast.errors import (
+    ConditionLostError,
     ConflictError,
     Fault,
     InvalidRequestError,
@@ -17,7 +18,7 @@ from tagcast.errors import (
 from tagcast.filters.kinds import canonical
 from tagcast.model import LaneState, Subscription, SubscriptionSettings, Topic
 from tagcast.paging import Page
-from tagcast.ports import World, Write
+from tagcast.ports import GroupQueue, World, Write
 from tagcast.registry.directory import directory_of, read_topic
 from tagcast.registry.groups import make_queue, with_secret
 from tagcast.rows import stored
@@ -29,6 +30,8 @@ from tagcast.rows.subscription_writes import subscription_deletes, subscription_
 from tagcast.rows.topic_writes import change_update
 
 SUBSCRIPTIONS_MAX = 10_000
+NO_VERSION = 0
+"""Of what does not exist: versions count from 1."""
 VERSIONS_KEPT = 20
 VERSION_LIFE_S = 2 * 86_400
 ALONE_MAX, VERSIONS_AT_ONCE = 16, 90
@@ -45,10 +48,11 @@ def put_subscription(
 ) -> tuple[Subscription, bool]:
     """Create the subscription or replace it, together with *also*; return it and whether it is new.
 
-    *if_match* is the version that it must have, 0 for none: then it must not exist.
+    *if_match* is the version that it must have, :data:`NO_VERSION` for none: then it must not exist.
 
-    Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed, or not instead of the
-    present one), PreconditionFailedError (*if_match* is not its version), ConflictError (too many), UnavailableError.
+    Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed),
+    PreconditionFailedError (*if_match* is not its version), ConflictError (too many; or what cannot change of a
+    group), UnavailableError.
     """
     settings = replace(settings, filter=canonical(settings.filter))
     refusal = world.guard.refusal(settings.endpoint)
@@ -60,7 +64,7 @@ def put_subscription(
         known = stored.subscription(world.store, topic, name)
         _check_version(known, if_match)
         changed = _changed(world, owner, name, with_secret(world, settings, known), known)
-        if changed.settings.is_group and known is None:
+        if changed.settings.is_group:
             make_queue(world, changed)
         world.store.transact((*_put_writes(owner, changed, known), *also))
         return changed, known is None
@@ -68,6 +72,21 @@ def put_subscription(
     changed, is_new = until_won(world, f"topic {topic}", attempt)
     _forget_old_versions(world, changed)
     return changed, is_new
+
+
+def change_subscription(
+    world: World, topic: str, name: str, change: Callable[[SubscriptionSettings], SubscriptionSettings]
+) -> Subscription:
+    """Give a subscription what *change* makes of its settings; raises as :func:`put_subscription` does."""
+
+    def attempt() -> Subscription:
+        known = get_subscription(world, topic, name)
+        try:
+            return put_subscription(world, topic, name, change(known.settings), known.version)[0]
+        except PreconditionFailedError:
+            raise ConditionLostError from None
+
+    return until_won(world, f"topic {topic}", attempt)
 
 
 def replace_filter(world: World, known: Subscription, filter: Mapping[str, object] | None, also: Write) -> Subscription:
@@ -81,7 +100,7 @@ def replace_filter(world: World, known: Subscription, filter: Mapping[str, objec
 
 
 def _check_version(known: Subscription | None, if_match: int | None) -> None:
-    present = 0 if known is None else known.version
+    present = NO_VERSION if known is None else known.version
     if if_match is not None and present != if_match:
         raise PreconditionFailedError(f"the subscription {f'has version {present}' if present else 'does not exist'}")
 
@@ -189,6 +208,7 @@ def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> L
         next_attempt_at=now,
         wake_at=now,
         ttl=now // 1000 + TOMBSTONE_S,
+        queue=GroupQueue.of(subscription) if subscription.settings.is_group else None,
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tagcast.concurrency.contention import until_won
-from tagcast.errors import ConflictError
-from tagcast.model import Ordering, Topic
+from tagcast.errors import ConflictError, PreconditionFailedError
+from tagcast.model import RETENTION_S_MAX, FilterType, Ordering, Topic
 from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.registry.directory import Directories, read_topic
@@ -30,7 +30,7 @@ def put_topic(
         known = stored.topic(world.store, name)
         now = world.clock.now()
         if known is None:
-            return _create(world, name, retention_s, body_bytes_max, ordering, now), True
+            return _create(world, _new(world, name, retention_s, body_bytes_max, ordering)), True
         if known.ordering is not ordering and retained_count(world, name):
             raise ConflictError("the ordering cannot change while messages are retained")
         changed = replace(
@@ -42,9 +42,32 @@ def put_topic(
     return until_won(world, f"topic {name}", attempt)
 
 
-def _create(world: World, name: str, retention_s: int, body_bytes_max: int, ordering: Ordering, now: int) -> Topic:
-    counters = stored.counters(world.store, name)
-    topic = Topic(
+def create_topic(world: World, name: str, *, body_bytes_max: int, ordering: Ordering, filter_type: FilterType) -> Topic:
+    """Create a topic whose filters are all of one type; PreconditionFailedError if there is one of its name."""
+
+    def attempt() -> Topic:
+        if stored.topic(world.store, name) is not None:
+            raise PreconditionFailedError(f"topic {name} exists")
+        plain = _new(world, name, RETENTION_S_MAX, body_bytes_max, ordering)
+        return _create(world, replace(plain, filter_type=filter_type))
+
+    return until_won(world, f"topic {name}", attempt)
+
+
+def resize_topic(world: World, name: str, body_bytes_max: int) -> Topic:
+    """Change how large a body may be, and nothing else; NotFoundError if there is no such topic."""
+
+    def attempt() -> Topic:
+        changed = replace(read_topic(world, name), body_bytes_max=body_bytes_max, updated_at=world.clock.now())
+        world.store.write(settings_update(changed))
+        return changed
+
+    return until_won(world, f"topic {name}", attempt)
+
+
+def _new(world: World, name: str, retention_s: int, body_bytes_max: int, ordering: Ordering) -> Topic:
+    now = world.clock.now()
+    return Topic(
         name=name,
         topic_id=world.dice.unique_id(now),
         retention_s=retention_s,
@@ -52,11 +75,15 @@ def _create(world: World, name: str, retention_s: int, body_bytes_max: int, orde
         ordering=ordering,
         created_at=now,
         updated_at=now,
-        subscriptions_version=counters.subscriptions_version,
-        next_ordinal=counters.next_ordinal,
     )
-    world.store.transact(topic_puts(topic))
-    return topic
+
+
+def _create(world: World, topic: Topic) -> Topic:
+    """Store a new topic, which goes on counting where an earlier one of its name stopped."""
+    counters = stored.counters(world.store, topic.name)
+    counting = replace(topic, subscriptions_version=counters.subscriptions_version, next_ordinal=counters.next_ordinal)
+    world.store.transact(topic_puts(counting))
+    return counting
 
 
 def get_topic(world: World, name: str) -> Topic:
@@ -68,6 +95,12 @@ def list_topics(world: World, limit: int, cursor: str | None) -> Page[Topic]:
     """Return topics in order of their names, after *cursor*."""
     names = stored.topic_names(world.store, after=cursor or "", limit=limit + 1)
     return Page(stored.topics(world.store, names[:limit]), names[limit - 1] if len(names) > limit else None)
+
+
+def search_topics(world: World, word: str) -> tuple[tuple[str, str], ...]:
+    """Return name and id of every topic that has *word* in its name, whatever the case, in order of their names."""
+    wanted = word.lower()
+    return tuple(each for each in stored.topic_ids(world.store) if wanted in each[0].lower())
 
 
 def delete_topic(world: World, name: str) -> None:

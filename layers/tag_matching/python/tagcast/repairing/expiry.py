@@ -23,6 +23,7 @@ from tagcast.rows.lane import Lane, wake_update
 from tagcast.rows.listed import retained_of
 from tagcast.rows.message import MessageRow, message_row_of
 from tagcast.rows.message_writes import retained_delete
+from tagcast.rows.pulled import Pulled
 
 PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
 QUIET_PAGES_MAX = 10
@@ -123,8 +124,8 @@ class _Tries:
         return self.left > 0
 
 
-def _expired(due: Due | None) -> Entry:
-    return Entry(EntryState.EXPIRED) if due is None else due.ending(EntryState.EXPIRED)
+def _expired(known: Due | Pulled | None) -> Entry:
+    return Entry(EntryState.EXPIRED) if known is None else known.ending(EntryState.EXPIRED)
 
 
 def _wake_next(world: World, lane: Lane, wake_at: int | None) -> bool:
@@ -228,10 +229,12 @@ def _expire_message(
     message, tries, expired = known.message, _Tries(), 0
 
     def plan(before: MessageRow) -> Ending | None:
-        within = [o for o in sorted(before.map.owed) if o not in laned or (o, message.message_id) in dues]
+        owed, handed = before.map.owed, before.map.handed
+        within = [o for o in sorted(owed) if o in handed or o not in laned or (o, message.message_id) in dues]
         ending = {o: dues.get((o, message.message_id)) for o in within[:ENTRIES_MAX]}
-        gone = [due_delete_as_read(due) for due in ending.values() if due is not None]
-        return Ending({o: _expired(due) for o, due in ending.items()}, beside=gone) if ending else None
+        gone = [due_delete_as_read(due) for due in ending.values() if due]
+        pulls = stored.pulled(world.store, message.topic, message.message_id) if handed else {}
+        return Ending({o: _expired(due or pulls.get(o)) for o, due in ending.items()}, beside=gone) if ending else None
 
     before: MessageRow | None = known
     while tries.left:

@@ -14,6 +14,7 @@ from functools import partial
 from tagcast.concurrency.isolation import each
 from tagcast.ports import World
 from tagcast.repairing.expiry import expire_retained, expire_sleeping
+from tagcast.repairing.orphans import remove_orphans
 from tagcast.repairing.overdue import Lanes, oldest_head_s, wake_lanes
 from tagcast.repairing.search import search
 from tagcast.repairing.silent_groups import remove_silent
@@ -29,9 +30,8 @@ LANES_SHARE = 0.4
 class Swept:
     """What one sweep did.
 
-    *restarted* lanes, *expired* entries, *sent* messages, *removed* subscriptions of silent groups;
-    how late the most overdue lane was, and how long the
-    longest blocked head has been owed, in seconds.
+    *restarted* lanes, *expired* entries, *sent* messages, *removed* subscriptions of silent groups; how late the most
+    overdue lane was, and how long the longest blocked head has been owed, in seconds.
     """
 
     restarted: int = 0
@@ -74,7 +74,10 @@ def _parts(world: World, swept: Swept, lanes: Lanes, ends: float) -> tuple[Corou
         swept.expired += expired
 
     async def lost() -> None:
-        sent, expired, known = await search(world, sending, swept.progress.search, ends)
+        before = swept.progress.search
+        sent, expired, known = await search(world, sending, before, ends)
+        if known.began_at != before.began_at:
+            await remove_orphans(world)
         swept.progress = replace(swept.progress, search=known)
         swept.sent += sent
         swept.expired += expired

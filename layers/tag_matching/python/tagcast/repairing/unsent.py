@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from functools import partial
 
 from tagcast.concurrency.isolation import each
-from tagcast.delivery.publishing import queue_group
 from tagcast.errors import NotFoundError
 from tagcast.model import Message, Ordering
 from tagcast.ports import QueueEntry, Row, World
+from tagcast.queues import queue_group
 from tagcast.registry.directory import read_topic
 from tagcast.rows import stored
 from tagcast.rows.keys import UNSENT_SHARDS

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import cast
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
+from typing import Any, cast
 
 from tagcast.ids import accepted_at_of
-from tagcast.model import Entry, EntryState
+from tagcast.model import Entry, EntryState, PastAttempt
 from tagcast.rows.ended_entries import bounded
 from tagcast.rows.keys import due_key
 from tagcast.rows.message import GARBAGE_S
 from tagcast.tables import Delete, Key, Put, Row, Value
 
+REMEMBERED_MAX = 10
+HISTORY_BYTES_MAX = 4_096
+"""So much a due row remembers of its last attempts; a few that are alike take some hundred bytes."""
 PLACES = 16
 """A batch has fewer places than this, so that positions of later batches sort behind it."""
+
+
+History = Sequence[PastAttempt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +32,7 @@ class Due:
     *unjudged* says that the subscription's filter function has yet to be asked; no other row has the attribute.
     *ended* is the end that a push brought and that the message's row does not say yet, because too many write that row:
     such a delivery is never pushed again, and ends in no other way. The release before does not know it, and pushes.
+    *history* are the last attempts.
     """
 
     subscription_id: str
@@ -34,6 +44,7 @@ class Due:
     last_outcome: str | None = None
     unjudged: bool = False
     ended: EntryState | None = None
+    history: tuple[PastAttempt, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -59,20 +70,19 @@ class Due:
         <EntryState.DELIVERED: 'delivered'>
         """
         if self.ended is not None:
-            return Entry(self.ended, self.attempts, self.last_attempt_at, self.last_outcome)
-        return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome)
+            state, outcome = self.ended, None
+        return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome, history=self.history)
 
     def ended_by(self, entry: Entry) -> Entry:
         """Return *entry*, which ended elsewhere at its first attempt or without one, with what was counted here.
 
         >>> due = Due("t.1", "0", "7", 2, 9, 5, "http 500")
-        >>> due.ended_by(Entry(EntryState.DELIVERED, 1, 8, "http 200"))
-        Entry(state=<EntryState.DELIVERED: 'delivered'>, attempts=3, last_attempt_at=8, last_outcome='http 200')
-        >>> due.ended_by(Entry(EntryState.FILTERED)).attempts
-        2
+        >>> due.ended_by(Entry(EntryState.DELIVERED, 1, 8)).attempts, due.ended_by(Entry(EntryState.FILTERED)).attempts
+        (3, 2)
         """
         if self.ended is None and entry.attempts:
-            return replace(entry, attempts=self.attempts + entry.attempts)
+            made = self.attempts + entry.attempts
+            return replace(entry, attempts=made, history=self.history + entry.history)
         return self.ending(entry.state, entry.last_outcome)
 
     def marked(self, entry: Entry) -> Due:
@@ -83,10 +93,12 @@ class Due:
             last_attempt_at=entry.last_attempt_at,
             last_outcome=entry.last_outcome,
             ended=entry.state,
+            history=entry.history,
         )
 
     def as_last_seen(self, entry: Entry) -> Entry:
-        """Return *entry*; if it ended without another attempt, with what is known here of the last one."""
+        """Return *entry* with the attempts before; if it ended without another, with what is known of the last one."""
+        entry = replace(entry, history=self.history + entry.history)
         if entry.last_attempt_at is not None:
             return entry
         return replace(
@@ -119,6 +131,8 @@ def due_row(due: Due) -> Row:
         row["unjudged"] = 1
     if due.ended is not None:
         row["ended"] = due.ended.value
+    if due.history:
+        row["history"] = packed(due.history)
     return row
 
 
@@ -135,6 +149,7 @@ def due_of(row: Row) -> Due:
         last_outcome=cast("str | None", row.get("last_outcome")),
         unjudged="unjudged" in row,
         ended=EntryState(cast("str", row["ended"])) if "ended" in row else None,
+        history=unpacked(cast("bytes", row["history"])) if "history" in row else (),
     )
 
 
@@ -148,6 +163,18 @@ def due_change(known: Due, changed: Due) -> Put:
     return Put(known.key, due_row(changed), {"attempts": known.attempts})
 
 
+def due_failure(known: Due, past: PastAttempt) -> Put:
+    """Return the write of one more attempt that failed, unless one was counted since *known* was read."""
+    changed = replace(
+        known,
+        attempts=past.number,
+        last_attempt_at=past.ended_at,
+        last_outcome=past.outcome,
+        history=(*known.history, past),
+    )
+    return due_change(known, changed)
+
+
 def due_delete(due: Due) -> Delete:
     """Return the write that takes a delivery out of its backlog, whatever its row says by now."""
     return Delete(due.key)
@@ -156,3 +183,35 @@ def due_delete(due: Due) -> Delete:
 def due_delete_as_read(due: Due) -> Delete:
     """Return the write that takes a delivery out of its backlog, unless an attempt was counted since it was read."""
     return Delete(due.key, {"attempts": due.attempts})
+
+
+def packed(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
+    """Return the last of *history* in at most *bytes_max*: the oldest are shortened first, then left out.
+
+    >>> history = (PastAttempt(1, 1_500, 20, "http 500", 500, "no"), PastAttempt(2, 3_000, 0, "timeout after 5 s"))
+    >>> unpacked(packed(history)) == history
+    True
+    """
+    kept = list(history[-REMEMBERED_MAX:])
+    while len(written := deflated(attempt_rows(kept))) > bytes_max:
+        speaking = next((place for place, each in enumerate(kept) if each.response), None)
+        if speaking is None:
+            del kept[0]
+        else:
+            kept[speaking] = replace(kept[speaking], response="")
+    return written
+
+
+def unpacked(written: bytes) -> tuple[PastAttempt, ...]:
+    """Return the attempts that :func:`packed` kept."""
+    return tuple(PastAttempt(*row) for row in json.loads(zlib.decompress(written)))
+
+
+def attempt_rows(history: History) -> list[Any]:
+    """Return attempts as JSON has them."""
+    return [astuple(each) for each in history]
+
+
+def deflated(value: object) -> bytes:
+    """Return a JSON value in few bytes."""
+    return zlib.compress(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())

@@ -97,9 +97,19 @@ def due_key(subscription_id: str, position: str, message_id: str) -> Key:
     return Key(Table.MESSAGES, f"DUE#{subscription_id}", f"{position}#{message_id}")
 
 
+def rate_key(subscription_id: str) -> Key:
+    """Return the key of the rate of a subscription."""
+    return Key(Table.MESSAGES, f"RATE#{subscription_id}", "RATE")
+
+
 def retained_key(topic: str, message_id: str) -> Key:
     """Return the key that lists a message as owed after its first round."""
     return Key(Table.MESSAGES, f"RETAINED#{topic}", message_id)
+
+
+def pulled_key(topic: str, message_id: str, ordinal: int) -> Key:
+    """Return the key of what is known of the pulls of one entry that came to nothing."""
+    return Key(Table.MESSAGES, f"PULLED#{topic}#{message_id}", f"{ordinal:010d}")
 
 
 def unsent_key(topic: str, message_id: str) -> Key:
@@ -130,6 +140,11 @@ def registrations_of(topic: str, group: str) -> tuple[Key, Key]:
 def sweep_key() -> Key:
     """Return the key of the row in which the sweep remembers how far it came."""
     return Key(Table.MESSAGES, "SWEEP", "SWEEP")
+
+
+def nonce_key(secret_id: str, timestamp: str, nonce: str) -> Key:
+    """Return the key of what a signed request is known by."""
+    return Key(Table.MESSAGES, f"NONCE#{secret_id}#{timestamp}#{nonce}", "NONCE")
 
 
 def claim_key(topic: str, idempotency_key: str) -> Key:

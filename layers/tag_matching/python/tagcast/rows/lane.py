@@ -8,9 +8,11 @@ from typing import cast
 from zlib import crc32
 
 from tagcast.model import LaneState
+from tagcast.queues import GroupQueue
 from tagcast.rows.keys import lane_key
 from tagcast.tables import ABSENT, Absence, Check, Delete, Expectation, Key, Put, Row, Update, Value
 
+_ORDERED, _UNORDERED = "ordered", "unordered"
 WAKE_SHARDS = 8
 JOINED_MAX, ID_BYTES = 64, 8
 """So many of the messages that joined a backlog last are named in the lane's row, which stays below a kilobyte."""
@@ -23,7 +25,7 @@ class Lane:
     *generation* is new at every blocking, resume and continuation, so that older workers are fenced off;
     *appended* counts the batches that joined the backlog; *claim* counts the workers that took the head.
     *wake_at* is when somebody has to look at the lane at the latest (None: never). *joined* names, packed, what joined
-    the backlog last: a batch that comes twice joins once.
+    the backlog last: a batch that comes twice joins once. *queue* is that of a removed group: its worker empties it.
     """
 
     topic: str
@@ -36,6 +38,7 @@ class Lane:
     wake_at: int | None
     ttl: int | None = None
     joined: bytes = b""
+    queue: GroupQueue | None = None
 
     @property
     def key(self) -> Key:
@@ -98,6 +101,8 @@ def lane_row(lane: Lane) -> Row:
         row["ttl"] = lane.ttl
     if lane.joined:
         row["joined"] = lane.joined
+    if lane.queue is not None:
+        row["queue"] = _ORDERED if lane.queue.ordered else _UNORDERED
     return row
 
 
@@ -146,6 +151,7 @@ def lane_of(row: Row) -> Lane:
         wake_at=cast("int | None", row.get("wake_at")),
         ttl=cast("int | None", row.get("ttl")),
         joined=cast("bytes", row.get("joined", b"")),
+        queue=GroupQueue(cast("str", row["sk"]), row["queue"] == _ORDERED) if "queue" in row else None,
     )
 
 

@@ -6,7 +6,7 @@ See docs/architecture.md, The state map in a row.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TypedDict, cast
 
@@ -29,7 +29,6 @@ from tagcast.tables import Row, Value
 GARBAGE_S = 3 * 86_400
 TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
 FILTER_ERROR_NAMES_MAX = 100
-CONTENT_ATTRIBUTES = ("body",)
 TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX = 350_000, 380_000
 """A row keeps its ended entries as text up to the first size, and their outcomes up to the second.
 
@@ -54,18 +53,21 @@ class MessageRow:
     filter_errors: tuple[str, ...] = ()
     filter_error_count: int = 0
     has_body: bool = True
+    histories: bytes = b""
     is_unordered: bool = False
 
-    def settled(self, entries: Mapping[int, Entry], *, round_at: int | None = None) -> MessageRow:
+    def settled(
+        self, entries: Mapping[int, Entry], *, round_at: int | None = None, handed: Set[int] = frozenset()
+    ) -> MessageRow:
         """Return the row after *entries* became terminal; the body goes with the last of them.
 
         Their outcomes are kept as far as the row has room; what ended before stays as it is.
         """
         row = self
         for outcome_bytes_max in OUTCOME_BYTES:
-            after = self.map.settle(shortened(entries, outcome_bytes_max), round_at=round_at)
+            after = self.map.settle(shortened(entries, outcome_bytes_max), round_at=round_at, handed=handed)
             row = replace(self, map=after, version=self.version + 1, has_body=self.has_body and bool(after.owed))
-            if _is_light(row) or _fits(row):
+            if is_light(row) or _fits(row):
                 break
         return row
 
@@ -107,7 +109,7 @@ def map_attributes(value: MessageRow) -> dict[str, Value]:
     if not ended:
         return attributes
     exceptions = to_text(ended)
-    if _is_light(value) or _reserved_bytes(value, attributes) + len(exceptions.encode()) <= TEXT_ROW_BYTES_MAX:
+    if is_light(value) or _reserved_bytes(value, attributes) + len(exceptions.encode()) <= TEXT_ROW_BYTES_MAX:
         return {**attributes, "exceptions": exceptions}
     return {**attributes, "ended": to_bytes(ended, value.message.accepted_at)}
 
@@ -119,25 +121,25 @@ def _progress(value: MessageRow) -> dict[str, Value]:
     return dense(
         {
             "matched": ordinals.pack(state_map.matched),
-            "owed": ordinals.pack(state_map.owed) if state_map.owed else None,
+            "owed": ordinals.packed(state_map.owed),
+            "handed": ordinals.packed(state_map.handed),
             "pending": len(state_map.owed),
             "round": "open" if state_map.round_open else "done",
             "round_at": state_map.round_at,
-            "finished": ordinals.pack(delivered) if delivered else None,
-            "finishes": struct.pack(f">{len(delivered)}H", *(state_map.finishes[o] for o in delivered))
-            if delivered
-            else None,
+            "finished": ordinals.packed(delivered),
+            "finishes": struct.pack(f">{len(delivered)}H", *(state_map.finishes[o] for o in delivered)) or None,
             "version": value.version,
+            "histories": value.histories or None,
         }
     )
 
 
-def _is_light(value: MessageRow) -> bool:
+def is_light(value: MessageRow) -> bool:
     """Say, without making the map's attributes, whether the row is small enough for text; most rows are."""
     state_map = value.map
-    members = 2 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
+    members = 3 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
     at_most = members + MAP_BYTES + text_bytes_at_most(state_map.settled) + COMPACT_ENTRY_BYTES * len(state_map.owed)
-    return row_bytes(_envelope(value)) + KEY_BYTES + at_most <= TEXT_ROW_BYTES_MAX
+    return row_bytes(_envelope(value)) + KEY_BYTES + len(value.histories) + at_most <= TEXT_ROW_BYTES_MAX
 
 
 def _fits(value: MessageRow) -> bool:
@@ -149,14 +151,6 @@ def _fits(value: MessageRow) -> bool:
 def _reserved_bytes(value: MessageRow, progress: Row) -> int:
     """Return what the row takes without its ended entries, and with room for those that are owed."""
     return row_bytes(_envelope(value)) + KEY_BYTES + row_bytes(progress) + COMPACT_ENTRY_BYTES * len(value.map.owed)
-
-
-def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
-    """Return what has to go when *attributes*, those of *value*, are written over an older version of its row."""
-    gone = () if value.map.owed else ("owed",)
-    if value.map.settled:
-        gone = (*gone, "ended" if "exceptions" in attributes else "exceptions")
-    return gone if value.has_body else (*gone, *CONTENT_ATTRIBUTES)
 
 
 class _Attributes(TypedDict, total=False):
@@ -182,11 +176,13 @@ class _Attributes(TypedDict, total=False):
     filter_errors: Sequence[str]
     filter_error_count: int
     owed: bytes
+    handed: bytes
     round_at: int
     finished: bytes
     finishes: bytes
     exceptions: str
     ended: bytes
+    histories: bytes
 
 
 def message_row_of(row: Row) -> MessageRow:
@@ -200,6 +196,7 @@ def message_row_of(row: Row) -> MessageRow:
         filter_errors=tuple(read.get("filter_errors") or ()),
         filter_error_count=read.get("filter_error_count") or 0,
         has_body=read.get("body") is not None,
+        histories=read.get("histories") or b"",
         is_unordered="unordered" in read,
     )
 
@@ -225,12 +222,10 @@ def _message_of(row: _Attributes) -> Message:
 
 
 def _map_of(row: _Attributes) -> StateMap:
-    finished = row.get("finished")
-    delivered = sorted(ordinals.unpack(finished)) if finished else []
+    delivered = sorted(ordinals.unpacked(row.get("finished")))
     offsets = struct.unpack(f">{len(delivered)}H", row.get("finishes") or b"")
     matched = ordinals.unpack(row["matched"])
-    owed = row.get("owed")
-    still = ordinals.unpack(owed) if owed else frozenset[int]()
+    still = ordinals.unpacked(row.get("owed"))
     return StateMap(
         matched=matched,
         owed=still,
@@ -238,6 +233,7 @@ def _map_of(row: _Attributes) -> StateMap:
         round_at=row.get("round_at"),
         finishes=dict(zip(delivered, offsets, strict=True)),
         settled=_ended(row, matched - still - set(delivered)),
+        handed=ordinals.unpacked(row.get("handed")) & still,
     )
 
 
@@ -246,5 +242,4 @@ def _ended(row: _Attributes, ended: frozenset[int]) -> Mapping[int, Entry]:
     packed = row.get("ended")
     if packed is not None:
         return of_bytes(packed, ended, row["accepted_at"])
-    exceptions = row.get("exceptions")
-    return {} if exceptions is None else of_text(exceptions)
+    return of_text(row["exceptions"]) if row.get("exceptions") is not None else {}

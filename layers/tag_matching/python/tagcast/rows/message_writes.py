@@ -6,8 +6,10 @@ See docs/architecture.md, Invariants, 2 and 3.
 from __future__ import annotations
 
 from tagcast.rows.keys import message_key, retained_key
-from tagcast.rows.message import GARBAGE_S, MessageRow, map_attributes, map_removals, message_row
-from tagcast.tables import ABSENT, Delete, Put, Update, Write
+from tagcast.rows.message import GARBAGE_S, MessageRow, map_attributes, message_row
+from tagcast.tables import ABSENT, Delete, Put, Row, Update, Write
+
+CONTENT_ATTRIBUTES = ("body",)
 
 
 def accepted_put(row: MessageRow) -> Put:
@@ -23,16 +25,24 @@ def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     message = after.message
     key = message_key(message.topic, message.message_id)
     changes = map_attributes(after)
-    update = Update(key, changes, map_removals(after, changes), {"version": before.version})
+    gone = ("handed",) if before.map.handed and not after.map.handed else ()
+    update = Update(key, changes, (*map_removals(after, changes), *gone), {"version": before.version})
     retained = retained_key(message.topic, message.message_id)
-    is_owed = bool(after.map.owed)
-    if is_owed and not after.map.round_open:
+    if after.map.is_retained and not before.map.is_retained:
         ttl = message.expires_at // 1000 + GARBAGE_S
         listed = {"expires_at": message.expires_at, "accepted_at": message.accepted_at, "ttl": ttl}
-        return (update, Put(retained, listed)) if before.map.round_open else (update,)
-    if not is_owed and not before.map.round_open:
+        return (update, Put(retained, listed))
+    if before.map.is_retained and not after.map.is_retained:
         return (update, Delete(retained))
     return (update,)
+
+
+def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
+    """Return what has to go when *attributes*, those of *value*, are written over an older version of its row."""
+    gone = () if value.map.owed else ("owed",)
+    if value.map.settled:
+        gone = (*gone, "ended" if "exceptions" in attributes else "exceptions")
+    return gone if value.has_body else (*gone, *CONTENT_ATTRIBUTES)
 
 
 def retained_delete(row: MessageRow) -> Delete:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TypedDict, cast
+from typing import NotRequired, TypedDict, cast
 
 from tagcast.model import (
     ContentFormat,
     Endpoint,
+    FilterType,
     Ordering,
     Protocol,
     RetryPolicy,
@@ -18,12 +19,19 @@ from tagcast.model import (
 )
 from tagcast.rows.recent_changes import recent_of
 from tagcast.rows.values import dense, number, optional_number, optional_text, text
-from tagcast.tables import Row
+from tagcast.tables import Row, Value
+
+_CMQ = "cmq"
+_FORMS_OF_CMQ = {
+    ContentFormat.CMQ_JSON: ContentFormat.JSON,
+    ContentFormat.CMQ_SIMPLIFIED: ContentFormat.SIMPLIFIED,
+}
+"""Stored as what they are forms of, and with a mark: a release that does not know them pushes those instead."""
 
 
 def topic_row(topic: Topic) -> Row:
     """Return the row of a topic."""
-    return {
+    row: dict[str, Value] = {
         "topic": topic.name,
         "topic_id": topic.topic_id,
         "retention_s": topic.retention_s,
@@ -35,6 +43,7 @@ def topic_row(topic: Topic) -> Row:
         "subscription_count": topic.subscription_count,
         "next_ordinal": topic.next_ordinal,
     }
+    return row if topic.filter_type is None else row | {"filter_type": topic.filter_type.value}
 
 
 class _TopicAttributes(TypedDict):
@@ -50,6 +59,7 @@ class _TopicAttributes(TypedDict):
     subscriptions_version: int
     subscription_count: int
     next_ordinal: int
+    filter_type: NotRequired[str]
 
 
 def topic_of(row: Row) -> Topic:
@@ -67,6 +77,7 @@ def topic_of(row: Row) -> Topic:
         subscription_count=read["subscription_count"],
         next_ordinal=read["next_ordinal"],
         recent=recent_of(row),
+        filter_type=FilterType(read["filter_type"]) if "filter_type" in read else None,
     )
 
 
@@ -111,15 +122,17 @@ def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int |
         "interval_s": settings.retry.interval_s,
         "interval_s_max": settings.retry.interval_s_max,
         "timeout_s": settings.timeout_s,
-        "content_format": settings.content_format.value,
+        "content_format": _FORMS_OF_CMQ.get(settings.content_format, settings.content_format).value,
+        "push_form": _CMQ if settings.content_format in _FORMS_OF_CMQ else None,
         "secret": settings.secret,
         "ordered": 1 if settings.ordered else None,
         "dead_letter_topic": settings.dead_letter_topic,
+        "max_per_second": None if settings.max_per_second is None else str(settings.max_per_second),
     }
 
 
 def _settings_of(row: Row) -> SubscriptionSettings:
-    filter_text = optional_text(row, "filter")
+    filter_text, rate = optional_text(row, "filter"), optional_text(row, "max_per_second")
     return SubscriptionSettings(
         endpoint=Endpoint(Protocol(text(row, "protocol")), text(row, "target")),
         filter=None if filter_text is None else json.loads(filter_text),
@@ -130,8 +143,16 @@ def _settings_of(row: Row) -> SubscriptionSettings:
             interval_s_max=number(row, "interval_s_max"),
         ),
         timeout_s=number(row, "timeout_s"),
-        content_format=ContentFormat(text(row, "content_format")),
+        content_format=_content_format_of(row),
         secret=optional_text(row, "secret"),
         ordered="ordered" in row,
         dead_letter_topic=optional_text(row, "dead_letter_topic"),
+        max_per_second=None if rate is None else float(rate),
     )
+
+
+def _content_format_of(row: Row) -> ContentFormat:
+    stored = ContentFormat(text(row, "content_format"))
+    if row.get("push_form") != _CMQ:
+        return stored
+    return next(form for form, plain in _FORMS_OF_CMQ.items() if plain is stored)

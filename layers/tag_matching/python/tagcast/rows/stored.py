@@ -17,13 +17,16 @@ from tagcast.rows.filter_version import FilterVersion, filter_version_of
 from tagcast.rows.lane import Lane, lane_of
 from tagcast.rows.member import member_of, registration_of
 from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows.nonce import taken_by_of
 from tagcast.rows.progress import Progress, progress_of
+from tagcast.rows.pulled import Pulled, ordinal_pulled, pulled_of
+from tagcast.rows.rate import free_us_of
 from tagcast.rows.recent_changes import names_changed
 from tagcast.rows.registry import subscription_of, topic_of
 from tagcast.rows.shadow import Shadow, shadow_of
 from tagcast.rows.topic_writes import Counters, counters_of
 from tagcast.rows.values import number, text
-from tagcast.tables import Row, Table
+from tagcast.tables import Key, Row, Table
 
 
 def message(store: Store, topic: str, message_id: str) -> MessageRow | None:
@@ -71,6 +74,12 @@ def due_rows(store: Store, subscription_id: str, *, after: str = "", limit: int 
     return store.query(Table.MESSAGES, pk, sk_from=_behind(after), limit=limit)
 
 
+def pulled(store: Store, topic: str, message_id: str) -> dict[int, Pulled]:
+    """Return what is known of pulls of a message that came to nothing, by the ordinals of their groups."""
+    rows = store.query(Table.MESSAGES, keys.pulled_key(topic, message_id, 0).pk)
+    return {ordinal_pulled(row): pulled_of(row) for row in rows}
+
+
 def retained_rows(store: Store, topic: str, *, after: str = "", limit: int | None = None) -> list[Row]:
     """Return the list of what is owed after its first round, oldest first, or what stands behind *after* in it."""
     return store.query(Table.MESSAGES, keys.retained_key(topic, "").pk, sk_from=_behind(after), limit=limit)
@@ -90,6 +99,12 @@ def claim(store: Store, topic: str, key: str) -> Claim | None:
     """Return the claim of an idempotency key."""
     row = store.get(keys.claim_key(topic, key))
     return None if row is None else claim_of(row)
+
+
+def nonce_taken_by(store: Store, key: Key) -> str | None:
+    """Return who took a signed request; None if nobody did."""
+    row = store.get(key)
+    return None if row is None else taken_by_of(row)
 
 
 def member(store: Store, topic: str, group: str, client_id: str) -> Member | None:
@@ -115,6 +130,11 @@ def registration_rows(store: Store) -> list[Row]:
     return store.query(Table.MESSAGES, keys.registration_key("", "", "").pk)
 
 
+def free_us(store: Store, subscription_id: str) -> int | None:
+    """Return from when on an attempt of a subscription's rate is free, in microseconds; None if nobody took any."""
+    return free_us_of(store.get(keys.rate_key(subscription_id)))
+
+
 def progress(store: Store) -> Progress:
     """Return what the last sweep left to the next."""
     return progress_of(store.get(keys.sweep_key()))
@@ -137,6 +157,12 @@ def topic_names(store: Store, *, after: str = "", limit: int) -> list[str]:
     """Return the names of topics in their order, from the first or behind *after*."""
     pk = keys.directory_key("").pk
     return [place(row) for row in store.query(Table.REGISTRY, pk, sk_from=_behind(after), limit=limit)]
+
+
+def topic_ids(store: Store) -> list[tuple[str, str]]:
+    """Return name and id of every topic, in order of their names."""
+    rows = store.query(Table.REGISTRY, keys.directory_key("").pk)
+    return [(place(row), text(row, "topic_id")) for row in rows]
 
 
 def counters(store: Store, topic: str) -> Counters:

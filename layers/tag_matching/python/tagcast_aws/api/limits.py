@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tagcast.pulling.handles import HIDDEN_S_MAX
 from tagcast.pushing.retry import (
     BACKOFF_RETRIES_DEFAULT,
     BACKOFF_RETRIES_MAX,
@@ -44,6 +45,13 @@ BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 PROPERTY_NAME = r"^[A-Za-z_$][A-Za-z0-9_$.-]{0,63}$"
 ORDERING_KEY_LENGTH_MAX = CONTENT_TYPE_LENGTH_MAX = 128
 
+PULLED_MAX, PULL_WAIT_S_MAX = 32, 20
+PULL_BYTES_ENOUGH, PULL_BYTES_MAX = 4_000_000, 6_200_000
+"""Of the messages of a pull as the function answers them: at the first it ends, Lambda takes the second."""
+PULLED_AROUND_BYTES_MAX = 128 * 1024
+"""No more than this is not the body: properties with seven bytes for each of theirs, tags, keys, the handle."""
+INVISIBLE_S_MIN, INVISIBLE_S_DEFAULT, INVISIBLE_S_MAX = 10, 60, HIDDEN_S_MAX
+HANDLES_MAX, HANDLE_LENGTH_MAX = 100, 2_048
 CLIENT_ID = r"^[A-Za-z0-9_.@#:-]{1,128}$"
 CLIENT_VERSION_LENGTH_MAX = 64
 SILENCE_S_MIN, SILENCE_S_MAX = 300, 14 * 86_400
@@ -51,6 +59,7 @@ SILENCE_S_MIN, SILENCE_S_MAX = 300, 14 * 86_400
 URL_LENGTH_MAX = 2_048
 TIMEOUT_S_MIN, TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX = 1, 15, 30
 BACKOFF_INTERVAL_S_MAX = 3_600
+RATE_MIN, RATE_MAX = 0.01, 1_000
 URL = r"^https?://[\x21-\x7e]+$"
 SECRET = r"^whsec_[A-Za-z0-9+/]{32,86}={0,2}$"
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64

@@ -7,6 +7,7 @@ from typing import Any, NotRequired
 
 from tagcast.instant import rfc3339
 from tagcast.model import Entry
+from tagcast.operating.attempts import attempt_json, list_attempts
 from tagcast.operating.explaining import explain
 from tagcast.operating.messages import MessageView, list_retained, message_view
 from tagcast.ports import World
@@ -58,6 +59,36 @@ class MessagesAnswer(TypedDict):
     """One page of retained messages, oldest first."""
 
     messages: list[MessageAnswer]
+    next_cursor: str | None
+
+
+class AttemptAnswer(TypedDict):
+    """One attempt: its number, when it ended, how many milliseconds it took, and what came of it.
+
+    ``response`` is what the receiver said: its beginning, with control characters made visible, without secrets.
+    """
+
+    attempt: int
+    ended_at: str
+    took_ms: int
+    outcome: str
+    status: NotRequired[int]
+    response: NotRequired[str]
+
+
+class AttemptedAnswer(TypedDict):
+    """One delivery with the last of its attempts."""
+
+    subscription: str
+    state: str
+    attempts: int
+    history: list[AttemptAnswer]
+
+
+class AttemptsAnswer(TypedDict):
+    """One page of the deliveries of a message that are owed after an attempt, or failed, by their subscriptions."""
+
+    deliveries: list[AttemptedAnswer]
     next_cursor: str | None
 
 
@@ -131,6 +162,22 @@ def one(world: World, request: Request[None]) -> Answer:
     return Answer(200, message(message_view(world, request.topic, request.path["message_id"])))
 
 
+def attempts(world: World, request: Request[None]) -> Answer:
+    """Answer with the last attempts of those deliveries that are owed, or failed."""
+    limit, cursor = request.page()
+    found = list_attempts(world, request.topic, request.path["message_id"], limit, cursor)
+    shown = [
+        {
+            "subscription": name,
+            "state": entry.state.value,
+            "attempts": entry.attempts,
+            "history": [attempt_json(past) for past in entry.history],
+        }
+        for name, entry in found.items
+    ]
+    return Answer(200, page("deliveries", shown, encode_cursor(found.cursor)))
+
+
 def why(world: World, request: Request[None]) -> Answer:
     """Answer why a subscription did or did not receive a message."""
     subscription = required_name(request, "subscription")
@@ -143,6 +190,14 @@ _ONE = "/topics/{topic}/messages/{message_id}"
 ROUTES = (
     Route("GET", _ALL, retained, "List the retained messages", {200: MessagesAnswer}, query=(*PAGING, "bodies")),
     Route("GET", _ONE, one, "Look at a message or its receipt", {200: MessageAnswer}),
+    Route(
+        "GET",
+        _ONE + "/attempts",
+        attempts,
+        "List the last attempts of a message's deliveries",
+        {200: AttemptsAnswer},
+        query=PAGING,
+    ),
     Route(
         "GET",
         _ONE + "/explain",

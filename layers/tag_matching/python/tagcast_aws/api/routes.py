@@ -1,4 +1,4 @@
-"""The route tables of both functions, the service's own routes among them, and the document that describes them."""
+"""The route tables of the functions, the service's own routes among them, and the document that describes them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tagcast_aws.api import filters, members, messages, shadows, topics
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing import routes as publishing
+from tagcast_aws.api.pulling import routes as pulling
 from tagcast_aws.api.subscriptions import routes as subscriptions
 from tagcast_aws.runtime.version import VERSION
 
@@ -36,6 +37,9 @@ def document(world: World, request: Request[None]) -> Answer:
 PUBLISH = publishing.ROUTES
 """The routes of the publish function; it imports them from their room, without the others."""
 
+PULL = pulling.ROUTES
+"""The routes of the pull function, likewise."""
+
 MANAGE = (
     *topics.ROUTES,
     *messages.ROUTES,
@@ -55,4 +59,4 @@ def description() -> dict[str, Any]:
     # Making it is rare and takes more imports than all the rest.
     from tagcast_aws.api.http.openapi import openapi
 
-    return openapi((*PUBLISH, *MANAGE))
+    return openapi((*PUBLISH, *PULL, *MANAGE))

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.errors import UnavailableError
-from tagcast.ids import ordinal_of, topic_id_of
-from tagcast.ports import GroupQueue
+from tagcast.ids import ordinal_of, subscription_id, topic_id_of
+from tagcast.ports import GroupQueue, QueueCounts, QueueEntry, Received
+
+from tagcast_aws.dispatch.queue import BATCH_MAX, SqsQueue
 
 if TYPE_CHECKING:
+    from aws_lambda_powertools import Logger
     from mypy_boto3_sqs import SQSClient
-    from mypy_boto3_sqs.literals import QueueAttributeNameType
+    from mypy_boto3_sqs.literals import QueueAttributeFilterType, QueueAttributeNameType
+    from mypy_boto3_sqs.type_defs import (
+        ChangeMessageVisibilityBatchRequestEntryTypeDef,
+        DeleteMessageBatchRequestEntryTypeDef,
+        MessageTypeDef,
+    )
 
 RETENTION_S = 4 * 86_400
 """Longer than any message lives (a day) and is invisible after that (half a day)."""
@@ -19,12 +32,19 @@ _ABSENT = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
 
 
 class SqsGroupQueues:
-    """The port ``GroupQueues``: a queue is named after its group, behind *prefix*, beside the queue at *queue_url*."""
+    """The port ``GroupQueues``: a queue is named after its group, behind *prefix*, beside the queue at *queue_url*.
 
-    def __init__(self, client: SQSClient, queue_url: str, prefix: str) -> None:
+    *patient* is a client that waits for an answer as long as a pull may, *client* one that does not.
+    """
+
+    def __init__(
+        self, client: SQSClient, patient: Callable[[], SQSClient], queue_url: str, prefix: str, logger: Logger
+    ) -> None:
         self._client = client
+        self._patient = cache(patient)
         self._folder = queue_url.rpartition("/")[0]
         self._prefix = prefix
+        self._logger = logger
 
     def make(self, queue: GroupQueue) -> None:
         """Make the queue, unless it is there."""
@@ -38,18 +58,85 @@ class SqsGroupQueues:
                 "DeduplicationScope": "messageGroup",
                 "FifoThroughputLimit": "perMessageGroupId",
             }
-        try:
+        with _answered():
             self._client.create_queue(QueueName=queue_name(self._prefix, queue), Attributes=attributes)
-        except (ClientError, BotoCoreError) as error:
-            raise _unavailable(error) from error
 
     def remove(self, queue: GroupQueue) -> None:
         """Remove the queue with all that it holds, if it is there."""
-        try:
+        with _answered():
             self._client.delete_queue(QueueUrl=self._url(queue))
-        except (ClientError, BotoCoreError) as error:
-            if not _is_absent(error):
-                raise _unavailable(error) from error
+
+    def every(self) -> Iterator[GroupQueue]:
+        """Yield all queues whose names say that they are some group's."""
+        with _answered():
+            pages = self._client.get_paginator("list_queues").paginate(
+                QueueNamePrefix=self._prefix, PaginationConfig={"PageSize": 1_000}
+            )
+            for page in pages:
+                for url in page.get("QueueUrls", ()):
+                    queue = queue_named(self._prefix, url.rpartition("/")[2])
+                    if queue is not None:
+                        yield queue
+
+    def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
+        """Send all in order; return those that were not taken, and all that stand behind one of them in its order."""
+        return SqsQueue(self._client, self._url(queue), self._logger, is_fifo=queue.ordered).send(entries)
+
+    def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, invisible_s: int) -> Sequence[Received]:
+        """Return at most *limit* entries, waiting up to *wait_s* for the first; nobody else gets them so long."""
+        found: Sequence[MessageTypeDef] = ()
+        with _answered():
+            found = (
+                self._patient()
+                .receive_message(
+                    QueueUrl=self._url(queue),
+                    MaxNumberOfMessages=limit,
+                    WaitTimeSeconds=wait_s,
+                    VisibilityTimeout=invisible_s,
+                    MessageSystemAttributeNames=["ApproximateReceiveCount"],
+                )
+                .get("Messages", ())
+            )
+        return [_received(each) for each in found]
+
+    def delete(self, queue: GroupQueue, receipts: Sequence[str]) -> None:
+        """Take entries out of the queue; one that stays there comes again."""
+        for part in _parts(receipts):
+            entries: list[DeleteMessageBatchRequestEntryTypeDef] = [
+                {"Id": str(place), "ReceiptHandle": receipt} for place, receipt in enumerate(part)
+            ]
+            try:
+                self._client.delete_message_batch(QueueUrl=self._url(queue), Entries=entries)
+            except (ClientError, BotoCoreError) as error:
+                self._logger.warning("a group's queue kept entries", extra={"error": type(error).__name__})
+
+    def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
+        """Keep entries invisible for so many seconds from now, by receipt; return receipts that are good no more."""
+        refused: list[str] = []
+        for part in _parts(tuple(seconds)):
+            entries: list[ChangeMessageVisibilityBatchRequestEntryTypeDef] = [
+                {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": seconds[receipt]}
+                for place, receipt in enumerate(part)
+            ]
+            refused_here: Sequence[str] = part
+            with _answered():
+                answer = self._client.change_message_visibility_batch(QueueUrl=self._url(queue), Entries=entries)
+                refused_here = [part[int(failed["Id"])] for failed in answer.get("Failed", ())]
+            refused += refused_here
+        return refused
+
+    def counts(self, queue: GroupQueue) -> QueueCounts:
+        """Return about how much lies in the queue."""
+        names: list[QueueAttributeFilterType] = [
+            "ApproximateNumberOfMessages",
+            "ApproximateNumberOfMessagesNotVisible",
+        ]
+        found: Mapping[str, str] = {}
+        with _answered():
+            answer = self._client.get_queue_attributes(QueueUrl=self._url(queue), AttributeNames=names)
+            found = cast("Mapping[str, str]", answer["Attributes"])
+        waiting, in_flight = (int(found.get(name, 0)) for name in names)
+        return QueueCounts(waiting, in_flight)
 
     def _url(self, queue: GroupQueue) -> str:
         return f"{self._folder}/{queue_name(self._prefix, queue)}"
@@ -65,9 +152,33 @@ def queue_name(prefix: str, queue: GroupQueue) -> str:
     return f"{prefix}{topic_id_of(queue.subscription_id)}-{ordinal_of(queue.subscription_id)}{suffix}"
 
 
-def _is_absent(error: Exception) -> bool:
-    return isinstance(error, ClientError) and error.response["Error"]["Code"] in _ABSENT
+def queue_named(prefix: str, name: str) -> GroupQueue | None:
+    """Return the queue of that name; None if it is no group's.
+
+    >>> queue_named("g-", "g-07457000000000000001-3.fifo")
+    GroupQueue(subscription_id='07457000000000000001.3', ordered=True)
+    >>> queue_named("g-", "g-hello")
+    """
+    found = re.fullmatch(re.escape(prefix) + r"([0-9]{20})-([0-9]+)(\.fifo)?", name)
+    return None if found is None else GroupQueue(subscription_id(found[1], int(found[2])), ordered=found[3] is not None)
 
 
-def _unavailable(error: Exception) -> UnavailableError:
-    return UnavailableError(f"a group's queue is not available: {type(error).__name__}")
+def _received(message: MessageTypeDef) -> Received:
+    times = int(message["Attributes"]["ApproximateReceiveCount"])
+    return Received(json.loads(message["Body"])["message_id"], message["ReceiptHandle"], times)
+
+
+def _parts(receipts: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(receipts), BATCH_MAX):
+        yield receipts[start : start + BATCH_MAX]
+
+
+@contextmanager
+def _answered() -> Iterator[None]:
+    """Let a queue that is not there be as an empty one, and any other fault the one that callers can act on."""
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
+        if code not in _ABSENT:
+            raise UnavailableError(f"a group's queue is not available: {code or type(error).__name__}") from error

@@ -18,12 +18,16 @@ BATCH_MAX = 10
 
 
 class SqsQueue:
-    """The port ``Queue``: what the queue did not take is returned; nothing is sent past it in its order."""
+    """The port ``Queue``: what the queue did not take is returned; nothing is sent past it in its order.
 
-    def __init__(self, client: SQSClient, queue_url: str, logger: Logger) -> None:
+    A queue that *is_fifo* is told the orders, and drops what was sent to it before.
+    """
+
+    def __init__(self, client: SQSClient, queue_url: str, logger: Logger, *, is_fifo: bool = True) -> None:
         self._client = client
         self._queue_url = queue_url
         self._logger = logger
+        self._is_fifo = is_fifo
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
         """Send all in order, ten a request; return those that were not taken, in order.
@@ -49,7 +53,7 @@ class SqsQueue:
         """Return the entries that the queue refused, or None if it did not answer."""
         if not batch:
             return ()
-        requests = [_request(place, entry) for place, entry in enumerate(batch)]
+        requests = [_request(place, entry, self._is_fifo) for place, entry in enumerate(batch)]
         try:
             answer = self._client.send_message_batch(QueueUrl=self._queue_url, Entries=requests)
         except (ClientError, BotoCoreError) as error:
@@ -58,10 +62,11 @@ class SqsQueue:
         return [batch[int(failed["Id"])] for failed in answer.get("Failed", [])]
 
 
-def _request(place: int, entry: QueueEntry) -> SendMessageBatchRequestEntryTypeDef:
-    return {
+def _request(place: int, entry: QueueEntry, is_fifo: bool) -> SendMessageBatchRequestEntryTypeDef:
+    request: SendMessageBatchRequestEntryTypeDef = {
         "Id": str(place),
         "MessageBody": json.dumps({"topic": entry.topic, "message_id": entry.message_id}),
-        "MessageGroupId": entry.group,
-        "MessageDeduplicationId": entry.message_id,
     }
+    if is_fifo:
+        request |= {"MessageGroupId": entry.group, "MessageDeduplicationId": entry.message_id}
+    return request

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tagcast.model import Outcome, Push
 from tagcast.ports import Clock
+from tagcast.pushing.cmq_form import NOBODY
 from tagcast.pushing.push_slots import SLOTS
 
 from tagcast_aws.endpoints.addresses import Lookup
@@ -36,7 +37,8 @@ class Surroundings:
     """What adapters need of the world; None for *tls*, *lookup* or *make_client* means the real thing.
 
     *lookup* resolves a host name, *make_client* has the shape of ``boto3.client``, *make_socket* is aiohttp's.
-    *threads* are shared by all protocols, because a push needs one of them at a time.
+    *threads* are shared by all protocols, because a push needs one of them at a time. *account* is whose topics are
+    pushed.
     """
 
     clock: Clock
@@ -47,6 +49,7 @@ class Surroundings:
     make_client: ClientFactory | None = None
     make_socket: SocketFactoryType | None = None
     threads: ThreadPoolExecutor = field(default_factory=threads_for_pushes)
+    account: str = NOBODY
 
 
 class EndpointAdapter(Protocol):

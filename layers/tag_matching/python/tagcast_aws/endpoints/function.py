@@ -8,6 +8,7 @@ from typing import Any
 
 from tagcast.model import Outcome, Push
 from tagcast.pushing.envelope import function_event
+from tagcast.pushing.response_text import READ_BYTES_MAX
 
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.clients import Caller
@@ -39,9 +40,9 @@ def _invoke(client: Any, push: Push) -> Outcome:
     )
     payload: bytes = answer["Payload"].read()
     kind = answer.get("FunctionError")
-    return (
-        Outcome(False, f"function error: {error_type(payload, kind)}") if kind else Outcome(True, "function returned")
-    )
+    if not kind:
+        return Outcome(True, "function returned")
+    return Outcome(False, f"function error: {error_type(payload, kind)}", answer=payload[:READ_BYTES_MAX])
 
 
 def error_type(payload: bytes, kind: str) -> str:

@@ -31,6 +31,8 @@ _AWS_HOST = re.compile(r"([a-z0-9-]+\.)+amazonaws\.com(\.cn)?|queue\.amazonaws\.
 class Guard:
     """Implements the core's EndpointGuard. With *allow_private* any address will do, unresolved.
 
+    The queues whose names begin with *own_queues* are the service's own, and no endpoints.
+
     A lookup is waited for in a thread of *make_thread*, since names whose servers are dead take long.
     """
 
@@ -39,7 +41,9 @@ class Guard:
         allow_private: bool = False,
         lookup: Lookup | None = None,
         make_thread: Callable[[], Executor] | None = None,
+        own_queues: str | None = None,
     ) -> None:
+        self._own_queues = own_queues
         self._allow_private = allow_private
         self._lookup = lookup or look_up
         self._make_thread = make_thread or partial(ThreadPoolExecutor, 1, thread_name_prefix="dns")
@@ -52,7 +56,7 @@ class Guard:
                     URL(endpoint.target).raw_host or ""
                 )
             case Protocol.SQS:
-                return self._queue_refusal(endpoint.target)
+                return self._queue_refusal(endpoint.target) or self._own_queue_refusal(endpoint.target)
             case Protocol.LAMBDA:
                 return None if is_function(endpoint.target) else "not a function name or ARN"
             case Protocol.PULL:
@@ -71,6 +75,11 @@ class Guard:
         if not addresses:
             return DOES_NOT_RESOLVE
         return None if all_public(addresses) else NOT_PUBLIC
+
+    def _own_queue_refusal(self, target: str) -> str | None:
+        name = re.split("[/:]", target)[-1]
+        is_own = self._own_queues is not None and name.startswith(self._own_queues)
+        return "is the queue of a group" if is_own else None
 
     def _queue_refusal(self, target: str) -> str | None:
         if is_queue_arn(target):

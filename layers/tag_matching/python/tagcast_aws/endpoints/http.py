@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import re
 import ssl
 from dataclasses import dataclass
@@ -17,12 +16,14 @@ from aiohttp.client_proto import ResponseHandler
 from tagcast.model import ContentFormat, Outcome, Push
 from tagcast.pushing.envelope import Content, HttpRequest, content, http_request
 from tagcast.pushing.push_slots import SLOTS
+from tagcast.pushing.response_text import READ_BYTES_MAX
 from yarl import URL
 
 from tagcast_aws.endpoints.adapter import Surroundings, timed_out
-from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC, url_refusal
+from tagcast_aws.endpoints.addresses import url_refusal
+from tagcast_aws.endpoints.connection_faults import failure
 from tagcast_aws.endpoints.payload import SLICE_BYTES, body_of
-from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
+from tagcast_aws.endpoints.resolver import CheckedResolver
 from tagcast_aws.endpoints.time_limit import time_limit
 
 ANSWER_BYTES_MAX = 64 * 1024
@@ -83,7 +84,7 @@ class HttpEndpoint:
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._clock = surroundings.clock
-        self._version = surroundings.version
+        self._version, self._account = surroundings.version, surroundings.account
         self._allow_private = surroundings.allow_private
         self._resolver = CheckedResolver(surroundings.allow_private, surroundings.threads, surroundings.lookup)
         self._contents: WeakValueDictionary[tuple[str, ContentFormat], Content] = WeakValueDictionary()
@@ -118,7 +119,7 @@ class HttpEndpoint:
         shared = self._contents.get(key)
         if shared is None:
             shared = self._contents[key] = content(push.message, push.subscription.settings.content_format)
-        request = http_request(push, self._clock.now(), self._version, shared)
+        request = http_request(push, self._clock.now(), self._version, shared, self._account)
         try:
             async with time_limit(push.subscription.settings.timeout_s):
                 return await self._post(URL(endpoint.target), request)
@@ -142,12 +143,12 @@ class HttpEndpoint:
                 raise
             response = await self._send(self._fresh, url, request, trail)
         try:
-            await _read_answer(response)
+            answer = await _read_answer(response)
         finally:
             # A connection whose answer was read to its end went back to the pool; this closes the others.
             response.close()
         retry_after = response.headers.get("Retry-After") if response.status in (429, 503) else None
-        return outcome(response.status, retry_after, self._clock.now())
+        return outcome(response.status, retry_after, self._clock.now(), answer)
 
     async def _send(
         self, session: aiohttp.ClientSession, url: URL, request: HttpRequest, trail: _Trail
@@ -171,14 +172,14 @@ class HttpEndpoint:
         )
 
 
-def outcome(status: int, retry_after: str | None, now: int) -> Outcome:
+def outcome(status: int, retry_after: str | None, now: int, answer: bytes = b"") -> Outcome:
     """Return what an answer means; *retry_after* is the header of a 429 or 503."""
     if 200 <= status <= 299:
-        return Outcome(True, f"http {status}")
+        return Outcome(True, f"http {status}", status=status)
     if 300 <= status <= 399:
-        return Outcome(False, f"redirect {status} refused")
+        return Outcome(False, f"redirect {status} refused", status=status, answer=answer)
     delay = None if retry_after is None else retry_after_s(retry_after, now)
-    return Outcome(False, f"http {status}", retry_after_s=delay, gone=status == 410)
+    return Outcome(False, f"http {status}", retry_after_s=delay, gone=status == 410, status=status, answer=answer)
 
 
 def retry_after_s(header: str, now: int) -> float | None:
@@ -199,49 +200,18 @@ def retry_after_s(header: str, now: int) -> float | None:
     return min(max(elapsed, 0.0), RETRY_AFTER_S_MAX)
 
 
-def failure(error: Exception) -> str:
-    """Return what went wrong with a request in few words, without any part of the URL or of what was sent."""
-    match error:
-        case aiohttp.ClientConnectorCertificateError():
-            return "tls: certificate verify failed"
-        case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
-            cause = error.os_error if isinstance(error, aiohttp.ClientConnectorSSLError) else error
-            return f"tls: {(getattr(cause, 'reason', None) or 'handshake failed').replace('_', ' ').lower()}"
-        case aiohttp.ClientConnectorDNSError():
-            return NOT_PUBLIC if isinstance(error.os_error, AddressRefusedError) else DOES_NOT_RESOLVE
-        case aiohttp.ServerDisconnectedError():
-            return "connection closed before the answer"
-        case aiohttp.ClientPayloadError():
-            return "answer cut off"
-        case aiohttp.ClientResponseError():
-            return "malformed answer"
-        case OSError():
-            return _connection_failure(error)
-        case _:
-            return f"request failed: {type(error).__name__}"
-
-
-def _connection_failure(error: OSError) -> str:
-    if isinstance(error, ConnectionRefusedError) or error.errno == errno.ECONNREFUSED:
-        return "connection refused"
-    if isinstance(error, ConnectionError) or error.errno in (errno.ECONNRESET, errno.EPIPE):
-        return "connection reset"
-    if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH):
-        return "host unreachable"
-    if error.errno == errno.ETIMEDOUT:
-        return "connection timed out"
-    return "connection failed"
-
-
 def _died_silently(error: Exception) -> bool:
     # aiohttp's message is the head of the answer as far as it came, or a text of its own if nothing came.
     return not isinstance(error, aiohttp.ServerDisconnectedError) or isinstance(error.message, str)
 
 
-async def _read_answer(response: aiohttp.ClientResponse) -> None:
-    left = ANSWER_BYTES_MAX
+async def _read_answer(response: aiohttp.ClientResponse) -> bytes:
+    """Read the answer, to its end if it is not too long; return its beginning."""
+    left, kept = ANSWER_BYTES_MAX, b""
     while left > 0 and (chunk := await response.content.read(left)):
         left -= len(chunk)
+        kept += chunk[: READ_BYTES_MAX - len(kept)]
+    return kept
 
 
 async def _mark_reused(

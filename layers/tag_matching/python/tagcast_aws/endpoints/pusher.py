@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tagcast.model import Outcome, Protocol, Push
 from tagcast.ports import Clock
+from tagcast.pushing.cmq_form import NOBODY
 from tagcast.pushing.webhook_signature import SecretError
 
 from tagcast_aws.endpoints.adapter import ClientFactory, EndpointAdapter, Surroundings, threads_for_pushes
@@ -70,9 +71,18 @@ class EndpointPusher:
         make_socket: SocketFactoryType | None = None,
         make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
         threads: ThreadPoolExecutor | None = None,
+        account: str = NOBODY,
     ) -> None:
         self._surroundings = Surroundings(
-            clock, version, allow_private, tls, lookup, make_client, make_socket, threads or threads_for_pushes()
+            clock,
+            version,
+            allow_private,
+            tls,
+            lookup,
+            make_client,
+            make_socket,
+            threads or threads_for_pushes(),
+            account,
         )
         self._make_loop = make_loop
         self._adapters: dict[AdapterFactory, EndpointAdapter] = {}

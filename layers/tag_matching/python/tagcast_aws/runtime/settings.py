@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tagcast_aws.runtime.home import Home
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -20,6 +22,7 @@ class Settings:
     time_scale: float
     archive_streams: str
     archive_bodies: tuple[str, ...]
+    cmq_keys: str
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -35,4 +38,10 @@ class Settings:
             time_scale=float(environ["TIME_SCALE"]),
             archive_streams=environ["ARCHIVE_STREAMS"],
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
+            cmq_keys=environ["CMQ_KEYS"],
         )
+
+    @property
+    def home(self) -> Home:
+        """Where this deployment is."""
+        return Home.of(self.state_machine_arn)

@@ -9,6 +9,7 @@ from typing import Any
 from tagcast.archive.record import Change
 from tagcast.ports import Row
 from tagcast.repairing.relay import Arrival
+from tagcast.rows.attempt_history import UNTOLD
 from tagcast.rows.kinds import RowKind, kind_of
 from tagcast.rows.lane import is_new_generation, lane_of
 from tagcast.rows.message import message_row_of
@@ -47,7 +48,8 @@ def change_of(record: Mapping[str, Any]) -> Change:
 
 
 def _row(image: Mapping[str, Any]) -> Row:
-    return to_row({name: _attribute(attribute) for name, attribute in image.items()})
+    """Return the row in an image, without what nobody behind a stream is told of."""
+    return to_row({name: _attribute(attribute) for name, attribute in image.items() if name not in UNTOLD})
 
 
 def _attribute(attribute: Mapping[str, Any]) -> Mapping[str, Any]:

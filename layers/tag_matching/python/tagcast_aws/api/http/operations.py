@@ -18,7 +18,7 @@ TAGS = {
     "subscriptions": "Who receives what of a topic, and how.",
     "lanes": "One subscription's deliveries: stop, go on, skip, look at what it is owed.",
     "filters": "Candidates beside the active filter, and trying a filter out.",
-    "groups": "Consumers that pull: who is there, and what a group means.",
+    "groups": "Consumers that pull: who is there, what they get, and what came of it.",
     "service": "The service itself.",
 }
 _TOPIC = "/topics/{topic}"
@@ -28,9 +28,14 @@ OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("POST", f"{_TOPIC}/messages"): ("publish", "publishing"),
     ("POST", f"{_TOPIC}/messages/batch"): ("publish_batch", "publishing"),
     ("POST", f"{_SUBSCRIPTION}/replay"): ("replay", "publishing"),
+    ("POST", f"{_SUBSCRIPTION}/pull"): ("pull", "groups"),
+    ("POST", f"{_SUBSCRIPTION}/ack"): ("ack", "groups"),
+    ("POST", f"{_SUBSCRIPTION}/nack"): ("nack", "groups"),
+    ("POST", f"{_SUBSCRIPTION}/extend"): ("extend", "groups"),
     ("POST", f"{_TOPIC}/push"): ("push", "lanes"),
     ("GET", f"{_TOPIC}/messages"): ("list_messages", "messages"),
     ("GET", _MESSAGE): ("get_message", "messages"),
+    ("GET", f"{_MESSAGE}/attempts"): ("list_attempts", "messages"),
     ("GET", f"{_MESSAGE}/explain"): ("explain", "messages"),
     ("GET", "/topics"): ("list_topics", "topics"),
     ("PUT", _TOPIC): ("put_topic", "topics"),

@@ -107,15 +107,7 @@ class Request(Generic[B]):
 
 def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes:
     """Return the bytes of the request's body; refuse what says it is no JSON, and what is too large."""
-    body = event.get("body") or ""
-    assert isinstance(body, str)
-    if event.get("isBase64Encoded"):
-        try:
-            content = base64.b64decode(body, validate=True)
-        except (binascii.Error, ValueError):
-            raise MalformedError("the body is not base64") from None
-    else:
-        content = body.encode("utf-8", "surrogatepass")
+    content = octets_of(event)
     if not content:
         return content
     if headers.get("content-encoding", "identity").strip().lower() != "identity":
@@ -125,6 +117,18 @@ def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes
     if len(content) > REQUEST_BYTES_MAX:
         raise TooLargeError(f"the body has {len(content)} bytes; at most {REQUEST_BYTES_MAX} are read")
     return content
+
+
+def octets_of(event: Mapping[str, object]) -> bytes:
+    """Return the bytes of the request's body, whatever they are."""
+    body = event.get("body") or ""
+    assert isinstance(body, str)
+    if not event.get("isBase64Encoded"):
+        return body.encode("utf-8", "surrogatepass")
+    try:
+        return base64.b64decode(body, validate=True)
+    except (binascii.Error, ValueError):
+        raise MalformedError("the body is not base64") from None
 
 
 def checked_names(path: Mapping[str, str]) -> tuple[dict[str, str], list[Fault]]:

@@ -8,6 +8,7 @@ from pydantic import Field
 from tagcast.instant import rfc3339
 from tagcast.operating.lanes import DueDelivery, LaneView
 from tagcast.operating.urgency import UrgentLane
+from tagcast.ports import QueueCounts
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.body import Body
@@ -29,12 +30,17 @@ class HeadAnswer(TypedDict):
 
 
 class LaneAnswer(TypedDict):
-    """The state of a lane; lists count a backlog to 1,000 only, and say so by ``backlog_has_more``."""
+    """The state of a lane; lists count a backlog to 1,000 only, and say so by ``backlog_has_more``.
+
+    Of a group that is looked at alone, about how much is ``queued`` for its members and ``in_flight`` with them.
+    """
 
     state: str
     backlog: int
     head: HeadAnswer | None
     backlog_has_more: NotRequired[bool]
+    queued: NotRequired[int]
+    in_flight: NotRequired[int]
 
 
 class DeliveryAnswer(TypedDict):
@@ -84,8 +90,8 @@ class UrgentLanesAnswer(TypedDict):
     next_cursor: str | None
 
 
-def shown_lane(value: LaneView) -> LaneAnswer:
-    """Return the lane with its head."""
+def shown_lane(value: LaneView, counts: QueueCounts | None = None) -> LaneAnswer:
+    """Return the lane with its head, and what lies in the queue of a group."""
     head: HeadAnswer | None = None
     if value.head is not None:
         head = {
@@ -96,6 +102,8 @@ def shown_lane(value: LaneView) -> LaneAnswer:
     answer: LaneAnswer = {"state": value.state.value, "backlog": value.backlog, "head": head}
     if value.has_more:
         answer["backlog_has_more"] = True
+    if counts is not None:
+        answer |= {"queued": counts.waiting, "in_flight": counts.in_flight}
     return answer
 
 

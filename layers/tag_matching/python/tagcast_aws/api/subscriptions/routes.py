@@ -7,6 +7,7 @@ from tagcast.model import Endpoint, Subscription
 from tagcast.operating.lanes import backlog, lane_view, lane_views, pause, repush, resume, retry_now, skip_head
 from tagcast.operating.urgency import urgent_lanes
 from tagcast.ports import World
+from tagcast.pulling.group import queue_counts
 from tagcast.registry.subscriptions import (
     delete_subscription,
     filter_versions,
@@ -126,7 +127,7 @@ def push(world: World, request: Request[EmptyBody]) -> Answer:
 
 
 def _with_lane(world: World, subscription: Subscription, status: int) -> Answer:
-    answer = shown(subscription, lane_view(world, subscription))
+    answer = shown(subscription, lane_view(world, subscription), queue_counts(world, subscription))
     return Answer(status, answer, {"ETag": f'"{subscription.version}"'})
 
 

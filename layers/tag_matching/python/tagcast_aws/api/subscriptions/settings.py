@@ -16,6 +16,7 @@ from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Subscription, SubscriptionSettings
 from tagcast.operating.lanes import LaneView
+from tagcast.ports import QueueCounts
 from tagcast.rows.filter_version import FilterVersion
 from typing_extensions import TypedDict
 
@@ -39,11 +40,19 @@ def _secret(text: str) -> str:
 
 
 _SECRET_SCHEMA: JsonDict = {"writeOnly": True, "format": "secret", "pattern": limits.SECRET}
-OF_PUSHES, OF_GROUPS = ("timeout_seconds", "content_format", "secret"), ("ordered", "dead_letter_topic")
+OF_PUSHES = "timeout_seconds", "content_format", "secret", "max_per_second"
+OF_GROUPS = "ordered", "dead_letter_topic"
 """What only a subscription has that is pushed to, and what only a group has."""
 _OF_EITHER: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
-    "then": {"properties": {"timeout_seconds": False, "content_format": False, "secret": {"type": "null"}}},
+    "then": {
+        "properties": {
+            "timeout_seconds": False,
+            "content_format": False,
+            "secret": {"type": "null"},
+            "max_per_second": {"type": "null"},
+        }
+    },
     "else": {"properties": {"ordered": {"const": False}, "dead_letter_topic": {"type": "null"}}},
 }
 
@@ -61,10 +70,11 @@ class SubscriptionBody(Body):
         default_factory=DecayRetry
     )
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
-    content_format: Literal["json", "simplified", "cloudevents"] = "json"
+    content_format: Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"] = "json"
     secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra=_SECRET_SCHEMA)] | None = None
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
+    max_per_second: Annotated[float, Field(ge=limits.RATE_MIN, le=limits.RATE_MAX)] | None = None
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
@@ -88,6 +98,7 @@ class SubscriptionBody(Body):
             secret=self.secret,
             ordered=self.ordered,
             dead_letter_topic=self.dead_letter_topic,
+            max_per_second=self.max_per_second,
         )
 
 
@@ -103,6 +114,7 @@ class SubscriptionAnswer(TypedDict):
     content_format: str
     ordered: NotRequired[bool]
     dead_letter_topic: NotRequired[str]
+    max_per_second: NotRequired[float]
     version: int
     created_at: str
     updated_at: str
@@ -131,7 +143,7 @@ class VersionsAnswer(TypedDict):
     versions: list[VersionAnswer]
 
 
-def shown(value: Subscription, lane: LaneView | None = None) -> SubscriptionAnswer:
+def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts | None = None) -> SubscriptionAnswer:
     """Return the subscription without its secret; with its lane, if that was looked at."""
     chosen = value.settings
     answer: SubscriptionAnswer = {
@@ -150,11 +162,13 @@ def shown(value: Subscription, lane: LaneView | None = None) -> SubscriptionAnsw
         answer["ordered"] = chosen.ordered
     if chosen.dead_letter_topic is not None:
         answer["dead_letter_topic"] = chosen.dead_letter_topic
+    if chosen.max_per_second is not None:
+        answer["max_per_second"] = chosen.max_per_second
     warnings = compile_filter(chosen.filter).warnings
     if warnings:
         answer["warnings"] = list(warnings)
     if lane is not None:
-        answer["lane"] = shown_lane(lane)
+        answer["lane"] = shown_lane(lane, counts)
     return answer
 
 

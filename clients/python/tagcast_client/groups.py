@@ -1,4 +1,4 @@
-"""Members of pull groups: what the API answers, as values, and the operations that ask for it."""
+"""Groups of consumers that pull: what the API answers, as values, and the operations that ask for it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,23 @@
+"""The function that speaks CMQ: programs written for it change their endpoint and keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tagcast.ports import World
+from tagcast_aws import wiring
+from tagcast_aws.cmq.authentication import Secret
+from tagcast_aws.cmq.desk import Desk
+from tagcast_aws.runtime.home import Home
+
+
+def handle(event: dict[str, Any], world: World, keys: Secret, home: Home) -> dict[str, Any]:
+    """Answer one API Gateway event (payload 2.0)."""
+    return Desk(world, keys, home).serve(event, wiring.logger())
+
+
+@wiring.metrics().log_metrics
+@wiring.logger().inject_lambda_context(correlation_id_path="requestContext.requestId")
+def lambda_handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Answer one event in the world of this process."""
+    return handle(event, wiring.world(), wiring.cmq_keys(), wiring.home())

@@ -1,0 +1,24 @@
+"""The function that members of pull groups wait at: pull, acknowledge, give back, extend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tagcast.ports import World
+from tagcast_aws import wiring
+from tagcast_aws.api.http.routing import Router
+from tagcast_aws.api.pulling.routes import ROUTES
+
+router = Router(ROUTES)
+
+
+def handle(event: dict[str, Any], world: World) -> dict[str, Any]:
+    """Answer one API Gateway event (payload 2.0)."""
+    return router.serve(event, world, wiring.logger())
+
+
+@wiring.metrics().log_metrics
+@wiring.logger().inject_lambda_context(correlation_id_path="requestContext.requestId")
+def lambda_handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Answer one event in the world of this process."""
+    return handle(event, wiring.world())

@@ -1,0 +1,53 @@
+"""The end of a removed group's queue: what lies in it is cancelled, then it goes.
+
+See docs/architecture.md, Pull groups.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tagcast.delivery.lane_hold import LaneHold
+from tagcast.delivery.settling import Ending, Lost, settle
+from tagcast.ids import ordinal_of
+from tagcast.model import Entry, EntryState
+from tagcast.ports import GroupQueue, Received
+from tagcast.rows.message import MessageRow
+
+RECEIVED_MAX, WAIT_S, INVISIBLE_S = 10, 1, 120
+"""A wait asks all servers of the queue; what a worker leaves behind comes to the next one soon."""
+
+
+async def empty_queue(hold: LaneHold) -> bool:
+    """Cancel some of what lies in the queue of a removed group; say whether that was all, and the queue is gone.
+
+    What members hold just now goes with the queue: the search ends it when its life is over.
+    """
+    queue = hold.lane.queue
+    if queue is None:
+        return True
+    run, queues = hold.world.executor.run, hold.world.group_queues
+    received = await run(partial(queues.receive, queue, limit=RECEIVED_MAX, wait_s=WAIT_S, invisible_s=INVISIBLE_S))
+    for each in received:
+        await _cancel(hold, queue, each)
+    if received:
+        await run(partial(queues.delete, queue, [each.receipt for each in received]))
+        return False
+    await run(partial(queues.remove, queue))
+    return True
+
+
+async def _cancel(hold: LaneHold, queue: GroupQueue, received: Received) -> None:
+    """Settle one entry as cancelled, after the pulls that it had before this look."""
+    ordinal, pulls = ordinal_of(queue.subscription_id), received.times - 1
+
+    def plan(before: MessageRow) -> Ending | None:
+        return Ending({ordinal: Entry(EntryState.CANCELLED, pulls)}) if ordinal in before.map.owed else None
+
+    async def again(lost: Lost) -> bool:
+        return await hold.wait(lost.times)
+
+    message = hold.task.topic, received.message_id
+    match await settle(hold.world.store, hold.world.executor, message, plan, again):
+        case Lost(error=error):
+            raise error

@@ -1,0 +1,138 @@
+"""What members say of what they pulled: done, not now, not yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from tagcast.errors import Fault, InvalidRequestError
+from tagcast.model import Entry, EntryState, Subscription
+from tagcast.ports import GroupQueue, World
+from tagcast.pulling.ending import end, keep_failure
+from tagcast.pulling.group import group_of, queue_s
+from tagcast.pulling.handles import HIDDEN_S_MAX, Handle, handle_of
+from tagcast.rows import stored
+from tagcast.rows.message import MessageRow
+
+
+class Status(StrEnum):
+    """What became of one receipt handle; the last four changed nothing."""
+
+    ACKNOWLEDGED = "acknowledged"
+    RETURNED = "returned"
+    EXTENDED = "extended"
+    ALREADY_ACKNOWLEDGED = "already_acknowledged"
+    OVER = "over"
+    EXPIRED = "expired"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A receipt handle and what became of it; *new* is the one that stands for it since it was extended."""
+
+    receipt_handle: str
+    status: Status
+    new: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Good:
+    """A handle that is good: its message is owed to the group, and nobody else has it."""
+
+    text: str
+    handle: Handle
+    row: MessageRow
+
+    def answered(self, status: Status, new: str | None = None) -> Answered:
+        return Answered(self.text, status, new)
+
+
+def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> tuple[Answered, ...]:
+    """End as delivered what these handles stand for. Raises NotFoundError, ConflictError, UnavailableError."""
+    group = group_of(world, topic, name)
+    answers = []
+    for looked in _looked_at(world, group, handles):
+        if isinstance(looked, _Good):
+            handle = looked.handle
+            entry = Entry(EntryState.DELIVERED, handle.number, handle.pulled_at, Status.ACKNOWLEDGED.value)
+            if end(world, group, handle.message_id, entry, looked.row):
+                answers.append(looked.answered(Status.ACKNOWLEDGED))
+                continue
+            [looked] = _looked_at(world, group, (looked.text,))
+        assert isinstance(looked, Answered), "what has ended is not owed"
+        answers.append(looked)
+    done = (Status.ACKNOWLEDGED, Status.ALREADY_ACKNOWLEDGED, Status.OVER)
+    known = [handle_of(each.receipt_handle, group) for each in answers if each.status in done]
+    if gone := tuple({handle.receipt: None for handle in known if handle is not None}):
+        world.group_queues.delete(GroupQueue.of(group), gone)
+    return tuple(answers)
+
+
+def give_back(world: World, topic: str, name: str, handles: Sequence[str], delay_s: int) -> tuple[Answered, ...]:
+    """Let what these handles stand for be pulled again, by anybody, *delay_s* from now; 12 h after its pull at last."""
+    group = group_of(world, topic, name)
+    looked_at = _looked_at(world, group, handles)
+    good = [each for each in looked_at if isinstance(each, _Good)]
+    seconds = {}
+    for each in good:
+        keep_failure(world, group, each.row.message, each.handle.number, Status.RETURNED.value)
+        left_s = HIDDEN_S_MAX - 1 - (world.clock.now() - each.handle.pulled_at) // 1000
+        seconds[each.handle.receipt] = max(0, min(queue_s(world, delay_s), left_s))
+    if seconds:
+        world.group_queues.hide(GroupQueue.of(group), seconds)
+    return tuple(each.answered(Status.RETURNED) if isinstance(each, _Good) else each for each in looked_at)
+
+
+def extend(world: World, topic: str, name: str, handles: Sequence[str], invisible_s: int) -> tuple[Answered, ...]:
+    """Keep what these handles stand for from others until *invisible_s* from now, under new handles.
+
+    Raises InvalidRequestError, and changes nothing, where that would be more than 12 h after a pull.
+    """
+    group = group_of(world, topic, name)
+    looked_at = _looked_at(world, group, handles)
+    good = [each for each in looked_at if isinstance(each, _Good)]
+    seconds = queue_s(world, invisible_s)
+    until = world.clock.now() + seconds * 1000
+    late = [each.text for each in good if until > each.handle.pulled_at + HIDDEN_S_MAX * 1000]
+    if late:
+        reason = f"would be more than {HIDDEN_S_MAX} seconds after the pull"
+        raise InvalidRequestError(
+            tuple(Fault(reason, f"/receipt_handles/{place}") for place, text in enumerate(handles) if text in late)
+        )
+    refused: set[str] = set()
+    if good:
+        refused.update(world.group_queues.hide(GroupQueue.of(group), {each.handle.receipt: seconds for each in good}))
+    return tuple(_extended(group, each, until, refused) if isinstance(each, _Good) else each for each in looked_at)
+
+
+def _extended(group: Subscription, good: _Good, until: int, refused: set[str]) -> Answered:
+    if good.handle.receipt in refused:
+        return good.answered(Status.EXPIRED)
+    return good.answered(Status.EXTENDED, replace(good.handle, until=until).text(group))
+
+
+def _looked_at(world: World, group: Subscription, texts: Sequence[str]) -> list[_Good | Answered]:
+    """Return for each handle that it is good, or what it is instead; at most 100 of them."""
+    handles = {text: handle_of(text, group) for text in texts}
+    ids = {handle.message_id: None for handle in handles.values() if handle is not None}
+    rows = stored.messages(world.store, group.topic, list(ids)) if ids else {}
+    now = world.clock.now()
+    return [_standing(group, text, handles[text], rows, now) for text in texts]
+
+
+def _standing(
+    group: Subscription, text: str, handle: Handle | None, rows: dict[str, MessageRow], now: int
+) -> _Good | Answered:
+    if handle is None:
+        return Answered(text, Status.UNKNOWN)
+    row = rows.get(handle.message_id)
+    if row is None:
+        return Answered(text, Status.OVER)
+    if group.ordinal not in row.map.owed:
+        got = row.map.entry(group.ordinal).state is EntryState.DELIVERED
+        return Answered(text, Status.ALREADY_ACKNOWLEDGED if got else Status.OVER)
+    if now >= handle.until:
+        return Answered(text, Status.EXPIRED)
+    return _Good(text, handle, row)

@@ -1,0 +1,32 @@
+"""Dead letters: what a group discards is published to the topic that it named for that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tagcast.delivery.idempotency import Idempotency
+from tagcast.delivery.publishing import publish
+from tagcast.errors import NotFoundError, TooLargeError
+from tagcast.model import Message, Subscription
+from tagcast.ports import World
+
+DEAD_LETTER_OF, DEAD_LETTER_FROM = "dead_letter_of", "dead_letter_from"
+"""The properties of a dead letter: the id that the message had, and ``topic/group`` of who discarded it."""
+
+
+def publish_dead_letter(world: World, group: Subscription, message: Message) -> None:
+    """Publish *message* as a new one with a life of its own, once within five minutes, however often it is asked for.
+
+    A topic that is not there, or takes no such body, gets nothing: that is counted as ``DeadLettersLost``.
+    """
+    topic = group.settings.dead_letter_topic
+    if topic is None:
+        return
+    origin = {DEAD_LETTER_OF: message.message_id, DEAD_LETTER_FROM: f"{group.topic}/{group.name}"}
+    draft = replace(message.draft, properties={**message.properties, **origin})
+    once = Idempotency(f"dead letter {group.subscription_id} {message.message_id}", message.message_id)
+    try:
+        publish(world, topic, (draft,), once)
+    except (NotFoundError, TooLargeError) as fault:
+        world.journal.count("DeadLettersLost")
+        world.journal.failed(f"a dead letter for topic {topic}", fault)

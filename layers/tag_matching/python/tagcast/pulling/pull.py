@@ -1,0 +1,134 @@
+"""A pull: what lies in a group's queue is given to one of its members, for so long as that said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tagcast.model import BODY_BYTES_MAX, EntryState, LaneState, Push, Subscription
+from tagcast.ports import GroupQueue, Received, World
+from tagcast.pulling.ending import NOT_ACKNOWLEDGED, end_without_pull, keep_failure
+from tagcast.pulling.group import group_of, queue_s
+from tagcast.pulling.handles import Handle
+from tagcast.registry.members import check_agreement
+from tagcast.rows import stored
+from tagcast.rows.message import MessageRow
+
+ESCAPED_MAX = 7
+RECEIVED_MAX = 10
+"""So much a queue gives at once."""
+DROPPING_S = 5.0
+"""So long after its wait a pull goes on if all that it got had ended before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a member, *client_id*, asks for: so many messages, waiting for the first so long, alone with them so long.
+
+    Once their encoded sizes, as *size_of* says them, add up to *size_enough* no more are asked for, and never so many
+    that they could add up to more than *size_max*. No message is larger than *around_max* and seven times its body,
+    which is what a control character takes in JSON that is text in JSON.
+    """
+
+    messages_max: int
+    wait_s: int
+    invisible_s: int
+    size_of: Callable[[Handed], int]
+    size_enough: int
+    size_max: int
+    around_max: int
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A message as a member gets it: a pull is an attempt as a push is."""
+
+    attempt: Push
+    receipt_handle: str
+
+
+def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
+    """Give a member of the group what lies in its queue, and end what cannot be given any more.
+
+    A paused group gives nothing, after the wait. Raises NotFoundError, ConflictError (no group), DisagreementError (the
+    member wants another filter than its group has), UnavailableError.
+    """
+    group = group_of(world, topic, name)
+    if wish.client_id is not None:
+        check_agreement(world, group, wish.client_id)
+    lane = stored.lane(world.store, topic, group.subscription_id)
+    if lane is not None and lane.state in (LaneState.PAUSED, LaneState.REMOVED):
+        world.clock.sleep(wish.wait_s)
+        return ()
+    visit = _Visit(world, group, wish, world.clock.monotonic() + wish.wait_s)
+    while (limit := visit.limit()) and visit.may_go_on():
+        received = world.group_queues.receive(
+            visit.queue, limit=limit, wait_s=visit.wait_s(), invisible_s=queue_s(world, wish.invisible_s)
+        )
+        if not received:
+            break
+        visit.take(received)
+    return tuple(visit.handed.values())
+
+
+@dataclass(slots=True)
+class _Visit:
+    """One pull, as far as it came; the first message is waited for *until* then, on the monotonic clock."""
+
+    world: World
+    group: Subscription
+    wish: Wish
+    until: float
+    handed: dict[str, Handed] = field(default_factory=dict)
+    size: int = 0
+    bound: int = 0
+
+    @property
+    def queue(self) -> GroupQueue:
+        return GroupQueue.of(self.group)
+
+    def limit(self) -> int:
+        """Return how many may be received next: each of them has to fit, since every receipt counts as a pull."""
+        if self.size >= self.wish.size_enough:
+            return 0
+        if not self.bound:
+            topic = stored.topic(self.world.store, self.group.topic)
+            body_max = BODY_BYTES_MAX if topic is None else topic.body_bytes_max
+            self.bound = self.wish.around_max + ESCAPED_MAX * body_max
+        room = (self.wish.size_max - self.size) // self.bound
+        return min(RECEIVED_MAX, self.wish.messages_max - len(self.handed), room)
+
+    def may_go_on(self) -> bool:
+        return self.world.clock.monotonic() < self.until + DROPPING_S
+
+    def wait_s(self) -> int:
+        return 0 if self.handed else max(0, round(self.until - self.world.clock.monotonic()))
+
+    def take(self, received: Sequence[Received]) -> None:
+        """Hand out what is still owed; end, or take out of the queue, what is not."""
+        store, topic = self.world.store, self.group.topic
+        rows = stored.messages(store, topic, list({each.message_id: None for each in received}))
+        gone = [each.receipt for each in received if not self.hand_out(each, rows.get(each.message_id))]
+        if gone:
+            self.world.group_queues.delete(self.queue, gone)
+
+    def hand_out(self, received: Received, row: MessageRow | None) -> bool:
+        """Hand out one message; return False if its place in the queue is to go."""
+        if row is None or self.group.ordinal not in row.map.owed or received.message_id in self.handed:
+            return False
+        message, failed, now = row.message, received.times - 1, self.world.clock.now()
+        if message.is_expired(now):
+            end_without_pull(self.world, self.group, row, EntryState.EXPIRED, failed)
+            return False
+        if failed > self.group.settings.retry.max_retries:
+            end_without_pull(self.world, self.group, row, EntryState.DISCARDED, failed)
+            return False
+        if failed:
+            keep_failure(self.world, self.group, message, failed, NOT_ACKNOWLEDGED)
+        until = now + queue_s(self.world, self.wish.invisible_s) * 1000
+        handle = Handle(message.message_id, received.times, now, until, received.receipt)
+        handed = Handed(Push(self.group, message, received.times), handle.text(self.group))
+        self.handed[message.message_id] = handed
+        self.size += self.wish.size_of(handed)
+        return True

@@ -1,0 +1,84 @@
+"""The rate of a subscription: attempts are given away one after the other, to whichever process asks.
+
+See docs/architecture.md, Pushing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+from tagcast.concurrency.contention import TRIES_MAX, pause_s
+from tagcast.errors import ConditionLostError
+from tagcast.ports import World
+from tagcast.rows import stored
+from tagcast.rows.rate import free_update
+
+SECOND_US = 1_000_000
+HORIZON_S = 2.0
+"""So far ahead attempts are given away: whoever takes them waits for the last of them within its invocation."""
+RATE = "rate"
+"""Why a delivery waits that was not attempted because of its subscription's rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """So many attempts (*count*), the first at *start_us* at the earliest, each *gap_us* after the one before.
+
+    Instants are in microseconds since 1970. *free_us* is when an attempt is free that nobody took yet.
+    """
+
+    count: int
+    start_us: int
+    gap_us: float
+    free_us: int
+
+    @property
+    def free_at(self) -> int:
+        """Return the next free instant in milliseconds, not before it."""
+        return -(-self.free_us // 1000)
+
+    def wait_s(self, place: int, now: int) -> float:
+        """Return how long to wait at *now* for the attempt in this *place*, the first being 0.
+
+        >>> Grant(2, 1_000_000, 500_000.0, 2_000_000).wait_s(1, 1_200)
+        0.3
+        """
+        return max(0.0, self.start_us + place * self.gap_us - now * 1000) / SECOND_US
+
+
+def granted(known: int | None, now: int, wanted: int, per_second: float) -> Grant:
+    """Return how many of *wanted* attempts begin within the horizon, if those before are given away until *known*.
+
+    >>> granted(None, 1_000, 10, 2.0)
+    Grant(count=5, start_us=1000000, gap_us=500000.0, free_us=3500000)
+    >>> granted(9_000_000, 1_000, 10, 2.0).count
+    0
+    """
+    gap_us = SECOND_US / per_second
+    start_us = max(known or 0, now * 1000)
+    left_us = now * 1000 + HORIZON_S * SECOND_US - start_us
+    count = 0 if left_us < 0 else min(wanted, math.floor(left_us / gap_us) + 1)
+    return Grant(count, start_us, gap_us, start_us + math.ceil(count * gap_us))
+
+
+async def take(world: World, subscription_id: str, per_second: float, wanted: int) -> Grant:
+    """Take up to *wanted* attempts of a subscription that has a rate.
+
+    Nothing is granted while others are faster again and again.
+    """
+    sid, run = subscription_id, world.executor.run
+    for lost in range(1, TRIES_MAX + 1):
+        known = await run(partial(stored.free_us, world.store, sid))
+        grant = granted(known, world.clock.now(), wanted, per_second * world.time_scale)
+        if not grant.count:
+            return grant
+        try:
+            await run(partial(world.store.write, free_update(sid, known, grant.free_us)))
+        except ConditionLostError:
+            await world.clock.pause(pause_s(world, lost))
+        else:
+            return grant
+    now_us = world.clock.now() * 1000
+    return Grant(0, now_us, 0.0, now_us)

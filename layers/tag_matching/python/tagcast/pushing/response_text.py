@@ -1,0 +1,62 @@
+"""What a receiver said, as people may see it: short, with control characters made visible, without secrets.
+
+See docs/http-api.md, Attempts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from urllib.parse import quote_plus
+
+READ_BYTES_MAX = 4_096
+EDGE_LENGTH = 512
+"""So much of an answer is looked at, and so much of its end not shown: there a secret may be cut off."""
+SHOWN_BYTES_MAX = 1_024
+REDACTED = "[redacted]"
+SECRET_PREFIX = "whsec_"
+SECRET_LENGTH_MIN = 6
+"""Shorter ones are no secrets, and would redact words."""
+_ELLIPSIS = "…"
+_SCHEMES = r"(?:bearer|basic|digest|negotiate|aws4-hmac-sha256)"
+_NAMES = r"[\w-]*(?:authorization|api[_-]?key|token|secret|password|passwd|credential|cookie)[\w-]*"
+_SENSITIVE = re.compile(
+    rf"""(?P<kept>\b{_NAMES}\\?["']?\s*[:=]\s*\\?["']?(?:{_SCHEMES}\s+)?|\b{_SCHEMES}\s+)[^\s"'<>&;,]{{4,}}""",
+    re.IGNORECASE,
+)
+
+
+def response_text(answer: bytes, secrets: Collection[str] = ()) -> str:
+    r"""Return what may be shown of an answer, in at most :data:`SHOWN_BYTES_MAX` bytes.
+
+    *secrets* are those of the subscription. What looks like credentials goes, too.
+
+    >>> response_text(b"no\x00 such\nkey, Authorization: Bearer abc.def, sorry")
+    'no\\x00 such\\nkey, Authorization: Bearer [redacted], sorry'
+    >>> response_text(b"you sent hunter22", ["hunter22"])
+    'you sent [redacted]'
+    """
+    text = answer[:READ_BYTES_MAX].decode(errors="replace")
+    for secret in sorted(_forms(secrets), key=len, reverse=True):
+        text = text.replace(secret, REDACTED)
+    text = _SENSITIVE.sub(rf"\g<kept>{REDACTED}", text)
+    if len(answer) >= READ_BYTES_MAX:
+        text = text[:-EDGE_LENGTH]
+    return _bounded("".join(map(_visible, text)))
+
+
+def _forms(secrets: Collection[str]) -> set[str]:
+    """Return the secrets as they may be said: whole, without their prefix, and as part of a URL."""
+    plain = {form for secret in secrets for form in (secret, secret.removeprefix(SECRET_PREFIX))}
+    return {form for each in plain for form in (each, quote_plus(each)) if len(each) >= SECRET_LENGTH_MIN}
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
+
+
+def _bounded(text: str) -> str:
+    written = text.encode()
+    if len(written) <= SHOWN_BYTES_MAX:
+        return text
+    return written[: SHOWN_BYTES_MAX - len(_ELLIPSIS.encode())].decode(errors="ignore") + _ELLIPSIS

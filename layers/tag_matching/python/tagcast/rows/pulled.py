@@ -1,0 +1,46 @@
+"""Rows of pulls that came to nothing: what is known of one entry in a group's queue beyond that it is owed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from tagcast.model import Entry, EntryState
+from tagcast.rows.keys import pulled_key
+from tagcast.rows.message import GARBAGE_S
+from tagcast.rows.values import number, text
+from tagcast.tables import Put, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """*attempts* pulls of an entry came to nothing, the last of them at *last_attempt_at*, as *last_outcome* says."""
+
+    attempts: int
+    last_attempt_at: int
+    last_outcome: str
+
+    def ending(self, state: EntryState) -> Entry:
+        """Return the entry in *state* after these pulls."""
+        return Entry(state, self.attempts, self.last_attempt_at, self.last_outcome)
+
+
+def pulled_put(topic: str, message_id: str, ordinal: int, pulled: Pulled, expires_at: int) -> Put:
+    """Return the write of what is known of an entry; whoever knows of the later pull writes last, near enough."""
+    row: Row = {
+        "attempts": pulled.attempts,
+        "last_attempt_at": pulled.last_attempt_at,
+        "last_outcome": pulled.last_outcome,
+        "ttl": expires_at // 1000 + GARBAGE_S,
+    }
+    return Put(pulled_key(topic, message_id, ordinal), row)
+
+
+def ordinal_pulled(row: Row) -> int:
+    """Return of whose entry a row tells."""
+    return int(cast("str", row["sk"]))
+
+
+def pulled_of(row: Row) -> Pulled:
+    """Return what a row says."""
+    return Pulled(number(row, "attempts"), number(row, "last_attempt_at"), text(row, "last_outcome"))

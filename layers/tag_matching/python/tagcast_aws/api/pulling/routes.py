@@ -1,0 +1,112 @@
+"""The routes of the pull function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NotRequired, cast
+
+from tagcast.instant import rfc3339
+from tagcast.ports import World
+from tagcast.pulling.answering import Answered, acknowledge, extend, give_back
+from tagcast.pulling.pull import Handed, Wish, pull
+from tagcast.pushing.envelope import envelope
+from typing_extensions import TypedDict
+
+from tagcast_aws.api.http.requests import Request
+from tagcast_aws.api.http.routing import Answer, Route, encoded_size
+from tagcast_aws.api.http.webhooks import PushBody
+from tagcast_aws.api.limits import PULL_BYTES_ENOUGH, PULL_BYTES_MAX, PULLED_AROUND_BYTES_MAX
+from tagcast_aws.api.pulling.body import AckBody, ExtendBody, NackBody, PullBody
+
+
+class PulledAnswer(PushBody):
+    """A message that was pulled: what a push of content format ``json`` carries, and what stands for this pull."""
+
+    ordering_key: str | None
+    content_type: str | None
+    expires_at: str
+    receipt_handle: str
+
+
+class PullAnswer(TypedDict):
+    """The messages of a pull, in the order in which the queue gave them."""
+
+    messages: list[PulledAnswer]
+
+
+class HandleAnswer(TypedDict):
+    """What became of one receipt handle; after an extension a new one stands for the pull."""
+
+    receipt_handle: str
+    status: Literal["acknowledged", "returned", "extended", "already_acknowledged", "over", "expired", "unknown"]
+    new_receipt_handle: NotRequired[str]
+
+
+class HandlesAnswer(TypedDict):
+    """What became of each receipt handle, in their order."""
+
+    results: list[HandleAnswer]
+
+
+def pull_messages(world: World, request: Request[PullBody]) -> Answer:
+    """Give a member of a group what its queue holds."""
+    asked = request.body
+    wish = Wish(
+        messages_max=asked.max_messages,
+        wait_s=asked.wait_seconds,
+        invisible_s=asked.invisible_seconds,
+        size_of=lambda handed: encoded_size(_pulled(handed)) + 1,
+        size_enough=PULL_BYTES_ENOUGH,
+        size_max=PULL_BYTES_MAX,
+        around_max=PULLED_AROUND_BYTES_MAX,
+        client_id=asked.client_id,
+    )
+    handed = pull(world, request.topic, request.subscription, wish)
+    return Answer(200, {"messages": [_pulled(each) for each in handed]})
+
+
+def ack(world: World, request: Request[AckBody]) -> Answer:
+    """End as delivered what was done."""
+    return _results(acknowledge(world, request.topic, request.subscription, request.body.receipt_handles))
+
+
+def nack(world: World, request: Request[NackBody]) -> Answer:
+    """Let what was not done be pulled again."""
+    asked = request.body
+    return _results(give_back(world, request.topic, request.subscription, asked.receipt_handles, asked.delay_seconds))
+
+
+def extend_pulls(world: World, request: Request[ExtendBody]) -> Answer:
+    """Keep from others what is not done yet."""
+    asked = request.body
+    return _results(extend(world, request.topic, request.subscription, asked.receipt_handles, asked.invisible_seconds))
+
+
+def _pulled(handed: Handed) -> PulledAnswer:
+    message = handed.attempt.message
+    more = {
+        "ordering_key": message.ordering_key,
+        "content_type": message.draft.content_type,
+        "expires_at": rfc3339(message.expires_at),
+        "receipt_handle": handed.receipt_handle,
+    }
+    return cast("PulledAnswer", envelope(handed.attempt) | more)
+
+
+def _results(answered: Sequence[Answered]) -> Answer:
+    results = [
+        {"receipt_handle": each.receipt_handle, "status": each.status.value}
+        | ({} if each.new is None else {"new_receipt_handle": each.new})
+        for each in answered
+    ]
+    return Answer(200, {"results": results})
+
+
+_GROUP = "/topics/{topic}/subscriptions/{subscription}"
+
+ROUTES = (
+    Route("POST", _GROUP + "/pull", pull_messages, "Pull messages of a group", {200: PullAnswer}, body=PullBody),
+    Route("POST", _GROUP + "/ack", ack, "Acknowledge what was done", {200: HandlesAnswer}, body=AckBody),
+    Route("POST", _GROUP + "/nack", nack, "Give back what was not done", {200: HandlesAnswer}, body=NackBody),
+    Route("POST", _GROUP + "/extend", extend_pulls, "Keep what is not done yet", {200: HandlesAnswer}, body=ExtendBody),
+)

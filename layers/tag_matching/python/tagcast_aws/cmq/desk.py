@@ -1,0 +1,86 @@
+"""The one door of the CMQ endpoint: from an event of API Gateway to an answer that every client of CMQ reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tagcast.ports import World
+
+from tagcast_aws.cmq import publishing, subscriptions, topics
+from tagcast_aws.cmq.authentication import Secret, authenticate
+from tagcast_aws.cmq.errors import CmqError, Fault, error_of
+from tagcast_aws.cmq.form import Form, form_of, shown
+from tagcast_aws.cmq.limits import FORM_BYTES_MAX, NONCE_DIGITS_MAX
+from tagcast_aws.cmq.parameters import Parameters
+from tagcast_aws.cmq.request import Action, Request
+from tagcast_aws.runtime.home import Home
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools import Logger
+
+_ACTIONS: Mapping[str, Action] = {
+    name.lower(): action
+    for name, action in (*topics.ACTIONS.items(), *publishing.ACTIONS.items(), *subscriptions.ACTIONS.items())
+}
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Answers requests with the *keys* of a deployment that is at *home* in its account."""
+
+    world: World
+    keys: Secret
+    home: Home
+
+    def serve(self, event: Mapping[str, Any], logger: Logger) -> dict[str, Any]:
+        """Answer one event (payload 2.0) with status 200, whatever is wrong: clients read ``code`` only then.
+
+        What nobody foresaw is logged with its stack, but without the event.
+        """
+        request_id = str(event.get("requestContext", {}).get("requestId", "unknown"))
+        answer: dict[str, object] = {"code": 0, "message": "", "requestId": request_id}
+        try:
+            form = form_of(event)
+            answer |= _echo(form)
+            answer |= self._answer(form)
+        except Exception as error:
+            told = error_of(error)
+            if told is None:
+                logger.exception("unexpected error", correlation_id=request_id)
+                told = CmqError(Fault.INTERNAL, "its requestId is in the log")
+            answer |= told.as_json()
+        return _response(answer)
+
+    def _answer(self, form: Form) -> dict[str, object]:
+        given = Parameters(form.parameters)
+        authenticate(self.world, self.keys, form)
+        name = given.optional("action")
+        if name is None:
+            raise CmqError(Fault.NO_ACTION)
+        action = _ACTIONS.get(name.lower())
+        if action is None:
+            raise CmqError(Fault.UNKNOWN_ACTION, shown(name))
+        if form.size > FORM_BYTES_MAX and name.lower() != publishing.BATCH:
+            raise CmqError(Fault.UNREADABLE, "it is too large")
+        return action(Request(self.world, self.home, given))
+
+
+def _echo(form: Form) -> dict[str, object]:
+    """Return what clients of the program in Go give each request to know its answer by."""
+    given = Parameters(form.parameters)
+    if given.optional("clientRequestId") is None:
+        return {}
+    return {"clientRequestId": int(given.digits("clientRequestId", NONCE_DIGITS_MAX))}
+
+
+def _response(answer: Mapping[str, object]) -> dict[str, Any]:
+    return {
+        "statusCode": 200,
+        "body": json.dumps(answer, ensure_ascii=False, separators=(",", ":")),
+        "isBase64Encoded": False,
+        "headers": {"Content-Type": "application/json; charset=utf-8"},
+        "cookies": [],
+    }

@@ -1,0 +1,44 @@
+"""Where a subscription of CMQ delivers: a URL, or a queue of the account by its name."""
+
+from __future__ import annotations
+
+from tagcast.model import Endpoint, Protocol
+from tagcast.resource_names import is_queue_name
+
+from tagcast_aws.api.subscriptions.endpoint import writing_fault
+from tagcast_aws.cmq.errors import CmqError, Fault
+from tagcast_aws.cmq.limits import URL_LENGTH_MAX
+from tagcast_aws.cmq.parameters import Parameters
+from tagcast_aws.runtime.home import Home
+
+QUEUE = "queue"
+_OF_URLS = {"http": Protocol.HTTP, "https": Protocol.HTTPS}
+
+
+def endpoint_of(given: Parameters, home: Home) -> Endpoint:
+    """Return the endpoint that a request names, or raise CmqError for how it is written."""
+    protocol, target = given.text("protocol").lower(), given.text("endpoint")
+    if protocol == QUEUE:
+        if not is_queue_name(target):
+            raise CmqError(Fault.ENDPOINT_FORMAT, "it is not the name of a queue")
+        return Endpoint(Protocol.SQS, home.queue_arn(target))
+    if protocol not in _OF_URLS:
+        raise CmqError(Fault.PROTOCOL)
+    if any(character.isspace() for character in target):
+        raise CmqError(Fault.BLANK_IN_URL)
+    if len(target) > URL_LENGTH_MAX:
+        raise CmqError(Fault.OUT_OF_RANGE, "endpoint")
+    if (fault := writing_fault(target, (protocol,))) is not None:
+        raise CmqError(Fault.ENDPOINT_FORMAT, fault)
+    return Endpoint(_OF_URLS[protocol], target)
+
+
+def shown(endpoint: Endpoint) -> dict[str, object]:
+    """Return protocol and endpoint as CMQ tells them; a queue is told by its name alone.
+
+    >>> shown(Endpoint(Protocol.SQS, "arn:aws:sqs:eu-west-1:123456789012:orders"))
+    {'protocol': 'queue', 'endpoint': 'orders'}
+    """
+    if endpoint.protocol is Protocol.SQS:
+        return {"protocol": QUEUE, "endpoint": endpoint.target.replace(":", "/").rpartition("/")[2]}
+    return {"protocol": endpoint.protocol.value, "endpoint": endpoint.target}

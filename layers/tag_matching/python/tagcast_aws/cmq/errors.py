@@ -1,0 +1,117 @@
+"""The errors of CMQ's API: every pair of numbers that this endpoint answers, and which fault of the core is which."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tagcast.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    TooLargeError,
+    UnmatchedError,
+)
+
+from tagcast_aws.api.http.problems import problem_of
+
+
+class Fault(Enum):
+    """A pair of code and module code, and its text; a pair of braces stands for what it is about."""
+
+    INVALID = (4000, 10000, "invalid request parameters: {}")
+    NOTHING_GIVEN = (4000, 10010, "lacked of required parameters")
+    NO_ACTION = (4000, 10280, "action is not existed")
+    KEY_FORMAT = (4000, 10310, "parameter {} key format error")
+    REPEATED = (4000, 10330, "parameter {} is not a repeatable parameter")
+    OUT_OF_RANGE = (4000, 10350, "parameter {} value or length is out of range")
+    TYPE = (4000, 10360, "parameter {} error type")
+    BATCH_SIZE = (4000, 10370, "{} parameter batch size is out of range")
+    NOT_CONSECUTIVE = (4000, 10380, "{} parameter is not consequent")
+    LACKS = (4000, 10390, "lacked of required parameter {}")
+    NOTHING_IN_URI = (4000, 10400, "cannot find parameter {} in uri")
+    METHOD = (4000, 10410, "unexpected http {}, only GET or POST is supported")
+    UNREADABLE = (4000, 10420, "the request cannot be parsed or is larger than 1 MB: {}")
+    UNKNOWN_ACTION = (4000, 10430, "action name {} is not existed")
+    ACCOUNT = (4000, 10440, "illegal account: a request is signed with a key of its account")
+    SECRET_ID = (4000, 10450, "secretId must begin with AKID")
+    EMPTY_BODY = (4000, 10120, "{} must have at least one byte")
+    TAGS_OF_SUBSCRIBE = (4000, 10490, "number of filterTag exceeds {}")
+    ENDPOINT_FORMAT = (4000, 10500, "endpoint format error: {}")
+    PROTOCOL = (4000, 10510, "undefined protocol")
+    STRATEGY = (4000, 10520, "undefined notify retry strategy")
+    CONTENT_FORMAT = (4000, 10530, "undefined notify content format")
+    HAS_SUBSCRIPTIONS = (4000, 10540, "the topic still has subscriptions")
+    SUBSCRIPTION_NAME = (4000, 10580, "subscription name format error")
+    TOPIC_NAME = (4000, 10590, "topic name format error")
+    SUBSCRIPTION_NAME_LENGTH = (4000, 10620, "subscription name has more than 64 characters")
+    ILLEGAL_ENDPOINT = (4000, 10630, "illegal endpoint: {}")
+    FILTER_TAGS = (4000, 10670, "too many filterTag")
+    BINDING_KEYS = (4000, 10680, "too many bindingKey")
+    DOTS = (4000, 10691, "too many dots in {}")
+    NO_ROUTING_KEY = (4000, 10700, "parameters lack of routingKey")
+    NO_BINDING_KEY = (4000, 10710, "parameters lack of bindingKey")
+    MESSAGE_TAGS = (4000, 10720, "too many msgTag")
+    SIGNATURE = (4100, 10030, "authentication failed: {}")
+    REVOKED = (4100, 10080, "the secretId was revoked")
+    UNKNOWN_SECRET_ID = (4100, 10270, "secretId is not existed")
+    OVERDUE = (4300, 10040, "the request is overdue: its timestamp is more than 5 minutes from now")
+    BODY_SIZE = (4400, 10230, "the message is larger than maxMsgSize")
+    THROTTLED = (4420, 10250, "qps throttling: {}")
+    ABSENT = (4440, 10600, "{} is not existed, or deleted")
+    TOPIC_EXISTS = (4460, 10550, "topic is already existed")
+    BATCH_BYTES = (4470, 10300, "the messages of the batch are larger than 1 MB together")
+    BUSY = (4480, 10460, "interface frequency limit: {}")
+    SUBSCRIPTION_EXISTS = (4490, 10470, "subscription is already existed")
+    SUBSCRIPTIONS = (4500, 10480, "number of subscriptions has reached the limit")
+    BLANK_IN_URL = (4510, 10570, "url cannot contain any blank characters")
+    INTERNAL = (6000, 10050, "server internal error: {}")
+    NO_SUBSCRIPTION = (6030, 10650, "the topic has no subscription")
+    NO_MATCH = (6030, 10730, "no bindingKey or filterTag matches the routingKey or msgTag")
+    FILTERS = (6050, 10740, "too many filterTag or bindingKey")
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Return code and module code."""
+        return self.value[:2]
+
+
+_BY_STATUS = {429: Fault.THROTTLED, 503: Fault.BUSY}
+"""What the native API answers with such a status, and neither API more precisely."""
+
+
+class CmqError(Exception):
+    """A request that is answered with a pair of numbers; *about* takes the places of the braces in its text."""
+
+    def __init__(self, fault: Fault, *about: str) -> None:
+        super().__init__(fault, *about)
+        self.fault = fault
+        self.about = about
+
+    def as_json(self) -> dict[str, object]:
+        """Return the fields of the answer.
+
+        >>> CmqError(Fault.LACKS, "topicName").as_json()
+        {'code': 4000, 'message': '(10390)lacked of required parameter topicName'}
+        """
+        code, module, text = self.fault.value
+        return {"code": code, "message": f"({module}){text.format(*self.about)}"}
+
+
+def error_of(error: Exception) -> CmqError | None:
+    """Return what a fault of a use case is in CMQ's words, or None if nobody foresaw it.
+
+    >>> error_of(NotFoundError("topic", "t")).fault.pair
+    (4440, 10600)
+    """
+    match error:
+        case CmqError():
+            return error
+        case NotFoundError():
+            return CmqError(Fault.ABSENT, error.what)
+        case UnmatchedError():
+            return CmqError(Fault.NO_MATCH if error.subscriptions else Fault.NO_SUBSCRIPTION)
+        case TooLargeError():
+            return CmqError(Fault.BODY_SIZE)
+        case InvalidRequestError():
+            return CmqError(Fault.ILLEGAL_ENDPOINT, "; ".join(fault.detail for fault in error.faults))
+    problem = problem_of(error)
+    return None if problem is None else CmqError(_BY_STATUS.get(problem.status, Fault.INVALID), problem.detail)

@@ -1,0 +1,85 @@
+"""A request as CMQ's clients send it: a form, in the query of a GET or the body of a POST whatever its type says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from tagcast_aws.api.http.requests import octets_of
+from tagcast_aws.api.http.strict_json import MalformedError
+from tagcast_aws.cmq.errors import CmqError, Fault
+from tagcast_aws.cmq.limits import FORM_FIELDS_MAX, REQUEST_BYTES_MAX
+
+PATHS = ("/v2/index.php", "/")
+"""Where CMQ's API is; the client in Go asks at the second unless its address names a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What was asked and what its signature covers: *host* as sent, with its port; parameters decoded, blank ones kept.
+
+    *size* is how many bytes they took.
+    """
+
+    method: str
+    host: str
+    path: str
+    parameters: Mapping[str, str]
+    size: int
+
+
+def form_of(event: Mapping[str, Any]) -> Form:
+    """Return the form in an event of API Gateway (payload 2.0); CmqError if there is none."""
+    method = event["requestContext"]["http"]["method"].upper()
+    if method not in ("GET", "POST"):
+        raise CmqError(Fault.METHOD, method)
+    content = _content(event, method)
+    host = next((value for name, value in (event.get("headers") or {}).items() if name.lower() == "host"), "")
+    return Form(method, host, event["rawPath"], parameters_in(content), len(content))
+
+
+def _content(event: Mapping[str, Any], method: str) -> bytes:
+    try:
+        content = str(event.get("rawQueryString") or "").encode() if method == "GET" else octets_of(event)
+    except (MalformedError, UnicodeEncodeError):
+        raise CmqError(Fault.UNREADABLE, "it is no text") from None
+    if not content:
+        raise CmqError(Fault.NOTHING_GIVEN) if method == "POST" else CmqError(Fault.NOTHING_IN_URI, "Action")
+    if len(content) > REQUEST_BYTES_MAX:
+        raise CmqError(Fault.UNREADABLE, "it is too large")
+    return content
+
+
+def parameters_in(content: bytes) -> dict[str, str]:
+    """Return the parameters of a form.
+
+    >>> parameters_in(b"topicName=t1&routingKey=&msgBody=a+%26+b")
+    {'topicName': 't1', 'routingKey': '', 'msgBody': 'a & b'}
+    """
+    try:
+        pairs = parse_qsl(content.decode(), keep_blank_values=True, errors="strict", max_num_fields=FORM_FIELDS_MAX)
+    except ValueError:
+        raise CmqError(Fault.UNREADABLE, f"it is no form of at most {FORM_FIELDS_MAX} fields in UTF-8") from None
+    if not pairs:
+        raise CmqError(Fault.NOTHING_GIVEN)
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in found:
+            raise CmqError(Fault.REPEATED, shown(name))
+        found[name] = value
+    return found
+
+
+def shown(name: str) -> str:
+    """Return the name of a parameter as an answer may repeat it.
+
+    >>> shown("topicName"), shown("x" * 100)
+    ('topicName', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…')
+    """
+    plain = "".join(character if character.isprintable() else "?" for character in name)
+    return plain if len(plain) <= _SHOWN_MAX else f"{plain[:_SHOWN_MAX]}…"
+
+
+_SHOWN_MAX = 32

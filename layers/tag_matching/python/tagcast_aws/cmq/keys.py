@@ -1,0 +1,81 @@
+"""The keys of the CMQ endpoint: all of a deployment in one text, which is kept as a secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+KEYS_MAX, REVOKED_KEPT = 100, 100
+SECRET_ID_PREFIX = "AKID"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key. *signs_all* is False for a program whose values that begin with an at sign may go unsigned.
+
+    A revoked one has lost its secret part, and is kept so that who still uses it is told so.
+    """
+
+    secret_id: str
+    secret_key: str | None = field(repr=False)
+    created_at: int
+    note: str = ""
+    signs_all: bool = True
+    revoked_at: int | None = None
+
+    def revoked(self, now: int) -> Key:
+        """Return the key as it is after *now*."""
+        return replace(self, secret_key=None, revoked_at=now)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """All keys of a deployment, the oldest first."""
+
+    keys: tuple[Key, ...] = ()
+
+    @classmethod
+    def of(cls, text: str | None) -> KeyRing:
+        """Read the text of a secret; none is no keys.
+
+        >>> KeyRing.of(KeyRing((Key("AKID1", "s", 5),)).as_text()).find("AKID1").created_at
+        5
+        """
+        return cls(tuple(_key(each) for each in json.loads(text)["keys"]) if text else ())
+
+    def as_text(self) -> str:
+        """Return the text that is kept as a secret."""
+        return json.dumps({"keys": [_fields(key) for key in self.keys]})
+
+    def find(self, secret_id: str) -> Key | None:
+        """Return the key of this id, revoked or not."""
+        return next((key for key in self.keys if key.secret_id == secret_id), None)
+
+    @property
+    def is_full(self) -> bool:
+        """Say whether no key may be added before one is revoked."""
+        return sum(key.revoked_at is None for key in self.keys) >= KEYS_MAX
+
+    def adding(self, key: Key) -> KeyRing:
+        """Return the keys with one more; of revoked ones the last hundred are remembered."""
+        gone = {each.secret_id for each in _revoked(self.keys)[:-REVOKED_KEPT]}
+        return KeyRing((*(each for each in self.keys if each.secret_id not in gone), key))
+
+    def revoking(self, secret_id: str, now: int) -> KeyRing:
+        """Return the keys after this one was revoked."""
+        return KeyRing(tuple(each.revoked(now) if each.secret_id == secret_id else each for each in self.keys))
+
+
+def _revoked(keys: Sequence[Key]) -> list[Key]:
+    return sorted((key for key in keys if key.revoked_at is not None), key=lambda key: key.revoked_at or 0)
+
+
+def _key(given: Mapping[str, Any]) -> Key:
+    """Read one key; what another release says besides is left out."""
+    return Key(**{each.name: given[each.name] for each in fields(Key) if each.name in given})
+
+
+def _fields(key: Key) -> dict[str, object]:
+    return {each.name: getattr(key, each.name) for each in fields(Key)}

@@ -1,0 +1,38 @@
+"""What an action is called with and what it is: plain values in, the fields of the answer out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tagcast.ports import World
+
+from tagcast_aws.cmq.limits import OFFSET_MAX, PAGE_DEFAULT
+from tagcast_aws.cmq.parameters import Parameters
+from tagcast_aws.runtime.home import Home
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One authenticated request in the world of a deployment."""
+
+    world: World
+    home: Home
+    given: Parameters
+
+    def part(self, items: Sequence[T], most: int) -> Sequence[T]:
+        """Return the part of a list that *offset* and *limit* ask for."""
+        offset = self.given.integer("offset", 0, OFFSET_MAX) or 0
+        limit = self.given.integer("limit", 0, most)
+        return items[offset : offset + (PAGE_DEFAULT if limit is None else limit)]
+
+
+Action = Callable[[Request], dict[str, object]]
+
+
+def seconds(instant: int) -> int:
+    """Return an instant as CMQ tells it."""
+    return instant // 1000

@@ -1,0 +1,88 @@
+"""What a subscriber chooses, in CMQ's words: strategy, content format, tags or binding keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from tagcast.model import ContentFormat, FilterType, Protocol, RetryPolicy, Strategy, Topic
+from tagcast.pushing.retry import BACKOFF_RETRIES_DEFAULT, DECAY_INTERVAL_S_MAX, DECAY_RETRIES_MAX
+
+from tagcast_aws.cmq.errors import CmqError, Fault
+from tagcast_aws.cmq.limits import BINDING_KEYS_MAX, TAGS_MAX
+from tagcast_aws.cmq.parameters import Parameters
+
+_POLICIES = {
+    Strategy.BACKOFF_RETRY: RetryPolicy(Strategy.BACKOFF_RETRY, BACKOFF_RETRIES_DEFAULT),
+    Strategy.EXPONENTIAL_DECAY_RETRY: RetryPolicy(
+        Strategy.EXPONENTIAL_DECAY_RETRY, DECAY_RETRIES_MAX, interval_s_max=DECAY_INTERVAL_S_MAX
+    ),
+}
+DEFAULT_STRATEGY = _POLICIES[Strategy.EXPONENTIAL_DECAY_RETRY]
+_FORMATS = {"JSON": ContentFormat.CMQ_JSON, "SIMPLIFIED": ContentFormat.CMQ_SIMPLIFIED}
+
+
+def retry_policy(given: Parameters, known: RetryPolicy | None) -> RetryPolicy | None:
+    """Return the policy of the strategy that is asked for; None if none is, or *known* follows it already."""
+    word = given.optional("notifyStrategy")
+    if word is None:
+        return None
+    if word not in Strategy.__members__:
+        raise CmqError(Fault.STRATEGY)
+    return None if known is not None and known.strategy.value == word else _POLICIES[Strategy(word)]
+
+
+def content_format(given: Parameters, protocol: Protocol, known: ContentFormat | None) -> ContentFormat:
+    """Return the format that is asked for, else *known* or the default; what is no URL keeps its own, bare bodies."""
+    word = given.optional("notifyContentFormat")
+    if word is not None and word not in _FORMATS:
+        raise CmqError(Fault.CONTENT_FORMAT)
+    if protocol not in (Protocol.HTTP, Protocol.HTTPS):
+        return known or ContentFormat.CMQ_SIMPLIFIED
+    return _FORMATS[word] if word is not None else known or ContentFormat.CMQ_JSON
+
+
+def shown_format(value: ContentFormat) -> str:
+    """Return the word for a format: what is no bare body is JSON.
+
+    >>> shown_format(ContentFormat.CMQ_JSON), shown_format(ContentFormat.SIMPLIFIED)
+    ('JSON', 'SIMPLIFIED')
+    """
+    return "SIMPLIFIED" if value in (ContentFormat.SIMPLIFIED, ContentFormat.CMQ_SIMPLIFIED) else "JSON"
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The filters that a request names; the topic says which of them count."""
+
+    tags: tuple[str, ...]
+    binding_keys: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: Parameters, too_many_tags: Fault) -> Filters:
+        """Read both, or raise CmqError."""
+        if len(given.items("filterTag")) > TAGS_MAX and len(given.items("bindingKey")) > BINDING_KEYS_MAX:
+            raise CmqError(Fault.FILTERS)
+        return cls(
+            given.tags("filterTag", TAGS_MAX, CmqError(too_many_tags, str(TAGS_MAX))),
+            given.keys("bindingKey", BINDING_KEYS_MAX, CmqError(Fault.BINDING_KEYS)),
+        )
+
+    def read_by(self, topic: Topic) -> dict[str, object] | None:
+        """Return the filter that counts for subscriptions of *topic*, or None if none is named."""
+        if topic.filter_type is FilterType.ROUTING_KEY:
+            return {"kind": "routing_key", "patterns": list(self.binding_keys)} if self.binding_keys else None
+        return {"kind": "tags", "tags": list(self.tags)} if self.tags else None
+
+
+def shown_filter(value: Mapping[str, object] | None) -> dict[str, object]:
+    """Return tags, under both names that clients know, and binding keys; a filter of another kind shows neither.
+
+    >>> shown_filter({"kind": "tags", "tags": ["apple"]})
+    {'filterTag': ['apple'], 'filterTags': ['apple'], 'bindingKey': []}
+    """
+    kind = None if value is None else value["kind"]
+    tags = list(cast("list[str]", value["tags"])) if value is not None and kind == "tags" else []
+    keys = list(cast("list[str]", value["patterns"])) if value is not None and kind == "routing_key" else []
+    return {"filterTag": tags, "filterTags": tags, "bindingKey": keys}

@@ -1,0 +1,137 @@
+"""Actions on subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tagcast.errors import ConflictError, PreconditionFailedError
+from tagcast.model import FilterType, Subscription, SubscriptionSettings, Topic
+from tagcast.operating.lanes import lane_view
+from tagcast.registry import subscriptions
+from tagcast.registry.topics import get_topic
+
+from tagcast_aws.api.limits import TIMEOUT_S_DEFAULT
+from tagcast_aws.cmq import endpoint
+from tagcast_aws.cmq.errors import CmqError, Fault
+from tagcast_aws.cmq.limits import SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_PAGE_MAX
+from tagcast_aws.cmq.request import Action, Request, seconds
+from tagcast_aws.cmq.settings import DEFAULT_STRATEGY, Filters, content_format, retry_policy, shown_filter, shown_format
+
+
+def subscribe(request: Request) -> dict[str, object]:
+    """Make a subscription."""
+    given, world = request.given, request.world
+    topic_name, name = given.topic(), given.subscription()
+    target = endpoint.endpoint_of(given, request.home)
+    filters = Filters.of(given, Fault.TAGS_OF_SUBSCRIBE)
+    settings = SubscriptionSettings(
+        endpoint=target,
+        filter=None,
+        retry=retry_policy(given, None) or DEFAULT_STRATEGY,
+        timeout_s=TIMEOUT_S_DEFAULT,
+        content_format=content_format(given, target.protocol, None),
+        secret=None,
+    )
+    topic = get_topic(world, topic_name)
+    settings = replace(settings, filter=_required(filters, topic))
+    if topic.subscription_count >= SUBSCRIPTIONS_MAX:
+        raise CmqError(Fault.SUBSCRIPTIONS)
+    try:
+        made, _ = subscriptions.put_subscription(world, topic_name, name, settings, subscriptions.NO_VERSION)
+    except PreconditionFailedError:
+        raise CmqError(Fault.SUBSCRIPTION_EXISTS) from None
+    except ConflictError:
+        raise CmqError(Fault.SUBSCRIPTIONS) from None
+    return {"subscriptionId": shown_id(made)}
+
+
+def _required(filters: Filters, topic: Topic) -> dict[str, object] | None:
+    if topic.filter_type is FilterType.ROUTING_KEY and not filters.binding_keys:
+        raise CmqError(Fault.NO_BINDING_KEY)
+    return filters.read_by(topic)
+
+
+def unsubscribe(request: Request) -> dict[str, object]:
+    """Remove a subscription."""
+    subscriptions.delete_subscription(request.world, request.given.topic(), request.given.subscription())
+    return {}
+
+
+def set_attributes(request: Request) -> dict[str, object]:
+    """Change what is given of a subscription, and leave the rest as it is."""
+    given, world = request.given, request.world
+    topic_name, name = given.topic(), given.subscription()
+    filters = Filters.of(given, Fault.FILTER_TAGS)
+    topic = get_topic(world, topic_name)
+    wanted = filters.read_by(topic)
+
+    def changed(known: SubscriptionSettings) -> SubscriptionSettings:
+        return replace(
+            known,
+            filter=known.filter if wanted is None else wanted,
+            retry=retry_policy(given, known.retry) or known.retry,
+            content_format=content_format(given, known.endpoint.protocol, known.content_format),
+        )
+
+    subscriptions.change_subscription(world, topic_name, name, changed)
+    return {}
+
+
+def clear_tags(request: Request) -> dict[str, object]:
+    """Let a subscription receive everything; binding keys are no tags and stay."""
+    topic_name, name = request.given.topic(), request.given.subscription()
+    if get_topic(request.world, topic_name).filter_type is FilterType.ROUTING_KEY:
+        subscriptions.get_subscription(request.world, topic_name, name)
+        return {}
+    subscriptions.change_subscription(request.world, topic_name, name, lambda known: replace(known, filter=None))
+    return {}
+
+
+def get_attributes(request: Request) -> dict[str, object]:
+    """Tell of one subscription; clients differ in the name under which they look for its tags."""
+    found = subscriptions.get_subscription(request.world, request.given.topic(), request.given.subscription())
+    chosen = found.settings
+    return {
+        "topicOwner": request.home.account,
+        "subscriptionId": shown_id(found),
+        "msgCount": lane_view(request.world, found).backlog,
+        **endpoint.shown(chosen.endpoint),
+        "notifyStrategy": chosen.retry.strategy.value,
+        "notifyContentFormat": shown_format(chosen.content_format),
+        "createTime": seconds(found.created_at),
+        "lastModifyTime": seconds(found.updated_at),
+        **shown_filter(chosen.filter),
+    }
+
+
+def several(request: Request) -> dict[str, object]:
+    """List the subscriptions of a topic by a part of their names."""
+    topic, word = request.given.topic(), (request.given.value("searchWord") or "").lower()
+    known = subscriptions.list_subscriptions(request.world, topic, subscriptions.SUBSCRIPTIONS_MAX, None).items
+    found = [each for each in known if word in each.name.lower()]
+    part = request.part(found, SUBSCRIPTIONS_PAGE_MAX)
+    return {"totalCount": len(found), "subscriptionList": [_listed(each) for each in part]}
+
+
+def _listed(value: Subscription) -> dict[str, object]:
+    return {
+        "subscriptionId": shown_id(value),
+        "subscriptionName": value.name,
+        **endpoint.shown(value.settings.endpoint),
+    }
+
+
+def shown_id(value: Subscription) -> str:
+    """Return the id of a subscription as CMQ's look."""
+    return f"subsc-{value.subscription_id}"
+
+
+ACTIONS: Mapping[str, Action] = {
+    "Subscribe": subscribe,
+    "Unsubscribe": unsubscribe,
+    "SetSubscriptionAttributes": set_attributes,
+    "GetSubscriptionAttributes": get_attributes,
+    "ListSubscriptionByTopic": several,
+    "ClearSubscriptionFilterTags": clear_tags,
+}

@@ -1,0 +1,98 @@
+"""Actions on topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tagcast.errors import ConflictError, PreconditionFailedError
+from tagcast.model import BODY_BYTES_DEFAULT, FilterType, Ordering
+from tagcast.registry.topics import create_topic, delete_topic, get_topic, resize_topic, retained_count, search_topics
+
+from tagcast_aws.cmq.errors import CmqError, Fault
+from tagcast_aws.cmq.limits import BODY_BYTES_ASKED_MAX, BODY_BYTES_MAX, BODY_BYTES_MIN, TOPICS_PAGE_MAX
+from tagcast_aws.cmq.request import Action, Request, seconds
+
+FILTER_TYPES: Mapping[int, FilterType] = {1: FilterType.TAGS, 2: FilterType.ROUTING_KEY}
+
+
+def create(request: Request) -> dict[str, object]:
+    """Make a topic; the type of its filters is fixed with it."""
+    given = request.given
+    name, size = given.topic(), _size(request)
+    filter_type = FILTER_TYPES[given.integer("filterType", min(FILTER_TYPES), max(FILTER_TYPES)) or 1]
+    try:
+        topic = create_topic(
+            request.world,
+            name,
+            body_bytes_max=BODY_BYTES_DEFAULT if size is None else size,
+            ordering=Ordering.TOPIC,
+            filter_type=filter_type,
+        )
+    except PreconditionFailedError:
+        raise CmqError(Fault.TOPIC_EXISTS) from None
+    return {"topicId": shown_id(topic.topic_id)}
+
+
+def set_attributes(request: Request) -> dict[str, object]:
+    """Change how large a message may be."""
+    name, size = request.given.topic(), _size(request)
+    if size is None:
+        get_topic(request.world, name)
+    else:
+        resize_topic(request.world, name, size)
+    return {}
+
+
+def get_attributes(request: Request) -> dict[str, object]:
+    """Tell of one topic; what was made without a type of filters has tags."""
+    topic = get_topic(request.world, request.given.topic())
+    filter_type = topic.filter_type or FilterType.TAGS
+    return {
+        "topicId": shown_id(topic.topic_id),
+        "msgCount": retained_count(request.world, topic.name),
+        "maxMsgSize": topic.body_bytes_max,
+        "msgRetentionSeconds": topic.retention_s,
+        "createTime": seconds(topic.created_at),
+        "lastModifyTime": seconds(topic.updated_at),
+        "filterType": next(number for number, kind in FILTER_TYPES.items() if kind is filter_type),
+    }
+
+
+def several(request: Request) -> dict[str, object]:
+    """List topics by a part of their names."""
+    found = search_topics(request.world, request.given.value("searchWord") or "")
+    part = request.part(found, TOPICS_PAGE_MAX)
+    topics = [{"topicId": shown_id(topic_id), "topicName": name} for name, topic_id in part]
+    return {"totalCount": len(found), "topicList": topics}
+
+
+def delete(request: Request) -> dict[str, object]:
+    """Remove a topic that has no subscriptions."""
+    try:
+        delete_topic(request.world, request.given.topic())
+    except ConflictError:
+        raise CmqError(Fault.HAS_SUBSCRIPTIONS) from None
+    return {}
+
+
+def _size(request: Request) -> int | None:
+    size = request.given.integer("maxMsgSize", BODY_BYTES_MIN, BODY_BYTES_ASKED_MAX)
+    return None if size is None else min(size, BODY_BYTES_MAX)
+
+
+def shown_id(topic_id: str) -> str:
+    """Return the id of a topic as CMQ's look.
+
+    >>> shown_id("07457000000000000001")
+    'topic-07457000000000000001'
+    """
+    return f"topic-{topic_id}"
+
+
+ACTIONS: Mapping[str, Action] = {
+    "CreateTopic": create,
+    "SetTopicAttributes": set_attributes,
+    "GetTopicAttributes": get_attributes,
+    "ListTopic": several,
+    "DeleteTopic": delete,
+}

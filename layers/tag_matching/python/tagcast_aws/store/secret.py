@@ -1,0 +1,45 @@
+"""One secret of Secrets Manager as a process sees it: read again when what it knows is too old."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+from tagcast.ports import Clock
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools import Logger
+
+_ABSENT = ("ResourceNotFoundException", "AccessDeniedException")
+"""A role that may read a secret by the pattern of its name is denied it while it is not there."""
+
+
+class CachedSecret:
+    """The text of one secret, which is never logged; what cannot be read is asked for again at the next call."""
+
+    def __init__(self, client: Any, name: str, clock: Clock, logger: Logger) -> None:
+        self._client = client
+        self._name = name
+        self._clock = clock
+        self._logger = logger
+        self._text: str | None = None
+        self._read_at_s = -math.inf
+
+    def text(self, age_s_max: float) -> str | None:
+        """Return what the secret held at most *age_s_max* ago, or None if there was no such secret."""
+        now_s = self._clock.monotonic()
+        if now_s - self._read_at_s > age_s_max:
+            self._text = self._read()
+            self._read_at_s = now_s
+        return self._text
+
+    def _read(self) -> str | None:
+        try:
+            return str(self._client.get_secret_value(SecretId=self._name)["SecretString"])
+        except ClientError as error:
+            code = error.response["Error"]["Code"]
+            if code not in _ABSENT:
+                raise
+            self._logger.warning("secret not read", extra={"error": code})
+            return None

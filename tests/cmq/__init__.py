@@ -1,0 +1,1 @@
+"""The CMQ endpoint, asked as CMQ's clients ask."""

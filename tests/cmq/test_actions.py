@@ -1,0 +1,242 @@
+"""The thirteen actions: what they answer, and what is stored of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tagcast.model import ContentFormat, Draft, Endpoint, FilterType, Ordering, Protocol, Strategy
+from tagcast.registry import subscriptions, topics
+from tagcast.registry.subscriptions import get_subscription
+from tagcast_aws.cmq.desk import _ACTIONS
+
+from tests.cmq.asking import Asking
+from tests.fakes.world import FAIL
+
+SUBSCRIBED = {"subscriptionName": "s", "protocol": "http", "endpoint": "http://example.test/push?a=1"}
+ATTRIBUTES = ("msgCount", "maxMsgSize", "msgRetentionSeconds", "createTime", "lastModifyTime", "filterType")
+
+
+def with_topic(**created: str) -> Asking:
+    asking = Asking()
+    assert asking.pair("CreateTopic", topicName="t", **created) == (0, 0)
+    return asking
+
+
+def subscribed(asking: Asking, **given: str) -> Asking:
+    assert asking.pair("Subscribe", topicName="t", **{**SUBSCRIBED, **given}) == (0, 0)
+    return asking
+
+
+def attributes(asking: Asking, name: str = "s") -> dict[str, Any]:
+    return asking.ask("GetSubscriptionAttributes", topicName="t", subscriptionName=name)
+
+
+def test_there_are_thirteen_of_them() -> None:
+    assert len(_ACTIONS) == 13
+
+
+def test_a_topic_is_made_with_its_type_of_filters_which_nothing_changes() -> None:
+    asking = with_topic(filterType="2", maxMsgSize="2048")
+    topics.put_topic(asking.fake.world, "t", retention_s=60, body_bytes_max=4096, ordering=Ordering.NONE)
+    asking.ask("SetTopicAttributes", topicName="t", maxMsgSize="8192")
+
+    topic = topics.get_topic(asking.fake.world, "t")
+    assert (topic.filter_type, topic.body_bytes_max, topic.retention_s) == (FilterType.ROUTING_KEY, 8192, 60)
+
+
+def test_a_topic_shows_six_integers() -> None:
+    asking = subscribed(with_topic(filterType="1"))
+    asking.fake.pusher.behaviours["s"] = lambda push: FAIL
+    asking.ask("PublishMessage", topicName="t", msgBody="x")
+    asking.fake.deliver()
+    asking.fake.clock.sleep(5)
+    asking.ask("SetTopicAttributes", topicName="t", maxMsgSize="4096")
+
+    found = asking.ask("GetTopicAttributes", topicName="t")
+
+    assert all(type(found[name]) is int for name in ATTRIBUTES)
+    assert (found["msgCount"], found["maxMsgSize"], found["msgRetentionSeconds"]) == (1, 4096, 86_400)
+    assert (found["createTime"], found["lastModifyTime"], found["filterType"]) == (1_800_000_000, 1_800_000_005, 1)
+
+
+@pytest.mark.parametrize(("asked", "in_force"), [("65536", 65_536), ("1048576", 65_536), ("1024", 1024)])
+def test_a_size_beyond_the_limit_that_java_asks_for_gets_the_limit(asked: str, in_force: int) -> None:
+    asking = with_topic(maxMsgSize=asked)
+
+    assert asking.ask("GetTopicAttributes", topicName="t")["maxMsgSize"] == in_force
+
+
+def test_topics_are_listed_by_a_part_of_their_names_from_a_place_on() -> None:
+    asking = Asking()
+    for number in range(25):
+        asking.ask("CreateTopic", topicName=f"Orders-{number:02d}")
+    asking.ask("CreateTopic", topicName="bills")
+
+    page = asking.ask("ListTopic", searchWord="orders", offset="20", limit="50")
+
+    assert page["totalCount"] == 25
+    assert [each["topicName"] for each in page["topicList"]] == [f"Orders-{number}" for number in range(20, 25)]
+    assert all(each["topicId"].startswith("topic-") for each in page["topicList"])
+    assert len(asking.ask("ListTopic")["topicList"]) == 20
+    assert asking.ask("ListTopic", limit="0")["topicList"] == []
+
+
+def test_a_topic_goes_when_it_has_no_subscriptions() -> None:
+    asking = subscribed(with_topic())
+    assert asking.pair("DeleteTopic", topicName="t") == (4000, 10540)
+
+    asking.ask("Unsubscribe", topicName="t", subscriptionName="s")
+
+    assert asking.pair("DeleteTopic", topicName="t") == (0, 0)
+    assert asking.ask("ListTopic")["totalCount"] == 0
+
+
+def test_a_subscription_has_cmqs_defaults() -> None:
+    asking = subscribed(with_topic())
+
+    settings = get_subscription(asking.fake.world, "t", "s").settings
+
+    assert settings.endpoint == Endpoint(Protocol.HTTP, "http://example.test/push?a=1")
+    assert (settings.retry.strategy, settings.retry.max_retries) == (Strategy.EXPONENTIAL_DECAY_RETRY, 176)
+    assert (settings.content_format, settings.timeout_s, settings.filter) == (ContentFormat.CMQ_JSON, 15, None)
+
+
+def test_a_subscription_shows_its_tags_under_both_names_and_its_binding_keys_as_a_list() -> None:
+    asking = subscribed(with_topic(), filterTag__1="apple", filterTag__2="imac", notifyStrategy="BACKOFF_RETRY",
+                        notifyContentFormat="SIMPLIFIED", bindingKey__1="ignored.#")  # fmt: skip
+
+    found = attributes(asking)
+
+    assert found["filterTag"] == found["filterTags"] == ["apple", "imac"]
+    assert (found["bindingKey"], found["topicOwner"], found["msgCount"]) == ([], "123456789012", 0)
+    assert (found["protocol"], found["endpoint"]) == ("http", "http://example.test/push?a=1")
+    assert (found["notifyStrategy"], found["notifyContentFormat"]) == ("BACKOFF_RETRY", "SIMPLIFIED")
+    assert (found["createTime"], found["lastModifyTime"]) == (1_800_000_000, 1_800_000_000)
+
+
+def test_a_topic_of_binding_keys_reads_routing_keys_and_no_tags() -> None:
+    asking = subscribed(with_topic(filterType="2"), bindingKey__0="1.*.0", bindingKey__1="1.#", filterTag__1="no")
+
+    assert attributes(asking)["bindingKey"] == ["1.*.0", "1.#"]
+    assert asking.pair("PublishMessage", topicName="t", msgBody="x", routingKey="2.1", msgTag__1="no") == (6030, 10730)
+    assert asking.pair("PublishMessage", topicName="t", msgBody="x", routingKey="1.2.0") == (0, 0)
+
+
+def test_a_queue_of_the_account_is_named_alone_and_gets_bare_bodies_whatever_is_asked() -> None:
+    asking = subscribed(with_topic(), protocol="queue", endpoint="orders", notifyContentFormat="JSON")
+
+    settings = get_subscription(asking.fake.world, "t", "s").settings
+
+    assert settings.endpoint == Endpoint(Protocol.SQS, "arn:aws:sqs:us-east-1:123456789012:orders")
+    assert settings.content_format is ContentFormat.CMQ_SIMPLIFIED
+    found = attributes(asking)
+    assert (found["protocol"], found["endpoint"], found["notifyContentFormat"]) == ("queue", "orders", "SIMPLIFIED")
+
+
+def test_only_what_is_given_of_a_subscription_changes() -> None:
+    asking = subscribed(with_topic(), filterTag__1="apple", notifyStrategy="BACKOFF_RETRY")
+
+    asking.ask("SetSubscriptionAttributes", topicName="t", subscriptionName="s", notifyContentFormat="SIMPLIFIED")
+    found = attributes(asking)
+    assert (found["filterTag"], found["notifyStrategy"]) == (["apple"], "BACKOFF_RETRY")
+
+    asking.ask("SetSubscriptionAttributes", topicName="t", subscriptionName="s", filterTag__1="imac", notifyStrategy="")
+    found = attributes(asking)
+    assert (found["filterTag"], found["notifyContentFormat"]) == (["imac"], "SIMPLIFIED")
+
+    asking.ask("SetSubscriptionAttributes", topicName="t", subscriptionName="s", endpoint="http://elsewhere.test/",
+               notifyStrategy="EXPONENTIAL_DECAY_RETRY")  # fmt: skip
+    found = attributes(asking)
+    assert (found["endpoint"], found["notifyStrategy"]) == ("http://example.test/push?a=1", "EXPONENTIAL_DECAY_RETRY")
+
+
+def test_what_the_native_api_made_keeps_what_cmq_has_no_word_for() -> None:
+    asking = with_topic()
+    made = asking.fake.subscribe("s", topic="t", filter={"kind": "sql92", "expression": "price > 5"}, max_retries=7)
+
+    asking.ask("SetSubscriptionAttributes", topicName="t", subscriptionName="s", notifyStrategy="BACKOFF_RETRY")
+
+    settings = get_subscription(asking.fake.world, "t", "s").settings
+    assert (settings.filter, settings.retry) == (made.settings.filter, made.settings.retry)
+    assert (attributes(asking)["filterTag"], attributes(asking)["bindingKey"]) == ([], [])
+
+
+def test_cleared_tags_let_everything_through_and_binding_keys_stay() -> None:
+    tagged = subscribed(with_topic(), filterTag__1="apple")
+    bound = subscribed(with_topic(filterType="2"), bindingKey__1="a.#")
+
+    for asking in (tagged, bound):
+        assert asking.pair("ClearSubscriptionFilterTags", topicName="t", subscriptionName="s") == (0, 0)
+
+    assert attributes(tagged)["filterTag"] == []
+    assert tagged.pair("PublishMessage", topicName="t", msgBody="x", msgTag__1="imac") == (0, 0)
+    assert attributes(bound)["bindingKey"] == ["a.#"]
+
+
+def test_subscriptions_are_listed_by_a_part_of_their_names_from_a_place_on() -> None:
+    asking = with_topic()
+    for number in range(3):
+        subscribed(asking, subscriptionName=f"s{number}")
+    subscribed(asking, subscriptionName="other")
+
+    page = asking.ask("ListSubscriptionByTopic", topicName="t", searchWord="S", offset="1", limit="100")
+
+    assert page["totalCount"] == 3
+    assert [each["subscriptionName"] for each in page["subscriptionList"]] == ["s1", "s2"]
+    assert set(page["subscriptionList"][0]) == {"subscriptionId", "subscriptionName", "protocol", "endpoint"}
+
+
+def test_what_a_subscription_is_owed_is_its_count_of_messages() -> None:
+    asking = subscribed(with_topic())
+    asking.fake.pusher.behaviours["s"] = lambda push: FAIL
+    asking.ask("BatchPublishMessage", topicName="t", msgBody__1="a", msgBody__2="b")
+    asking.fake.deliver()
+
+    assert attributes(asking)["msgCount"] == 2
+
+
+def test_what_nobody_would_receive_is_refused_and_not_stored() -> None:
+    asking = with_topic()
+    assert asking.pair("PublishMessage", topicName="t", msgBody="x") == (6030, 10650)
+    subscribed(asking, filterTag__1="apple")
+    before = asking.stored()
+
+    assert asking.pair("PublishMessage", topicName="t", msgBody="x", msgTag__1="imac") == (6030, 10730)
+    assert asking.pair("BatchPublishMessage", topicName="t", msgBody__1="x", msgTag__1="imac") == (6030, 10730)
+    assert asking.stored() == before
+
+
+def test_all_messages_of_a_batch_share_its_tags() -> None:
+    asking = subscribed(with_topic(), filterTag__1="apple")
+
+    asking.ask(
+        "BatchPublishMessage", topicName="t", msgBody__0="a", msgBody__1="b", msgTag__0="apple", msgTag__1="imac"
+    )
+    asking.fake.deliver()
+
+    assert [push.message.draft for push in asking.fake.pusher.pushes] == [
+        Draft(b"a", tags=("apple", "imac")),
+        Draft(b"b", tags=("apple", "imac")),
+    ]
+
+
+def test_a_change_that_others_overtake_is_made_of_what_they_left() -> None:
+    asking = subscribed(with_topic(), filterTag__1="apple")
+    transact = asking.fake.store.transact
+
+    def overtaken(writes: Any) -> None:
+        asking.fake.store.transact = transact  # type: ignore[method-assign]
+        known = get_subscription(asking.fake.world, "t", "s").settings
+        subscriptions.put_subscription(asking.fake.world, "t", "s", type(known)(**{**_fields(known), "timeout_s": 3}))
+        transact(writes)
+
+    asking.fake.store.transact = overtaken  # type: ignore[method-assign]
+    assert asking.pair("SetSubscriptionAttributes", topicName="t", subscriptionName="s", filterTag__1="imac") == (0, 0)
+
+    settings = get_subscription(asking.fake.world, "t", "s").settings
+    assert (settings.timeout_s, settings.filter) == (3, {"kind": "tags", "tags": ["imac"]})
+
+
+def _fields(settings: Any) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in settings.__slots__}

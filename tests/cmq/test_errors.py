@@ -1,0 +1,202 @@
+"""Every pair of numbers that the endpoint answers, brought about by a request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from botocore.exceptions import ClientError
+from tagcast.errors import ConflictError, ContendedError
+from tagcast.tables import Write
+from tagcast_aws.cmq.errors import Fault, error_of
+from tagcast_aws.endpoints.guard import Guard
+
+from tests.cmq.asking import KEY, Asking, event_of, pair_of
+
+URL = "http://example.test/"
+S = {"topicName": "t", "subscriptionName": "s"}
+HTTP = {**S, "protocol": "http", "endpoint": URL}
+NEW = {**HTTP, "subscriptionName": "new"}
+
+
+def numbered(name: str, *values: str) -> dict[str, str]:
+    return {f"{name}.{place}": value for place, value in enumerate(values, 1)}
+
+
+SIX = tuple("abcdef")
+SIGNED: dict[Fault, tuple[str, dict[str, str]]] = {
+    Fault.KEY_FORMAT: ("PublishMessage", {"topicName": "t", "msgBody": "x", "msgTag.x": "a"}),
+    Fault.OUT_OF_RANGE: ("CreateTopic", {"topicName": "new", "maxMsgSize": "1023"}),
+    Fault.TYPE: ("CreateTopic", {"topicName": "new", "maxMsgSize": "many"}),
+    Fault.BATCH_SIZE: ("BatchPublishMessage", {"topicName": "t", **numbered("msgBody", *"abcdefghijklmnopq")}),
+    Fault.NOT_CONSECUTIVE: ("BatchPublishMessage", {"topicName": "t", "msgBody.1": "a", "msgBody.3": "b"}),
+    Fault.LACKS: ("CreateTopic", {}),
+    Fault.UNKNOWN_ACTION: ("CreateQueue", {"queueName": "q"}),
+    Fault.EMPTY_BODY: ("PublishMessage", {"topicName": "t", "msgBody": ""}),
+    Fault.TAGS_OF_SUBSCRIBE: ("Subscribe", {**NEW, **numbered("filterTag", *SIX)}),
+    Fault.ENDPOINT_FORMAT: ("Subscribe", {**NEW, "endpoint": "https://example.test/"}),
+    Fault.PROTOCOL: ("Subscribe", {**NEW, "protocol": "smtp"}),
+    Fault.STRATEGY: ("Subscribe", {**NEW, "notifyStrategy": "NEVER"}),
+    Fault.CONTENT_FORMAT: ("Subscribe", {**NEW, "notifyContentFormat": "XML"}),
+    Fault.HAS_SUBSCRIPTIONS: ("DeleteTopic", {"topicName": "t"}),
+    Fault.SUBSCRIPTION_NAME: ("Subscribe", {**NEW, "subscriptionName": "1st"}),
+    Fault.SUBSCRIPTION_NAME_LENGTH: ("Subscribe", {**NEW, "subscriptionName": "s" * 65}),
+    Fault.TOPIC_NAME: ("CreateTopic", {"topicName": "a b"}),
+    Fault.ILLEGAL_ENDPOINT: ("Subscribe", {**NEW, "endpoint": "http://169.254.169.254/"}),
+    Fault.FILTER_TAGS: ("SetSubscriptionAttributes", {**S, **numbered("filterTag", *SIX)}),
+    Fault.BINDING_KEYS: ("Subscribe", {**NEW, **numbered("bindingKey", *SIX)}),
+    Fault.DOTS: ("PublishMessage", {"topicName": "t", "msgBody": "x", "routingKey": ".".join("a" * 17)}),
+    Fault.NO_ROUTING_KEY: ("PublishMessage", {"topicName": "bound", "msgBody": "x", "routingKey": ""}),
+    Fault.NO_BINDING_KEY: ("Subscribe", {**NEW, "topicName": "bound"}),
+    Fault.MESSAGE_TAGS: ("PublishMessage", {"topicName": "t", "msgBody": "x", **numbered("msgTag", *SIX)}),
+    Fault.BODY_SIZE: ("PublishMessage", {"topicName": "t", "msgBody": "x" * 65_537}),
+    Fault.ABSENT: ("GetTopicAttributes", {"topicName": "other"}),
+    Fault.TOPIC_EXISTS: ("CreateTopic", {"topicName": "t"}),
+    Fault.BATCH_BYTES: ("BatchPublishMessage", {"topicName": "t", **numbered("msgBody", *["x" * 65_537] * 16)}),
+    Fault.SUBSCRIPTION_EXISTS: ("Subscribe", HTTP),
+    Fault.SUBSCRIPTIONS: ("Subscribe", {**NEW, "topicName": "full"}),
+    Fault.BLANK_IN_URL: ("Subscribe", {**NEW, "endpoint": "http://example.test/a b"}),
+    Fault.NO_SUBSCRIPTION: ("PublishMessage", {"topicName": "bare", "msgBody": "x"}),
+    Fault.NO_MATCH: ("PublishMessage", {"topicName": "t", "msgBody": "x", "msgTag.1": "imac"}),
+    Fault.FILTERS: ("Subscribe", {**NEW, **numbered("filterTag", *SIX), **numbered("bindingKey", *SIX)}),
+    Fault.REPEATED: ("PublishMessage", {"topicName": "t", "msgBody": "x", "msgTag.1": "a", "MsgTag.1": "b"}),
+    Fault.OVERDUE: ("ListTopic", {"Timestamp": "1"}),
+    Fault.SECRET_ID: ("ListTopic", {"SecretId": "LTAI1"}),
+    Fault.UNKNOWN_SECRET_ID: ("ListTopic", {"SecretId": "AKIDother"}),
+}
+
+
+def prepared() -> Asking:
+    asking = Asking()
+    asking.fake.world = replace(asking.fake.world, guard=Guard(lookup=lambda host: ["93.184.215.14"]))
+    for name, filter_type in (("t", "1"), ("bare", "1"), ("bound", "2"), ("full", "1")):
+        assert asking.pair("CreateTopic", topicName=name, filterType=filter_type) == (0, 0)
+    assert asking.pair("Subscribe", **HTTP, **numbered("filterTag", "apple")) == (0, 0)
+    [key] = [key for key in asking.fake.store.rows if (key.pk, key.sk) == ("TOPIC#full", "TOPIC")]
+    asking.fake.store.rows[key] = {**asking.fake.store.rows[key], "subscription_count": 500}
+    return asking
+
+
+def unsigned(**parameters: str) -> Callable[[Asking], dict[str, Any]]:
+    return lambda asking: asking.serve(event_of(urlencode(parameters)))
+
+
+def _revoked(asking: Asking) -> dict[str, Any]:
+    asking.secret.ring = asking.secret.ring.revoking(KEY.secret_id, 1)
+    return asking.ask("ListTopic")
+
+
+def _failing(error: Exception) -> Callable[[Asking], dict[str, Any]]:
+    def ask(asking: Asking) -> dict[str, Any]:
+        transact = asking.fake.store.transact
+
+        def fail(writes: Sequence[Write]) -> None:
+            if writes[0].key.sk == "TOPIC":
+                raise error
+            transact(writes)
+
+        asking.fake.store.transact = fail  # type: ignore[method-assign]
+        return asking.ask("CreateTopic", topicName="new")
+
+    return ask
+
+
+OTHERWISE: dict[Fault, Callable[[Asking], dict[str, Any]]] = {
+    Fault.NOTHING_GIVEN: lambda asking: asking.serve(event_of("")),
+    Fault.NOTHING_IN_URI: lambda asking: asking.serve(event_of("", method="GET")),
+    Fault.METHOD: lambda asking: asking.serve(event_of("a=b", method="PUT")),
+    Fault.UNREADABLE: lambda asking: asking.serve(event_of("a=%ff")),
+    Fault.ACCOUNT: unsigned(appId="1", Action="ListTopic"),
+    Fault.SIGNATURE: unsigned(SecretId=KEY.secret_id, Nonce="1", Timestamp="1", Signature="x"),
+    Fault.NO_ACTION: lambda asking: asking.serve(event_of(asking.signed({"topicName": "t"}))),
+    Fault.REVOKED: _revoked,
+    Fault.BUSY: _failing(ContendedError()),
+    Fault.THROTTLED: _failing(ClientError({"Error": {"Code": "ThrottlingException"}}, "TransactWriteItems")),
+    Fault.INTERNAL: _failing(OSError()),
+}
+
+
+@pytest.mark.parametrize("fault", SIGNED, ids=lambda fault: fault.name)
+def test_a_signed_request_is_answered_with_the_documented_pair_and_stores_nothing(fault: Fault) -> None:
+    asking, (action, parameters) = prepared(), SIGNED[fault]
+    before = asking.stored()
+
+    answer = asking.serve(event_of(asking.signed({"Action": action, **parameters})))
+
+    assert pair_of(answer) == fault.pair
+    assert asking.stored() == before
+
+
+@pytest.mark.parametrize("fault", OTHERWISE, ids=lambda fault: fault.name)
+def test_what_no_signed_request_brings_about_has_its_pair_too(fault: Fault) -> None:
+    assert pair_of(OTHERWISE[fault](prepared())) == fault.pair
+
+
+def test_every_pair_is_brought_about_by_a_request_but_one() -> None:
+    assert set(Fault) - set(SIGNED) - set(OTHERWISE) == {Fault.INVALID}
+
+
+def test_what_a_use_case_refuses_without_a_pair_of_its_own_is_an_invalid_request() -> None:
+    told = error_of(ConflictError("no"))
+
+    assert told is not None
+    assert told.fault is Fault.INVALID
+
+
+def test_a_queue_that_does_not_take_a_message_lets_its_producer_try_again() -> None:
+    asking = prepared()
+    asking.ask("Subscribe", **{**NEW, "topicName": "bare", "notifyStrategy": "BACKOFF_RETRY"})
+    asking.fake.queue.broken = True
+
+    assert asking.pair("PublishMessage", topicName="bare", msgBody="x") == Fault.BUSY.pair
+
+
+def test_no_pair_stands_for_two_faults() -> None:
+    assert len({fault.pair for fault in Fault}) == len(Fault)
+
+
+@pytest.mark.parametrize(
+    ("action", "parameters", "pair"),
+    [
+        ("Subscribe", {**NEW, "endpoint": "http://"}, (4000, 10500)),
+        ("Subscribe", {**NEW, "endpoint": "http://example.test/" + "x" * 500}, (4000, 10350)),
+        ("Subscribe", {**NEW, "protocol": "queue", "endpoint": "http://example.test/"}, (4000, 10500)),
+        ("Subscribe", {**NEW, "protocol": "https", "endpoint": "https://example.test/"}, (0, 0)),
+        ("Subscribe", {**NEW, "filterTag.1": "x" * 17}, (4000, 10350)),
+        ("Subscribe", {**NEW, "filterTag.1": ""}, (4000, 10350)),
+        ("Subscribe", {**NEW, "topicName": "bound", "bindingKey.1": "x" * 65}, (4000, 10350)),
+        ("Subscribe", {**NEW, "topicName": "bound", "bindingKey.1": "a..b"}, (4000, 10350)),
+        ("Subscribe", {**NEW, "topicName": "bound", "bindingKey.1": "a." * 16 + "b"}, (4000, 10691)),
+        ("Unsubscribe", {**S, "subscriptionName": "other"}, (4440, 10600)),
+        ("PublishMessage", {"topicName": "t", "msgBody": "x", "msgTag.1": "a\r\nb"}, (4000, 10350)),
+        ("PublishMessage", {"topicName": "t"}, (4000, 10390)),
+        ("BatchPublishMessage", {"topicName": "t"}, (4000, 10390)),
+        ("BatchPublishMessage", {"topicName": "t", "msgBody.2": "x"}, (4000, 10380)),
+        ("BatchPublishMessage", {"topicName": "t", "msgBody.1": "x", "msgBody.2": ""}, (4000, 10120)),
+        ("CreateTopic", {"topicName": "new", "filterType": "3"}, (4000, 10350)),
+        ("CreateTopic", {"topicName": "new", "maxMsgSize": "1048577"}, (4000, 10350)),
+        ("ListTopic", {"limit": "51"}, (4000, 10350)),
+        ("ListTopic", {"offset": "-1"}, (4000, 10350)),
+        ("ListTopic", {"clientRequestId": "x"}, (4000, 10360)),
+        ("ListTopic", {"Nonce": "1" * 20}, (4000, 10360)),
+        ("ListTopic", {"Nonce": ""}, (4000, 10390)),
+        ("PublishMessage", {"topicName": "t", "msgBody": "x" * 1_048_576, "msgTag.1": "apple"}, (4000, 10420)),
+    ],
+)
+def test_beside_the_examples_of_the_documents(action: str, parameters: dict[str, str], pair: tuple[int, int]) -> None:
+    asking = prepared()
+
+    assert pair_of(asking.serve(event_of(asking.signed({"Action": action, **parameters})))) == pair
+
+
+def test_the_document_lists_every_pair_and_no_other() -> None:
+    document = (Path(__file__).parents[2] / "docs" / "from-cmq.md").read_text()
+    table = document.partition("| code | module codes |")[2].partition("\n\n")[0]
+    rows = [re.findall(r"\d{4,5}", row) for row in table.splitlines() if re.match(r"\| \d", row)]
+
+    assert {(int(row[0]), int(module)) for row in rows for module in row[1:]} == {fault.pair for fault in Fault}

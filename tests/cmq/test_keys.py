@@ -1,0 +1,116 @@
+"""The keys as one text, and how a process reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from tagcast_aws.cmq.keys import KEYS_MAX, REVOKED_KEPT, Key, KeyRing
+from tagcast_aws.store.secret import CachedSecret
+
+from local.cli.cmq_keys import made
+from local.rules.limits import SECRET_BYTES_MAX
+from tests.fakes.log import Log
+from tests.fakes.world import FakeClock
+
+
+class Secrets:
+    """Secrets Manager with one secret: a text, or the code of a refusal."""
+
+    def __init__(self, *answers: str | ClientError) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    def get_secret_value(self, SecretId: str) -> dict[str, Any]:  # noqa: N803
+        self.asked.append(SecretId)
+        answer = self.answers.pop(0)
+        if isinstance(answer, ClientError):
+            raise answer
+        return {"SecretString": answer}
+
+
+def refused(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "no"}}, "GetSecretValue")
+
+
+def test_a_secret_is_read_again_when_it_is_too_old() -> None:
+    clock, secrets = FakeClock(), Secrets("first", "second", "third")
+    secret = CachedSecret(secrets, "tagcast/cmq-keys", clock, Log().logger)
+
+    told = []
+    for pause_s, age_s_max in ((0, 50), (50, 50), (1, 50), (4, 50), (6, 5)):
+        clock.sleep(pause_s)
+        told.append(secret.text(age_s_max))
+
+    assert told == ["first", "first", "second", "second", "third"]
+    assert set(secrets.asked) == {"tagcast/cmq-keys"}
+
+
+@pytest.mark.parametrize("code", ["ResourceNotFoundException", "AccessDeniedException"])
+def test_a_secret_that_is_not_there_is_none_and_what_was_read_before_is_forgotten(code: str) -> None:
+    clock, log = FakeClock(), Log()
+    secret = CachedSecret(Secrets("kept", refused(code)), "tagcast/cmq-keys", clock, log.logger)
+    assert secret.text(50) == "kept"
+    clock.sleep(51)
+
+    assert secret.text(50) is None
+    assert [line["error"] for line in log.lines()] == [code]
+    assert "kept" not in str(log.lines())
+
+
+def test_a_service_of_secrets_that_fails_is_asked_again_and_answers_nothing_old() -> None:
+    clock = FakeClock()
+    secret = CachedSecret(Secrets("old", refused("InternalServiceError"), "new"), "n", clock, Log().logger)
+    secret.text(50)
+    clock.sleep(51)
+
+    with pytest.raises(ClientError):
+        secret.text(50)
+    assert secret.text(50) == "new"
+
+
+def test_a_key_is_never_shown_with_its_secret_part() -> None:
+    key = made("note", unsigned_at=True)
+
+    assert key.secret_id.startswith("AKID")
+    assert len(key.secret_id) == 36
+    assert key.secret_key is not None
+    assert key.secret_key not in repr(KeyRing((key,)))
+    assert key.signs_all is False
+
+
+def test_keys_are_read_as_they_were_written() -> None:
+    ring = KeyRing((made("a", unsigned_at=False), made("b", unsigned_at=True).revoked(7)))
+
+    assert KeyRing.of(ring.as_text()) == ring
+    assert KeyRing.of(None) == KeyRing()
+
+
+def test_what_another_release_says_of_a_key_besides_is_left_out() -> None:
+    text = '{"keys": [{"secret_id": "AKID1", "secret_key": "s", "created_at": 5, "topics": ["a"]}]}'
+
+    assert KeyRing.of(text).keys == (Key("AKID1", "s", 5),)
+
+
+def test_a_revoked_key_has_lost_its_secret_part_and_no_other_has() -> None:
+    ring = KeyRing((made("a", unsigned_at=False), made("b", unsigned_at=False)))
+
+    changed = ring.revoking(ring.keys[0].secret_id, 9)
+
+    assert (changed.keys[0].secret_key, changed.keys[0].revoked_at) == (None, 9)
+    assert changed.keys[1] == ring.keys[1]
+
+
+def test_all_keys_fit_into_one_secret_and_the_oldest_revoked_are_forgotten_first() -> None:
+    ring = KeyRing()
+    for number in range(REVOKED_KEPT + 5):
+        ring = ring.adding(Key(f"AKID{number:032d}", None, number, "n" * 64, revoked_at=number))
+    for number in range(KEYS_MAX):
+        assert not ring.is_full
+        ring = ring.adding(Key(f"AKID{1000 + number:032d}", "k" * 32, number, "n" * 64))
+
+    assert ring.is_full
+    assert len(ring.keys) == KEYS_MAX + REVOKED_KEPT
+    assert ring.find(f"AKID{4:032d}") is None
+    assert len(ring.as_text().encode()) < SECRET_BYTES_MAX

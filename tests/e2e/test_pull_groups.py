@@ -1,0 +1,104 @@
+"""Pull groups on the running stack: the deployed function, its role, and queues that hide what was pulled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from tagcast_client import Client, NotFoundError
+from tagcast_client.group_models import Pulled
+
+from tests.running_stack import RunningStack, wait_until
+
+pytestmark = pytest.mark.e2e
+PULL = {"protocol": "pull"}
+
+
+@pytest.fixture
+def client(stack: RunningStack) -> Iterator[Client]:
+    with Client(stack.url) as made:
+        yield made
+    assert stack.denied() == []
+
+
+def pulled(
+    client: Client, topic: str, group: str, number: int, invisible_seconds: int = 3_600, max_messages: int = 32
+) -> list[Pulled]:
+    """Pull until so many came; what comes stays invisible, so that nothing comes twice."""
+    found: list[Pulled] = []
+
+    def enough() -> bool:
+        found.extend(
+            client.pull(topic, group, max_messages=max_messages, wait_seconds=1, invisible_seconds=invisible_seconds)
+        )
+        return len(found) >= number
+
+    assert wait_until(enough)
+    return found
+
+
+def handles(messages: Sequence[Pulled]) -> list[str]:
+    return [each.receipt_handle for each in messages]
+
+
+def states(client: Client, topic: str, ids: Sequence[str], group: str) -> list[str]:
+    return [client.get_message(topic, each).subscribers[group].state for each in ids]
+
+
+def test_a_group_is_made_pulled_from_and_removed(client: Client) -> None:
+    client.put_topic("pulled")
+    client.put_subscription("pulled", "workers", PULL)
+    ids = [client.publish("pulled", f"{number}").message_id for number in range(3)]
+
+    first = pulled(client, "pulled", "workers", 3, invisible_seconds=3_600)
+    assert sorted(each.message_id for each in first) == ids
+    done, back, kept = first
+    assert [each.status for each in client.ack("pulled", "workers", [done.receipt_handle])] == ["acknowledged"]
+    assert [each.status for each in client.nack("pulled", "workers", [back.receipt_handle])] == ["returned"]
+    [extended] = client.extend("pulled", "workers", [kept.receipt_handle], invisible_seconds=7_200)
+    assert extended.status == "extended"
+
+    [again] = pulled(client, "pulled", "workers", 1, invisible_seconds=10)
+    assert (again.message_id, again.attempt) == (back.message_id, 2)
+    [third] = pulled(client, "pulled", "workers", 1, invisible_seconds=3_600)
+    assert (third.message_id, third.attempt) == (back.message_id, 3)
+    late = client.ack("pulled", "workers", handles([again, third, done]))
+    assert [each.status for each in late] == ["expired", "acknowledged", "already_acknowledged"]
+    assert extended.new_receipt_handle is not None
+    client.ack("pulled", "workers", [extended.new_receipt_handle])
+    assert states(client, "pulled", ids, "workers") == ["delivered"] * 3
+
+
+def test_an_ordered_group_gives_each_order_to_one_member_at_a_time(client: Client) -> None:
+    client.put_topic("in-order", ordering="key")
+    client.put_subscription("in-order", "workers", PULL, ordered=True)
+    for number in range(6):
+        client.publish("in-order", f"{number}", ordering_key="even" if number % 2 == 0 else "odd")
+
+    found: list[Pulled] = []
+    while len(found) < 6:
+        messages = pulled(client, "in-order", "workers", 1, invisible_seconds=3_600, max_messages=2)
+        keys = {each.ordering_key for each in messages}
+        others = client.pull("in-order", "workers", invisible_seconds=3_600)
+        assert keys.isdisjoint(each.ordering_key for each in others)
+        found += [*messages, *others]
+        client.ack("in-order", "workers", handles([*messages, *others]))
+
+    for remainder, key in enumerate(("even", "odd")):
+        assert [each.body for each in found if each.ordering_key == key] == [f"{remainder + 2 * n}" for n in range(3)]
+
+
+def test_what_a_removed_group_was_owed_is_cancelled_and_its_queue_is_gone(client: Client, stack: RunningStack) -> None:
+    client.put_topic("left")
+    client.put_subscription("left", "workers", PULL)
+    sent = client.publish("left", "never pulled").message_id
+    sqs = stack.owner("sqs")
+    assert wait_until(lambda: client.get_message("left", sent).subscribers["workers"].state == "pending")
+    before = {url for url in sqs.list_queues().get("QueueUrls", ()) if "-group-" in url}
+    assert before
+
+    client.delete_subscription("left", "workers")
+    with pytest.raises(NotFoundError):
+        client.pull("left", "workers")
+    assert wait_until(lambda: states(client, "left", [sent], "workers") == ["cancelled"])
+    assert wait_until(lambda: len(before - set(sqs.list_queues().get("QueueUrls", ()))) == 1)

@@ -1,0 +1,141 @@
+"""The port of groups' queues: what the fake does, SQS does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import EndpointConnectionError
+from moto import mock_aws
+from tagcast.errors import UnavailableError
+from tagcast.ports import GroupQueue, GroupQueues, QueueEntry
+from tagcast_aws import wiring
+from tagcast_aws.dispatch.group_queues import SqsGroupQueues
+
+from tests.fakes.group_queues import FakeGroupQueues
+from tests.fakes.world import FakeClock
+
+TOPIC_ID = "07457000000000000001"
+PLAIN, ORDERED = GroupQueue(f"{TOPIC_ID}.3", ordered=False), GroupQueue(f"{TOPIC_ID}.4", ordered=True)
+ABSENT = GroupQueue(f"{TOPIC_ID}.5", ordered=False)
+
+
+@pytest.fixture(params=["fake", "sqs"])
+def queues(request: pytest.FixtureRequest) -> Iterator[GroupQueues]:
+    if request.param == "fake":
+        yield FakeGroupQueues(FakeClock().now)
+        return
+    with mock_aws():
+        client = boto3.client("sqs", region_name="eu-west-1")
+        service = client.create_queue(QueueName="service")["QueueUrl"]
+        yield SqsGroupQueues(client, lambda: client, service, "g-", wiring.logger())
+
+
+def entries(*ids: str, order: str = "o") -> list[QueueEntry]:
+    return [QueueEntry("t", each, order) for each in ids]
+
+
+def received(queues: GroupQueues, queue: GroupQueue, limit: int = 10, invisible_s: int = 60) -> list[Any]:
+    return list(queues.receive(queue, limit=limit, wait_s=0, invisible_s=invisible_s))
+
+
+@pytest.mark.parametrize("queue", [PLAIN, ORDERED])
+def test_what_is_sent_is_received_once_and_goes_when_it_is_deleted(queues: GroupQueues, queue: GroupQueue) -> None:
+    queues.make(queue)
+    queues.make(queue)
+    assert queues.send(queue, entries("1", "2")) == ()
+
+    found = received(queues, queue)
+    assert [(each.message_id, each.times) for each in found] == [("1", 1), ("2", 1)]
+    assert received(queues, queue) == []
+    counts = queues.counts(queue)
+    assert (counts.waiting, counts.in_flight) == (0, 2)
+
+    queues.delete(queue, [each.receipt for each in found])
+    counts = queues.counts(queue)
+    assert (counts.waiting, counts.in_flight) == (0, 0)
+
+
+@pytest.mark.parametrize("queue", [PLAIN, ORDERED])
+def test_what_is_shown_again_comes_again_and_was_received_once_more(queues: GroupQueues, queue: GroupQueue) -> None:
+    queues.make(queue)
+    queues.send(queue, entries("1"))
+    [first] = received(queues, queue)
+
+    assert list(queues.hide(queue, {first.receipt: 0})) == []
+    [second] = received(queues, queue)
+
+    assert (second.message_id, second.times) == ("1", 2)
+    assert second.receipt != first.receipt
+
+
+def test_an_order_is_in_flight_in_one_batch(queues: GroupQueues) -> None:
+    queues.make(ORDERED)
+    queues.send(ORDERED, [*entries("1", "2", order="a"), *entries("3", order="b")])
+
+    [first] = received(queues, ORDERED, limit=1)
+    assert first.message_id == "1"
+    [other] = received(queues, ORDERED)
+    assert other.message_id == "3"
+    queues.delete(ORDERED, [first.receipt])
+    assert [each.message_id for each in received(queues, ORDERED)] == ["2"]
+
+
+def test_more_than_a_request_takes_is_sent_in_order(queues: GroupQueues) -> None:
+    queues.make(ORDERED)
+    ids = [f"{number:02}" for number in range(23)]
+    assert queues.send(ORDERED, entries(*ids)) == ()
+
+    found = []
+    while part := received(queues, ORDERED):
+        found += [each.message_id for each in part]
+        queues.delete(ORDERED, [each.receipt for each in part])
+    assert found == ids
+
+
+def test_every_queue_of_a_group_is_listed_and_can_be_removed_twice(queues: GroupQueues) -> None:
+    for queue in (PLAIN, ORDERED):
+        queues.make(queue)
+    assert set(queues.every()) == {PLAIN, ORDERED}
+
+    for _ in range(2):
+        queues.remove(PLAIN)
+    assert set(queues.every()) == {ORDERED}
+
+
+def test_a_queue_that_is_not_there_takes_nothing_and_gives_nothing(queues: GroupQueues) -> None:
+    assert queues.send(ABSENT, entries("1")) == tuple(entries("1"))
+    assert received(queues, ABSENT) == []
+    assert set(queues.hide(ABSENT, {"r": 5})) == {"r"}
+    counts = queues.counts(ABSENT)
+    assert (counts.waiting, counts.in_flight) == (0, 0)
+    queues.delete(ABSENT, ["r"])
+
+
+class Away:
+    """A client whose every call gets no answer."""
+
+    def __getattr__(self, name: str) -> Any:
+        def called(**parameters: Any) -> Any:
+            raise EndpointConnectionError(endpoint_url="https://sqs")
+
+        return called
+
+
+def test_without_an_answer_nothing_is_taken_for_done() -> None:
+    away: Any = Away()
+    queues = SqsGroupQueues(away, lambda: away, "https://sqs/1/q", "g-", wiring.logger())
+
+    for call in (
+        lambda: queues.make(PLAIN),
+        lambda: queues.remove(PLAIN),
+        lambda: received(queues, PLAIN),
+        lambda: queues.hide(PLAIN, {"r": 5}),
+        lambda: queues.counts(PLAIN),
+    ):
+        with pytest.raises(UnavailableError):
+            call()
+    assert queues.send(PLAIN, entries("1")) == tuple(entries("1"))
+    queues.delete(PLAIN, ["r"])

@@ -1,0 +1,36 @@
+"""`tagcast console` serves pages of the API that the other commands talk to."""
+
+import re
+import subprocess
+import sys
+import urllib.request
+
+from tests.unit.cli.conftest import FakeApi
+
+
+def test_the_console_is_served_for_the_api_that_the_command_names(api: FakeApi) -> None:
+    api.teach("GET /lanes?limit=25", {"lanes": [], "next_cursor": None})
+    api.teach("GET /topics?limit=25", {"topics": [], "next_cursor": None})
+    command = [sys.executable, "-m", "local.cli.app", "--url", api.url, "console", "--port", "0"]
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = re.search(r"at (http://127\.0\.0\.1:[0-9]+/)$", process.stdout.readline().strip())
+        try:
+            assert said is not None
+            with urllib.request.urlopen(said.group(1)) as page:
+                assert b"Every lane is active" in page.read()
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+
+
+def test_with_a_token_it_lets_in_only_who_has_its_key(api: FakeApi) -> None:
+    command = [sys.executable, "-m", "local.cli.app", "--url", api.url, "--token", "t0ken", "console", "--port", "0"]
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline().strip()
+        process.terminate()
+    assert re.search(r"/\?key=[\w-]{32}$", said)
+    assert "t0ken" not in said

@@ -1,0 +1,218 @@
+"""What is remembered of attempts: while a delivery is owed, in the receipt of what failed, and never anywhere else."""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from tagcast.model import Outcome, PastAttempt, Push
+from tagcast.operating import lanes
+from tagcast.pushing.response_text import EDGE_LENGTH, READ_BYTES_MAX, REDACTED, SHOWN_BYTES_MAX, response_text
+from tagcast.registry import subscriptions
+from tagcast.rows.attempt_history import RECEIPT_BYTES_MAX, added, history_in
+from tagcast.rows.due import HISTORY_BYTES_MAX, packed, unpacked
+
+from tests.fakes.handlers import answered
+from tests.fakes.world import OK, FakeWorld
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.topic()
+    return fake
+
+
+def refusing(answer: bytes = b"no", took_s: float = 0.0, fake: FakeWorld | None = None) -> Callable[[Push], Outcome]:
+    def refuse(push: Push) -> Outcome:
+        if fake is not None:
+            fake.clock.sleep(took_s)
+        return Outcome(False, "http 503", status=503, answer=answer)
+
+    return refuse
+
+
+def asked(fake: FakeWorld, target: str) -> Any:
+    reply = answered(fake.world, "GET", f"/topics/test1/messages/{target}")
+    assert reply["statusCode"] == 200, reply
+    return json.loads(reply["body"])
+
+
+def histories(fake: FakeWorld, message_id: str) -> dict[str, list[dict[str, Any]]]:
+    deliveries = asked(fake, f"{message_id}/attempts")["deliveries"]
+    return {delivery["subscription"]: delivery["history"] for delivery in deliveries}
+
+
+def noise(dice: Random, length: int) -> str:
+    return "".join(dice.choices(string.ascii_letters, k=length))
+
+
+def test_an_owed_delivery_tells_of_its_attempts(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = refusing(b"closed\x00 for lunch", 0.25, fake)
+    [message_id] = fake.publish("1")
+    fake.deliver()
+
+    [attempt] = histories(fake, message_id)["A"]
+
+    assert attempt.pop("ended_at").endswith("Z")
+    assert attempt == {
+        "attempt": 1,
+        "took_ms": 250,
+        "outcome": "http 503",
+        "status": 503,
+        "response": "closed\\x00 for lunch",
+    }
+
+
+def test_of_many_attempts_the_last_ten_are_remembered(fake: FakeWorld) -> None:
+    fake.subscribe("A", max_retries=20)
+    fake.pusher.behaviours["A"] = refusing()
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    fake.run_workflows(until=fake.clock.instant + 200_000)
+
+    numbers = [attempt["attempt"] for attempt in histories(fake, message_id)["A"]]
+
+    assert len(numbers) == 10
+    assert numbers == list(range(numbers[0], numbers[0] + 10))
+    assert numbers[-1] == asked(fake, message_id)["subscribers"]["A"]["attempts"]
+
+
+def test_a_receipt_remembers_the_attempts_of_what_failed(fake: FakeWorld) -> None:
+    for name in ("A", "B", "C"):
+        fake.subscribe(name, max_retries=2)
+        fake.pusher.behaviours[name] = refusing()
+    fake.pusher.behaviours["B"] = lambda push: OK
+    fake.pusher.behaviours["C"] = lambda push: OK if push.attempt > 1 else refusing()(push)
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    fake.run_workflows(until=fake.clock.instant + 600_000)
+
+    assert asked(fake, message_id)["state"] == "deleted"
+    assert {name: [each["attempt"] for each in told] for name, told in histories(fake, message_id).items()} == {
+        "A": [1, 2, 3]
+    }
+
+
+def test_what_fails_in_the_first_round_or_is_skipped_keeps_its_attempts(fake: FakeWorld) -> None:
+    fake.subscribe("A", max_retries=0)
+    fake.subscribe("B")
+    for name in ("A", "B"):
+        fake.pusher.behaviours[name] = refusing(name.encode())
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    lanes.skip_head(fake.world, "test1", "B", "poison")
+
+    assert {name: each["response"] for name, [each] in histories(fake, message_id).items()} == {"A": "A", "B": "B"}
+
+
+def test_explain_tells_of_the_attempts(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.pusher.behaviours["A"] = refusing()
+    [message_id] = fake.publish("1")
+    fake.deliver()
+
+    explained = asked(fake, f"{message_id}/explain?subscription=A")
+
+    assert explained["delivery"]["history"] == histories(fake, message_id)["A"]
+
+
+def test_deliveries_are_told_page_by_page(fake: FakeWorld) -> None:
+    for name in ("A", "B", "C"):
+        fake.subscribe(name)
+        fake.pusher.behaviours[name] = refusing()
+    [message_id] = fake.publish("1")
+    fake.deliver()
+
+    first = asked(fake, f"{message_id}/attempts?limit=2")
+    second = asked(fake, f"{message_id}/attempts?limit=2&cursor={first['next_cursor']}")
+
+    assert [each["subscription"] for each in first["deliveries"] + second["deliveries"]] == ["A", "B", "C"]
+    assert second["next_cursor"] is None
+
+
+def test_the_oldest_attempts_lose_their_answers_first_and_then_go() -> None:
+    dice = Random(7)
+    said = [PastAttempt(n, n * 1000, 5, "http 500", 500, noise(dice, SHOWN_BYTES_MAX)) for n in range(1, 11)]
+
+    written = packed(said)
+    kept = unpacked(written)
+    silent = unpacked(packed([replace(each, outcome=noise(dice, 200), response="") for each in said], 600))
+
+    assert len(written) <= HISTORY_BYTES_MAX
+    assert [each.number for each in kept] == list(range(1, 11))
+    silenced = [not each.response for each in kept]
+    assert 0 < sum(silenced) < 10
+    assert silenced == sorted(silenced, reverse=True)
+    assert 0 < len(silent) < 10
+    assert silent[-1].number == 10
+
+
+def test_a_receipt_is_never_larger_than_its_share_and_changes_nothing_that_it_told() -> None:
+    dice = Random(7)
+    histories, told = b"", {}
+    for ordinal in range(400):
+        history = [PastAttempt(1, 1_000, 5, "http 500", 500, noise(dice, SHOWN_BYTES_MAX))]
+        histories = added(histories, {ordinal: history})
+        assert len(histories) <= RECEIPT_BYTES_MAX
+        told[ordinal] = history_in(histories, ordinal)
+
+    assert all(history_in(histories, ordinal) == known for ordinal, known in told.items())
+    assert told[0][0].response
+    assert not told[399] or not told[399][0].response
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        SECRET,
+        SECRET.removeprefix("whsec_"),
+        "Authorization: Basic dXNlcjpwYXNz",
+        '{"headers": {"authorization": "Bearer eyJhbGciOi.J9.x"}}',
+        '{"x-api-key":"0123456789abcdef"}',
+        "token=0123456789abcdef&a=b",
+        "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20150830",
+        "Cookie: session=0123456789abcdef",
+    ],
+)
+def test_secrets_are_never_shown(said: str) -> None:
+    shown = response_text(f"you sent {said} to us".encode(), (SECRET,))
+
+    assert REDACTED in shown
+    for secret in ("MfKQ9r8", "dXNlcjpw", "eyJhbGci", "0123456789abcdef", "AKIAIOSFODNN7EXAMPLE"):
+        assert secret not in shown
+
+
+def test_a_secret_that_the_end_of_what_is_read_cuts_off_is_not_shown() -> None:
+    filler = " ".join([SECRET] * 100)
+    answer = (filler[: READ_BYTES_MAX - 20] + SECRET).encode()[: READ_BYTES_MAX + EDGE_LENGTH]
+
+    assert "MfKQ9r8" not in response_text(answer, (SECRET,))
+
+
+@pytest.mark.parametrize(
+    "answer", [b"\x1b[31m" * 2_000, b"\xff" * 5_000, "ü".encode() * 2_000, "\u202e\u2028x".encode()]
+)
+def test_what_is_shown_is_short_and_visible(answer: bytes) -> None:
+    shown = response_text(answer)
+
+    assert 0 < len(shown.encode()) <= SHOWN_BYTES_MAX
+    assert shown.isprintable()
+
+
+def test_the_subscription_s_own_secret_is_redacted_where_attempts_are_told(fake: FakeWorld) -> None:
+    known = fake.subscribe("A")
+    subscriptions.put_subscription(fake.world, "test1", "A", replace(known.settings, secret=SECRET))
+    fake.pusher.behaviours["A"] = refusing(f"bad signature by {SECRET}".encode())
+    [message_id] = fake.publish("1")
+    fake.deliver()
+
+    assert histories(fake, message_id)["A"][0]["response"] == f"bad signature by {REDACTED}"

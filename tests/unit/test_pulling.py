@@ -1,0 +1,473 @@
+"""Pull groups, from the first round to the last acknowledgement, in one process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tagcast.delivery import publishing
+from tagcast.delivery.serving import Part
+from tagcast.model import Draft, EntryState, LaneState, Ordering
+from tagcast.operating import lanes
+from tagcast.operating.messages import message_view
+from tagcast.ports import Table
+from tagcast.registry import topics
+from tagcast.rows import stored
+from tagcast.rows.keys import message_key, retained_key
+
+from tests.fakes.handlers import answered
+from tests.fakes.world import FakeWorld
+
+GROUP = "/topics/test1/subscriptions/g"
+MINUTE = 60_000
+
+
+@pytest.fixture
+def world() -> Iterator[FakeWorld]:
+    fakes = FakeWorld()
+    fakes.topic()
+    fakes.group("g")
+    yield fakes
+    assert fakes.journal.faults == []
+
+
+def asked(world: FakeWorld, verb: str, **body: Any) -> tuple[int, dict[str, Any]]:
+    reply = answered(world.world, "POST", f"{GROUP}/{verb}", json.dumps(body))
+    return reply["statusCode"], json.loads(reply["body"])
+
+
+def pull(world: FakeWorld, **wish: Any) -> list[dict[str, Any]]:
+    status, answer = asked(world, "pull", **wish)
+    assert status == 200, answer
+    found: list[dict[str, Any]] = answer["messages"]
+    return found
+
+
+def said(world: FakeWorld, verb: str, *messages: dict[str, Any], **more: Any) -> list[str]:
+    handles = [each["receipt_handle"] for each in messages]
+    status, answer = asked(world, verb, receipt_handles=handles, **more)
+    assert status == 200, answer
+    assert [each["receipt_handle"] for each in answer["results"]] == handles
+    return [each["status"] for each in answer["results"]]
+
+
+def bodies(messages: list[dict[str, Any]]) -> list[str]:
+    return [each["body"] for each in messages]
+
+
+def entry(world: FakeWorld, message_id: str) -> tuple[str, int, str | None]:
+    found = message_view(world.world, "test1", message_id).subscribers["g"]
+    return found.state.value, found.attempts, found.last_outcome
+
+
+def published(world: FakeWorld, *texts: str) -> list[str]:
+    ids = world.publish(*texts)
+    world.deliver()
+    return ids
+
+
+def test_what_is_pulled_and_acknowledged_is_delivered(world: FakeWorld) -> None:
+    ids = published(world, "a", "b")
+    assert [entry(world, each) for each in ids] == [("pending", 0, None)] * 2
+
+    messages = pull(world)
+    assert bodies(messages) == ["a", "b"]
+    assert said(world, "ack", *messages) == ["acknowledged"] * 2
+
+    assert [entry(world, each) for each in ids] == [("delivered", 1, "acknowledged")] * 2
+    assert [message_view(world.world, "test1", each).state for each in ids] == ["deleted"] * 2
+    assert pull(world) == []
+    assert world.group_queues.counts(next(iter(world.group_queues.queues))).in_flight == 0
+
+
+def test_a_message_that_is_acknowledged_costs_one_write_more_than_one_that_is_pushed(world: FakeWorld) -> None:
+    before = world.store.writes
+    published(world, "a")
+    said(world, "ack", *pull(world))
+
+    assert world.store.writes - before == 3  # The message, its first round, its end.
+
+
+def test_what_was_handed_over_is_owed_without_any_other_row(world: FakeWorld) -> None:
+    [message_id] = published(world, "a")
+    row = stored.message(world.store, "test1", message_id)
+
+    assert row is not None
+    assert row.map.owed == row.map.handed == {0}
+    assert (row.map.round_open, row.has_body) == (False, True)
+    assert retained_key("test1", message_id) not in world.store.rows
+    assert {key.pk.partition("#")[0] for key in world.store.rows if key.table is Table.MESSAGES} == {"MSG"}
+
+
+def test_what_is_not_acknowledged_in_time_comes_again_and_is_blocked(world: FakeWorld) -> None:
+    [message_id] = published(world, "a")
+    [first] = pull(world, invisible_seconds=30)
+    assert pull(world) == []
+    assert entry(world, message_id) == ("pending", 0, None)
+
+    world.clock.sleep(30)
+    [second] = pull(world)
+
+    assert (first["attempt"], second["attempt"]) == (1, 2)
+    assert entry(world, message_id) == ("blocked", 1, "not acknowledged in time")
+    assert said(world, "ack", second) == ["acknowledged"]
+    assert entry(world, message_id) == ("delivered", 2, "acknowledged")
+
+
+def test_a_handle_says_nothing_any_more_when_its_time_is_over(world: FakeWorld) -> None:
+    [message_id] = published(world, "a")
+    [stale] = pull(world, invisible_seconds=30)
+    world.clock.sleep(30)
+
+    for verb in ("ack", "nack", "extend"):
+        assert said(world, verb, stale) == ["expired"]
+    assert entry(world, message_id) == ("pending", 0, None)
+    [again] = pull(world)
+    said(world, "ack", again)
+    assert said(world, "ack", stale) == ["already_acknowledged"]
+
+
+def test_what_is_given_back_comes_when_it_was_asked_for(world: FakeWorld) -> None:
+    [message_id] = published(world, "a")
+    [message] = pull(world)
+
+    assert said(world, "nack", message, delay_seconds=90) == ["returned"]
+    assert entry(world, message_id) == ("blocked", 1, "returned")
+    world.clock.sleep(89)
+    assert pull(world) == []
+    world.clock.sleep(1)
+    assert [each["attempt"] for each in pull(world)] == [2]
+    assert entry(world, message_id) == ("blocked", 1, "not acknowledged in time")
+
+
+def test_who_needs_longer_gets_a_new_handle(world: FakeWorld) -> None:
+    published(world, "a")
+    [message] = pull(world, invisible_seconds=30)
+    world.clock.sleep(20)
+    status, answer = asked(world, "extend", receipt_handles=[message["receipt_handle"]], invisible_seconds=60)
+    [result] = answer["results"]
+    assert (status, result["status"]) == (200, "extended")
+
+    world.clock.sleep(59)
+    assert pull(world) == []
+    assert said(world, "ack", message) == ["expired"]
+    assert said(world, "ack", {"receipt_handle": result["new_receipt_handle"]}) == ["acknowledged"]
+
+
+def test_nobody_keeps_a_message_for_more_than_twelve_hours(world: FakeWorld) -> None:
+    published(world, "a", "b")
+    first, second = pull(world, invisible_seconds=43_200)
+    world.clock.sleep(3_600)
+    handles = [each["receipt_handle"] for each in (first, second)]
+
+    status, answer = asked(world, "extend", receipt_handles=handles, invisible_seconds=43_200 - 3_599)
+    assert status == 422
+    assert [each["pointer"] for each in answer["errors"]] == ["#/receipt_handles/0", "#/receipt_handles/1"]
+    assert said(world, "extend", first, invisible_seconds=43_200 - 3_600) == ["extended"]
+    assert said(world, "nack", second, delay_seconds=43_200) == ["returned"]
+    world.clock.sleep(43_200 - 3_600)
+    assert bodies(pull(world)) == ["a", "b"]
+
+
+def test_after_its_retries_a_message_is_discarded(world: FakeWorld) -> None:
+    world.group("g", max_retries=2)
+    [message_id] = published(world, "a")
+    pulls = []
+    for _ in range(3):
+        [message] = pull(world)
+        said(world, "nack", message)
+        pulls.append(message)
+
+    assert pull(world) == []
+    assert [each["attempt"] for each in pulls] == [1, 2, 3]
+    assert entry(world, message_id) == ("discarded", 3, "returned")
+    assert said(world, "ack", pulls[-1]) == ["over"]
+    assert message_view(world.world, "test1", message_id).state == "deleted"
+
+
+def discarded_to(world: FakeWorld, topic: str) -> str:
+    body = {"endpoint": {"protocol": "pull"}, "retry": {"max_retries": 0}, "dead_letter_topic": topic}
+    answered(world.world, "PUT", GROUP, json.dumps(body))
+    [message_id] = published(world, "a")
+    said(world, "nack", *pull(world))
+    assert pull(world) == []
+    assert entry(world, message_id) == ("discarded", 1, "returned")
+    return message_id
+
+
+def test_what_is_discarded_is_published_to_its_dead_letter_topic_once(world: FakeWorld) -> None:
+    world.topic("dead")
+    world.subscribe("watch", topic="dead")
+    message_id = discarded_to(world, "dead")
+    world.deliver()
+
+    [push] = world.pusher.pushes
+    origin = {"dead_letter_of": message_id, "dead_letter_from": "test1/g"}
+    assert (push.message.draft.body, dict(push.message.properties)) == (b"a", origin)
+    assert push.message.message_id != message_id
+
+
+def test_a_dead_letter_that_no_topic_takes_is_counted(world: FakeWorld) -> None:
+    discarded_to(world, "absent")
+
+    assert world.journal.counts["DeadLettersLost"] == 1
+    world.journal.faults.clear()
+
+
+def test_what_nobody_pulled_in_its_life_expires_at_the_next_pull(world: FakeWorld) -> None:
+    [message_id] = published(world, "a")
+    world.clock.sleep(86_400)
+    assert entry(world, message_id) == ("expired", 0, None)
+
+    assert pull(world) == []
+    assert entry(world, message_id) == ("expired", 0, None)
+    row = stored.message(world.store, "test1", message_id)
+    assert row is not None
+    assert not row.map.owed
+
+
+def test_what_nobody_ever_pulls_is_ended_by_the_search(world: FakeWorld) -> None:
+    world.group("g", max_retries=5)
+    ids = published(world, "a", "b")
+    said(world, "nack", pull(world)[0])
+    world.clock.sleep(86_400 + 3_700)
+    world.sweep()
+
+    assert [entry(world, each) for each in ids] == [("expired", 1, "returned"), ("expired", 0, None)]
+    row = stored.message(world.store, "test1", ids[0])
+    assert row is not None
+    assert not row.map.owed
+
+
+def test_an_acknowledgement_after_the_life_still_counts(world: FakeWorld) -> None:
+    [message_id] = published(world, "a")
+    world.clock.sleep(86_400 - 10)
+    [message] = pull(world, invisible_seconds=60)
+    world.clock.sleep(30)
+
+    assert said(world, "ack", message) == ["acknowledged"]
+    assert entry(world, message_id) == ("delivered", 1, "acknowledged")
+
+
+def test_a_pull_waits_for_its_first_message_only(world: FakeWorld) -> None:
+    begun = world.clock.instant
+    assert pull(world, wait_seconds=20) == []
+    assert world.clock.instant - begun == 20_000
+
+    published(world, "a")
+    begun = world.clock.instant
+    assert bodies(pull(world, wait_seconds=20)) == ["a"]
+    assert world.clock.instant == begun
+
+
+def test_a_paused_group_gives_nothing_and_keeps_its_order(world: FakeWorld) -> None:
+    published(world, "a")
+    lanes.pause(world.world, "test1", "g")
+    published(world, "b")
+    assert pull(world, wait_seconds=20) == []
+    assert lanes.lane_view(world.world, _group(world)).backlog == 1
+
+    lanes.resume(world.world, "test1", "g")
+    world.run_workflows(world.clock.instant + MINUTE)
+
+    assert lanes.lane_view(world.world, _group(world)).state is LaneState.ACTIVE
+    assert bodies(pull(world)) == ["a", "b"]
+
+
+def _group(world: FakeWorld) -> Any:
+    group = stored.subscription(world.store, "test1", "g")
+    assert group is not None
+    return group
+
+
+def test_what_the_queue_does_not_take_waits_in_the_backlog_and_counts_no_attempt(world: FakeWorld) -> None:
+    world.group_queues.broken = True
+    ids = published(world, "a", "b", "c")
+    view = lanes.lane_view(world.world, _group(world))
+    assert (view.state, view.backlog) == (LaneState.BLOCKED, 3)
+    assert view.head is not None
+    assert (view.head.attempts, view.head.last_outcome) == (0, "the group's queue did not take it")
+
+    world.run_workflows(world.clock.instant + MINUTE)
+    world.group_queues.broken = False
+    lanes.retry_now(world.world, "test1", "g")
+    world.run_workflows(world.clock.instant + MINUTE)
+
+    assert lanes.lane_view(world.world, _group(world)).state is LaneState.ACTIVE
+    assert [entry(world, each)[:2] for each in ids] == [("pending", 0)] * 3
+    messages = pull(world)
+    assert bodies(messages) == ["a", "b", "c"]
+    assert said(world, "ack", *messages) == ["acknowledged"] * 3
+    assert retained_key("test1", ids[0]) not in world.store.rows
+
+
+def test_a_batch_that_comes_twice_is_handed_over_once(world: FakeWorld) -> None:
+    ids = published(world, "a", "b")
+    world.fan_out("test1", ids)
+
+    assert bodies(pull(world)) == ["a", "b"]
+
+
+def test_while_the_round_is_open_for_others_nothing_is_handed_over_again(world: FakeWorld) -> None:
+    [message_id] = published(world, "a")
+    row = stored.message(world.store, "test1", message_id)
+    assert row is not None
+    reopened = replace(row, map=replace(row.map, round_open=True))
+
+    part = Part(0, {message_id: reopened}, None, 0.0)
+
+    assert (part.pushable(), list(part.left().messages)) == ([], [])
+
+
+def test_what_lies_twice_in_the_queue_is_pulled_once(world: FakeWorld) -> None:
+    published(world, "a")
+    [queue] = world.group_queues.queues
+    [held] = world.group_queues.queues[queue]
+    world.group_queues.send(queue, [held.entry])
+
+    messages = pull(world)
+    assert bodies(messages) == ["a"]
+    said(world, "ack", *messages)
+    assert world.group_queues.queues[queue] == []
+
+
+def test_a_copy_behind_an_acknowledgement_is_dropped(world: FakeWorld) -> None:
+    published(world, "a")
+    [queue] = world.group_queues.queues
+    [held] = world.group_queues.queues[queue]
+    said(world, "ack", *pull(world))
+    world.group_queues.send(queue, [held.entry])
+
+    assert pull(world) == []
+    assert world.group_queues.queues[queue] == []
+
+
+def test_an_ordered_group_gives_an_order_to_one_member_at_a_time(world: FakeWorld) -> None:
+    world.topic("keys", ordering=Ordering.KEY)
+    world.group("o", topic="keys", ordered=True)
+    for number in range(12):
+        body = json.dumps({"body": f"{number}", "ordering_key": "even" if number % 2 == 0 else "odd"})
+        answered(world.world, "POST", "/topics/keys/messages", body)
+    world.deliver()
+
+    def pulled(most: int) -> list[dict[str, Any]]:
+        reply = answered(world.world, "POST", "/topics/keys/subscriptions/o/pull", json.dumps({"max_messages": most}))
+        found: list[dict[str, Any]] = json.loads(reply["body"])["messages"]
+        return found
+
+    assert bodies(pulled(10)) == [f"{number}" for number in range(10)]
+    assert pulled(10) == []
+
+
+def test_a_pull_ends_before_its_answer_is_too_large(world: FakeWorld) -> None:
+    published(world, *["\x01" * 65_536] * 12)
+
+    messages = pull(world)
+    said(world, "ack", *messages)
+
+    assert [each["attempt"] for each in pull(world)] == [1] * (12 - len(messages))
+    assert len(messages) == 10
+
+
+def test_no_pull_asks_for_more_than_its_answer_can_hold(world: FakeWorld) -> None:
+    topics.put_topic(world.world, "test1", retention_s=60, body_bytes_max=262_144, ordering=Ordering.TOPIC)
+    most = {f"p{number:02}": "\x01" * 320 for number in range(50)}
+    draft = Draft(b"\x01" * 262_144, properties=most, tags=tuple("\x01" * 63 + f"{n}" for n in range(10)))
+    publishing.publish(world.world, "test1", [draft] * 6)
+    world.deliver()
+
+    reply = answered(world.world, "POST", f"{GROUP}/pull", "{}")
+
+    assert len(json.loads(reply["body"])["messages"]) == 3
+    assert len(json.dumps(reply)) < 6_291_556
+
+
+@pytest.mark.parametrize("handle", ["", "x" * 3_000, 7, None])
+def test_what_is_no_handle_is_a_fault(world: FakeWorld, handle: Any) -> None:
+    status, answer = asked(world, "ack", receipt_handles=[handle])
+
+    assert status == 422
+    assert [each["pointer"] for each in answer["errors"]] == ["#/receipt_handles/0"]
+
+
+@pytest.mark.parametrize("verb", ["ack", "nack", "extend"])
+def test_a_forged_a_foreign_and_an_older_handle_are_unknown_and_change_nothing(world: FakeWorld, verb: str) -> None:
+    world.group("h")
+    [message_id] = published(world, "a")
+    [message] = pull(world)
+    reply = answered(world.world, "POST", "/topics/test1/subscriptions/h/pull", "{}")
+    [foreign] = json.loads(reply["body"])["messages"]
+    handle = message["receipt_handle"]
+    forged = {"receipt_handle": handle[:-6] + ("AAAAAA" if handle[-6:] != "AAAAAA" else "BBBBBB")}
+
+    assert said(world, verb, forged, foreign, {"receipt_handle": "naïve"}) == ["unknown"] * 3
+    assert entry(world, message_id) == ("pending", 0, None)
+    assert said(world, "ack", message) == ["acknowledged"]
+
+
+def test_acknowledged_twice_is_no_fault(world: FakeWorld) -> None:
+    [message_id] = published(world, "a")
+    [message] = pull(world)
+
+    assert said(world, "ack", message, message) == ["acknowledged", "already_acknowledged"]
+    assert said(world, "nack", message) == ["already_acknowledged"]
+    assert said(world, "extend", message) == ["already_acknowledged"]
+    assert entry(world, message_id) == ("delivered", 1, "acknowledged")
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "pointer"),
+    [
+        ("pull", {"max_messages": 0}, "#/max_messages"),
+        ("pull", {"max_messages": 33}, "#/max_messages"),
+        ("pull", {"wait_seconds": 21}, "#/wait_seconds"),
+        ("pull", {"invisible_seconds": 9}, "#/invisible_seconds"),
+        ("pull", {"invisible_seconds": 43_201}, "#/invisible_seconds"),
+        ("pull", {"client_id": "a b"}, "#/client_id"),
+        ("ack", {"receipt_handles": []}, "#/receipt_handles"),
+        ("ack", {}, "#/receipt_handles"),
+        ("nack", {"receipt_handles": ["x"], "delay_seconds": -1}, "#/delay_seconds"),
+        ("extend", {"receipt_handles": ["x"], "invisible_seconds": 5}, "#/invisible_seconds"),
+    ],
+)
+def test_bad_input_is_named_and_changes_nothing(
+    world: FakeWorld, verb: str, body: dict[str, Any], pointer: str
+) -> None:
+    published(world, "a")
+    before = {key: dict(row) for key, row in world.store.rows.items()}
+
+    status, answer = asked(world, verb, **body)
+
+    assert (status, [each["pointer"] for each in answer["errors"]]) == (422, [pointer])
+    assert {key: dict(row) for key, row in world.store.rows.items()} == before
+    assert bodies(pull(world)) == ["a"]
+
+
+def test_only_a_group_is_pulled_from(world: FakeWorld) -> None:
+    world.subscribe("pushed")
+    for name, status in (("pushed", 409), ("absent", 404)):
+        reply = answered(world.world, "POST", f"/topics/test1/subscriptions/{name}/pull", "{}")
+        assert reply["statusCode"] == status
+
+
+def test_without_an_answer_of_the_queue_a_pull_is_told_to_try_again(world: FakeWorld) -> None:
+    published(world, "a")
+    world.group_queues.broken = True
+
+    assert asked(world, "pull")[0] == 503
+
+
+def test_a_group_beside_a_subscriber_keeps_the_body_until_it_is_done(world: FakeWorld) -> None:
+    world.subscribe("pushed")
+    [message_id] = published(world, "a")
+    view = message_view(world.world, "test1", message_id)
+    assert {name: each.state for name, each in view.subscribers.items()} == {
+        "g": EntryState.PENDING,
+        "pushed": EntryState.DELIVERED,
+    }
+
+    said(world, "ack", *pull(world))
+    assert "body" not in world.store.rows[message_key("test1", message_id)]

@@ -1,0 +1,199 @@
+"""The rate of a subscription: no more attempts a second than it allows, whoever makes them; what is over it waits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from tagcast.model import EntryState, Message, Outcome, Push, Strategy, Subscription
+from tagcast.operating import messages
+from tagcast.ports import Write
+from tagcast.pushing.rate_limit import HORIZON_S, RATE, take
+from tagcast.registry import subscriptions
+
+from tests.fakes.handlers import answered
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FAIL, OK, FakeWorld
+
+BODY = {"endpoint": {"protocol": "https", "url": "https://a.test/"}}
+
+
+class RacedStore(MemoryStore):
+    """Lets something happen once before a rate is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_rate: Callable[[], object] | None = None
+
+    def write(self, write: Write) -> None:
+        if write.key.pk.startswith("RATE#") and self.before_rate is not None:
+            happening, self.before_rate = self.before_rate, None
+            happening()
+        super().write(write)
+
+
+@pytest.fixture
+def store() -> RacedStore:
+    return RacedStore()
+
+
+@pytest.fixture
+def fake(store: RacedStore) -> FakeWorld:
+    fake = FakeWorld(store=store)
+    fake.topic()
+    return fake
+
+
+def limited(fake: FakeWorld, per_second: float, strategy: Strategy = Strategy.BACKOFF_RETRY) -> Subscription:
+    known = fake.subscribe("A", strategy=strategy)
+    settings = replace(known.settings, max_per_second=per_second)
+    return subscriptions.put_subscription(fake.world, "test1", "A", settings)[0]
+
+
+def began_at(fake: FakeWorld, answer: Outcome = OK) -> list[int]:
+    """Return where the instants of all attempts are noted."""
+    instants: list[int] = []
+
+    def note(push: Push) -> Outcome:
+        instants.append(fake.clock.instant)
+        return answer
+
+    fake.pusher.behaviours["A"] = note
+    return instants
+
+
+def owed(fake: FakeWorld, message_id: str) -> Any:
+    return messages.message_view(fake.world, "test1", message_id).subscribers["A"]
+
+
+def test_what_is_over_the_rate_waits_in_the_backlog_without_an_attempt(fake: FakeWorld) -> None:
+    limited(fake, 2.0)
+    instants = began_at(fake)
+    began = fake.clock.instant
+    ids = fake.publish(*map(str, range(10)))
+    fake.deliver()
+
+    assert [instant - began for instant in instants] == [0, 500, 1000, 1500, 2000][: len(instants)]
+    assert len(instants) >= HORIZON_S * 2
+    left = [owed(fake, message_id) for message_id in ids[len(instants) :]]
+    assert {(entry.state, entry.attempts, entry.last_outcome) for entry in left} == {(EntryState.BLOCKED, 0, RATE)}
+
+
+@pytest.mark.parametrize("per_second", [0.25, 2.0, 40.0])
+def test_the_rate_is_kept_within_a_fifth_and_used(fake: FakeWorld, per_second: float) -> None:
+    limited(fake, per_second)
+    instants = began_at(fake)
+    for batch in range(3):
+        fake.publish(*(f"{batch}-{place}" for place in range(10)))
+        fake.deliver()
+    fake.run_workflows(until=fake.clock.instant + 600_000)
+
+    assert len(instants) == 30
+    assert all(later - earlier >= 0.8 * 1000 / per_second for earlier, later in pairwise(instants))
+    assert instants[-1] - instants[0] <= 1.2 * 29 * 1000 / per_second + 2_000
+    assert len(fake.pusher.received["A"]) == len(set(fake.pusher.received["A"])) == 30
+
+
+def test_retries_count_as_well(fake: FakeWorld) -> None:
+    limited(fake, 0.01, Strategy.EXPONENTIAL_DECAY_RETRY)
+    instants = began_at(fake, FAIL)
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    fake.run_workflows(until=fake.clock.instant + 500_000)
+
+    assert len(instants) == 5
+    assert all(later - earlier >= 100_000 for earlier, later in pairwise(instants))
+    assert owed(fake, message_id).attempts == 5
+
+
+def test_two_workers_never_take_the_same_attempts(fake: FakeWorld, store: RacedStore) -> None:
+    import asyncio
+
+    subscription = limited(fake, 5.0)
+    others: list[Any] = []
+
+    def other() -> None:
+        grant = take(fake.world, subscription.subscription_id, 5.0, 3)
+        with pytest.raises(StopIteration) as done:
+            grant.send(None)
+        others.append(done.value.value)
+
+    store.before_rate = other
+    mine = asyncio.run(take(fake.world, subscription.subscription_id, 5.0, 3))
+
+    [theirs] = others
+    assert theirs.start_us + 3 * theirs.gap_us <= mine.start_us
+
+
+def test_who_loses_to_others_again_and_again_leaves_it_to_the_backlog(fake: FakeWorld, store: RacedStore) -> None:
+    subscription = limited(fake, 5.0)
+    known = store.write
+
+    def faster(write: Write) -> None:
+        if write.key.pk.startswith("RATE#"):
+            row = store.rows.setdefault(write.key, {"pk": write.key.pk, "sk": write.key.sk, "free_us": 1})
+            row["free_us"] += 1
+        known(write)
+
+    store.write = faster  # type: ignore[method-assign]
+    instants = began_at(fake)
+    [message_id] = fake.publish("1")
+    fake.deliver()
+
+    assert subscription.settings.max_per_second == 5.0
+    assert instants == []
+    assert owed(fake, message_id).state is EntryState.BLOCKED
+
+
+def test_a_subscription_without_a_rate_reads_and_writes_none(fake: FakeWorld) -> None:
+    fake.subscribe("A")
+    fake.publish("1")
+    fake.deliver()
+
+    assert not [key for key in fake.store.rows if key.pk.startswith("RATE#")]
+
+
+def test_a_filter_function_is_asked_only_about_what_may_begin(fake: FakeWorld) -> None:
+    known = limited(fake, 0.5)
+    settings = replace(known.settings, filter={"kind": "function", "function": "decide"})
+    subscriptions.put_subscription(fake.world, "test1", "A", settings)
+    asked: list[int] = []
+
+    def judge(found: Any) -> tuple[bool, ...]:
+        assert all(isinstance(each, Message) for each in found)
+        asked.append(len(found))
+        return (True,) * len(found)
+
+    fake.judge.behaviours["A"] = judge
+    fake.publish(*map(str, range(5)))
+    fake.deliver()
+
+    assert asked == [2]
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.5, 1, 1000])
+def test_a_rate_is_stored_and_shown(fake: FakeWorld, rate: float) -> None:
+    target = "/topics/test1/subscriptions/A"
+    made = answered(fake.world, "PUT", target, json.dumps({**BODY, "max_per_second": rate}))
+
+    assert made["statusCode"] == 201, made
+    assert json.loads(answered(fake.world, "GET", target)["body"])["max_per_second"] == rate
+
+
+@pytest.mark.parametrize("rate", [0, 0.009, 1000.1, -1, "1", True])
+def test_what_is_no_rate_is_refused(fake: FakeWorld, rate: object) -> None:
+    refused = answered(fake.world, "PUT", "/topics/test1/subscriptions/A", json.dumps({**BODY, "max_per_second": rate}))
+
+    assert refused["statusCode"] == 422
+    assert [each["pointer"] for each in json.loads(refused["body"])["errors"]] == ["#/max_per_second"]
+
+
+def test_a_group_has_no_rate(fake: FakeWorld) -> None:
+    body = {"endpoint": {"protocol": "pull"}, "max_per_second": 1}
+    refused = answered(fake.world, "PUT", "/topics/test1/subscriptions/A", json.dumps(body))
+
+    assert refused["statusCode"] == 422
