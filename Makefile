@@ -18,7 +18,7 @@ SEED ?= 1
 RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install spark jobs run test demo chromium pictures bench simulate simulate-aws format lock sam-validate clean mutate fuzz permissions python313
+.PHONY: help install spark jobs run test demo chromium pictures bench simulate simulate-aws format lock sam-validate clean mutate fuzz permissions audit-dependencies python313
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -95,6 +95,12 @@ lock: .venv/.installed  ## Resolve the dependencies anew into requirements.lock.
 	  --constraint requirements.lock --generate-hashes --no-header --no-emit-index-url --no-annotate \
 	  pyproject.toml --output-file requirements-spark.lock
 
+audit-dependencies:  ## Ask for known weaknesses of every locked dependency, in an environment of its own (needs the network).
+	test -x .venv-audit/bin/pip-audit || { $(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install --quiet pip-audit; }
+	for lock in requirements.lock requirements-spark.lock; do \
+	  .venv-audit/bin/pip-audit --requirement $$lock --require-hashes --disable-pip --strict --progress-spinner off || status=1; \
+	done; exit $${status:-0}
+
 python313:  ## Run unit and integration tests, and the build, on the Python that the functions have on AWS (3.13).
 	@test -n "$(PYTHON313)" || { echo "no Python 3.13 was found. Name one with: make PYTHON313=/path/to/python3.13 python313" >&2; exit 1; }
 	test -x .venv-3.13/bin/python || $(PYTHON313) -m venv .venv-3.13
@@ -113,4 +119,4 @@ jobs: .venv/.installed  ## Write what AWS Glue runs to dist/jobs, for: aws s3 sy
 	$(BIN)/python -m glue_jobs.package dist/jobs
 
 clean:  ## Remove the environments and what the tools leave behind.
-	rm -rf .venv .venv-3.13 .venv-sam .venv-lock .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-3.13 .venv-sam .venv-lock .venv-audit .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis

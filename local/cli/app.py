@@ -14,7 +14,7 @@ from local.cli.consume import consume
 from local.cli.filters import filters
 from local.cli.groups import group
 from local.cli.jobs import archive, audit, backtest, replay, report
-from local.cli.lanes import lane, pause, resume, retry, skip
+from local.cli.lanes import lane, lanes, pause, resume, retry, skip
 from local.cli.listen import listen
 from local.cli.messages import explain, list_messages, message, publish
 from local.cli.screen import fields_table
@@ -81,6 +81,7 @@ app.command("messages", rich_help_panel=_MESSAGES)(list_messages)
 app.command("message", rich_help_panel=_MESSAGES)(message)
 app.command("explain", rich_help_panel=_MESSAGES)(explain)
 app.command("lane", rich_help_panel=_LANES)(lane)
+app.command("lanes", rich_help_panel=_LANES)(lanes)
 app.command("pause", rich_help_panel=_LANES)(pause)
 app.command("resume", rich_help_panel=_LANES)(resume)
 app.command("retry", rich_help_panel=_LANES)(retry)

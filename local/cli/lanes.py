@@ -12,7 +12,7 @@ from tagcast_client.operation import Json, path_of
 
 from local.cli.instant import readable_instant
 from local.cli.screen import fields_table, rows_table, state_text
-from local.cli.session import Cursor, Limit, SubscriptionName, TopicName, session_of
+from local.cli.session import Cursor, EveryPage, Limit, Listing, Page, SubscriptionName, TopicName, session_of
 from local.cli.subscriptions import subscription_fields
 from local.cli.visible import visible_json
 
@@ -70,6 +70,33 @@ def lane(
     session.out.print(rows_table(map(_row, deliveries), *HEADINGS))
     if following := backlog.get("next_cursor"):
         session.out.print(Text(f"There is more: --cursor {following}", style="dim"))
+
+
+def _urgent_row(lane: Json) -> list[Any]:
+    head = lane.get("head") or {}
+    return [
+        state_text(lane.get("state")),
+        lane.get("topic"),
+        lane.get("subscription"),
+        head.get("message_id"),
+        head.get("attempts"),
+        readable_instant(head.get("next_attempt_at")),
+        readable_instant(head.get("expires_at")),
+        head.get("last_outcome"),
+    ]
+
+
+LISTING = Listing(
+    key="lanes",
+    headings=("state", "topic", "subscription", *(name for name in HEADINGS if name != "state")),
+    row=_urgent_row,
+    empty="Every lane is active.",
+)
+
+
+def lanes(ctx: typer.Context, limit: Limit = 20, cursor: Cursor = None, every: EveryPage = False) -> None:
+    """List the lanes of all topics that are not active, in the order in which somebody has to look at them."""
+    session_of(ctx).show_list("/lanes", LISTING, Page(limit, cursor, every))
 
 
 def _command(ctx: typer.Context, topic: str, subscription: str, verb: str, body: Json | None = None) -> None:

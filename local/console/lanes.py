@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
+from tagcast.ids import accepted_at_of
 from tagcast_client import NotFoundError, operations
-from tagcast_client.models import Delivery, Message, Subscription
+from tagcast_client.decoding import decode
+from tagcast_client.models import Attempt, Delivery, Subscription
 
 from local.console.desk import Desk, desk_of
 from local.console.rendering import lane_path
@@ -38,7 +41,7 @@ async def lane(request: web.Request) -> web.Response:
     )
     members = await desk.api.list_members(topic, name) if subscription.endpoint["protocol"] == "pull" else None
     head = backlog.items[0] if backlog.items and cursor is None else None
-    message = None if head is None else await _message(desk, topic, head.message_id)
+    history = [] if head is None else await _history(desk, topic, name, head.message_id)
     return desk.page(
         "lane.html",
         subscription=subscription,
@@ -48,17 +51,23 @@ async def lane(request: web.Request) -> web.Response:
         backlog=backlog,
         is_first_page=cursor is None,
         head=head,
-        message=message,
-        time=None if head is None or message is None else timeline(desk, subscription, head, message),
+        history=history,
+        time=None if head is None else timeline(desk, subscription, head, history),
         done=DONE.get(request.query.get("done", "")),
     )
 
 
-async def _message(desk: Desk, topic: str, message_id: str) -> Message | None:
+async def _history(desk: Desk, topic: str, name: str, message_id: str) -> list[Attempt]:
+    """Return the attempts of the head that are remembered, unless it is gone by now."""
     try:
-        return await desk.api.get_message(topic, message_id)
+        return history_in(await desk.api.explain(topic, message_id, name))
     except NotFoundError:
-        return None
+        return []
+
+
+def history_in(why: Mapping[str, Any]) -> list[Attempt]:
+    """Return the attempts that an explanation tells of, oldest first."""
+    return [decode(Attempt, each) for each in (why.get("delivery") or {}).get("history", ())]
 
 
 def acts_of(subscription: Subscription) -> tuple[str, ...]:
@@ -70,17 +79,20 @@ def acts_of(subscription: Subscription) -> tuple[str, ...]:
     return acts if lane.backlog else tuple(act for act in acts if act not in ("skip", "retry"))
 
 
-def timeline(desk: Desk, subscription: Subscription, head: Delivery, message: Message) -> dict[str, Any]:
-    """Return the life of the head on a line: acceptance, last attempt, what is planned, and its end."""
+def timeline(desk: Desk, subscription: Subscription, head: Delivery, history: list[Attempt]) -> dict[str, Any]:
+    """Return the life of the head on a line: acceptance, attempts that are remembered, what is planned, and its end."""
     now = datetime.now(UTC)
-    line = Line(message.accepted_at, now, head.expires_at)
+    accepted_at = datetime.fromtimestamp(accepted_at_of(head.message_id) / 1000, UTC)
+    line = Line(accepted_at, now, head.expires_at)
     plan = Plan((), spent=False)
     if head.next_attempt_at is not None:
         policy = policy_of(subscription.retry)
         plan = planned(policy, head.attempts, head.next_attempt_at, head.expires_at, desk.time_scale)
+    tried = [each.ended_at for each in history] or [each for each in (head.last_attempt_at,) if each is not None]
     return {
+        "accepted_at": accepted_at,
         "now": line.at(now),
-        "last": None if head.last_attempt_at is None else line.at(head.last_attempt_at),
+        "tried": [line.at(each) for each in tried],
         "planned": [line.at(each) for each in plan.attempts],
         "plan": plan,
     }

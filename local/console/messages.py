@@ -12,6 +12,7 @@ from tagcast_client import NotFoundError, operations
 from tagcast_client.models import Entry, Message
 
 from local.console.desk import Desk, desk_of
+from local.console.lanes import history_in
 from local.console.verdicts import lines
 
 SUBSCRIPTIONS_SHOWN = 100
@@ -59,6 +60,7 @@ async def message(request: web.Request) -> web.Response:
         body_shown=BODY_SHOWN,
         name=name,
         why=why,
+        history=history_in(why) if why else [],
         tree=lines(why["filter"]["explanation"]) if why and why.get("filter") else [],
     )
 

@@ -21,7 +21,7 @@ TRACKED = subprocess.run(
 ).stdout.split("\n")  # fmt: skip
 DOCUMENTS = [name for name in TRACKED if name.endswith(".md") and (ROOT / name).exists()]
 NORMATIVE = ["docs/architecture.md", "docs/semantics.md", "docs/filters.md", "docs/http-api.md"]
-GUIDES = ["README.md", ".github/CONTRIBUTING.md", "docs/from-cmq.md", "docs/from-rocketmq.md"]
+GUIDES = ["README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md", "docs/from-cmq.md", "docs/from-rocketmq.md"]
 SOURCES = [
     name
     for name in TRACKED
@@ -96,6 +96,12 @@ def test_every_promise_to_users_names_its_test() -> None:
 
     assert len(rules) > 50
     assert [rule for rule in rules[1:] if "`test_" not in rule] == []
+
+
+def test_every_threat_is_met_by_a_test_but_the_one_that_others_know_of() -> None:
+    rows = list(table_rows(".github/SECURITY.md", "who", "what they try", "how it is stopped", "test"))
+    assert len(rows) >= 15
+    assert [row[0] for row in rows if "`test_" not in row[3]] == ["a dependency"]
 
 
 def constants() -> dict[str, set[object]]:

@@ -253,6 +253,28 @@ def test_of_an_ordered_group_one_batch_is_worked_on_at_a_time_in_each_pull(
         assert client.get_subscription("TopicTest", "workers").ordered is True
 
 
+def test_what_an_orderly_listener_gives_back_holds_up_its_order_and_no_other(
+    api: PullingApi, running: type[Running]
+) -> None:
+    done: list[str] = []
+
+    def listener(messages: Sequence[Pulled]) -> object:
+        if messages[0].content == b"a" and messages[0].attempt == 1:
+            return Later(30)
+        done.extend(message.content.decode() for message in messages)
+        return None
+
+    options = replace(OPTIONS, orderly=True, consume_message_batch_max_size=1)
+    with running(api, listener, options):
+        api.put("TopicTest", *"abc", order="1")
+        api.put("TopicTest", *"xyz", order="2")
+        assert wait_until(lambda: len(done) == 3)
+        assert done == list("xyz")
+        api.pass_by(30)
+        assert wait_until(lambda: len(api.done()) == 6)
+    assert done == list("xyzabc")
+
+
 def test_who_disagrees_does_not_start_and_is_told_what_differs(api: PullingApi, running: type[Running]) -> None:
     with Client(URL, transport=api) as client:
         client.heartbeat("TopicTest", "workers", "other", filter=MessageSelector.by_tag("TagA"))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.fuzzing.scenario import OPERATIONS, Scenario
 
-SCENARIOS, STEPS = 30, 12
+SCENARIOS, STEPS = 16, 12
 ASKED: dict[tuple[str, int], int] = {}
 
 

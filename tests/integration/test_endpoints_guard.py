@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tagcast.model import Endpoint, Protocol
+from tagcast_aws.endpoints.adapter import threads_for_pushes
 from tagcast_aws.endpoints.addresses import is_public
 from tagcast_aws.endpoints.guard import Guard
+from tagcast_aws.endpoints.resolver import CheckedResolver
 
 PUBLIC = Guard(lookup=lambda host: ["93.184.215.14"])
 
@@ -90,6 +96,48 @@ def test_nothing_is_public_that_the_standard_library_calls_private(
 )
 def test_a_url_is_checked_before_its_name_is_resolved(url: str, refusal: str | None) -> None:
     assert PUBLIC.refusal(Endpoint(Protocol.HTTPS, url)) == refusal
+
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "addresses.json").read_text())
+HOSTS = [(group["why"], host, group["refused"]) for group in VECTORS["hosts"] for host in group["hosts"]]
+
+
+def test_an_address_of_the_vectors_is_judged_as_they_say() -> None:
+    assert len(HOSTS) + len(VECTORS["answers"]) >= 200
+    wrong = [
+        (why, host)
+        for why, host, refused in HOSTS
+        if (PUBLIC.refusal(Endpoint(Protocol.HTTPS, f"https://{host}/hook")) is not None) is not refused
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("case", VECTORS["answers"], ids=lambda case: case["why"])
+def test_a_name_is_judged_by_all_that_it_leads_to_when_subscribed_and_when_pushed_to(case: dict[str, Any]) -> None:
+    def lookup(host: str) -> list[str]:
+        return list(case["addresses"])
+
+    refusal = Guard(lookup=lookup).refusal(Endpoint(Protocol.HTTPS, "https://example.com/"))
+    assert (refusal is not None) is case["refused"]
+    resolver = CheckedResolver(False, threads_for_pushes(), lookup)
+    if case["refused"]:
+        with pytest.raises(OSError):
+            asyncio.run(resolver.resolve("example.com", 443))
+    else:
+        assert len(asyncio.run(resolver.resolve("example.com", 443))) == len(case["addresses"])
+
+
+def test_a_name_that_led_elsewhere_when_it_was_subscribed_is_judged_anew_at_every_push() -> None:
+    answers = iter((["93.184.215.14"], ["93.184.215.14"], ["169.254.169.254"]))
+
+    def lookup(host: str) -> list[str]:
+        return next(answers)
+
+    assert Guard(lookup=lookup).refusal(Endpoint(Protocol.HTTPS, "https://example.com/")) is None
+    resolver = CheckedResolver(False, threads_for_pushes(), lookup)
+    assert asyncio.run(resolver.resolve("example.com", 443))[0]["host"] == "93.184.215.14"
+    with pytest.raises(OSError):
+        asyncio.run(resolver.resolve("example.com", 443))
 
 
 def test_a_name_must_resolve_to_public_addresses_only() -> None:

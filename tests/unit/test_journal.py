@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from aws_lambda_powertools import Metrics
-from tagcast.model import EntryState, Outcome, Push
+from tagcast.model import Endpoint, EntryState, Outcome, Protocol, Push
 from tagcast_aws.runtime.journal import PowertoolsJournal
 
 from tests.fakes.log import Log
@@ -130,3 +131,24 @@ def test_a_piece_of_work_that_failed_is_counted_and_told_with_its_reason(
     assert (told["level"], told["message"]) == ("ERROR", "a due row failed")
     assert "ValueError: no such state" in told["exception"]
     assert counted(metrics) == {"Failed": [1.0]}
+
+
+def test_no_line_of_the_log_has_a_key_an_address_or_a_body(
+    capsys: Any, log: Log, journal: PowertoolsJournal, push: Push
+) -> None:
+    settings = replace(
+        push.subscription.settings,
+        endpoint=Endpoint(Protocol.HTTPS, "https://example.com/planted-path?key=planted-query"),
+        secret="whsec_planted",
+    )
+    subscription = replace(push.subscription, settings=settings)
+    message = replace(push.message, draft=replace(push.message.draft, body=b"planted-body"))
+
+    for state in EntryState:
+        if state in (EntryState.DELIVERED, EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRED):
+            journal.attempted(replace(push, subscription=subscription, message=message), Outcome(False, "x"), state, 1)
+        journal.settled(message, subscription, state)
+    journal.filter_failed(message.topic, [subscription.name])
+
+    assert len(log.lines()) > len(EntryState)
+    assert "planted" not in json.dumps(log.lines()) + capsys.readouterr().out

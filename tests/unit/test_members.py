@@ -311,10 +311,14 @@ def test_each_member_of_a_broadcasting_group_has_a_subscription_of_its_own(fake:
 
 
 def test_a_broadcasting_member_changes_its_own_filter_and_nobody_elses(fake: FakeWorld) -> None:
-    beat(fake, A, TAG_A, Mode.BROADCASTING)
+    broadcasting = beat(fake, A, TAG_A, Mode.BROADCASTING)
     other = beat(fake, B, TAG_A, Mode.BROADCASTING)
+    own = group_of(fake, broadcasting.subscription.name)
+    dead = replace(own.settings, dead_letter_topic="test2")
+    put_subscription(fake.world, "test1", own.name, dead, own.version)
     changed = beat(fake, A, TAG_AB, Mode.BROADCASTING)
-    assert (changed.subscription.version, changed.subscription.settings.filter) == (2, TAG_AB)
+    assert changed.subscription.settings == replace(dead, filter=TAG_AB, secret=own.settings.secret)
+    assert changed.subscription.version == 3
     assert group_of(fake, other.subscription.name).settings.filter == TAG_A
 
 

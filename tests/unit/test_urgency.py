@@ -56,6 +56,23 @@ def test_its_pages_hold_each_lane_once(fake: FakeWorld) -> None:
     assert seen == [["S0", "S1"], ["S2", "S3"], ["S4"]]
 
 
+def test_the_name_of_a_subscription_is_read_once_and_never_anothers(fake: FakeWorld) -> None:
+    def rows_read() -> int:
+        before = fake.store.rows_read
+        assert names(urgent_lanes(fake.world, 10, None).items) == ["S0", "S1", "S2", "S3", "S4"]
+        return fake.store.rows_read - before
+
+    assert (rows_read(), rows_read()) == (10, 5)
+
+    subscriptions.delete_subscription(fake.world, "test0", "S0")
+    fake.run_workflows(until=fake.clock.now() + 1)
+    fake.subscribe("other", topic="test0")
+    fake.pusher.behaviours["other"] = lambda push: FAIL
+    fake.publish("later", topic="test0")
+    fake.deliver()
+    assert sorted(names(urgent_lanes(fake.world, 10, None).items)) == ["S1", "S2", "S3", "S4", "other"]
+
+
 def test_a_lane_that_is_active_again_or_whose_subscription_is_gone_is_not_in_it(fake: FakeWorld) -> None:
     subscriptions.delete_subscription(fake.world, "test1", "S1")
     assert sorted(names(urgent_lanes(fake.world, 10, None).items)) == ["S0", "S2", "S3", "S4"]

@@ -218,6 +218,16 @@ def test_a_lane_shows_its_head_and_its_backlog(api: FakeApi, run: Run) -> None:
     assert both == {"subscription": SUBSCRIPTION, "backlog": {"deliveries": [delivery], "next_cursor": None}}
 
 
+def test_the_lanes_of_all_topics_are_listed(api: FakeApi, run: Run) -> None:
+    head = {"message_id": ID, "attempts": 3, "last_outcome": "http 500"}
+    listed = [{"topic": "t", "subscription": "A", "state": "blocked", "head": head}]
+    api.teach("GET /lanes?limit=20", {"lanes": listed, "next_cursor": None})
+    output = run("lanes").output
+    assert all(word in output for word in ("blocked", "A", ID, "http 500"))
+    api.teach("GET /lanes?limit=20", {"lanes": [], "next_cursor": None})
+    assert "Every lane is active." in run("lanes").output
+
+
 @pytest.mark.parametrize("verb", ["pause", "resume", "retry"])
 def test_lane_commands_show_the_lane_that_results(api: FakeApi, run: Run, verb: str) -> None:
     api.teach(f"POST /topics/t/subscriptions/A/{verb}", LANE)

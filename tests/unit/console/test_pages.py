@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tagcast.model import Outcome, Push
 from tagcast_client import ConflictError, NewMessage
 
 from local.console.filter_form import FilterForm, filter_of, form_of
@@ -62,6 +63,18 @@ def test_the_lane_says_what_is_planned(visitor: Visitor, ids: list[str]) -> None
         "skip",
         "pause",
     ]
+
+
+def test_the_attempts_of_a_head_are_listed_with_what_its_receiver_said(visitor: Visitor) -> None:
+    def refusing(push: Push) -> Outcome:
+        return Outcome(False, "http 500", status=500, answer=b"<b>out of paper</b>")
+
+    visitor.world.fakes.pusher.behaviours["billing"] = refusing
+    [sent] = visitor.world.fakes.publish("one", topic="orders")
+    visitor.world.fakes.deliver()
+
+    for path in (LANE, f"/topics/orders/messages/{sent}?why=billing"):
+        assert "<code>&lt;b&gt;out of paper&lt;/b&gt;</code>" in visitor.get(path).text
 
 
 @pytest.mark.parametrize("act", ["retry", "pause"])

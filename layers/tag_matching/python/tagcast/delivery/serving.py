@@ -19,8 +19,8 @@ class Part:
 
     *read_s* was before the lane was read, and pushes start before *until*: both in the clock's monotonic seconds.
     *handed* are those that lie in the queue of a group since this batch, *judged* those to which its filter function
-    said yes. *is_served*: everything it was owed has ended here or stands in its backlog. *free_at* is when
-    the subscription's rate lets more begin than was pushed here.
+    said yes. *is_served*: everything it was owed has ended here or stands in its backlog.
+    *free_at* is when the subscription's rate lets more begin than was pushed here.
     """
 
     ordinal: int

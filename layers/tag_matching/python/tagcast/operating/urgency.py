@@ -16,8 +16,13 @@ from tagcast.rows import stored
 from tagcast.rows.lane import WAKE_SHARDS, Lane, lane_of, place_in_index
 
 ANY_TIME = 1 << 53
+NAMES_MAX = 10_000
 Places = tuple[Lane | None, ...]
 """For each shard of the index the last lane of it that was shown."""
+
+
+class Names(dict[str, str]):
+    """Names of subscriptions by their ids, as far as this process asked: neither is ever another's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +63,24 @@ def _shard(world: World, shard: int, limit: int, after: Lane | None) -> list[tup
 
 def _urgent(world: World, lane: Lane) -> UrgentLane | None:
     """Return the lane under its subscription's name, or None if that is not known any more."""
-    name = stored.subscription_name(world.store, lane.topic, ordinal_of(lane.subscription_id))
+    name = _name(world, lane)
     if name is None:
         return None
     heads = stored.dues(world.store, lane.subscription_id, limit=1)
     head = due_delivery(heads[0], lane, world.clock.now(), is_head=True) if heads else None
     return UrgentLane(lane.topic, name, lane.state, head)
+
+
+def _name(world: World, lane: Lane) -> str | None:
+    known = world.memory.of(Names)
+    name = known.get(lane.subscription_id)
+    if name is None:
+        name = stored.subscription_name(world.store, lane.topic, ordinal_of(lane.subscription_id))
+        if name is not None:
+            if len(known) >= NAMES_MAX:
+                known.clear()
+            known[lane.subscription_id] = name
+    return name
 
 
 def _written(last: list[Lane | None]) -> str:

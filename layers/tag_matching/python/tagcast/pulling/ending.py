@@ -41,8 +41,10 @@ def end_without_pull(world: World, group: Subscription, row: MessageRow, state: 
     """Settle as *state* what nobody acknowledged in *pulls* pulls, with what is known of the last of them."""
     entry = Entry(state)
     if pulls:
-        known = stored.pulled(world.store, group.topic, row.message.message_id).get(group.ordinal)
-        entry = (known or Pulled(pulls, world.clock.now(), NOT_ACKNOWLEDGED)).ending(state)
+        last = stored.pulled(world.store, group.topic, row.message.message_id).get(group.ordinal)
+        if last is None or last.attempts < pulls:  # Whoever was to write of the last one did not come to it.
+            last = Pulled(pulls, world.clock.now(), NOT_ACKNOWLEDGED)
+        entry = last.ending(state)
     if state is EntryState.DISCARDED:  # Before its end: what is not published yet must come again.
         publish_dead_letter(world, group, row.message)
     if end(world, group, row.message.message_id, entry, row):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tagcast.errors import Fault, InvalidRequestError
+from tagcast.errors import ConflictError
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.ports import GroupQueue, World
 
@@ -12,15 +12,15 @@ from tagcast.ports import GroupQueue, World
 def with_secret(world: World, settings: SubscriptionSettings, known: Subscription | None) -> SubscriptionSettings:
     """Return *settings*, those of a group with the secret that *known* has, or a new one for a new group.
 
-    Raises InvalidRequestError when *known* would become a group, or none any more, or be ordered otherwise: its
+    Raises ConflictError when *known* would become a group, or none any more, or be ordered otherwise: its
     queue holds what it is owed.
     """
     if known is not None:
         kept = known.settings
         if settings.is_group is not kept.is_group:
-            raise InvalidRequestError((Fault("a group stays one, and no other subscription becomes one", "/endpoint"),))
+            raise ConflictError("a group stays one, and no other subscription becomes one: remove it first")
         if settings.ordered is not kept.ordered:
-            raise InvalidRequestError((Fault("cannot change once the group is made", "/ordered"),))
+            raise ConflictError("whether a group is ordered cannot change: remove it first")
     if not settings.is_group:
         return settings
     return replace(settings, secret=world.dice.secret() if known is None else known.settings.secret)

@@ -72,14 +72,14 @@ def _register(world: World, heartbeat: Heartbeat) -> Group:
     registration = next((each for each in registrations if each.subscription == heartbeat.subscription), None)
     if known is None:
         _check_room(world, heartbeat, len(registrations))
-        known, registration = _put(world, heartbeat, 1)
+        known, registration = _put(world, heartbeat, None)
         is_new = True
     else:
         is_new = False
         if known.settings.endpoint.protocol is not Protocol.PULL:
             raise ConflictError(f"{known.name} is a subscription that messages are pushed to")
         if heartbeat.mode is Mode.BROADCASTING and difference(known.settings.filter, heartbeat.filter):
-            known, registration = _put(world, heartbeat, known.version + 1)
+            known, registration = _put(world, heartbeat, known)
     differs = _difference(known, heartbeat)
     alive = noted(world, heartbeat, None if is_new else registration, members, bool(differs))
     if differs:
@@ -104,8 +104,9 @@ def _check_room(world: World, heartbeat: Heartbeat, present: int) -> None:
         raise ConflictError(f"{heartbeat.group} is a subscription: its messages are shared")
 
 
-def _put(world: World, heartbeat: Heartbeat, version: int) -> tuple[Subscription, Registration]:
-    """Make *version* of what the sender pulls from, unless somebody else was faster (ConditionLostError)."""
+def _put(world: World, heartbeat: Heartbeat, known: Subscription | None) -> tuple[Subscription, Registration]:
+    """Make what the sender pulls from, or give *known* its filter, unless others were faster (ConditionLostError)."""
+    version = 1 if known is None else known.version + 1
     registration = Registration(
         topic=heartbeat.topic,
         group=heartbeat.group,
@@ -116,7 +117,8 @@ def _put(world: World, heartbeat: Heartbeat, version: int) -> tuple[Subscription
         silence_s=heartbeat.silence_s,
         renewed_at=world.clock.now(),
     )
-    settings, also = _settings(heartbeat), (registration_put(registration),)
+    settings = _settings(heartbeat) if known is None else replace(known.settings, filter=heartbeat.filter)
+    also = (registration_put(registration),)
     try:
         made, _ = put_subscription(world, heartbeat.topic, heartbeat.subscription, settings, version - 1, also)
     except PreconditionFailedError:

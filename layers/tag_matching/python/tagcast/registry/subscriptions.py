@@ -50,8 +50,9 @@ def put_subscription(
 
     *if_match* is the version that it must have, :data:`NO_VERSION` for none: then it must not exist.
 
-    Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed, or not instead of the
-    present one), PreconditionFailedError (*if_match* is not its version), ConflictError (too many), UnavailableError.
+    Raises NotFoundError (topic), InvalidFilterError, InvalidRequestError (endpoint not allowed),
+    PreconditionFailedError (*if_match* is not its version), ConflictError (too many; or what cannot change of a
+    group), UnavailableError.
     """
     settings = replace(settings, filter=canonical(settings.filter))
     refusal = world.guard.refusal(settings.endpoint)

@@ -40,8 +40,8 @@ def _secret(text: str) -> str:
 
 
 _SECRET_SCHEMA: JsonDict = {"writeOnly": True, "format": "secret", "pattern": limits.SECRET}
-OF_PUSHES = ("timeout_seconds", "content_format", "secret", "max_per_second")
-OF_GROUPS = ("ordered", "dead_letter_topic")
+OF_PUSHES = "timeout_seconds", "content_format", "secret", "max_per_second"
+OF_GROUPS = "ordered", "dead_letter_topic"
 """What only a subscription has that is pushed to, and what only a group has."""
 _OF_EITHER: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},

@@ -1,0 +1,126 @@
+"""Secrets are planted wherever they can be given; what was said, printed and kept of their story has none of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from local.cli.app import app
+from tests.permissions.uses import USES
+from tests.running_stack import RunningStack, wait_until
+
+pytestmark = pytest.mark.e2e
+
+KEY = b"planted-key-of-a-subscription-4711"
+SECRET = f"whsec_{base64.b64encode(KEY).decode()}"
+PATH, QUERY, TOKEN, ANSWER = "planted-path-4712", "planted-query-4713", "planted-token-4714", "planted-answer-4715"
+MALFORMED, PASSWORD, BODY = "whsec_planted-4716", "planted-password-4717", "planted-body-4718"
+TOPIC = "secrets"
+ROWS = "engine/state/dynamodb.json"
+"""Where the engine keeps the tables: the row of a subscription needs its URL and its key."""
+
+
+class Hook(BaseHTTPRequestHandler):
+    """A receiver that fails, and says something in every place where an answer can say it."""
+
+    seen: ClassVar[list[Mapping[str, str]]]
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.seen.append({**self.headers, "path": self.path})
+        self.send_response(500, ANSWER)
+        self.send_header("x-told", ANSWER)
+        self.send_header("content-length", str(len(ANSWER)))
+        self.end_headers()
+        self.wfile.write(ANSWER.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[tuple[str, list[Mapping[str, str]]]]:
+    class Receiver(Hook):
+        seen: ClassVar[list[Mapping[str, str]]] = []
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/{PATH}?key={QUERY}", Receiver.seen
+    server.shutdown()
+    server.server_close()
+
+
+def spellings(secret: str) -> list[bytes]:
+    """A secret as it is, and as it would look in Base64 (at any offset) or in a URL."""
+    encoded = [base64.b64encode(b"x" * skip + secret.encode())[4:-4] for skip in range(3)]
+    return [secret.encode(), *encoded, quote(secret, safe="").encode()]
+
+
+def found_in(content: bytes, secrets: tuple[str, ...]) -> list[str]:
+    return [secret for secret in secrets if any(spelling in content for spelling in spellings(secret))]
+
+
+def kept(folder: Path) -> dict[str, bytes]:
+    """Every file of the stack's folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_no_secret_is_said_printed_or_kept_anywhere_but_in_the_row_that_needs_it(
+    stack: RunningStack, receiver: tuple[str, list[Mapping[str, str]]]
+) -> None:
+    url, seen = receiver
+    subscription = f"/topics/{TOPIC}/subscriptions/hook"
+    answers: list[bytes] = []
+
+    with httpx.Client(base_url=stack.url, headers={"authorization": f"Bearer {TOKEN}"}, trust_env=False) as api:
+
+        def ask(method: str, path: str, body: Any = None) -> Any:
+            answer = api.request(method, path, json=body)
+            answers.append(json.dumps(dict(answer.headers)).encode() + answer.content)
+            return answer.json() if answer.content else None
+
+        ask("PUT", f"/topics/{TOPIC}", {})
+        settings = {"endpoint": {"protocol": "http", "url": url}, "secret": SECRET}
+        ask("PUT", subscription, settings)
+        ask("PUT", f"/topics/{TOPIC}/subscriptions/refused", settings | {"secret": MALFORMED})
+        walled = {"endpoint": {"protocol": "http", "url": f"http://somebody:{PASSWORD}@127.0.0.1/"}}
+        ask("PUT", f"/topics/{TOPIC}/subscriptions/refused", walled)
+        sent = ask("POST", f"/topics/{TOPIC}/messages", {"body": BODY})["message_id"]
+
+        message = f"/topics/{TOPIC}/messages/{sent}"
+        assert wait_until(lambda: "blocked" in json.dumps(ask("GET", message)) and len(seen) > 1)
+        for path in (f"{subscription}/backlog", f"{subscription}/versions", f"{message}/explain?subscription=hook"):
+            ask("GET", path)
+        spoken = [CliRunner().invoke(app, ["--url", stack.url, "--token", TOKEN, *words]).output for words in (
+            ("lane", TOPIC, "hook"), ("message", TOPIC, sent), ("subscriptions", TOPIC), ("message", TOPIC, "0" * 20),
+        )]  # fmt: skip
+        assert wait_until(lambda: SECRET.encode() in kept(stack.folder)[ROWS]), "the engine has saved what it has"
+        ask("DELETE", subscription)
+        assert wait_until(lambda: stack.archived("subscriptions", TOPIC) and stack.archived("deliveries", TOPIC))
+
+    assert seen[0]["webhook-signature"].startswith("v1,")
+    assert seen[0]["path"] == f"/{PATH}?key={QUERY}"
+    never = (SECRET, KEY.decode(), TOKEN, ANSWER, MALFORMED, PASSWORD)
+    for said in answers:
+        assert found_in(said, never) == [], said
+    for printed in spoken:
+        assert found_in(printed.encode(), never) == []
+    assert found_in(stack.output.encode(), (*never, PATH, QUERY, BODY)) == []
+    archived = [stack.archived(kind, TOPIC) for kind in ("messages", "deliveries", "subscriptions", "lanes")]
+    assert found_in(json.dumps(archived).encode(), (*never, PATH, QUERY)) == []
+    files = kept(stack.folder)
+    in_rows = {SECRET, KEY.decode(), PATH, QUERY}
+    for name, content in files.items():
+        allowed = in_rows if name == ROWS else set()
+        assert set(found_in(content, (*never, PATH, QUERY))) <= allowed, name
+    assert found_in(files["engine/engine.log"] + USES.read_bytes(), (*never, PATH, QUERY, BODY)) == []
