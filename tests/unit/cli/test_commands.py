@@ -68,7 +68,7 @@ def test_a_subscription_is_sent_as_the_specification_writes_it(api: FakeApi, run
     api.teach("PUT /topics/test1/subscriptions/A", SUBSCRIPTION, 201)
     words = ["subscribe", "test1", "A", "--url", "http://127.0.0.1:9000/", "--tag", "apple", "--tag", "imac"]
     words += ["--strategy", "BACKOFF_RETRY", "--max-retries", "3", "--interval", "15", "--timeout", "5"]
-    result = run(*words, "--format", "json", "--secret", "whsec_abc")
+    result = run(*words, "--format", "json", "--secret", "whsec_abc", "--max-per-second", "0.5")
     assert result.exit_code == 0, result.output
     assert api.requests[0].body == {
         "endpoint": {"protocol": "http", "url": "http://127.0.0.1:9000/"},
@@ -77,6 +77,7 @@ def test_a_subscription_is_sent_as_the_specification_writes_it(api: FakeApi, run
         "timeout_seconds": 5,
         "content_format": "json",
         "secret": "whsec_abc",
+        "max_per_second": 0.5,
     }
     assert "A subscribed to test1." in result.output
     assert "BACKOFF_RETRY (3 retries, 15 s apart)" in result.output
