@@ -39,6 +39,17 @@ def members_text(members: list[Json]) -> Text:
     return text
 
 
+def owed_text(lane: Json) -> Text:
+    """What a group is owed, and where that is.
+
+    >>> owed_text({"state": "active", "backlog": 0, "queued": 7, "in_flight": 2}).plain
+    'owed              about 7 queued, 2 with members, 0 in the backlog'
+    """
+    queued, in_flight, backlog = (lane.get(name, 0) for name in ("queued", "in_flight", "backlog"))
+    owed = f"about {queued} queued, {in_flight} with members, {backlog} in the backlog"
+    return Text.assemble(("owed".ljust(18), "bold"), owed)
+
+
 def _member_row(member: Json) -> list[Any]:
     agrees = member.get("agrees")
     return [
@@ -86,6 +97,7 @@ def show_group(ctx: typer.Context, topic: TopicName, name: GroupName) -> None:
         session.print_json({**answer.json, "members": members})
         return
     session.out.print(subscription_fields(answer.json))
+    session.out.print(owed_text(answer.json.get("lane") or {}))
     if not members:
         session.out.print(Text("Nobody is there; what it is owed waits.", style="yellow"))
         return

@@ -44,11 +44,18 @@ def is_own_host(host: str | None, port: int) -> bool:
 @web.middleware
 async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse what does not come from this console's own pages; forbid every page all that it does not need."""
-    refused = await _refusal(request)
-    response = await _answer(request, handler) if refused is None else refused
+    try:
+        response = await _refusal(request) or await _answer(request, handler)
+    except web.HTTPException as elsewhere:
+        _restrict(elsewhere)
+        raise
+    _restrict(response)
+    return response
+
+
+def _restrict(response: web.StreamResponse) -> None:
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
-    return response
 
 
 async def _refusal(request: web.Request) -> web.Response | None:

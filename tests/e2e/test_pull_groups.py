@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from tagcast_client import Client, NotFoundError
 from tagcast_client.group_models import Pulled
 
+from tests.e2e.killing_members import run
 from tests.running_stack import RunningStack, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -102,3 +104,14 @@ def test_what_a_removed_group_was_owed_is_cancelled_and_its_queue_is_gone(client
         client.pull("left", "workers")
     assert wait_until(lambda: states(client, "left", [sent], "workers") == ["cancelled"])
     assert wait_until(lambda: len(before - set(sqs.list_queues().get("QueueUrls", ()))) == 1)
+
+
+@pytest.mark.timeout(240)
+def test_members_that_are_killed_lose_nothing_and_repeat_only_after_the_invisible_time(
+    stack: RunningStack, tmp_path: Path
+) -> None:
+    shared = run(stack, 150, 1, tmp_path)
+
+    assert len(shared.published) == 150
+    assert shared.kills >= 1
+    assert (shared.lost, shared.too_soon()) == ([], [])

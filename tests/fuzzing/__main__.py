@@ -1,4 +1,4 @@
-"""`python -m tests.fuzzing --seconds 600`: ask the API for so long, as its document describes it."""
+"""`python -m tests.fuzzing --seconds 600`: ask the API, as its document describes it, and CMQ's beside it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
+from tests.cmq.forms import ANYTHING, FILTER_TYPES, NATIVE_FILTERS, REQUESTS, play_signed, play_unsigned
 from tests.fuzzing.scenario import OPERATIONS, Scenario, told
 
 SCENARIOS = 100
@@ -45,7 +46,17 @@ def play(number: int, asked: dict[tuple[str, int], int]) -> None:
     def scenario(data: st.DataObject) -> None:
         Scenario(data, asked).play(steps=12)
 
+    @seed(number)
+    @settings(max_examples=SCENARIOS, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(REQUESTS, FILTER_TYPES, NATIVE_FILTERS, ANYTHING)
+    def forms(
+        requests: list[tuple[str, dict[str, str]]], filter_type: str, native: dict[str, object] | None, text: str
+    ) -> None:
+        play_signed(requests, filter_type, native)
+        play_unsigned(text)
+
     scenario()
+    forms()
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ FIRST_ROUND = (
     _planted(
         "an expiry in the first round forgets the attempt",
         "tagcast.delivery.serving:_expiry",
-        "return Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, failure.outcome.detail)",
+        "return Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, detail, history=history)",
         "return Entry(EntryState.EXPIRED)",
         f"{OVERTAKEN}::test_a_failure_whose_message_expires",
     ),
@@ -447,8 +447,8 @@ AROUND = (
     _planted(
         "the body of an answer is not waited for",
         "tagcast_aws.endpoints.http:HttpEndpoint._post",
-        "await _read_answer(response)",
-        "pass",
+        "answer = await _read_answer(response)",
+        "answer = b''",
         f"{HTTP}::test_broken_answers_are_failures",
     ),
     _planted(

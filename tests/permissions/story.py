@@ -169,6 +169,7 @@ class Story:
         self.eventually(lambda: pulled(5) and not self.retained("pulled", sent))
         self.eventually(lambda: self.lane("dead-letters", "s")["backlog"] == 1)
         last = self.publish("pulled")
+        self.eventually(lambda: self.lane("pulled", "g").get("queued") == 1)
         self.call("DELETE", group)
         return self.eventually(lambda: not self.retained("pulled", [*sent, last]))
 

@@ -8,7 +8,7 @@ from tests.simulation.group_history import BrokenPromiseError, GroupHistory
 from tests.simulation.planted.mutant import planted
 from tests.simulation.planted_groups import GROUP_BUGS
 
-HISTORIES, AT_ONCE = 60, 30
+HISTORIES, AT_ONCE = 40, 20
 
 
 @pytest.mark.parametrize("first", range(0, HISTORIES, AT_ONCE))

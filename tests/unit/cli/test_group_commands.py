@@ -78,12 +78,17 @@ def test_groups_are_listed_with_who_is_there(client: Client, run: Callable[..., 
     assert [each["client_id"] for each in json.loads(line)["members"]] == ["one"]
 
 
-def test_a_group_is_shown_with_its_members_and_who_disagrees(client: Client, run: Callable[..., Result]) -> None:
+def test_a_group_is_shown_with_its_members_and_who_disagrees(
+    api: PullingApi, client: Client, run: Callable[..., Result]
+) -> None:
     client.put_subscription("orders", "workers", {"protocol": "pull"})
     assert "Nobody is there" in run("group", "show", "orders", "workers").output
     client.heartbeat("orders", "workers", "one", client_version="1.4")
+    client.publish("orders", "x")
+    api.fakes.deliver()
     shown = run("group", "show", "orders", "workers").output
     assert "1.4" in shown
+    assert "about 1 queued, 0 with members, 0 in the backlog" in shown
     client.put_subscription("orders", "workers", {"protocol": "pull"}, filter=TAG_A)
     assert "1, 1 disagrees" in run("group", "list", "orders").output
     assert json.loads(run("--json", "group", "show", "orders", "workers").stdout)["members"][0]["agrees"] is False

@@ -22,12 +22,11 @@ def lane_state(visitor: Visitor) -> str:
 
 @pytest.mark.parametrize("path", ["/", "/topics/absent", "/nowhere", "/static/console.css", "/search"])
 def test_every_answer_forbids_scripts_of_its_own_and_requests_to_others(visitor: Visitor, path: str) -> None:
-    seen = visitor.get(path)
-
-    assert seen.headers["Content-Security-Policy"] == POLICY
+    for seen in (visitor.get(path), visitor.act(f"{LANE}/pause", {}), visitor.act(path, {}), visitor.post(path, {})):
+        assert seen.headers["Content-Security-Policy"] == POLICY
+        assert seen.headers["X-Content-Type-Options"] == "nosniff"
+        assert seen.headers["Referrer-Policy"] == "same-origin"
     assert "unsafe" not in POLICY
-    assert seen.headers["X-Content-Type-Options"] == "nosniff"
-    assert seen.headers["Referrer-Policy"] == "same-origin"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,124 @@
+"""AWS calls per message of a pull group, counted at the SDK: ``python -m tests.benchmarks.pull_calls``.
+
+Messages of 1 KiB to one subscription on moto: pushed to, for comparison, or a group whose members pull and acknowledge
+so many at once. Beside them what the same calls cost per million messages, as `local.rules.limits` knows the prices,
+and what SQS alone would. Counts do not depend on the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from dataclasses import replace
+from typing import Any
+
+import boto3
+from moto import mock_aws
+from tagcast.delivery.publishing import publish
+from tagcast.model import Draft
+from tagcast_aws import wiring
+from tagcast_aws.dispatch.group_queues import SqsGroupQueues
+from tagcast_aws.dispatch.queue import SqsQueue
+from tagcast_aws.store.dynamodb import DynamoStore
+
+from functions.fan_out import app as fan_out
+from local.rules.limits import PRICES_USD
+from tests.benchmarks.calls import BATCH, BODY, Meter
+from tests.fakes.handlers import answered
+from tests.fakes.world import FakeWorld
+from tests.integration.tables import make_tables
+
+MESSAGES = 60
+PULLED_AT_ONCE = (1, 10, 32)
+WRITES_MORE_MAX = 1.0
+"""So many table writes a pulled message may take more than one that is pushed."""
+GROUP = "/topics/test1/subscriptions/g"
+
+
+def measure(at_once: int | None) -> Meter:
+    """Publish ten at a time, deliver ten at a time, pull *at_once* (None: it is pushed); return what was counted."""
+    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+    meter = Meter()
+    with mock_aws():
+        dynamodb, sqs = boto3.client("dynamodb"), boto3.client("sqs")
+        queue_url = sqs.create_queue(QueueName="delivery.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+        fake = FakeWorld()
+        fake.world = world = replace(
+            fake.world,
+            store=DynamoStore(dynamodb, make_tables(dynamodb)),
+            queue=SqsQueue(sqs, queue_url, wiring.logger()),
+            group_queues=SqsGroupQueues(sqs, lambda: sqs, queue_url, "g-", wiring.logger()),
+        )
+        fake.topic()
+        if at_once is None:
+            fake.subscribe("g")
+        else:
+            fake.group("g")
+        for client in (dynamodb, sqs):
+            meter.watch(client)
+        for _ in range(0, MESSAGES, BATCH):
+            meter.phase = "publish"
+            accepted = publish(world, "test1", [Draft(BODY)] * BATCH)
+            meter.phase = "fan_out"
+            records = [
+                {"messageId": each.message_id, "body": json.dumps({"topic": "test1", "message_id": each.message_id})}
+                for each in accepted
+            ]
+            assert asyncio.run(fan_out.handle({"Records": records}, world)) == {"batchItemFailures": []}
+        if at_once is not None:
+            assert _pulled_and_acknowledged(world, meter, at_once) == MESSAGES
+    return meter
+
+
+def _pulled_and_acknowledged(world: Any, meter: Meter, at_once: int) -> int:
+    done = 0
+    meter.phase = "pull"
+    while done < MESSAGES:
+        pulled = _asked(world, "pull", {"max_messages": at_once})["messages"]
+        handles = [each["receipt_handle"] for each in pulled]
+        results = _asked(world, "ack", {"receipt_handles": handles})["results"]
+        assert {each["status"] for each in results} == {"acknowledged"}
+        done += len(pulled)
+    return done
+
+
+def _asked(world: Any, verb: str, body: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(answered(world, "POST", f"{GROUP}/{verb}", json.dumps(body))["body"])
+    return found
+
+
+def per_message(meter: Meter) -> dict[str, float]:
+    """Return what one message asked for."""
+    return {name: count / MESSAGES for name, count in meter.budgeted.items()}
+
+
+def usd_per_million(meter: Meter) -> float:
+    """Return what the tables and queues of a million messages cost; API requests and Lambda's time come on top."""
+    found = per_message(meter)
+    return (
+        found["table writes"] * PRICES_USD["dynamodb: a million write request units"]
+        + found["read units"] * PRICES_USD["dynamodb: a million read request units"]
+        + found["queue requests"] * PRICES_USD["sqs: a million standard requests of 64 KiB"]
+    )
+
+
+def main() -> None:
+    """Print the table; exit with a fault when a pull takes more writes than it may."""
+    meters = {"pushed": measure(None)} | {f"{n} a pull": measure(n) for n in PULLED_AT_ONCE}
+    print(f"{MESSAGES} messages of 1 KiB to one subscription; per message\n")
+    print(f"| what | {' | '.join(meters)} |")
+    print(f"|---|{'---|' * len(meters)}")
+    for name in ("table writes", "read units", "queue requests"):
+        print(f"| {name} | {' | '.join(f'{per_message(meter)[name]:.2f}' for meter in meters.values())} |")
+    print(f"| USD a million, tables and queues | {' | '.join(f'{usd_per_million(m):.2f}' for m in meters.values())} |")
+    sqs = PRICES_USD["sqs: a million standard requests of 64 KiB"]
+    print(f"\nSQS alone, ten a request: {3 * sqs / 10:.2f} USD a million; one a request: {3 * sqs:.2f}")
+    more = (
+        max(m.per_message()["table writes"] for m in meters.values()) - meters["pushed"].per_message()["table writes"]
+    )
+    raise SystemExit(f"{more:.2f} writes more than a push" if more > WRITES_MORE_MAX + 1e-9 else 0)
+
+
+if __name__ == "__main__":
+    main()
