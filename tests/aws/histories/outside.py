@@ -163,6 +163,8 @@ def body_of(settings: SubscriptionSettings) -> dict[str, Any]:
     }
     if settings.filter is not None:
         body["filter"] = dict(settings.filter)
+    if settings.max_per_second is not None:
+        body["max_per_second"] = settings.max_per_second
     return body
 
 
