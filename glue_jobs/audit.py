@@ -95,7 +95,7 @@ def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int
         audit_entries.conservation(entries, terms),
         audit_entries.strangers(entries, records.messages),
         audit_attempts.limits(entries, policies, moved, terms),
-        audit_attempts.unrecorded(attempts, entries),
+        audit_attempts.unrecorded(attempts, entries, policies),
         soon,
         audit_attempts.unasked(entries, records.subscriptions, records.lanes, moved, terms),
         wrong.select("kind", "topic", "message_id", "ordinal", "at", reasons[sql.col("kind")].alias("detail")),

@@ -90,9 +90,14 @@ def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
     return joined.withColumn("waited_first", first).drop("stood_at")
 
 
-def unrecorded(attempts: DataFrame, entries: DataFrame) -> DataFrame:
-    """Return ended entries of which a failed attempt left no record: the archive misses something."""
-    ended = entries.where("owed = 1 and ends = 1 and attempts > 1").select(*ENTRY, "attempts", "ended_at")
+def unrecorded(attempts: DataFrame, entries: DataFrame, policies: DataFrame) -> DataFrame:
+    """Return ended entries of which a failed attempt left no record: the archive misses something.
+
+    The pulls of groups leave none.
+    """
+    groups = policies.where("is_pulled").select(*LANE).distinct()
+    pushed = entries.join(groups, list(LANE), "left_anti")
+    ended = pushed.where("owed = 1 and ends = 1 and attempts > 1").select(*ENTRY, "attempts", "ended_at")
     seen = ended.join(attempts, list(ENTRY), "left").where("attempt is null or attempt < attempts")
     counted = seen.groupBy(*ENTRY, "attempts", "ended_at").agg(sql.count("attempt").alias("recorded"))
     alone = ended.join(counted, list(ENTRY), "left_anti").withColumn("recorded", sql.lit(0))

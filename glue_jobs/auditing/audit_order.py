@@ -18,9 +18,12 @@ HOUR_MS = 3_600_000
 
 
 def ordered_lanes(policies: DataFrame) -> DataFrame:
-    """Return the lanes that never were under another strategy than BACKOFF_RETRY: the others promise no order."""
-    backoff = (sql.col("strategy") == Strategy.BACKOFF_RETRY.value).cast("int")
-    always = policies.groupBy(*LANE).agg(sql.min(backoff).alias("always"))
+    """Return the lanes that never were under another strategy than BACKOFF_RETRY: the others promise no order.
+
+    Nor do groups, as far as lanes go: their order is that of their queues, of which the archive is not told.
+    """
+    backoff = (sql.col("strategy") == Strategy.BACKOFF_RETRY.value) & ~sql.col("is_pulled")
+    always = policies.groupBy(*LANE).agg(sql.min(backoff.cast("int")).alias("always"))
     return always.where("always = 1").select(*LANE)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as sql
-from tagcast.model import LaneState, RetryPolicy, Strategy
+from tagcast.model import LaneState, Protocol, RetryPolicy, Strategy
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, delay_s
 from tagcast.registry.shadowing import is_function
 
@@ -70,7 +70,10 @@ def filters_in_force(subscriptions: DataFrame) -> dict[str, list[FilterInForce]]
 
 
 def policies(subscriptions: DataFrame) -> DataFrame:
-    """Return the retry settings with the time in which they were in force: valid_from to valid_to."""
+    """Return the retry settings with the time in which they were in force: valid_from to valid_to.
+
+    Of a group (*is_pulled*) only the number of retries counts: its members come when they like.
+    """
     settings = subscriptions.where("part = 'settings'")
     following = sql.lead("changed_at", 1, FOREVER).over(Window.partitionBy(*LANE).orderBy("version"))
     policy = sql.concat_ws(
@@ -84,6 +87,7 @@ def policies(subscriptions: DataFrame) -> DataFrame:
         "interval_s_max",
         "timeout_s",
         policy.alias("policy"),
+        (sql.col("protocol") == Protocol.PULL.value).alias("is_pulled"),
         sql.col("changed_at").alias("valid_from"),
         following.alias("valid_to"),
     )

@@ -62,7 +62,7 @@ def retried(topic: str, gaps_s: tuple[float, ...], *, final: str | None = "deliv
     return plot
 
 
-def backlog(topic: str, second_tried_ms: int) -> Plot:
+def backlog(topic: str, second_tried_ms: int, **more: Any) -> Plot:
     """Two messages in one backlog: the first was delivered 60 s later, the second tried after *second_tried_ms*."""
     one, two = message(1, topic), message(2, topic)
     told = [
@@ -72,11 +72,12 @@ def backlog(topic: str, second_tried_ms: int) -> Plot:
         end(two, attempts=1, after_ms=second_tried_ms),
     ]
     lanes = [lane(topic, NOON), lane(topic, NOON + 70_000, "active", "blocked")]
-    return Plot([one, two], told, subscribed(topic), lanes)
+    return Plot([one, two], told, subscribed(topic, **more), lanes)
 
 
 def kept() -> dict[str, Plot]:
     """Plots that keep every promise, some of them barely."""
+    pulled = message(1, "pulled")
     plain, live = message(1, "plain", matched=(0, 1)), message(1, "live", at=NOON + 3_600_000)
     both = Plot(
         [plain], [end(plain, 0, round_at=NOON + 5), end(plain, 1)], subscribed("plain") + subscribed("plain", 1)
@@ -99,6 +100,8 @@ def kept() -> dict[str, Plot]:
         "manual": manual,
         "changed": changed,
         "backlog": backlog("backlog", 60_090),
+        "pulled": Plot([pulled], [end(pulled, attempts=3, after_ms=200_000)], subscribed("pulled", protocol="pull")),
+        "pulled_in_any_order": backlog("pulled_in_any_order", 30_000, protocol="pull"),
         "skipped": Plot(
             [skipped],
             [wait(skipped, attempts=1), end(skipped, state="cancelled", after_ms=9000)],
