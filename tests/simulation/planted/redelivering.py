@@ -119,16 +119,16 @@ MUTANTS = (
     ),
     Mutant(
         "a retry extends the life",
-        "tagcast.delivery.outcomes:Outcomes.write_failure",
-        "attempts=failure.attempts, last_attempt_at",
-        "attempts=failure.attempts, expires_at=due.expires_at + 60_000, last_attempt_at",
+        "tagcast.rows.due:due_failure",
+        "attempts=past.number,",
+        "attempts=past.number, expires_at=known.expires_at + 60_000,",
         FAILING,
     ),
     Mutant(
         "a retry leaves a second due row",
-        "tagcast.delivery.outcomes:Outcomes.write_failure",
-        "due_change(due, changed)",
-        'replace(due_change(replace(due, position=due.position + "0"), changed), expect={})',
+        "tagcast.rows.due:due_failure",
+        "due_change(known, changed)",
+        'replace(due_change(replace(known, position=known.position + "0"), changed), expect={})',
         FAILING,
     ),
     Mutant(
