@@ -166,6 +166,7 @@ def test_a_lane_is_retried_paused_resumed_and_skipped_by_the_keyboard_alone(wind
     expect(page.get_by_role("status")).to_contain_text("goes on")
     head = window.scene.ordered[0]
     go("Skip")
+    expect(page.get_by_label("Reason")).to_be_focused()
     keys.type("the order was withdrawn")
     keys.press("Enter")
     expect(page.get_by_role("status")).to_contain_text("skipped")
