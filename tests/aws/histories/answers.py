@@ -10,6 +10,7 @@ from tagcast import instant
 from tagcast.model import Draft
 
 from tests.aws.http_api import Answer
+from tests.simulation.checks.publishing import acknowledged_in_order
 from tests.simulation.ledger import Ledger
 from tests.simulation.plan import Action
 from tests.simulation.rules import meant
@@ -79,6 +80,8 @@ class AnswerChecks:
                 ledger.fail("no match missed", f"{message_id} was matched by an older version than {asked.version}")
         elif ledger.clocks_agree:
             self._idempotent(asked, place, message_id, told[0])
+        if matched:
+            acknowledged_in_order(ledger, row)
         ledger.acknowledged[message_id] = SimpleNamespace(matched=result["matched"])
 
     def _idempotent(self, asked: Asked, place: int, message_id: str, accepted_at: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tagcast.model import Strategy
 
 from tests.aws.histories.campaign import play, shrunk
 from tests.aws.histories.history import History
@@ -67,7 +68,7 @@ PLANTED = (
         "tagcast.operating.lanes:_awake",
         "max(now, lane.next_attempt_at or 0)",
         "now",
-        Aim(operations=("pause", "resume")),
+        Aim(operations=("pause", "resume"), strategy=Strategy.BACKOFF_RETRY, modes=("down", "dead")),
     ),
     Mutant(
         "records that the archive refused count as taken",

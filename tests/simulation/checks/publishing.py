@@ -69,15 +69,8 @@ class PublishingChecks:
             ledger.fail("1 accepted", f"{message_id}: the answer and the row differ")
         if answer.matched != len(ledger.receipts[message_id].matched):
             ledger.fail("1 accepted", f"{message_id}: told matched {answer.matched}")
-        if answer.matched and self._has_order(row) and ledger.group_of.get(message_id, message_id) == message_id:
-            ledger.fail("order", f"{message_id} has an order and was acknowledged before the queue took it there")
-
-    def _has_order(self, row: Row) -> bool:
-        """Say whether somebody keeps an order in which the message stands."""
-        ordering, matched = self.ledger.stage.plan.ordering, self.ledger.receipts[row["message_id"]].matched
-        if ordering is Ordering.NONE or (ordering is Ordering.KEY and row.get("ordering_key") is None):
-            return False
-        return any(self.ledger.owner(each)["strategy"] == Strategy.BACKOFF_RETRY.value for each in matched)
+        if answer.matched:
+            acknowledged_in_order(ledger, row)
 
     def _idempotent(self, action: Action, place: int, answer: Any, began: int) -> None:
         name = f"{action.idempotency}#{place}"
@@ -88,3 +81,13 @@ class PublishingChecks:
                 self.ledger.fail("idempotency", f"{name}: {earlier[2]} and {answer.message_id}")
         elif earlier is None or earlier[0] + CLAIM_MS <= began:
             self._claims[name] = (answer.accepted_at, fingerprint, answer.message_id)
+
+
+def acknowledged_in_order(ledger: Ledger, row: Row) -> None:
+    """What stands in an order that somebody keeps is acknowledged once the queue took it there."""
+    message_id, ordering = row["message_id"], ledger.stage.plan.ordering
+    if ordering is Ordering.NONE or (ordering is Ordering.KEY and row.get("ordering_key") is None):
+        return
+    keepers = [ledger.owner(each)["strategy"] for each in ledger.receipts[message_id].matched]
+    if Strategy.BACKOFF_RETRY.value in keepers and ledger.group_of.get(message_id, message_id) == message_id:
+        ledger.fail("order", f"{message_id} has an order and was acknowledged before the queue took it there")
