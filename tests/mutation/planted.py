@@ -528,8 +528,8 @@ GROUPS = (
     _planted(
         "a batch that comes again hands over again",
         "tagcast.delivery.serving:Part.owed",
-        "if self.ordinal in row.map.owed - row.map.handed and message_id not in self.ended.keys() | self.handed",
-        "if self.ordinal in row.map.owed and message_id not in self.ended.keys() | self.handed",
+        "and self.ordinal not in row.map.handed",
+        "",
         f"{PULLING}::test_while_the_round_is_open",
     ),
     _planted(

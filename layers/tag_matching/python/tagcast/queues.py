@@ -67,6 +67,10 @@ class QueueCounts:
     in_flight: int
 
 
+RECEIVED_MAX = 10
+"""So much a queue gives at once."""
+
+
 class GroupQueues(Protocol):
     """The queues of all pull groups.
 
@@ -87,7 +91,10 @@ class GroupQueues(Protocol):
         """Send all in order; return those that were not taken, and all that stand behind one of them in its order."""
 
     def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, invisible_s: int) -> Sequence[Received]:
-        """Return at most *limit* (10) entries, waiting up to *wait_s* for the first; nobody else gets them so long."""
+        """Return at most *limit* entries, waiting up to *wait_s* for the first; nobody else gets them so long.
+
+        *limit* is RECEIVED_MAX at most.
+        """
 
     def delete(self, queue: GroupQueue, receipts: Sequence[str]) -> None:
         """Take entries out of the queue; one that stays there comes again."""

@@ -79,8 +79,9 @@ async def _settle(world: World, topic: str, due: Due, entry: Entry) -> bool:
     ordinal = ordinal_of(due.subscription_id)
 
     def plan(before: MessageRow) -> Ending | None:
-        owed = before.map.owed - before.map.handed
-        return Ending({ordinal: entry}, beside=(due_delete_as_read(due),)) if ordinal in owed else None
+        if ordinal not in before.map.owed or ordinal in before.map.handed:
+            return None
+        return Ending({ordinal: entry}, beside=(due_delete_as_read(due),))
 
     async def again(_: Lost) -> bool:
         return False

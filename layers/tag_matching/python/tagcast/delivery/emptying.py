@@ -12,9 +12,10 @@ from tagcast.delivery.settling import Ending, Lost, settle
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
 from tagcast.ports import GroupQueue, Received
+from tagcast.queues import RECEIVED_MAX
 from tagcast.rows.message import MessageRow
 
-RECEIVED_MAX, WAIT_S, INVISIBLE_S = 10, 1, 120
+WAIT_S, INVISIBLE_S = 1, 120
 """A wait asks all servers of the queue; what a worker leaves behind comes to the next one soon."""
 
 

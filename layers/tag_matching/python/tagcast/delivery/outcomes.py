@@ -99,4 +99,5 @@ def _ending(due: Due, entry: Entry, beside: Sequence[Write]) -> Ending:
 
 
 def _owes(row: MessageRow, due: Due) -> bool:
-    return ordinal_of(due.subscription_id) in row.map.owed - row.map.handed
+    ordinal = ordinal_of(due.subscription_id)
+    return ordinal in row.map.owed and ordinal not in row.map.handed

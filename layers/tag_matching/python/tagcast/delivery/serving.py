@@ -45,7 +45,10 @@ class Part:
         return [
             row
             for message_id, row in self.rows.items()
-            if self.ordinal in row.map.owed - row.map.handed and message_id not in self.ended.keys() | self.handed
+            if self.ordinal in row.map.owed
+            and self.ordinal not in row.map.handed
+            and message_id not in self.ended
+            and message_id not in self.handed
         ]
 
     def open(self) -> list[MessageRow]:

@@ -10,13 +10,12 @@ from tagcast.ports import GroupQueue, Received, World
 from tagcast.pulling.ending import NOT_ACKNOWLEDGED, end_without_pull, keep_failure
 from tagcast.pulling.group import group_of, queue_s
 from tagcast.pulling.handles import Handle
+from tagcast.queues import RECEIVED_MAX
 from tagcast.registry.members import check_agreement
 from tagcast.rows import stored
 from tagcast.rows.message import MessageRow
 
 ESCAPED_MAX = 7
-RECEIVED_MAX = 10
-"""So much a queue gives at once."""
 DROPPING_S = 5.0
 """So long after its wait a pull goes on if all that it got had ended before."""
 

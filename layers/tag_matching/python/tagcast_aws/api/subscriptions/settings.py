@@ -40,20 +40,14 @@ def _secret(text: str) -> str:
 
 
 _SECRET_SCHEMA: JsonDict = {"writeOnly": True, "format": "secret", "pattern": limits.SECRET}
-OF_PUSHES = "timeout_seconds", "content_format", "secret", "max_per_second"
-OF_GROUPS = "ordered", "dead_letter_topic"
-"""What only a subscription has that is pushed to, and what only a group has."""
+_NULL: JsonDict = {"type": "null"}
+OF_PUSHES: JsonDict = {"timeout_seconds": False, "content_format": False, "secret": _NULL, "max_per_second": _NULL}
+OF_GROUPS: JsonDict = {"ordered": {"const": False}, "dead_letter_topic": _NULL}
+"""What only a subscription has that is pushed to, and what only a group has, each with what it may be on the other."""
 _OF_EITHER: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
-    "then": {
-        "properties": {
-            "timeout_seconds": False,
-            "content_format": False,
-            "secret": {"type": "null"},
-            "max_per_second": {"type": "null"},
-        }
-    },
-    "else": {"properties": {"ordered": {"const": False}, "dead_letter_topic": {"type": "null"}}},
+    "then": {"properties": OF_PUSHES},
+    "else": {"properties": OF_GROUPS},
 }
 
 
