@@ -33,7 +33,7 @@ async def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
 
     async with PushSlots(world.clock) as slots:
         await side_by_side(serve(topic, ids, slots) for topic, ids in topics.items())
-    slots.tell(world.journal)
+    slots.tell(world.telemetry)
     return {"batchItemFailures": failures}
 
 

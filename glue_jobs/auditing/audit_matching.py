@@ -26,7 +26,7 @@ COUNTED = ("evaluated", "matches_judged_later", "matches_of_unknown_filters", "m
 REMEMBERED_MAX = 200_000
 
 
-class TopicJudge:
+class TopicFilters:
     """All versions of all filters of a topic in one index; which of them were in force is looked up afterwards."""
 
     def __init__(self, filters: Sequence[FilterInForce]) -> None:
@@ -60,7 +60,7 @@ def judge_batches(
     """Evaluate batches of messages again; yield violations and, for each batch, counts."""
     import pyarrow as pa
 
-    judges: dict[str, TopicJudge] = {}
+    topics: dict[str, TopicFilters] = {}
     for batch in batches:
         rows: list[tuple[Any, ...]] = []
         counts: Counter[str] = Counter()
@@ -69,10 +69,10 @@ def judge_batches(
         for known, (topic, message_id, at, version, matched, replay_of) in zip(
             known_of(batch), zip(*columns, strict=True), strict=True
         ):
-            judge = judges.get(topic)
-            if judge is None:
-                judge = judges[topic] = TopicJudge(filters.get(topic, ()))
-            wrong = _judge(judge, known, version, set(matched or ()), at, replay_of is not None, terms, counts)
+            known_filters = topics.get(topic)
+            if known_filters is None:
+                known_filters = topics[topic] = TopicFilters(filters.get(topic, ()))
+            wrong = _judge(known_filters, known, version, set(matched or ()), at, replay_of is not None, terms, counts)
             rows += [(kind, topic, message_id, ordinal, at, 1) for kind, ordinal in wrong]
         rows += [(kind, None, None, None, None, number) for kind, number in counts.items()]
         transposed = list(zip(*rows, strict=True)) or [()] * 6
@@ -82,7 +82,7 @@ def judge_batches(
 
 
 def _judge(
-    judge: TopicJudge,
+    known_filters: TopicFilters,
     known: Known,
     version: int,
     matched: set[int],
@@ -92,23 +92,25 @@ def _judge(
     counts: Counter[str],
 ) -> list[tuple[str, int]]:
     """Return what is wrong with one message's matches, and count what was looked at."""
-    force = judge.in_force(version)
-    expected = {judge.filters[place].ordinal: place for place in judge.matching(known) if place in force}
-    by_ordinal = {judge.filters[place].ordinal for place in force}
+    force = known_filters.in_force(version)
+    expected = {
+        known_filters.filters[place].ordinal: place for place in known_filters.matching(known) if place in force
+    }
+    by_ordinal = {known_filters.filters[place].ordinal for place in force}
     wrong = []
     for ordinal in matched:
         if ordinal not in by_ordinal:
             counts["matches_of_unknown_filters"] += 1
         elif ordinal not in expected:
             wrong.append(("not_in_filter", ordinal))
-        elif judge.filters[expected[ordinal]].is_function:
+        elif known_filters.filters[expected[ordinal]].is_function:
             counts["matches_judged_later"] += 1
     counts["evaluated"] += len(by_ordinal)
     if is_replay:
         counts["replays"] += 1
         return wrong
     for ordinal in expected.keys() - matched:
-        gone = judge.filters[expected[ordinal]].removed_at
+        gone = known_filters.filters[expected[ordinal]].removed_at
         if gone is not None and at + terms.skew_ms >= gone:
             counts["misses_not_provable"] += 1
         else:

@@ -45,7 +45,7 @@ class Grounds:
 
 
 def grounds_of(resolver: Resolver) -> Grounds | None:
-    """Read the authorizer of the template's API; None where IAM judges instead."""
+    """Read the authorizer of the template's API; None where IAM authorizes instead."""
     _, api = next(resolver.template.of_type(API))
     schemes = resolver.value(api["Body"]["components"]["securitySchemes"])
     if JWT not in schemes:
@@ -66,7 +66,7 @@ class JwtAuthorizer:
     now_s: Callable[[], float] = time.time
     _keys: Keys = field(default_factory=dict)
 
-    async def judge(self, method: str, path: str, authorization: str | None) -> Mapping[str, Any] | Response:
+    async def authorize(self, method: str, path: str, authorization: str | None) -> Mapping[str, Any] | Response:
         """What the event of a route says of the caller (nothing for an open route), or the answer that refuses it."""
         needed = self.grounds.scopes[method, path]
         if not needed:

@@ -16,7 +16,7 @@ from local.rules.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, L
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 AsyncInvoke = Callable[[str, bytes], Awaitable[Invocation]]
-Judge = Callable[[str, str, str | None], Awaitable[Mapping[str, Any] | Response]]
+Authorize = Callable[[str, str, str | None], Awaitable[Mapping[str, Any] | Response]]
 """Is given the method and path of a route and the header Authorization; says who calls, or refuses."""
 
 
@@ -32,8 +32,8 @@ class PortInUseError(OSError):
 class Front:
     """Serves the routes of the template; `functions` names the physical function of each logical id.
 
-    `may_invoke` says whether the API may invoke a function for a method and the path of a route, `judge` whether the
-    caller may call it.
+    `may_invoke` says whether the API may invoke a function for a method and the path of a route, `authorize` whether
+    the caller may call it.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class Front:
         functions: Mapping[str, str],
         invoke: AsyncInvoke,
         may_invoke: Callable[[str, str, str], bool] = lambda method, path, function: True,
-        judge: Judge = anybody,
+        authorize: Authorize = anybody,
         api_id: str = "local",
     ) -> None:
         self._routes = routes
         self._functions = functions
         self._invoke = invoke
         self._may_invoke = may_invoke
-        self._judge = judge
+        self._authorize = authorize
         self._api_id = api_id
         self._runner: web.AppRunner | None = None
 
@@ -77,7 +77,7 @@ class Front:
             return problem(404, "Not Found", f"there is nothing at {request.path}")
         if not self._may_invoke(request.method, found.route.path, found.route.function):
             return problem(500, "Internal Server Error", "the API may not invoke the function of this route")
-        caller = await self._judge(found.route.method, found.route.path, request.header("authorization"))
+        caller = await self._authorize(found.route.method, found.route.path, request.header("authorization"))
         if isinstance(caller, Response):
             return caller
         event = self._event(found, request, caller)

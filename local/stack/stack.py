@@ -87,8 +87,8 @@ class Stack:
         await asyncio.to_thread(self._sources.start, template, deployment, self._engine)
         functions = {lid: function.name for lid, function in deployment.functions.items()}
         grounds = grounds_of(resolver)
-        judge = anybody if grounds is None else JwtAuthorizer(grounds).judge
-        self._front = Front(Routes(template.routes()), functions, self._host.invoke, rights.allow_route, judge)
+        authorize = anybody if grounds is None else JwtAuthorizer(grounds).authorize
+        self._front = Front(Routes(template.routes()), functions, self._host.invoke, rights.allow_route, authorize)
         port = await self._front.listen(self.options.port)
         self.url = f"http://127.0.0.1:{port}"
         self._announce(self._engine, deployment, callers)

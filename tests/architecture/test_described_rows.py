@@ -33,7 +33,7 @@ from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.members import leave
 from tagcast.registry.registering import register
 from tagcast.repairing.relay import Arrival, relay
-from tagcast.rows.due import Due, due_row
+from tagcast.rows.due import OwedDelivery, due_row
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row, message_row_of
 from tagcast.state_map import StateMap
@@ -194,7 +194,7 @@ def store() -> WatchedStore:
     sweep_all(fake, store)
     remove_all(fake)
     # What takes a thousand lanes at one message, as their codecs write it.
-    due = Due("t.1", "0", "7", 1, 9, 5, "http 200", ended=EntryState.DELIVERED)
+    due = OwedDelivery("t.1", "0", "7", 1, 9, 5, "http 200", ended=EntryState.DELIVERED)
     store.note(due.key, due_row(due))
     [row] = [row for key, row in store.rows.items() if key.sk == "MSG"][:1]
     ends = {each: Entry(EntryState.DISCARDED, 4, 1, f"{each:0200d}") for each in range(2_000)}

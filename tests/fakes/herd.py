@@ -195,7 +195,7 @@ def stampede(lanes: int, body_bytes: int, *, spread_s: float = 0.5, seed: int = 
     assert not row.map.owed
     assert {entry.state.value for entry in row.map.settled.values()} == {"delivered"}
     extra = sum(receivers.received.values()) - lanes
-    lost = timed.fake.journal.counts["OutcomesLost"]
+    lost = timed.fake.telemetry.counts["OutcomesLost"]
     return Stampede(lanes, timed.loop.seconds - began_s, extra, max(0, extra - lost), store.counts)
 
 

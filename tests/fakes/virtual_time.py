@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from tagcast.model import ContentFormat, Endpoint, Outcome, Protocol, Push, RetryPolicy, Strategy, SubscriptionSettings
 from tagcast.ports import Key, Row, Table, Write
 from tagcast.registry.subscriptions import get_subscription, put_subscription
-from tagcast.rows.due import Due, due_of
+from tagcast.rows.due import OwedDelivery, due_of
 from tagcast.rows.keys import due_key, message_key
 from tagcast.rows.message import MessageRow, message_row_of
 
@@ -210,7 +210,7 @@ class Round:
     def done_at_s(self, name: str) -> float:
         return self.world.receivers.done_at_s[name] - self.began_s
 
-    def backlog_of(self, name: str) -> list[Due]:
+    def backlog_of(self, name: str) -> list[OwedDelivery]:
         subscription = get_subscription(self.world.world, "test1", name)
         pk = due_key(subscription.subscription_id, "", "").pk
         return [due_of(row) for row in self.world.store.query(Table.MESSAGES, pk)]

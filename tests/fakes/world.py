@@ -137,7 +137,7 @@ class FakePusher:
         return outcome
 
 
-class FakeJudge:
+class FakeFilterFunctions:
     """Filter functions by subscription name: from the messages to the verdicts; None is an error."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class OpenGuard:
         return None
 
 
-class QuietJournal:
+class QuietTelemetry:
     """Counts and forgets."""
 
     def __init__(self) -> None:
@@ -218,11 +218,11 @@ class FakeWorld:
     queue: FakeQueue = field(default_factory=FakeQueue)
     workflow: FakeWorkflow = field(default_factory=FakeWorkflow)
     pusher: FakePusher = field(default_factory=FakePusher)
-    judge: FakeJudge = field(default_factory=FakeJudge)
+    filter_functions: FakeFilterFunctions = field(default_factory=FakeFilterFunctions)
     index_archive: MemoryIndexArchive = field(default_factory=MemoryIndexArchive)
     event_bus: FakeEventBus = field(default_factory=FakeEventBus)
     clock: FakeClock = field(default_factory=FakeClock)
-    journal: QuietJournal = field(default_factory=QuietJournal)
+    telemetry: QuietTelemetry = field(default_factory=QuietTelemetry)
 
     def __post_init__(self) -> None:
         self.group_queues = FakeGroupQueues(self.clock.now, self.clock.sleep)
@@ -232,14 +232,14 @@ class FakeWorld:
             group_queues=self.group_queues,
             workflow=self.workflow,
             pusher=self.pusher,
-            judge=self.judge,
+            filter_functions=self.filter_functions,
             index_archive=self.index_archive,
             event_bus=self.event_bus,
             guard=OpenGuard(),
             clock=self.clock,
             executor=InlineExecutor(),
             dice=FakeDice(),
-            journal=self.journal,
+            telemetry=self.telemetry,
         )
 
     def topic(self, name: str = "test1", *, ordering: Ordering = Ordering.TOPIC, retention_s: int = 86_400) -> None:

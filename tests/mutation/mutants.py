@@ -67,7 +67,7 @@ ADAPTERS = (
     "dispatch.queue",
     "dispatch.workflow",
     "runtime.executor",
-    "runtime.journal",
+    "runtime.telemetry",
     "endpoints.adapter",
     "endpoints.addresses",
     "endpoints.clients",

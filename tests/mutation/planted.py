@@ -65,7 +65,7 @@ FIRST_ROUND = (
     ),
     _planted(
         "a copy ends over what a push brought that only the due row tells",
-        "tagcast.rows.due:Due.ended_by",
+        "tagcast.rows.due:OwedDelivery.ended_by",
         "return self.ending(entry.state, entry.last_outcome)",
         "return entry",
         f"{COPIES}::test_a_copy_that_stood_still",

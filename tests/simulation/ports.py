@@ -16,7 +16,7 @@ from tagcast.ports import QueueEntry, World
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.queue import SqsQueue
 
-from tests.fakes.world import FakeWorld, QuietJournal
+from tests.fakes.world import FakeWorld, QuietTelemetry
 from tests.simulation.baton import Crashed, UnavailableError, Worker
 from tests.simulation.rules import judged_yes
 from tests.simulation.store import Gate, SimStore
@@ -37,11 +37,11 @@ def world_of(history: History, store: SimStore) -> World:
         queue=SqsQueue(cast("Any", SimSqs(history)), "queue", wiring.logger()),
         workflow=SimWorkflow(history),
         pusher=SimPusher(history),
-        judge=SimJudge(history),
+        filter_functions=SimFilterFunctions(history),
         clock=SimClock(history),
         executor=SimExecutor(history),
         dice=SimDice(history),
-        journal=SimJournal(history),
+        telemetry=SimTelemetry(history),
     )
 
 
@@ -123,7 +123,7 @@ class SimPusher:
         return history.endpoints.outcome(reply, history.now + worker.skew_ms)
 
 
-class SimJudge:
+class SimFilterFunctions:
     """Filter functions that answer, or fail in one of the ways a stranger's code fails."""
 
     def __init__(self, history: History) -> None:
@@ -179,7 +179,7 @@ class SimClock:
         await _later(self._history, worker, max(0, round(seconds * 1000)))
 
 
-class SimJournal(QuietJournal):
+class SimTelemetry(QuietTelemetry):
     """Hears of pieces of work that failed: only AWS may have been the reason."""
 
     def __init__(self, history: History) -> None:

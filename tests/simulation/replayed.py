@@ -18,7 +18,7 @@ from tagcast.model import Outcome, Push
 from tagcast.ports import Key, Row, Store, Table, World, Write
 from tagcast.registry.directory import Directories, Directory
 
-from tests.fakes.world import FakeWorld, QuietJournal
+from tests.fakes.world import FakeWorld, QuietTelemetry
 
 OK, FAILED = Outcome(True, "http 200"), Outcome(False, "http 500")
 PushName = tuple[str, int]
@@ -109,7 +109,7 @@ class _Run:
             pusher=_Pusher(self),
             clock=_Clock(self),
             dice=_Dice(self),
-            journal=QuietJournal(),
+            telemetry=QuietTelemetry(),
             memory=memory,
         )
         try:

@@ -269,7 +269,7 @@ def test_a_worker_asks_a_filter_function_that_came_after_its_claim() -> None:
     fake.pusher.behaviours["A"] = lambda push: FAIL
     fake.publish("1")
     fake.deliver()
-    fake.judge.behaviours["A"] = lambda messages: (False,) * len(messages)
+    fake.filter_functions.behaviours["A"] = lambda messages: (False,) * len(messages)
     second: list[str] = []
 
     def refilter_and_publish(push: Push) -> None:

@@ -67,4 +67,4 @@ def test_hanging_functions_with_large_bodies_are_tried_as_far_as_memory_goes_and
     never_tried = [f"large{n}" for n in range(90) if not world.receivers.pushes_of(f"large{n}")]
     assert len(never_tried) >= 90 - most
     assert {due.attempts for name in never_tried for due in round_.backlog_of(name)} == {0}
-    assert world.fake.journal.counts["PushesDeferred"] == len(never_tried)
+    assert world.fake.telemetry.counts["PushesDeferred"] == len(never_tried)

@@ -12,7 +12,7 @@ from tagcast.errors import ContendedError
 from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Push
 from tagcast.ports import Row, Table, Write
 from tagcast.registry import subscriptions
-from tagcast.rows.due import Due, due_of
+from tagcast.rows.due import OwedDelivery, due_of
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import ID_BYTES, JOINED_MAX, Lane, lane_of
 from tagcast.rows.message import message_row_of
@@ -88,7 +88,7 @@ def push_and_mark(fake: FakeWorld, store: CopyStore) -> None:
     assert dues(fake)[0].ended is EntryState.DELIVERED
 
 
-def dues(fake: FakeWorld) -> list[Due]:
+def dues(fake: FakeWorld) -> list[OwedDelivery]:
     sid = subscriptions.get_subscription(fake.world, "test1", "A").subscription_id
     return [due_of(row) for row in fake.store.query(Table.MESSAGES, f"DUE#{sid}")]
 
@@ -205,10 +205,10 @@ def test_an_end_without_a_push_keeps_the_attempt_that_another_copy_made(fake: Fa
     [message_id] = fake.publish("1")
 
     def fail_after_the_other(asked: object) -> None:
-        fake.judge.behaviours.clear()
+        fake.filter_functions.behaviours.clear()
         elsewhere(lambda: crash_before_the_end(fake, store, [message_id]))
 
-    fake.judge.behaviours["A"] = fail_after_the_other
+    fake.filter_functions.behaviours["A"] = fail_after_the_other
     fake.fan_out("test1", [message_id])
 
     ended = entry(fake, message_id)

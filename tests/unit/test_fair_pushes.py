@@ -32,7 +32,7 @@ HANGING = (1e9, OK)
 WORK_S = 0.0005
 
 
-class SlowJudge:
+class SlowFilterFunctions:
     """A filter function that says yes after so many seconds."""
 
     def __init__(self, seconds: float) -> None:
@@ -155,8 +155,8 @@ def test_waiting_for_a_slot_is_counted_and_is_no_receivers_failure() -> None:
     round_ = world.first_round("0")
 
     assert round_.row(0).map.pending == 0
-    assert world.fake.journal.counts["SlotWaitMs"] == pytest.approx(200 * 900, rel=0.1)
-    assert world.fake.journal.counts["PushesDeferred"] == 0
+    assert world.fake.telemetry.counts["SlotWaitMs"] == pytest.approx(200 * 900, rel=0.1)
+    assert world.fake.telemetry.counts["PushesDeferred"] == 0
 
 
 def test_a_receiver_that_had_to_wait_for_a_slot_has_its_whole_share() -> None:
@@ -176,8 +176,8 @@ def test_what_found_no_slot_is_counted() -> None:
 
     world.first_round("0")
 
-    assert world.fake.journal.counts["PushesDeferred"] == 5
-    assert world.fake.journal.counts["SlotWaitMs"] == pytest.approx(5 * 2000, rel=0.01)
+    assert world.fake.telemetry.counts["PushesDeferred"] == 5
+    assert world.fake.telemetry.counts["SlotWaitMs"] == pytest.approx(5 * 2000, rel=0.01)
 
 
 def test_a_thousand_failing_subscriptions_take_two_seconds_at_5_ms_a_call() -> None:
@@ -205,7 +205,7 @@ def test_healthy_receivers_beside_failing_ones_are_neither_charged_nor_sent_to_l
 
 def test_filter_functions_that_hang_let_the_function_end_in_time() -> None:
     world = TimedWorld()
-    world.world = world.fake.world = replace(world.world, judge=SlowJudge(TIMEOUT_MAX_S - 0.1))
+    world.world = world.fake.world = replace(world.world, filter_functions=SlowFilterFunctions(TIMEOUT_MAX_S - 0.1))
     by_function: dict[str, object] = {"kind": "function", "function": "f", "timeout_seconds": 10, "on_error": "block"}
     world.subscribe(*names("judged", 300), timeout_s=30, answers=HANGING, filter=by_function)
     world.subscribe("healthy", answers=(0.05, OK))
@@ -291,7 +291,7 @@ def test_a_message_that_everybody_writes_at_is_given_up_after_a_few_tries() -> N
 def retry_took_s(push_s: float, messages: int) -> tuple[float, int]:
     """Let ``retry`` work on a lane of *messages*, each push of which takes *push_s*; return the seconds it took."""
     world = TimedWorld()
-    world.world = world.fake.world = replace(world.world, judge=SlowJudge(TIMEOUT_MAX_S - 0.1))
+    world.world = world.fake.world = replace(world.world, filter_functions=SlowFilterFunctions(TIMEOUT_MAX_S - 0.1))
     by_function = {"kind": "function", "function": "f", "timeout_seconds": TIMEOUT_MAX_S, "on_error": "block"}
     world.subscribe("A", timeout_s=30, strategy=DECAY, answers=(push_s, OK), filter=by_function)
     lanes.pause(world.world, "test1", "A")

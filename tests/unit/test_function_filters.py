@@ -20,7 +20,7 @@ from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import Lane, lane_of
 from tagcast_aws.endpoints.adapter import Surroundings
-from tagcast_aws.endpoints.filter_function import EVENT_BYTES_MAX, LambdaJudge
+from tagcast_aws.endpoints.filter_function import EVENT_BYTES_MAX, LambdaFilterFunctions
 from tagcast_aws.runtime.clock import SystemClock
 
 from tests.fakes.world import FAIL, OK, FakeWorld, Judgement
@@ -74,7 +74,7 @@ def wait(fake: FakeWorld, ms: int = MINUTE_MS) -> None:
 
 def test_a_no_is_filtered_and_never_pushed(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function())
-    fake.judge.behaviours["A"] = yes_unless("1")
+    fake.filter_functions.behaviours["A"] = yes_unless("1")
     [message_id] = fake.publish("1")
 
     fake.deliver()
@@ -88,28 +88,28 @@ def test_a_no_is_filtered_and_never_pushed(fake: FakeWorld) -> None:
 
 def test_a_batch_is_asked_once_and_what_remains_keeps_its_order(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function())
-    fake.judge.behaviours["A"] = yes_unless("2", "4")
+    fake.filter_functions.behaviours["A"] = yes_unless("2", "4")
     ids = fake.publish("1", "2", "3", "4", "5")
 
     fake.deliver()
 
-    assert fake.judge.asked == [("A", ["1", "2", "3", "4", "5"])]
+    assert fake.filter_functions.asked == [("A", ["1", "2", "3", "4", "5"])]
     assert fake.pusher.received["A"] == ["1", "3", "5"]
     yes, no = EntryState.DELIVERED, EntryState.FILTERED
     assert [entry(fake, each).state for each in ids] == [yes, no, yes, no, yes]
-    assert fake.journal.counts["filter_failed"] == 0
+    assert fake.telemetry.counts["filter_failed"] == 0
 
 
 def test_an_error_under_drop_drops_the_whole_batch_and_counts_each(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function())
-    fake.judge.behaviours["A"] = error
+    fake.filter_functions.behaviours["A"] = error
     ids = fake.publish("1", "2", "3")
 
     fake.deliver()
 
     found = [entry(fake, each) for each in ids]
     assert [(each.state, each.attempts) for each in found] == [(EntryState.DISCARDED, 0)] * 3
-    assert fake.journal.counts[EntryState.DISCARDED] == 3
+    assert fake.telemetry.counts[EntryState.DISCARDED] == 3
 
 
 def test_a_yes_to_what_was_not_started_any_more_is_kept(fake: FakeWorld) -> None:
@@ -130,13 +130,13 @@ def test_a_yes_to_what_was_not_started_any_more_is_kept(fake: FakeWorld) -> None
     fake.redeliver(task)
 
     assert sorted(fake.pusher.received["A"], key=int) == bodies
-    asked = [body for _, each in fake.judge.asked for body in each]
+    asked = [body for _, each in fake.filter_functions.asked for body in each]
     assert sorted(asked, key=int) == bodies, "somebody was asked twice"
 
 
 def test_each_error_under_block_is_an_attempt_of_its_own(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function("block"), max_retries=3)
-    fake.judge.behaviours["A"] = error
+    fake.filter_functions.behaviours["A"] = error
     [message_id] = fake.publish("1")
 
     fake.deliver()
@@ -154,7 +154,7 @@ def test_each_error_under_block_is_an_attempt_of_its_own(fake: FakeWorld) -> Non
 @pytest.mark.parametrize("judgement", [error, lambda asked: (True,), lambda asked: (True,) * 3])
 def test_an_error_or_a_wrong_count_drops_the_batch_by_default(fake: FakeWorld, judgement: Judgement) -> None:
     fake.subscribe("A", filter=by_function())
-    fake.judge.behaviours["A"] = judgement
+    fake.filter_functions.behaviours["A"] = judgement
     ids = fake.publish("1", "2")
 
     fake.deliver()
@@ -163,12 +163,12 @@ def test_an_error_or_a_wrong_count_drops_the_batch_by_default(fake: FakeWorld, j
     assert [(each.state, each.last_outcome) for each in found] == [(EntryState.DISCARDED, "filter_error")] * 2
     assert fake.pusher.pushes == []
     assert lane_if_any(fake) is None
-    assert fake.journal.counts["filter_failed"] == 1
+    assert fake.telemetry.counts["filter_failed"] == 1
 
 
 def test_an_error_under_block_blocks_the_lane_and_the_function_is_asked_again(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function("block"))
-    fake.judge.behaviours["A"] = error
+    fake.filter_functions.behaviours["A"] = error
     first, second = fake.publish("1", "2")
     fake.deliver()
 
@@ -180,12 +180,12 @@ def test_an_error_under_block_blocks_the_lane_and_the_function_is_asked_again(fa
     assert lane(fake).next_attempt_at == fake.clock.now() + 15_000
     third = fake.publish("3")[0]
     fake.deliver()
-    assert fake.judge.asked == [("A", ["1", "2"])]
+    assert fake.filter_functions.asked == [("A", ["1", "2"])]
 
-    fake.judge.behaviours["A"] = yes_unless("2")
+    fake.filter_functions.behaviours["A"] = yes_unless("2")
     wait(fake)
 
-    assert fake.judge.asked[1:] == [("A", ["1"]), ("A", ["2"]), ("A", ["3"])]
+    assert fake.filter_functions.asked[1:] == [("A", ["1"]), ("A", ["2"]), ("A", ["3"])]
     assert fake.pusher.received["A"] == ["1", "3"]
     assert (entry(fake, first).attempts, entry(fake, third).attempts) == (2, 1)
     assert entry(fake, second).state is EntryState.FILTERED
@@ -195,7 +195,7 @@ def test_an_error_under_block_blocks_the_lane_and_the_function_is_asked_again(fa
 
 def test_errors_under_block_spend_the_retries(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function("block"), max_retries=2)
-    fake.judge.behaviours["A"] = error
+    fake.filter_functions.behaviours["A"] = error
     first, second = fake.publish("1", "2")
     fake.deliver()
 
@@ -204,13 +204,13 @@ def test_errors_under_block_spend_the_retries(fake: FakeWorld) -> None:
     for each in (first, second):
         found = entry(fake, each)
         assert (found.state, found.attempts, found.last_outcome) == (EntryState.DISCARDED, 3, "filter_error")
-    assert [bodies for _, bodies in fake.judge.asked] == [["1", "2"], ["1"], ["1"], ["2"], ["2"], ["2"]]
+    assert [bodies for _, bodies in fake.filter_functions.asked] == [["1", "2"], ["1"], ["1"], ["2"], ["2"], ["2"]]
     assert lane_if_any(fake) is None
 
 
 def test_without_retries_the_head_is_discarded_and_the_next_is_asked_for(fake: FakeWorld) -> None:
     fake.subscribe("A", filter=by_function("block"), max_retries=0)
-    fake.judge.behaviours["A"] = lambda asked: (True,) if len(asked) == 1 else None
+    fake.filter_functions.behaviours["A"] = lambda asked: (True,) if len(asked) == 1 else None
     first, second = fake.publish("1", "2")
     fake.deliver()
 
@@ -227,11 +227,11 @@ def test_a_judged_delivery_is_not_asked_about_again(fake: FakeWorld) -> None:
     assert lane(fake).state is LaneState.BLOCKED
     assert [row.get("unjudged") for row in due_rows(fake)] == [None, None]
 
-    fake.judge.behaviours["A"] = error
+    fake.filter_functions.behaviours["A"] = error
     fake.pusher.behaviours["A"] = lambda push: OK
     wait(fake)
 
-    assert fake.judge.asked == [("A", ["1", "2"])]
+    assert fake.filter_functions.asked == [("A", ["1", "2"])]
     assert fake.pusher.received["A"] == ["1", "2"]
 
 
@@ -240,10 +240,10 @@ def test_what_joins_a_lane_that_is_not_active_is_judged_before_its_first_attempt
     lanes.pause(fake.world, "test1", "A")
     ids = fake.publish("1", "2")
     fake.deliver()
-    assert fake.judge.asked == []
+    assert fake.filter_functions.asked == []
     assert [row.get("unjudged") for row in due_rows(fake)] == [1, 1]
 
-    fake.judge.behaviours["A"] = yes_unless("1")
+    fake.filter_functions.behaviours["A"] = yes_unless("1")
     lanes.resume(fake.world, "test1", "A")
     wait(fake)
 
@@ -256,13 +256,13 @@ def test_drop_on_redelivery_discards_and_goes_on(fake: FakeWorld) -> None:
     lanes.pause(fake.world, "test1", "A")
     ids = fake.publish("1", "2")
     fake.deliver()
-    fake.judge.behaviours["A"] = lambda asked: None if asked[0].draft.body == b"1" else (True,)
+    fake.filter_functions.behaviours["A"] = lambda asked: None if asked[0].draft.body == b"1" else (True,)
 
     lanes.resume(fake.world, "test1", "A")
     wait(fake)
 
     assert [entry(fake, each).state for each in ids] == [EntryState.DISCARDED, EntryState.DELIVERED]
-    assert fake.journal.counts["filter_failed"] == 1
+    assert fake.telemetry.counts["filter_failed"] == 1
 
 
 def test_a_backlog_is_asked_about_window_by_window_and_only_once(fake: FakeWorld) -> None:
@@ -276,7 +276,7 @@ def test_a_backlog_is_asked_about_window_by_window_and_only_once(fake: FakeWorld
     lanes.resume(fake.world, "test1", "A")
     wait(fake)
 
-    assert sorted(body for _, asked in fake.judge.asked for body in asked) == sorted(bodies)
+    assert sorted(body for _, asked in fake.filter_functions.asked for body in asked) == sorted(bodies)
     assert sorted(fake.pusher.received["A"]) == sorted(bodies)
     assert lane_if_any(fake) is None
 
@@ -294,12 +294,12 @@ def test_a_yes_to_a_window_is_kept_when_all_of_it_fails(fake: FakeWorld) -> None
     assert lane(fake).state is LaneState.LOST_CONTACT
     assert [row.get("unjudged") for row in due_rows(fake)] == [None] * 3
     assert [row["attempts"] for row in due_rows(fake)][1:] == [1, 1]
-    assert fake.judge.asked == [("A", ["0"]), ("A", ["1", "2", "3"])]
+    assert fake.filter_functions.asked == [("A", ["0"]), ("A", ["1", "2", "3"])]
 
 
 def test_under_decay_an_error_of_the_batch_is_a_failed_attempt_of_its_head_alone(fake: FakeWorld) -> None:
     fake.subscribe("A", strategy=DECAY, filter=by_function("block"))
-    fake.judge.behaviours["A"] = lambda asked: (
+    fake.filter_functions.behaviours["A"] = lambda asked: (
         None if len(asked) > 1 and asked[0].draft.body == b"1" else (True,) * len(asked)
     )
     fake.publish("1", "2", "3")
@@ -309,7 +309,7 @@ def test_under_decay_an_error_of_the_batch_is_a_failed_attempt_of_its_head_alone
 
     wait(fake)
 
-    assert fake.judge.asked[1:] == [("A", ["1"]), ("A", ["2", "3"])]
+    assert fake.filter_functions.asked[1:] == [("A", ["1"]), ("A", ["2", "3"])]
     assert fake.pusher.received["A"] == ["1", "2", "3"]
 
 
@@ -320,15 +320,15 @@ def test_what_was_judged_before_an_error_is_delivered_first(fake: FakeWorld) -> 
     fake.deliver()
     [judged] = [key for key, row in fake.store.rows.items() if row in due_rows(fake)[:1]]
     fake.store.rows[judged] = {name: value for name, value in fake.store.rows[judged].items() if name != "unjudged"}
-    fake.judge.behaviours["A"] = error
+    fake.filter_functions.behaviours["A"] = error
 
     lanes.resume(fake.world, "test1", "A")
     wait(fake, 500)
 
-    assert fake.judge.asked[:2] == [("A", ["2", "3"]), ("A", ["2"])]
+    assert fake.filter_functions.asked[:2] == [("A", ["2", "3"]), ("A", ["2"])]
     assert fake.pusher.received["A"] == ["1"]
     assert [row.get("unjudged") for row in due_rows(fake)] == [1, 1]
-    assert [row["attempts"] for row in due_rows(fake)] == [len(fake.judge.asked), 0]
+    assert [row["attempts"] for row in due_rows(fake)] == [len(fake.filter_functions.asked), 0]
 
 
 def test_an_expired_message_is_not_asked_about(fake: FakeWorld) -> None:
@@ -338,7 +338,7 @@ def test_an_expired_message_is_not_asked_about(fake: FakeWorld) -> None:
 
     fake.deliver()
 
-    assert fake.judge.asked == []
+    assert fake.filter_functions.asked == []
     assert entry(fake, message_id).state is EntryState.EXPIRED
 
 
@@ -351,7 +351,7 @@ def test_a_message_that_expires_while_the_function_thinks_is_not_pushed(fake: Fa
         fake.clock.sleep(2)
         return (True,)
 
-    fake.judge.behaviours["A"] = slow
+    fake.filter_functions.behaviours["A"] = slow
     fake.deliver()
 
     assert entry(fake, message_id).state is EntryState.EXPIRED
@@ -363,7 +363,7 @@ def test_others_are_neither_asked_for_nor_held_up_nor_marked(fake: FakeWorld, st
     fake.subscribe("A", filter=by_function("block"))
     fake.subscribe("B", strategy=strategy)
     fake.subscribe("C", "apple", strategy=strategy)
-    fake.judge.behaviours["A"] = error
+    fake.filter_functions.behaviours["A"] = error
     fake.pusher.behaviours["C"] = lambda push: FAIL
     ids = fake.publish("1", "2", tags=["apple"])
 
@@ -371,7 +371,7 @@ def test_others_are_neither_asked_for_nor_held_up_nor_marked(fake: FakeWorld, st
 
     assert fake.pusher.received["B"] == ["1", "2"]
     assert [entry(fake, each, "B").state for each in ids] == [EntryState.DELIVERED] * 2
-    assert {name for name, _ in fake.judge.asked} == {"A"}
+    assert {name for name, _ in fake.filter_functions.asked} == {"A"}
     of_c = subscriptions.get_subscription(fake.world, "test1", "C").subscription_id
     marks = [row.get("unjudged") for row in due_rows(fake) if row["pk"] == f"DUE#{of_c}"]
     assert marks == [None, None]
@@ -416,8 +416,8 @@ def message(body: bytes = b"1", *, is_text: bool = True) -> Message:
 
 def ask(fake: FakeWorld, functions: FakeFunctions, asked: list[Message], **settings: object) -> tuple[bool, ...] | None:
     subscription: Subscription = fake.subscribe("A", filter=by_function() | settings)
-    judge = LambdaJudge(Surroundings(SystemClock(), "1", make_client=functions.client))
-    return asyncio.run(judge.verdicts(subscription, asked))
+    port = LambdaFilterFunctions(Surroundings(SystemClock(), "1", make_client=functions.client))
+    return asyncio.run(port.verdicts(subscription, asked))
 
 
 def test_the_function_gets_the_messages_and_answers_verdicts(fake: FakeWorld) -> None:

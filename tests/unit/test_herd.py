@@ -13,7 +13,7 @@ from tagcast.model import Entry, EntryState, LaneState
 from tagcast.operating import lanes, messages
 from tagcast.ports import Write
 from tagcast.registry import subscriptions
-from tagcast.rows.due import Due, due_row
+from tagcast.rows.due import OwedDelivery, due_row
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row_of
 
@@ -111,7 +111,7 @@ def test_whoever_comes_next_settles_what_got_through_without_pushing_it_again(
 
     assert fake.pusher.received["A"] == ["1", "2"]
     assert delivered(fake)
-    assert fake.journal.counts["OutcomesLost"] == 0
+    assert fake.telemetry.counts["OutcomesLost"] == 0
 
 
 def test_the_budget_of_a_worker_that_waits_is_kept(fake: FakeWorld, store: CrowdedStore) -> None:
@@ -213,7 +213,7 @@ def test_a_push_whose_outcome_is_lost_with_the_lane_is_counted(fake: FakeWorld) 
 
     fake.redeliver(task)
 
-    assert fake.journal.counts["OutcomesLost"] == 1
+    assert fake.telemetry.counts["OutcomesLost"] == 1
 
 
 def test_the_archive_tells_an_end_once_when_the_row_of_the_message_says_it(
@@ -228,7 +228,7 @@ def test_the_archive_tells_an_end_once_when_the_row_of_the_message_says_it(
 
 
 def test_a_due_row_without_an_end_reads_as_the_release_before_wrote_it() -> None:
-    row = due_row(Due("t.1", "0", "7", 2, 9, 5, "http 500"))
+    row = due_row(OwedDelivery("t.1", "0", "7", 2, 9, 5, "http 500"))
 
     assert row.keys() == {"attempts", "expires_at", "ttl", "last_attempt_at", "last_outcome"}
 
@@ -252,4 +252,4 @@ def test_a_lane_that_is_paused_while_its_worker_waits_keeps_the_end(fake: FakeWo
     assert view.state is LaneState.PAUSED
     assert view.head is not None
     assert view.head.state is EntryState.DELIVERED
-    assert fake.journal.counts["OutcomesLost"] == 0
+    assert fake.telemetry.counts["OutcomesLost"] == 0

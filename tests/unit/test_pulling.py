@@ -31,7 +31,7 @@ def world() -> Iterator[FakeWorld]:
     fakes.topic()
     fakes.group("g")
     yield fakes
-    assert fakes.journal.faults == []
+    assert fakes.telemetry.faults == []
 
 
 def asked(world: FakeWorld, verb: str, **body: Any) -> tuple[int, dict[str, Any]]:
@@ -213,8 +213,8 @@ def test_what_is_discarded_is_published_to_its_dead_letter_topic_once(world: Fak
 def test_a_dead_letter_that_no_topic_takes_is_counted(world: FakeWorld) -> None:
     discarded_to(world, "absent")
 
-    assert world.journal.counts["DeadLettersLost"] == 1
-    world.journal.faults.clear()
+    assert world.telemetry.counts["DeadLettersLost"] == 1
+    world.telemetry.faults.clear()
 
 
 def test_what_nobody_pulled_in_its_life_expires_at_the_next_pull(world: FakeWorld) -> None:

@@ -10,7 +10,7 @@ from tagcast.model import Endpoint, Protocol
 from tagcast.pushing.push_slots import HOSTS_MIN, SLOTS, Ask, PushSlots, Rank, host_of
 
 from tests.fakes.virtual_time import VirtualClock, VirtualTime
-from tests.fakes.world import QuietJournal
+from tests.fakes.world import QuietTelemetry
 
 FOREVER = float("inf")
 Scene = Callable[[PushSlots, VirtualTime], Awaitable[None]]
@@ -177,12 +177,12 @@ def test_a_cancelled_wait_takes_no_slot_later() -> None:
 
 def test_what_waiting_came_to_is_told_once_there_is_something_to_tell() -> None:
     async def scene(slots: PushSlots, loop: VirtualTime) -> None:
-        journal = QuietJournal()
-        slots.tell(journal)
-        assert dict(journal.counts) == {}
+        telemetry = QuietTelemetry()
+        slots.tell(telemetry)
+        assert dict(telemetry.counts) == {}
         slots.waited_ms, slots.refused = 12, 3
-        slots.tell(journal)
-        assert dict(journal.counts) == {"SlotWaitMs": 12, "PushesDeferred": 3}
+        slots.tell(telemetry)
+        assert dict(telemetry.counts) == {"SlotWaitMs": 12, "PushesDeferred": 3}
 
     play(scene)
 

@@ -95,7 +95,7 @@ def test_what_the_queue_did_not_take_is_not_acknowledged_and_may_be_asked_for_ag
     repaired(fake, first.message_id)
 
     assert refused.value.retry_after_s > 0
-    assert fake.journal.counts["QueueSendsLeftToRelay"] == 1
+    assert fake.telemetry.counts["QueueSendsLeftToRelay"] == 1
     assert fake.pusher.received["A"] == ["1", "2"]
 
 

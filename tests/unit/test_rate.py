@@ -168,7 +168,7 @@ def test_a_filter_function_is_asked_only_about_what_may_begin(fake: FakeWorld) -
         asked.append(len(found))
         return (True,) * len(found)
 
-    fake.judge.behaviours["A"] = judge
+    fake.filter_functions.behaviours["A"] = judge
     fake.publish(*map(str, range(5)))
     fake.deliver()
 

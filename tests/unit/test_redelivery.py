@@ -221,7 +221,7 @@ def test_an_end_that_can_be_kept_nowhere_within_the_budget_is_counted_as_lost(
 
     assert answer.wait_until is not None
     assert 55_000 <= fake.clock.instant - began <= 62_000
-    assert fake.journal.counts["OutcomesLost"] == 1
+    assert fake.telemetry.counts["OutcomesLost"] == 1
 
 
 def test_a_head_whose_life_is_over_ends_without_a_push_and_is_told_with_its_attempts(fake: FakeWorld) -> None:
@@ -230,7 +230,7 @@ def test_a_head_whose_life_is_over_ends_without_a_push_and_is_told_with_its_atte
 
     fake.redeliver(task)
 
-    assert fake.journal.ends == [("1", "A", EntryState.EXPIRED)]
+    assert fake.telemetry.ends == [("1", "A", EntryState.EXPIRED)]
     assert len(fake.pusher.pushes) == 1
     [row] = [row for key, row in fake.store.rows.items() if key.pk.startswith("MSG#")]
     assert '"expired",1' in row["exceptions"].replace(" ", "")

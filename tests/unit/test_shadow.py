@@ -128,7 +128,7 @@ def test_a_store_that_fails_the_counts_fails_no_publish(fake: FakeWorld) -> None
     fake.deliver()
 
     assert fake.pusher.received["A"] == ["1"]
-    assert fake.journal.counts["ShadowCountsLost"] == 1
+    assert fake.telemetry.counts["ShadowCountsLost"] == 1
     assert seen(fake) == {}
 
 

@@ -30,7 +30,7 @@ from tagcast.model import (
 from tagcast.ports import Key, Table
 from tagcast.rows import keys
 from tagcast.rows.attempt_history import remembering
-from tagcast.rows.due import PLACES, Due, due_of, due_row, position
+from tagcast.rows.due import PLACES, OwedDelivery, due_of, due_row, position
 from tagcast.rows.lane import Lane, lane_of, lane_row
 from tagcast.rows.member import member_gone, member_of, member_put, registration_of, registration_put
 from tagcast.rows.message import (
@@ -278,7 +278,9 @@ def test_a_lane_that_nobody_has_to_wake_is_in_no_index() -> None:
     assert lane_of(stored(asleep.key, lane_row(asleep))) == asleep
 
 
-DUE = Due("07457000000000000001.2", "00000000000000000049", "m", 2, 1_800_000_070_500, 60_000, "http 500", True)
+DUE = OwedDelivery(
+    "07457000000000000001.2", "00000000000000000049", "m", 2, 1_800_000_070_500, 60_000, "http 500", True
+)
 
 
 def test_an_owed_delivery_is_stored_as_it_always_was_and_read_back() -> None:

@@ -262,7 +262,7 @@ def test_a_row_that_cannot_be_written_stops_nothing_else(fake: FakeWorld, store:
 
     assert swept.restarted == 2
     assert swept.expired == 29
-    assert fake.journal.counts["failed"] >= 1
+    assert fake.telemetry.counts["failed"] >= 1
     assert [entry(fake, poison, "gone").state] == [EntryState.EXPIRED]
     assert store.rows[message_key("test1", poison)]["pending"] == 1
     store.refused = set()

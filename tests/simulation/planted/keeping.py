@@ -133,7 +133,7 @@ MUTANTS = (
     ),
     Mutant(
         "what expires as a head forgets its last attempt",
-        "tagcast.rows.due:Due.as_last_seen",
+        "tagcast.rows.due:OwedDelivery.as_last_seen",
         "if entry.last_attempt_at is not None:",
         "if True:",
         EXPIRING,

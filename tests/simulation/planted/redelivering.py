@@ -140,7 +140,7 @@ MUTANTS = (
     ),
     Mutant(
         "a mark says that whatever ended was delivered",
-        "tagcast.rows.due:Due.marked",
+        "tagcast.rows.due:OwedDelivery.marked",
         "ended=entry.state",
         "ended=EntryState.DELIVERED",
         Aim(faults=("herd",), modes=("dead", "down"), strategy=Strategy.BACKOFF_RETRY, restless=True),
@@ -166,14 +166,14 @@ MUTANTS = (
     ),
     Mutant(
         "a mark forgets which attempt it was",
-        "tagcast.rows.due:Due.marked",
+        "tagcast.rows.due:OwedDelivery.marked",
         "attempts=entry.attempts,",
         "attempts=self.attempts,",
         HERDED,
     ),
     Mutant(
         "operators, expiry and unsubscribing pass over a mark",
-        "tagcast.rows.due:Due.ending",
+        "tagcast.rows.due:OwedDelivery.ending",
         "if self.ended is not None:",
         "if False:",
         HERDED,

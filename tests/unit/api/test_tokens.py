@@ -103,8 +103,8 @@ def with_api(issuer: Issuer, play: Callable[[httpx.Client], None]) -> None:
         return Invocation(json.dumps(handlers[function].handle(json.loads(event), world)).encode())
 
     async def main() -> None:
-        judge = JwtAuthorizer(grounds).judge
-        front = Front(Routes(translated().routes()), {name: name for name in handlers}, invoke, judge=judge)
+        authorize = JwtAuthorizer(grounds).authorize
+        front = Front(Routes(translated().routes()), {name: name for name in handlers}, invoke, authorize=authorize)
         port = await front.listen(0)
         try:
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as api:

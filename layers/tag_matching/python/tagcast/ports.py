@@ -30,12 +30,11 @@ __all__ = [
     "EndpointGuard",
     "EventBus",
     "Executor",
+    "FilterFunctions",
     "Found",
     "GroupQueue",
     "GroupQueues",
     "IndexArchive",
-    "Journal",
-    "Judge",
     "Key",
     "Pusher",
     "Put",
@@ -46,6 +45,7 @@ __all__ = [
     "Row",
     "Store",
     "Table",
+    "Telemetry",
     "Update",
     "Workflow",
     "World",
@@ -122,7 +122,7 @@ class EventBus(Protocol):
         """Tell of one change; a failure is counted, never raised: who has to know for certain asks the API."""
 
 
-class Judge(Protocol):
+class FilterFunctions(Protocol):
     """The way to the filter functions of subscribers."""
 
     async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
@@ -186,7 +186,7 @@ class Dice(Protocol):
         """Return text that nobody can guess, at least 128 bits of it."""
 
 
-class Journal(Protocol):
+class Telemetry(Protocol):
     """Where what happened is told to operators (log lines and metrics), never with bodies or secrets."""
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
@@ -224,13 +224,13 @@ class World:
     group_queues: GroupQueues
     workflow: Workflow
     pusher: Pusher
-    judge: Judge
+    filter_functions: FilterFunctions
     index_archive: IndexArchive
     event_bus: EventBus
     guard: EndpointGuard
     clock: Clock
     executor: Executor
     dice: Dice
-    journal: Journal
+    telemetry: Telemetry
     time_scale: float = 1.0
     memory: Memory = field(default_factory=Memory, repr=False, compare=False)

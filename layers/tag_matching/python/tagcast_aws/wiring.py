@@ -18,8 +18,8 @@ from tagcast.ports import Clock, Dice, GroupQueues, Table, World
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.dice import SystemDice
 from tagcast_aws.runtime.home import Home
-from tagcast_aws.runtime.journal import PowertoolsJournal
 from tagcast_aws.runtime.settings import Settings
+from tagcast_aws.runtime.telemetry import PowertoolsTelemetry
 
 if TYPE_CHECKING:
     import ssl
@@ -133,7 +133,7 @@ def compose(ground: Ground) -> World:
     from tagcast_aws.dispatch.queue import SqsQueue
     from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
     from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
-    from tagcast_aws.endpoints.filter_function import LambdaJudge
+    from tagcast_aws.endpoints.filter_function import LambdaFilterFunctions
     from tagcast_aws.endpoints.guard import Guard
     from tagcast_aws.endpoints.pusher import EndpointPusher
     from tagcast_aws.runtime.executor import ThreadExecutor
@@ -165,12 +165,14 @@ def compose(ground: Ground) -> World:
         ),
         index_archive=S3IndexArchive(lambda: client("s3"), settings.index_bucket, logger()),
         event_bus=EventBridgeBus(lambda: client("events"), logger()),
-        judge=LambdaJudge(Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)),
+        filter_functions=LambdaFilterFunctions(
+            Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)
+        ),
         guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, settings.group_queues),
         clock=clock,
         executor=ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads()),
         dice=ground.dice,
-        journal=PowertoolsJournal(logger(), metrics()),
+        telemetry=PowertoolsTelemetry(logger(), metrics()),
         time_scale=settings.time_scale,
     )
 

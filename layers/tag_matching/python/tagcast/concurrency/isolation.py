@@ -15,7 +15,7 @@ R = TypeVar("R")
 async def each(world: World, what: str, items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, R]]) -> list[R]:
     """Return what came of *work* on each of the items, in their order; those that failed are left out.
 
-    A failure is told to the journal as one of *what*. That is for work which somebody repeats: here, the sweep.
+    A failure is told to the telemetry as one of *what*. That is for work which somebody repeats: here, the sweep.
     """
     done: dict[int, R] = {}
 
@@ -23,5 +23,5 @@ async def each(world: World, what: str, items: Iterable[T], work: Callable[[T], 
         done[place] = await work(item)
 
     for fault in await side_by_side(kept(place, item) for place, item in enumerate(items)):
-        world.journal.failed(what, fault)
+        world.telemetry.failed(what, fault)
     return [done[place] for place in sorted(done)]

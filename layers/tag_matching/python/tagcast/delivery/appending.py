@@ -13,7 +13,7 @@ from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure, lane_state_after
 from tagcast.pushing.rate_limit import RATE
 from tagcast.pushing.verdicts import is_judged_by_function
-from tagcast.rows.due import Due, due_put, position
+from tagcast.rows.due import OwedDelivery, due_put, position
 from tagcast.rows.lane import Lane, join_update, joined_by, lane_put
 
 
@@ -66,14 +66,14 @@ def appending(subscription: Subscription, lane: Lane | None, left: Left, now: in
     return Appending((*joining, lane_put(blocked)), None if asleep else blocked)
 
 
-def _dues(subscription: Subscription, lane: Lane | None, left: Left) -> list[Due]:
+def _dues(subscription: Subscription, lane: Lane | None, left: Left) -> list[OwedDelivery]:
     by_function, dues = is_judged_by_function(subscription), []
     waits_for_rate = subscription.settings.max_per_second is not None and not left.failures
     reason = RATE if waits_for_rate and (lane is None or lane.state is LaneState.BLOCKED) else None
     for place, message in enumerate(left.messages):
         failure = left.failures.get(message.message_id)
         dues.append(
-            Due(
+            OwedDelivery(
                 subscription_id=subscription.subscription_id,
                 position=position(0 if lane is None else lane.appended, place),
                 message_id=message.message_id,

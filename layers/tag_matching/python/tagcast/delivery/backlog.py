@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tagcast.model import LaneState, Subscription
 from tagcast.ports import World
 from tagcast.pushing.attempts import planned_at
-from tagcast.rows.due import Due
+from tagcast.rows.due import OwedDelivery
 from tagcast.rows.lane import Lane
 
 
@@ -33,7 +33,7 @@ class Leave:
 class End:
     """These end without another push: nobody is subscribed any more, or an earlier push ended them."""
 
-    dues: Sequence[Due]
+    dues: Sequence[OwedDelivery]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class Attempt:
     """These are attempted for *subscription*, the head first."""
 
     subscription: Subscription
-    dues: Sequence[Due]
+    dues: Sequence[OwedDelivery]
 
 
-def front(dues: Sequence[Due]) -> list[Due]:
+def front(dues: Sequence[OwedDelivery]) -> list[OwedDelivery]:
     """Return what of the beginning of a backlog may be in flight together: a head that failed before is alone.
 
     A message stands in it once, where it stands first.
@@ -62,7 +62,7 @@ def front(dues: Sequence[Due]) -> list[Due]:
 
 
 def next_step(
-    world: World, lane: Lane, subscription: Subscription | None, dues: Sequence[Due], streak: Streak
+    world: World, lane: Lane, subscription: Subscription | None, dues: Sequence[OwedDelivery], streak: Streak
 ) -> Leave | End | Wait | Attempt:
     """Return what to do with *dues*, the front of the backlog of *lane* (None: nobody is subscribed any more)."""
     if not dues:

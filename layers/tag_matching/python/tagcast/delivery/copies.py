@@ -17,7 +17,7 @@ from tagcast.ids import ordinal_of, subscription_id
 from tagcast.model import Entry
 from tagcast.ports import World
 from tagcast.rows import stored
-from tagcast.rows.due import Due, due_delete_as_read
+from tagcast.rows.due import OwedDelivery, due_delete_as_read
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import MessageRow
 
@@ -68,13 +68,13 @@ async def _end(world: World, topic: str, sid: str, part: Part) -> Part:
     raise ConditionLostError
 
 
-async def _standing(world: World, sid: str, part: Part) -> dict[str, Due]:
+async def _standing(world: World, sid: str, part: Part) -> dict[str, OwedDelivery]:
     """Return the due rows of what ended in *part*: of several the one with the most attempts."""
     dues = await world.executor.run(partial(stored.dues, world.store, sid, limit=REACH))
     return {due.message_id: due for due in sorted(dues, key=lambda due: due.attempts) if due.message_id in part.ended}
 
 
-async def _settle(world: World, topic: str, due: Due, entry: Entry) -> bool:
+async def _settle(world: World, topic: str, due: OwedDelivery, entry: Entry) -> bool:
     """Write one end together with the end of its due row; return False if another attempt was counted meanwhile."""
     ordinal = ordinal_of(due.subscription_id)
 

@@ -15,7 +15,7 @@ from tagcast.model import Entry
 from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure
 from tagcast.rows import stored
-from tagcast.rows.due import Due, due_change, due_delete, due_failure
+from tagcast.rows.due import OwedDelivery, due_change, due_delete, due_failure
 from tagcast.rows.message import MessageRow
 
 MARKED_AFTER = 3
@@ -28,7 +28,7 @@ class Outcomes:
 
     hold: LaneHold
 
-    async def owing(self, due: Due) -> MessageRow | None:
+    async def owing(self, due: OwedDelivery) -> MessageRow | None:
         """Return the message's row if the entry is still owed; otherwise drop the phantom row."""
         world = self.hold.world
         row = await world.executor.run(partial(stored.message, world.store, self.hold.task.topic, due.message_id))
@@ -37,7 +37,7 @@ class Outcomes:
             return None
         return row
 
-    async def settle(self, due: Due, entry: Entry, *, patient: bool) -> Due | None:
+    async def settle(self, due: OwedDelivery, entry: Entry, *, patient: bool) -> OwedDelivery | None:
         """Write a terminal entry and remove its due row in one transaction; return None when done.
 
         See docs/architecture.md, Invariants, 5. One that is pending was handed over to its group.
@@ -72,7 +72,7 @@ class Outcomes:
             await self.hold.write(due_delete(due))
         return None
 
-    async def mark(self, due: Due, entry: Entry) -> Due:
+    async def mark(self, due: OwedDelivery, entry: Entry) -> OwedDelivery:
         """Keep the end that a push brought in the due row; return the row as it stands now."""
         marked = due.marked(entry)
         try:
@@ -82,22 +82,22 @@ class Outcomes:
             return due
         return marked
 
-    async def write_failure(self, due: Due, failure: Failure, lane: Write) -> None:
+    async def write_failure(self, due: OwedDelivery, failure: Failure, lane: Write) -> None:
         """Write a failed attempt into the due row, together with what it means for the *lane*."""
         await self.hold.write(due_failure(due, failure.past), lane)
 
-    async def write_yes(self, due: Due) -> None:
+    async def write_yes(self, due: OwedDelivery) -> None:
         """Keep the verdict on a delivery that was not started, so that it is not asked for again."""
         await self.hold.write(due_change(due, due), self.hold.check())
 
 
-def _ending(due: Due, entry: Entry, beside: Sequence[Write]) -> Ending:
+def _ending(due: OwedDelivery, entry: Entry, beside: Sequence[Write]) -> Ending:
     ordinal = ordinal_of(due.subscription_id)
     if not entry.state.is_terminal:
         return Ending({}, beside=beside, handed={ordinal})
     return Ending({ordinal: entry}, beside=beside)
 
 
-def _owes(row: MessageRow, due: Due) -> bool:
+def _owes(row: MessageRow, due: OwedDelivery) -> bool:
     ordinal = ordinal_of(due.subscription_id)
     return ordinal in row.map.owed and ordinal not in row.map.handed

@@ -125,7 +125,7 @@ def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
         return 0
     lost = world.queue.send(waiting)
     if lost:
-        world.journal.count("QueueSendsLeftToRelay", len(lost))
+        world.telemetry.count("QueueSendsLeftToRelay", len(lost))
     return sum(entry.has_order for entry in lost)
 
 
@@ -154,7 +154,7 @@ def _accept(
             if claim is not None or not _is_stored(world, message):
                 raise
         if row.filter_error_count:
-            world.journal.filter_failed(message.topic, row.filter_errors)
+            world.telemetry.filter_failed(message.topic, row.filter_errors)
         return _Taken(accepted, row, is_new=True)
 
     return until_won(world, f"topic {directory.topic.name}", attempt)

@@ -23,7 +23,7 @@ from tagcast.ports import World
 from tagcast.pushing.verdicts import judging_s
 from tagcast.registry.directory import directory_of
 from tagcast.rows import stored
-from tagcast.rows.due import Due
+from tagcast.rows.due import OwedDelivery
 
 SHORT_WAIT_S = 10.0
 ROUNDS_MAX = 1_500
@@ -149,7 +149,7 @@ async def _subscription(hold: LaneHold) -> Subscription | None:
     return found if found is not None and found.subscription_id == sid else None
 
 
-async def _front(hold: LaneHold, subscription: Subscription | None, streak: Streak) -> list[Due]:
+async def _front(hold: LaneHold, subscription: Subscription | None, streak: Streak) -> list[OwedDelivery]:
     """Return the head alone, or a window of the backlog once the receiver answered well."""
     window = subscription.settings.window if subscription is not None and streak.answered else 1
     read = partial(stored.dues, hold.world.store, hold.task.subscription_id, limit=window)

@@ -16,7 +16,7 @@ from tagcast.pushing.attempts import Failure, Progress, Share, lane_state_after
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.rate_limit import take
 from tagcast.pushing.verdicts import attempt_judged, judging_s
-from tagcast.rows.due import Due
+from tagcast.rows.due import OwedDelivery
 
 
 class Retried(Enum):
@@ -31,7 +31,7 @@ class Retried(Enum):
 
 
 async def retry(
-    hold: LaneHold, subscription: Subscription, dues: Sequence[Due], streak: Streak
+    hold: LaneHold, subscription: Subscription, dues: Sequence[OwedDelivery], streak: Streak
 ) -> tuple[Retried, Streak]:
     """Attempt *dues* under a claim that lasts, and say how the receiver does; what is not owed any more is dropped."""
     await _keep_claim(hold, subscription)
@@ -58,7 +58,7 @@ async def retry(
         came = Retried.OVERTAKEN
     finally:
         if unwritten:  # Whoever comes next makes these attempts once more.
-            hold.world.journal.count("OutcomesLost", len(unwritten))
+            hold.world.telemetry.count("OutcomesLost", len(unwritten))
     return came, _streak_after(streak, progress)
 
 
@@ -69,10 +69,12 @@ async def _keep_claim(hold: LaneHold, subscription: Subscription) -> None:
         await hold.claim(subscription.settings.timeout_s)
 
 
-async def _still_owed(hold: LaneHold, dues: Iterable[Due]) -> tuple[list[tuple[Message, int]], dict[str, Due]]:
+async def _still_owed(
+    hold: LaneHold, dues: Iterable[OwedDelivery]
+) -> tuple[list[tuple[Message, int]], dict[str, OwedDelivery]]:
     """Return the deliveries that are still owed, with the attempts made, and their rows by message."""
     deliveries: list[tuple[Message, int]] = []
-    known: dict[str, Due] = {}
+    known: dict[str, OwedDelivery] = {}
     for due in dues:
         row = await Outcomes(hold).owing(due)
         if row is not None:
@@ -93,18 +95,22 @@ def _streak_after(streak: Streak, progress: Progress) -> Streak:
     return Streak(well or not progress.settled, streak.answered or well)
 
 
-def _attempted(known: Mapping[str, Due], progress: Progress) -> set[str]:
+def _attempted(known: Mapping[str, OwedDelivery], progress: Progress) -> set[str]:
     """Return the deliveries to which an attempt was made that is not written yet."""
     ended = {each for each, entry in progress.settled.items() if entry.attempts > known[each].attempts}
     return ended | progress.failures.keys()
 
 
 async def _write(
-    hold: LaneHold, subscription: Subscription, known: Mapping[str, Due], progress: Progress, unwritten: set[str]
+    hold: LaneHold,
+    subscription: Subscription,
+    known: Mapping[str, OwedDelivery],
+    progress: Progress,
+    unwritten: set[str],
 ) -> None:
     """Write what came of the attempts, ends before failures; take from *unwritten* what is kept."""
     outcomes = Outcomes(hold)
-    marked: list[Due] = []
+    marked: list[OwedDelivery] = []
     for message_id, entry in progress.settled.items():
         due = known[message_id]
         standing = await outcomes.settle(due, due.as_last_seen(entry), patient=False)
@@ -130,7 +136,9 @@ async def _write(
         await outcomes.settle(due, due.ending(EntryState.EXPIRED), patient=True)
 
 
-def _rescheduled(hold: LaneHold, subscription: Subscription, failure: Failure, head: Due, progress: Progress) -> Write:
+def _rescheduled(
+    hold: LaneHold, subscription: Subscription, failure: Failure, head: OwedDelivery, progress: Progress
+) -> Write:
     """Return the lane's write after its head failed: the next attempt, or suspension after a 410."""
     state = lane_state_after(subscription, progress.failures.values())
     planned = replace(hold.lane, state=state, next_attempt_at=failure.next_attempt_at, wake_at=failure.next_attempt_at)

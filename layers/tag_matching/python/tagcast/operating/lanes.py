@@ -15,7 +15,7 @@ from tagcast.ports import World
 from tagcast.registry.directory import directory_of
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
-from tagcast.rows.due import Due, due_delete_as_read
+from tagcast.rows.due import OwedDelivery, due_delete_as_read
 from tagcast.rows.lane import Lane, generation_update, lane_delete, lane_put, lane_update
 from tagcast.rows.message import MessageRow
 
@@ -53,11 +53,11 @@ def _lane(world: World, subscription: Subscription) -> Lane | None:
     return stored.lane(world.store, subscription.topic, subscription.subscription_id)
 
 
-def _head(world: World, subscription: Subscription) -> Due | None:
+def _head(world: World, subscription: Subscription) -> OwedDelivery | None:
     return next(iter(stored.dues(world.store, subscription.subscription_id, limit=1)), None)
 
 
-def due_delivery(due: Due, lane: Lane, now: int, *, is_head: bool) -> DueDelivery:
+def due_delivery(due: OwedDelivery, lane: Lane, now: int, *, is_head: bool) -> DueDelivery:
     """Return a row of a backlog as people see it; of the head of a lane that is awake with its next attempt."""
     scheduled = is_head and not lane.state.is_asleep and due.ended is None
     return DueDelivery(
@@ -174,7 +174,7 @@ def resume(world: World, topic: str, name: str) -> LaneView:
     return until_won(world, f"the lane of {name}", attempt)
 
 
-def _awake(subscription: Subscription, lane: Lane, head: Due, now: int) -> Lane:
+def _awake(subscription: Subscription, lane: Lane, head: OwedDelivery, now: int) -> Lane:
     lost = head.attempts and subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
     due_at = max(now, lane.next_attempt_at or 0)
     state = LaneState.LOST_CONTACT if lost else LaneState.BLOCKED
@@ -227,7 +227,7 @@ def skip_head(world: World, topic: str, name: str, reason: str) -> LaneView:
     return until_won(world, f"the lane of {name}", attempt)
 
 
-def _skip(world: World, subscription: Subscription, lane: Lane, head: Due, reason: str) -> None:
+def _skip(world: World, subscription: Subscription, lane: Lane, head: OwedDelivery, reason: str) -> None:
     now = world.clock.now()
     moved = replace(lane, generation=world.dice.unique_id(now), next_attempt_at=now, wake_at=now)
     if lane.state.is_asleep:  # When to look at it is for those who join it and for the sweep to say.

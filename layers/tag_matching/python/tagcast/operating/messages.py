@@ -14,7 +14,7 @@ from tagcast.registry.directory import read_topic
 from tagcast.registry.subscriptions import versions_in_force
 from tagcast.rows import stored
 from tagcast.rows.attempt_history import history_in
-from tagcast.rows.due import Due
+from tagcast.rows.due import OwedDelivery
 from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.message import MessageRow
 from tagcast.rows.pulled import Pulled
@@ -92,9 +92,9 @@ class Backlogs:
     def __init__(self, world: World, topic_id: str) -> None:
         self.world = world
         self._topic_id = topic_id
-        self._dues: dict[int, dict[str, Due]] = {}
+        self._dues: dict[int, dict[str, OwedDelivery]] = {}
 
-    def due(self, ordinal: int, message_id: str) -> Due | None:
+    def due(self, ordinal: int, message_id: str) -> OwedDelivery | None:
         """Return the due row of one entry, if it stands at the front."""
         if ordinal not in self._dues:
             dues = stored.dues(self.world.store, subscription_id(self._topic_id, ordinal), limit=FRONT_ROWS)

@@ -28,5 +28,5 @@ def publish_dead_letter(world: World, group: Subscription, message: Message) -> 
     try:
         publish(world, topic, (draft,), once)
     except (NotFoundError, TooLargeError) as fault:
-        world.journal.count("DeadLettersLost")
-        world.journal.failed(f"a dead letter for topic {topic}", fault)
+        world.telemetry.count("DeadLettersLost")
+        world.telemetry.failed(f"a dead letter for topic {topic}", fault)

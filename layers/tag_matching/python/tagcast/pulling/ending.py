@@ -48,7 +48,7 @@ def end_without_pull(world: World, group: Subscription, row: MessageRow, state: 
     if state is EntryState.DISCARDED:  # Before its end: what is not published yet must come again.
         publish_dead_letter(world, group, row.message)
     if end(world, group, row.message.message_id, entry, row):
-        world.journal.settled(row.message, group, state)
+        world.telemetry.settled(row.message, group, state)
 
 
 def keep_failure(world: World, group: Subscription, message: Message, pulls: int, outcome: str) -> None:

@@ -91,7 +91,7 @@ async def attempt(world: World, subscription: Subscription, message: Message, at
         disposition = Disposition(EntryState.BLOCKED, ended_at)
     else:
         disposition = _after_failure(world, push, outcome, ended_at)
-    world.journal.attempted(push, outcome, disposition.state, took_ms)
+    world.telemetry.attempted(push, outcome, disposition.state, took_ms)
     return _consequence(push, outcome, disposition, ended_at, took_ms)
 
 
@@ -234,7 +234,7 @@ class _Course:
         if not message.is_expired(self.world.clock.now()):
             return False
         self.progress.settled[message.message_id] = Entry(EntryState.EXPIRED, made)
-        self.world.journal.settled(message, self.subscription, EntryState.EXPIRED)
+        self.world.telemetry.settled(message, self.subscription, EntryState.EXPIRED)
         return True
 
 

@@ -29,7 +29,7 @@ async def hand_over(world: World, group: Subscription, deliveries: Sequence[Deli
     for message, made in deliveries:
         if message.is_expired(world.clock.now()):
             progress.settled[message.message_id] = Entry(EntryState.EXPIRED, made)
-            world.journal.settled(message, group, EntryState.EXPIRED)
+            world.telemetry.settled(message, group, EntryState.EXPIRED)
         else:
             waiting.append((message, made))
     if not waiting:
@@ -45,7 +45,7 @@ async def hand_over(world: World, group: Subscription, deliveries: Sequence[Deli
             again_at = now + round(NOT_TAKEN_S * 1000 / world.time_scale)
             told = PastAttempt(made, now, 0, NOT_TAKEN)
             progress.failures[message.message_id] = Failure(made, now, Outcome(False, NOT_TAKEN), again_at, told)
-    world.journal.count("HandedOver", len(progress.handed))
+    world.telemetry.count("HandedOver", len(progress.handed))
     return progress
 
 

@@ -19,7 +19,7 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from tagcast.model import Endpoint, Protocol
-from tagcast.ports import Clock, Journal
+from tagcast.ports import Clock, Telemetry
 from tagcast.pushing.bytes_in_flight import BYTES_MAX, NOTHING, BytesInFlight, Load
 
 SLOTS = 800
@@ -162,12 +162,12 @@ class PushSlots:
         self._put_first(called)
         self._grant()
 
-    def tell(self, journal: Journal) -> None:
+    def tell(self, telemetry: Telemetry) -> None:
         """Count what waiting for slots came to."""
         if self.waited_ms:
-            journal.count("SlotWaitMs", self.waited_ms)
+            telemetry.count("SlotWaitMs", self.waited_ms)
         if self.refused:
-            journal.count("PushesDeferred", self.refused)
+            telemetry.count("PushesDeferred", self.refused)
 
     def _room(self, host: _Host) -> int:
         return max(0, self._host_max + host.answers - host.busy)

@@ -81,7 +81,7 @@ async def _judge(
     progress: Progress,
 ) -> list[Delivery]:
     """Settle or fail those of *asked* that must not be pushed; return what remains of *deliveries*."""
-    verdicts = await world.judge.verdicts(subscription, [message for message, _ in asked])
+    verdicts = await world.filter_functions.verdicts(subscription, [message for message, _ in asked])
     if verdicts is not None and len(verdicts) == len(asked):
         for (message, made), yes in zip(asked, verdicts, strict=True):
             if yes:
@@ -89,7 +89,7 @@ async def _judge(
             else:
                 _settle(world, subscription, message, Entry(EntryState.FILTERED, made), progress)
         return [each for each in deliveries if each[0].message_id not in progress.settled]
-    world.journal.filter_failed(subscription.topic, (subscription.name,))
+    world.telemetry.filter_failed(subscription.topic, (subscription.name,))
     if function.on_error == "drop":
         for message, made in asked:
             dropped = Entry(EntryState.DISCARDED, made, last_outcome=FILTER_ERROR)
@@ -106,4 +106,4 @@ async def _judge(
 
 def _settle(world: World, subscription: Subscription, message: Message, entry: Entry, progress: Progress) -> None:
     progress.settled[message.message_id] = entry
-    world.journal.settled(message, subscription, entry.state)
+    world.telemetry.settled(message, subscription, entry.state)

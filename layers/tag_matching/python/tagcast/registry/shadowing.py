@@ -66,7 +66,7 @@ def observe(world: World, shadows: Sequence[ReadyShadow], rows: Sequence[Message
         try:
             _observe_one(world, shadow, rows)
         except Exception:  # noqa: BLE001 - counted; a producer must not be told that an accepted message failed
-            world.journal.count("ShadowCountsLost")
+            world.telemetry.count("ShadowCountsLost")
 
 
 def _observe_one(world: World, shadow: ReadyShadow, rows: Sequence[MessageRow]) -> None:

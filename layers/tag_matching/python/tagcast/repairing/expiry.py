@@ -18,7 +18,7 @@ from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
 from tagcast.ports import Row, World, Write
 from tagcast.rows import stored
-from tagcast.rows.due import Due, due_delete, due_delete_as_read, due_of
+from tagcast.rows.due import OwedDelivery, due_delete, due_delete_as_read, due_of
 from tagcast.rows.lane import Lane, wake_update
 from tagcast.rows.listed import retained_of
 from tagcast.rows.message import MessageRow, message_row_of
@@ -92,11 +92,11 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
     return sum(expired), True
 
 
-async def _due(row: Row) -> Due:
+async def _due(row: Row) -> OwedDelivery:
     return due_of(row)
 
 
-def expire_due(world: World, lane: Lane, due: Due) -> bool:
+def expire_due(world: World, lane: Lane, due: OwedDelivery) -> bool:
     """Settle one owed delivery as expired, with its attempts; say whether its due row is gone."""
     ordinal = ordinal_of(due.subscription_id)
 
@@ -124,7 +124,7 @@ class _Tries:
         return self.left > 0
 
 
-def _expired(known: Due | Pulled | None) -> Entry:
+def _expired(known: OwedDelivery | Pulled | None) -> Entry:
     return Entry(EntryState.EXPIRED) if known is None else known.ending(EntryState.EXPIRED)
 
 
@@ -192,7 +192,7 @@ async def expire_messages(world: World, topic: str, message_ids: Collection[str]
     found = await world.executor.run(partial(stored.message_rows, world.store, topic, ids))
     rows = await each(world, "a message", found, _message)
     owed = set[int]().union(*(row.map.owed for row in rows)) & lanes.keys()
-    dues: dict[tuple[int, str], Due | None] = {}
+    dues: dict[tuple[int, str], OwedDelivery | None] = {}
     reading = partial(_dues, world, lanes, frozenset(ids))
     for part in await each(world, "a backlog", sorted(owed), reading):
         dues |= part
@@ -211,11 +211,13 @@ async def _message(row: Row) -> MessageRow:
 
 async def _dues(
     world: World, lanes: Mapping[int, str], message_ids: Set[str], ordinal: int
-) -> dict[tuple[int, str], Due | None]:
+) -> dict[tuple[int, str], OwedDelivery | None]:
     """Return the due rows of some messages in one backlog, None where there is none; leave out what is far behind."""
     rows = await world.executor.run(partial(stored.due_rows, world.store, lanes[ordinal], limit=REACH))
     whole = len(rows) < REACH
-    found: dict[tuple[int, str], Due | None] = {(ordinal, message_id): None for message_id in message_ids if whole}
+    found: dict[tuple[int, str], OwedDelivery | None] = {
+        (ordinal, message_id): None for message_id in message_ids if whole
+    }
     for due in await each(world, "a due row", reversed(rows), _due):
         if due.message_id in message_ids:
             found[ordinal, due.message_id] = due
@@ -223,7 +225,7 @@ async def _dues(
 
 
 def _expire_message(
-    world: World, dues: Mapping[tuple[int, str], Due | None], laned: Set[int], known: MessageRow
+    world: World, dues: Mapping[tuple[int, str], OwedDelivery | None], laned: Set[int], known: MessageRow
 ) -> int:
     """Settle what a message owes as expired, in as many transactions as it takes; return how much."""
     message, tries, expired = known.message, _Tries(), 0

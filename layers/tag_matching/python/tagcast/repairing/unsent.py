@@ -63,7 +63,7 @@ def list_unsent(world: World, entries: Iterable[QueueEntry], expires_at: int) ->
     """Write down what the queue did not take; whoever asks for it again only repeats the same rows."""
     for entry in entries:
         world.store.write(unsent_put(entry, expires_at))
-        world.journal.count("QueueSendsLeftToSweep")
+        world.telemetry.count("QueueSendsLeftToSweep")
 
 
 async def resend(world: World, sending: Sending, ends: float) -> int:

@@ -26,7 +26,7 @@ History = Sequence[PastAttempt]
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class OwedDelivery:
     """One owed delivery of a lane that is not active; attempts live here and never in the lane.
 
     *unjudged* says that the subscription's filter function has yet to be asked; no other row has the attribute.
@@ -64,9 +64,10 @@ class Due:
     def ending(self, state: EntryState, outcome: str | None = None) -> Entry:
         """Return the entry with which the delivery ends without another push: in *state*, unless a push ended it.
 
-        >>> Due("t.1", "0", "7", 2, 9, 5, "http 500").ending(EntryState.CANCELLED, "skipped").last_outcome
+        >>> OwedDelivery("t.1", "0", "7", 2, 9, 5, "http 500").ending(EntryState.CANCELLED, "skipped").last_outcome
         'skipped'
-        >>> Due("t.1", "0", "7", 2, 9, 5, "http 200", ended=EntryState.DELIVERED).ending(EntryState.CANCELLED).state
+        >>> told = OwedDelivery("t.1", "0", "7", 2, 9, 5, "http 200", ended=EntryState.DELIVERED)
+        >>> told.ending(EntryState.CANCELLED).state
         <EntryState.DELIVERED: 'delivered'>
         """
         if self.ended is not None:
@@ -76,7 +77,7 @@ class Due:
     def ended_by(self, entry: Entry) -> Entry:
         """Return *entry*, which ended elsewhere at its first attempt or without one, with what was counted here.
 
-        >>> due = Due("t.1", "0", "7", 2, 9, 5, "http 500")
+        >>> due = OwedDelivery("t.1", "0", "7", 2, 9, 5, "http 500")
         >>> due.ended_by(Entry(EntryState.DELIVERED, 1, 8)).attempts, due.ended_by(Entry(EntryState.FILTERED)).attempts
         (3, 2)
         """
@@ -85,7 +86,7 @@ class Due:
             return replace(entry, attempts=made, history=self.history + entry.history)
         return self.ending(entry.state, entry.last_outcome)
 
-    def marked(self, entry: Entry) -> Due:
+    def marked(self, entry: Entry) -> OwedDelivery:
         """Return the row that keeps the end which a push brought."""
         return replace(
             self,
@@ -116,7 +117,7 @@ def position(appended: int, place: int) -> str:
     return f"{appended * PLACES + place:020d}"
 
 
-def due_row(due: Due) -> Row:
+def due_row(due: OwedDelivery) -> Row:
     """Return the row of an owed delivery."""
     row: dict[str, Value] = {
         "attempts": due.attempts,
@@ -136,10 +137,10 @@ def due_row(due: Due) -> Row:
     return row
 
 
-def due_of(row: Row) -> Due:
+def due_of(row: Row) -> OwedDelivery:
     """Return the owed delivery in a row."""
     place, _, message_id = cast("str", row["sk"]).partition("#")
-    return Due(
+    return OwedDelivery(
         subscription_id=cast("str", row["pk"]).removeprefix("DUE#"),
         position=place,
         message_id=message_id,
@@ -153,17 +154,17 @@ def due_of(row: Row) -> Due:
     )
 
 
-def due_put(due: Due) -> Put:
+def due_put(due: OwedDelivery) -> Put:
     """Return the write of a delivery that joins its backlog."""
     return Put(due.key, due_row(due))
 
 
-def due_change(known: Due, changed: Due) -> Put:
+def due_change(known: OwedDelivery, changed: OwedDelivery) -> Put:
     """Return the write of *changed* over *known*, unless an attempt was counted since that was read."""
     return Put(known.key, due_row(changed), {"attempts": known.attempts})
 
 
-def due_failure(known: Due, past: PastAttempt) -> Put:
+def due_failure(known: OwedDelivery, past: PastAttempt) -> Put:
     """Return the write of one more attempt that failed, unless one was counted since *known* was read."""
     changed = replace(
         known,
@@ -175,12 +176,12 @@ def due_failure(known: Due, past: PastAttempt) -> Put:
     return due_change(known, changed)
 
 
-def due_delete(due: Due) -> Delete:
+def due_delete(due: OwedDelivery) -> Delete:
     """Return the write that takes a delivery out of its backlog, whatever its row says by now."""
     return Delete(due.key)
 
 
-def due_delete_as_read(due: Due) -> Delete:
+def due_delete_as_read(due: OwedDelivery) -> Delete:
     """Return the write that takes a delivery out of its backlog, unless an attempt was counted since it was read."""
     return Delete(due.key, {"attempts": due.attempts})
 

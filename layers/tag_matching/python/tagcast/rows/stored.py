@@ -12,7 +12,7 @@ from tagcast.model import Subscription, Topic
 from tagcast.ports import Store
 from tagcast.rows import keys
 from tagcast.rows.claim import Claim, claim_of
-from tagcast.rows.due import Due, due_of
+from tagcast.rows.due import OwedDelivery, due_of
 from tagcast.rows.filter_version import FilterVersion, filter_version_of
 from tagcast.rows.lane import Lane, lane_of
 from tagcast.rows.member import member_of, registration_of
@@ -63,7 +63,7 @@ def lane_rows(store: Store, topic: str) -> list[Row]:
     return store.query(Table.MESSAGES, keys.lane_key(topic, "").pk)
 
 
-def dues(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[Due]:
+def dues(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[OwedDelivery]:
     """Return the backlog of a lane in its order, from its head or behind the row *after*."""
     return [due_of(row) for row in due_rows(store, subscription_id, after=after, limit=limit)]
 

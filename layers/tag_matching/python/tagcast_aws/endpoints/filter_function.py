@@ -20,8 +20,8 @@ EVENT_BYTES_MAX = 5_000_000
 """Lambda takes synchronous events of up to 6 MB."""
 
 
-class LambdaJudge:
-    """Implements the core's Judge; the client is made when the first verdict is needed."""
+class LambdaFilterFunctions:
+    """Implements the core's FilterFunctions; the client is made when the first verdict is needed."""
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._surroundings = surroundings

@@ -18,8 +18,8 @@ _METRIC_NAMES = {
 }
 
 
-class PowertoolsJournal:
-    """The port ``Journal``."""
+class PowertoolsTelemetry:
+    """The port ``Telemetry``."""
 
     def __init__(self, logger: Logger, metrics: Metrics) -> None:
         self._logger = logger

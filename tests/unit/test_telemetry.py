@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools import Metrics
 from tagcast.model import Endpoint, EntryState, Outcome, Protocol, Push
-from tagcast_aws.runtime.journal import PowertoolsJournal
+from tagcast_aws.runtime.telemetry import PowertoolsTelemetry
 
 from tests.fakes.log import Log
 from tests.fakes.world import FakeWorld
@@ -39,8 +39,8 @@ def log() -> Log:
 
 
 @pytest.fixture
-def journal(log: Log, metrics: Metrics) -> PowertoolsJournal:
-    return PowertoolsJournal(log.logger, metrics)
+def telemetry(log: Log, metrics: Metrics) -> PowertoolsTelemetry:
+    return PowertoolsTelemetry(log.logger, metrics)
 
 
 def counted(metrics: Metrics) -> dict[str, list[float]]:
@@ -48,9 +48,9 @@ def counted(metrics: Metrics) -> dict[str, list[float]]:
 
 
 def test_a_failing_filter_is_told_and_counted_under_its_topic_and_subscription(
-    capsys: Any, log: Log, journal: PowertoolsJournal, metrics: Metrics
+    capsys: Any, log: Log, telemetry: PowertoolsTelemetry, metrics: Metrics
 ) -> None:
-    journal.filter_failed("test1", iter(["A", "B"]))
+    telemetry.filter_failed("test1", iter(["A", "B"]))
 
     [warning] = log.lines()
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -64,9 +64,9 @@ def test_a_failing_filter_is_told_and_counted_under_its_topic_and_subscription(
 
 
 def test_an_attempt_is_one_line_that_says_who_what_and_how_long(
-    log: Log, journal: PowertoolsJournal, push: Push
+    log: Log, telemetry: PowertoolsTelemetry, push: Push
 ) -> None:
-    journal.attempted(push, Outcome(False, "http 500"), EntryState.BLOCKED, 123)
+    telemetry.attempted(push, Outcome(False, "http 500"), EntryState.BLOCKED, 123)
 
     [line] = log.lines()
     told = ("message", "level", "topic", "subscription", "message_id", "attempt", "outcome", "state", "took_ms")
@@ -94,16 +94,16 @@ def test_an_attempt_is_one_line_that_says_who_what_and_how_long(
     ],
 )
 def test_each_attempt_is_counted_by_what_it_led_to(
-    journal: PowertoolsJournal, metrics: Metrics, push: Push, state: EntryState, metric: str
+    telemetry: PowertoolsTelemetry, metrics: Metrics, push: Push, state: EntryState, metric: str
 ) -> None:
-    journal.attempted(push, Outcome(False, "x"), state, 1)
+    telemetry.attempted(push, Outcome(False, "x"), state, 1)
 
     assert counted(metrics) == {metric: [1.0]}
     assert {values["Unit"] for values in metrics.provider.metric_set.values()} == {"Count"}
 
 
-def test_an_end_without_a_push_is_one_line(log: Log, journal: PowertoolsJournal, push: Push) -> None:
-    journal.settled(push.message, push.subscription, EntryState.EXPIRED)
+def test_an_end_without_a_push_is_one_line(log: Log, telemetry: PowertoolsTelemetry, push: Push) -> None:
+    telemetry.settled(push.message, push.subscription, EntryState.EXPIRED)
 
     [line] = log.lines()
     assert {name: line[name] for name in ("message", "topic", "subscription", "message_id", "state")} == {
@@ -115,17 +115,17 @@ def test_an_end_without_a_push_is_one_line(log: Log, journal: PowertoolsJournal,
     }
 
 
-def test_a_metric_counts_one_unless_told_otherwise(journal: PowertoolsJournal, metrics: Metrics) -> None:
-    journal.count("Swept")
-    journal.count("Swept", 3)
+def test_a_metric_counts_one_unless_told_otherwise(telemetry: PowertoolsTelemetry, metrics: Metrics) -> None:
+    telemetry.count("Swept")
+    telemetry.count("Swept", 3)
 
     assert counted(metrics) == {"Swept": [1.0, 3.0]}
 
 
 def test_a_piece_of_work_that_failed_is_counted_and_told_with_its_reason(
-    journal: PowertoolsJournal, metrics: Metrics, log: Log
+    telemetry: PowertoolsTelemetry, metrics: Metrics, log: Log
 ) -> None:
-    journal.failed("a due row", ValueError("no such state"))
+    telemetry.failed("a due row", ValueError("no such state"))
 
     [told] = log.lines()
     assert (told["level"], told["message"]) == ("ERROR", "a due row failed")
@@ -134,7 +134,7 @@ def test_a_piece_of_work_that_failed_is_counted_and_told_with_its_reason(
 
 
 def test_no_line_of_the_log_has_a_key_an_address_or_a_body(
-    capsys: Any, log: Log, journal: PowertoolsJournal, push: Push
+    capsys: Any, log: Log, telemetry: PowertoolsTelemetry, push: Push
 ) -> None:
     settings = replace(
         push.subscription.settings,
@@ -146,9 +146,11 @@ def test_no_line_of_the_log_has_a_key_an_address_or_a_body(
 
     for state in EntryState:
         if state in (EntryState.DELIVERED, EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRED):
-            journal.attempted(replace(push, subscription=subscription, message=message), Outcome(False, "x"), state, 1)
-        journal.settled(message, subscription, state)
-    journal.filter_failed(message.topic, [subscription.name])
+            telemetry.attempted(
+                replace(push, subscription=subscription, message=message), Outcome(False, "x"), state, 1
+            )
+        telemetry.settled(message, subscription, state)
+    telemetry.filter_failed(message.topic, [subscription.name])
 
     assert len(log.lines()) > len(EntryState)
     assert "planted" not in json.dumps(log.lines()) + capsys.readouterr().out
