@@ -145,6 +145,7 @@ def deliver_all(fake: FakeWorld) -> None:
     fake.pusher.behaviours["gone"] = lambda push: Outcome(False, "http 410", gone=True)
     lanes.pause(fake.world, "test1", "judged")
     register(fake.world, Heartbeat("test1", "workers", Client("1", "1.4"), None))
+    register(fake.world, Heartbeat("test1", "in_order", Client("1", "1.4"), None, is_ordered=True))
     leave(fake.world, "test1", "workers", "1")
     fake.publish("1", "2", "3")
     fake.publish("at its rate", tags=("signed",))
