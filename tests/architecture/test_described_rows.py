@@ -37,6 +37,7 @@ from tagcast.rows.due import OwedDelivery, due_row
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row, message_row_of
 from tagcast.state_map import StateMap
+from tagcast.trace_context import trace_made
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, FakeClock, FakeWorld
@@ -115,7 +116,7 @@ def state_map_attributes() -> set[str]:
 
 
 def everything(price: str = "9", *tags: str) -> Draft:
-    return Draft(b"x", False, tags, "a.b", {"price": price}, "k", "text/plain")
+    return Draft(b"x", False, tags, "a.b", {"price": price}, "k", "text/plain", trace_made("t", "0"))
 
 
 def publish_all(fake: FakeWorld) -> None:

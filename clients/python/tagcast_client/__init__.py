@@ -32,6 +32,7 @@ from tagcast_client.models import Accepted, ArchivedMessage, NewMessage, Refused
 from tagcast_client.receiver import Received, Receiver, UnreadableError, VerificationError, read
 from tagcast_client.retrying import Retries
 from tagcast_client.signing import BearerToken, SigV4
+from tagcast_client.tracing import trace_context
 
 __all__ = [
     "Accepted",
@@ -75,4 +76,5 @@ __all__ = [
     "UnreadableError",
     "VerificationError",
     "read",
+    "trace_context",
 ]
