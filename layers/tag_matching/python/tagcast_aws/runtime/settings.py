@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tagcast.tables import Table
+
 from tagcast_aws.runtime.home import Home
 
 
@@ -40,6 +42,11 @@ class Settings:
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
             cmq_keys=environ["CMQ_KEYS"],
         )
+
+    @property
+    def tables(self) -> Mapping[Table, str]:
+        """The names of the two tables."""
+        return {Table.REGISTRY: self.registry_table, Table.MESSAGES: self.messages_table}
 
     @property
     def home(self) -> Home:
