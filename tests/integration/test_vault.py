@@ -63,7 +63,7 @@ def test_a_fault_of_kms_is_told_as_something_that_passes_in_a_word_and_without_t
 ) -> None:
     vault = KmsVault(lambda: ScriptedClient([fault, fault]), "key")
 
-    for call in (lambda: vault.seal(b"secret", WHOSE), lambda: vault.open(b"\0\6sealed", WHOSE)):
-        with pytest.raises(UnavailableError, match=word) as told:
-            call()
-        assert "secret'" not in repr(told.value)
+    with pytest.raises(UnavailableError, match=f"^secrets cannot be encrypted: {word}$"):
+        vault.seal(b"secret", WHOSE)
+    with pytest.raises(UnavailableError, match=f"^secrets cannot be decrypted: {word}$"):
+        vault.open(b"\0\6sealed", WHOSE)
