@@ -57,6 +57,7 @@ SIGNED = SubscriptionSettings(
     ordered=True,
     dead_letter_topic="dead",
     max_per_second=0.5,
+    sealed="0",
 )
 
 
