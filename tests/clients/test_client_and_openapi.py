@@ -18,6 +18,7 @@ from tagcast_client.operation import Operation
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
 SCHEMAS = DOCUMENT["components"]["schemas"]
 MESSAGE = models.NewMessage("x")
+TRACE = {"traceparent": "p", "tracestate": "s"}
 OPERATIONS: list[Operation[Any]] = [
     operations.health(),
     operations.put_topic("t", {}),
@@ -29,8 +30,8 @@ OPERATIONS: list[Operation[Any]] = [
     operations.delete_subscription("t", "s", 1),
     operations.list_subscriptions("t", 1, "c"),
     operations.list_versions("t", "s"),
-    publishing.publish("t", MESSAGE, "k"),
-    publishing.publish_batch("t", [], "k"),
+    publishing.publish("t", MESSAGE, "k", TRACE),
+    publishing.publish_batch("t", [], "k", TRACE),
     publishing.replay("t", "s", [], "k"),
     operations.get_message("t", "1"),
     operations.list_messages("t", True, 1, "c"),
@@ -176,7 +177,7 @@ def test_every_answer_of_the_document_has_its_value() -> None:
 
 
 def test_a_new_message_has_the_fields_of_its_schema() -> None:
-    given = models.NewMessage("x", ("a",), "a.b", {"p": "v"}, "k", "text/plain").as_json()
+    given = models.NewMessage("x", ("a",), "a.b", {"p": "v"}, "k", "text/plain", "p", "s").as_json()
     octets = models.NewMessage(b"x").as_json()
     assert given.keys() | octets.keys() == SCHEMAS["MessageBody"]["properties"].keys()
     archived = models.ArchivedMessage("1", models.NewMessage("x")).as_json()

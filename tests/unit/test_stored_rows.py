@@ -56,6 +56,7 @@ from tagcast.rows.tail import (
 )
 from tagcast.state_map import StateMap
 from tagcast.tables import ABSENT, Value
+from tagcast.trace_context import TraceContext
 
 TOPIC = Topic("t", "07457000000000000001", 3_600, 65_536, Ordering.KEY, 1_000, 2_000, 7, 2, 3)
 SUBSCRIPTION = Subscription(
@@ -203,6 +204,14 @@ def test_an_accepted_message_is_stored_as_it_always_was_and_read_back() -> None:
 
     assert message_row(FIRST_ROUND) == row
     assert message_row_of(row) == FIRST_ROUND
+
+
+def test_a_trace_is_stored_with_its_message_and_only_if_its_producer_named_it() -> None:
+    for trace in (TraceContext("00-a-b-01"), TraceContext("00-a-b-01", "v=a b,w=c")):
+        traced = replace(FIRST_ROUND, message=replace(MESSAGE, draft=replace(DRAFT, trace=trace)))
+        row = message_row(traced)
+        assert row == {**message_row(FIRST_ROUND), "trace": f"00-a-b-01 {trace.state}".strip()}
+        assert message_row_of(row).message.draft.trace == trace
 
 
 def test_a_message_with_nothing_but_a_body_stores_nothing_else() -> None:

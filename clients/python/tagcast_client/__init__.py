@@ -33,6 +33,7 @@ from tagcast_client.receiver import Received, Receiver, UnreadableError, Verific
 from tagcast_client.retrying import Retries
 from tagcast_client.signing import BearerToken, SigV4
 from tagcast_client.tailing import TailWish
+from tagcast_client.tracing import trace_context
 
 __all__ = [
     "Accepted",
@@ -77,4 +78,5 @@ __all__ = [
     "UnreadableError",
     "VerificationError",
     "read",
+    "trace_context",
 ]

@@ -14,6 +14,7 @@ from tagcast_client.async_tail import AsyncWatching
 from tagcast_client.errors import BatchInterruptedError, TagcastError
 from tagcast_client.operation import Answer, Operation, raw
 from tagcast_client.publishing import Result
+from tagcast_client.tracing import current_trace
 
 
 class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
@@ -40,7 +41,7 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
     ) -> models.Accepted:
         """Publish one message; it is accepted once, however often the request has to be repeated."""
         message = models.NewMessage(body, tuple(tags), routing_key, properties or {}, ordering_key, content_type)
-        return await self.send(publishing.publish(topic, message, idempotency_key or _new_key()))
+        return await self.send(publishing.publish(topic, message, idempotency_key or _new_key(), current_trace()))
 
     async def publish_batch(
         self, topic: str, messages: Iterable[models.NewMessage], *, idempotency_key: str | None = None
@@ -51,8 +52,8 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
         fails after another was accepted.
         """
         parts = publishing.parts([message.as_json() for message in messages])
-        key = idempotency_key or _new_key()
-        return await self._all_parts(lambda part, its: publishing.publish_batch(topic, part, its), parts, key)
+        key, trace = idempotency_key or _new_key(), current_trace()
+        return await self._all_parts(lambda part, its: publishing.publish_batch(topic, part, its, trace), parts, key)
 
     async def replay(
         self,

@@ -14,6 +14,7 @@ from tagcast_client.errors import BatchInterruptedError, TagcastError
 from tagcast_client.operation import Answer, Operation, raw
 from tagcast_client.publishing import Result
 from tagcast_client.subscriptions import Subscriptions
+from tagcast_client.tracing import current_trace
 
 
 class Client(Groups, Lanes, Subscriptions, Watching):
@@ -40,7 +41,7 @@ class Client(Groups, Lanes, Subscriptions, Watching):
     ) -> models.Accepted:
         """Publish one message; it is accepted once, however often the request has to be repeated."""
         message = models.NewMessage(body, tuple(tags), routing_key, properties or {}, ordering_key, content_type)
-        return self.send(publishing.publish(topic, message, idempotency_key or _new_key()))
+        return self.send(publishing.publish(topic, message, idempotency_key or _new_key(), current_trace()))
 
     def publish_batch(
         self, topic: str, messages: Iterable[models.NewMessage], *, idempotency_key: str | None = None
@@ -51,8 +52,8 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         fails after another was accepted.
         """
         parts = publishing.parts([message.as_json() for message in messages])
-        key = idempotency_key or _new_key()
-        return self._all_parts(lambda part, its: publishing.publish_batch(topic, part, its), parts, key)
+        key, trace = idempotency_key or _new_key(), current_trace()
+        return self._all_parts(lambda part, its: publishing.publish_batch(topic, part, its, trace), parts, key)
 
     def replay(
         self,

@@ -151,6 +151,7 @@ def compose(ground: Ground) -> World:
     from tagcast_aws.runtime.version import VERSION
     from tagcast_aws.store.dynamodb import DynamoStore
     from tagcast_aws.store.index_archive import S3IndexArchive
+    from tagcast_aws.store.vault import KmsVault
 
     settings = Settings.from_environment(ground.environ)
     client = _client_factory(ground, attempts_max=5)
@@ -179,6 +180,7 @@ def compose(ground: Ground) -> World:
             Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)
         ),
         guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, settings.group_queues),
+        vault=KmsVault(lambda: client("kms"), settings.secrets_key),
         clock=clock,
         executor=ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads()),
         dice=ground.dice,

@@ -48,6 +48,11 @@ def shadow_key(topic: str, name: str) -> Key:
     return Key(Table.REGISTRY, f"TOPIC#{topic}", f"SHADOW#{name}")
 
 
+def secrets_key(topic: str, name: str) -> Key:
+    """Return the key of the encrypted secrets of a subscription; no stream's reader is told of its partition."""
+    return Key(Table.REGISTRY, f"SECRETS#{topic}", name)
+
+
 def all_subscriptions(topic: str) -> tuple[Key, Key]:
     """Return the keys between which all subscriptions of a topic stand."""
     return _all(subscription_key(topic, ""))

@@ -25,6 +25,7 @@ class Settings:
     archive_streams: str
     archive_bodies: tuple[str, ...]
     cmq_keys: str
+    secrets_key: str
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -41,6 +42,7 @@ class Settings:
             archive_streams=environ["ARCHIVE_STREAMS"],
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
             cmq_keys=environ["CMQ_KEYS"],
+            secrets_key=environ["SECRETS_KEY"],
         )
 
     @property

@@ -28,6 +28,8 @@ _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
         "The ETag that the subscription must have, or *.",
         {"type": "string", "pattern": rf"^\*$|{limits.ENTITY_TAGS}"},
     ),
+    "traceparent": ("The trace of messages that name none (W3C); ignored where it is invalid.", {"type": "string"}),
+    "tracestate": ("What belongs to the traceparent.", {"type": "string"}),
 }
 _PATTERNS = {"message_id": limits.MESSAGE_ID, "client_id": limits.CLIENT_ID}
 _QUERY: dict[str, dict[str, Any]] = {

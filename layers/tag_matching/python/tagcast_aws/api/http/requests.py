@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from urllib.parse import unquote
 
 from tagcast.errors import Fault, InvalidRequestError, TooLargeError
+from tagcast.trace_context import TraceContext, trace_read
 
 from tagcast_aws.api.http.paging import decode_cursor
 from tagcast_aws.api.http.strict_json import MalformedError
@@ -105,6 +106,11 @@ class Request(Generic[B]):
         if key is not None and not re.fullmatch(IDEMPOTENCY_KEY.strip("^$"), key):
             raise MalformedError("Idempotency-Key must have 1-128 printable ASCII characters")
         return key
+
+    @property
+    def trace(self) -> TraceContext | None:
+        """The trace that its headers name, if they do."""
+        return trace_read(self.headers.get("traceparent"), self.headers.get("tracestate"))
 
     def fingerprint(self) -> str:
         """Return the digest by which a repeated request is told from a different one."""
