@@ -12,6 +12,7 @@ from tagcast.delivery.idempotency import Idempotency
 from tagcast.delivery.publishing import Original, publish, replay
 from tagcast.membership import Client, Heartbeat
 from tagcast.model import (
+    Batching,
     ContentFormat,
     Draft,
     Endpoint,
@@ -54,6 +55,7 @@ SIGNED = SubscriptionSettings(
     ordered=True,
     dead_letter_topic="dead",
     max_per_second=0.5,
+    batching=Batching(10, 65_536),
 )
 
 

@@ -13,7 +13,18 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tagcast.model import ContentFormat, Endpoint, Outcome, Protocol, Push, RetryPolicy, Strategy, SubscriptionSettings
+from tagcast.model import (
+    ContentFormat,
+    Endpoint,
+    Outcome,
+    Protocol,
+    Push,
+    PushBatch,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+    SubscriptionSettings,
+)
 from tagcast.ports import Key, Row, Table, Write
 from tagcast.registry.subscriptions import get_subscription, put_subscription
 from tagcast.rows.due import OwedDelivery, due_of
@@ -174,17 +185,24 @@ class VirtualReceivers:
         self.done_at_s: dict[str, float] = {}
 
     async def push(self, push: Push) -> Outcome:
-        name = push.subscription.name
+        return await self._answer(push.subscription, (push,))
+
+    async def push_batch(self, batch: PushBatch) -> Outcome:
+        return await self._answer(batch.subscription, batch.pushes)
+
+    async def _answer(self, subscription: Subscription, pushes: Sequence[Push]) -> Outcome:
+        name = subscription.name
         self.loop.seconds += self.work_s
-        self.started.append(Started(name, push.message.draft.body.decode(), self.loop.seconds, push.attempt))
+        for push in pushes:
+            self.started.append(Started(name, push.message.draft.body.decode(), self.loop.seconds, push.attempt))
         seconds, outcome = self.replies.get(name, (0.0, OK))
-        host = push.subscription.settings.endpoint.target
+        host = subscription.settings.endpoint.target
         for counted in (host, ""):
             self.under_way[counted] += 1
             self.most[counted] = max(self.most[counted], self.under_way[counted])
         try:
-            if seconds >= push.subscription.settings.timeout_s:
-                await asyncio.sleep(push.subscription.settings.timeout_s)
+            if seconds >= subscription.settings.timeout_s:
+                await asyncio.sleep(subscription.settings.timeout_s)
                 return Outcome(False, "timeout")
             await asyncio.sleep(seconds)
             self.done_at_s[name] = self.loop.seconds

@@ -6,6 +6,7 @@ import json
 from typing import NotRequired, TypedDict, cast
 
 from tagcast.model import (
+    Batching,
     ContentFormat,
     Endpoint,
     FilterType,
@@ -128,6 +129,8 @@ def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int |
         "ordered": 1 if settings.ordered else None,
         "dead_letter_topic": settings.dead_letter_topic,
         "max_per_second": None if settings.max_per_second is None else str(settings.max_per_second),
+        "batch_messages_max": None if settings.batching is None else settings.batching.messages_max,
+        "batch_bytes_max": None if settings.batching is None else settings.batching.bytes_max,
     }
 
 
@@ -148,7 +151,14 @@ def _settings_of(row: Row) -> SubscriptionSettings:
         ordered="ordered" in row,
         dead_letter_topic=optional_text(row, "dead_letter_topic"),
         max_per_second=None if rate is None else float(rate),
+        batching=_batching_of(row),
     )
+
+
+def _batching_of(row: Row) -> Batching | None:
+    if "batch_messages_max" not in row:
+        return None
+    return Batching(number(row, "batch_messages_max"), number(row, "batch_bytes_max"))
 
 
 def _content_format_of(row: Row) -> ContentFormat:
