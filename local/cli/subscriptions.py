@@ -70,6 +70,10 @@ def endpoint_of(url: str | None, queue: str | None, function: str | None) -> Jso
             raise typer.BadParameter("give exactly one endpoint: --url, --sqs or --lambda")
 
 
+def _protocol(endpoint: Any) -> Any:
+    return endpoint.get("protocol") if isinstance(endpoint, dict) else None
+
+
 def _endpoint_text(endpoint: Any) -> str:
     if not isinstance(endpoint, dict):
         return "—"
@@ -92,19 +96,24 @@ def _retry_text(retry: Any) -> str:
     return f"{retry.get('strategy', '—')} ({bounds})" if bounds else str(retry.get("strategy", "—"))
 
 
-def _batch_text(batch: Any) -> str:
-    if not isinstance(batch, dict):
-        return "—"
+def _batch_text(batch: Json) -> str:
     return f"{batch.get('max_messages')} messages, {batch.get('max_bytes')} bytes"
 
 
+_OF_PUSHES = ("timeout_seconds", "content_format")
+"""What means nothing for a group, to which nothing is pushed."""
+
+
 def subscription_fields(answer: Json) -> Table:
-    """One subscription, a field a line; its lane is shown by `tagcast lane`."""
-    shown = dict(answer)
+    """One subscription, a field a line; its lane is shown by `tagcast lane`. Of a group only what a group uses."""
+    shown, retry = dict(answer), answer.get("retry")
+    is_group = _protocol(answer.get("endpoint")) == "pull"
+    if is_group and isinstance(retry, dict):
+        shown["retry"] = {"strategy": "pulled again", "max_retries": retry.get("max_retries")}
     readable = {"endpoint": _endpoint_text, "filter": filter_text, "retry": _retry_text, "batch": _batch_text}
     for name in readable.keys() & shown.keys():
         shown[name] = readable[name](shown[name])
-    return fields_table(shown, leave_out=("lane",))
+    return fields_table(shown, leave_out=("lane", *(_OF_PUSHES if is_group else ())))
 
 
 def _backlog_text(lane: Json) -> str | None:

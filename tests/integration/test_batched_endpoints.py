@@ -212,7 +212,11 @@ def test_what_a_message_is_counted_with_is_what_it_takes_or_slightly_more(
     counted = BytesInFlight()
     weights = [counted.item_size(batch.subscription, push.message) for push in batch.pushes]
     if protocol is Protocol.SQS:
-        taken = sum(len(queue_message(push).body.encode()) for push in batch.pushes)
+        sent = [queue_message(push) for push in batch.pushes]
+        taken = sum(
+            len(each.body.encode()) + sum(len(f"{name}String{value}") for name, value in each.attributes.items())
+            for each in sent
+        )
     elif protocol is Protocol.LAMBDA:
         taken = len(batch_event(batch))
     else:

@@ -82,10 +82,11 @@ class Batching:
 class SubscriptionSettings:
     """What a subscriber chooses. *filter* is its JSON form, canonical once it is stored, or None for everything.
 
-    What is left out of ``repr`` is a secret: nothing shows it, and the archive is not told of it. That of a group is
-    the service's own: it signs receipt handles. *ordered* and *dead_letter_topic* are of groups only,
-    *max_per_second* and *batching* are of those that are pushed to: so many requests are made, or any number; and
-    each carries several messages, or one.
+    What is left out of ``repr`` is a secret: nothing shows it, and the archive is not told of it. Where *sealed* has a
+    value, secrets lie encrypted in a row of their own, which it is a mark of, and are not in here until they are
+    opened. That of a group is the service's own: it signs receipt handles. *ordered* and *dead_letter_topic* are of
+    groups only, *max_per_second* and *batching* are of those that are pushed to: so many requests are made, or any
+    number; and each carries several messages, or one.
     """
 
     endpoint: Endpoint
@@ -98,6 +99,7 @@ class SubscriptionSettings:
     dead_letter_topic: str | None = None
     max_per_second: float | None = None
     batching: Batching | None = None
+    sealed: str | None = None
 
     @property
     def is_group(self) -> bool:
