@@ -76,7 +76,7 @@ def test_a_server_gets_one_array_of_envelopes_under_an_id_of_the_request() -> No
     assert outcome == TAKEN
     assert json.loads(body) == [envelope(push) for push in batch.pushes]
     assert {b"webhook-id: batch_1", b"x-tagcast-batch: 3", b"content-type: application/json"} <= set(lines)
-    assert not [line for line in lines if line.startswith((b"x-tagcast-attempt", b"x-tagcast-tags"))]
+    assert not [line for line in lines if line.startswith((b"x-tagcast-tags", b"traceparent"))]
 
 
 def test_a_server_gets_cloudevents_in_their_batch_format() -> None:

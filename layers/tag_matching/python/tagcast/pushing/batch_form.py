@@ -51,6 +51,7 @@ def batch_request(batch: PushBatch, sent_at: int, version: str, shared: Sequence
     headers = signed_headers(batch.subscription, batch.batch_id, sent_at, version, parts)
     headers["content-type"] = CLOUDEVENTS_BATCH_TYPE if events else JSON_TYPE
     headers["x-tagcast-batch"] = str(len(batch.pushes))
+    headers["x-tagcast-attempt"] = str(batch.pushes[0].attempt)  # Of all: what failed before is alone.
     return HttpRequest(parts, headers)
 
 
