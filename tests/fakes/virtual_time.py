@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tagcast.model import (
+    Batching,
     ContentFormat,
     Endpoint,
     Outcome,
@@ -180,6 +181,7 @@ class VirtualReceivers:
         self.work_s = 0.0
         """What the processor does for a push when it starts; meanwhile the loop does nothing else."""
         self.started: list[Started] = []
+        self.requests = 0
         self.under_way: dict[str, int] = defaultdict(int)
         self.most: dict[str, int] = defaultdict(int)
         self.done_at_s: dict[str, float] = {}
@@ -192,6 +194,7 @@ class VirtualReceivers:
 
     async def _answer(self, subscription: Subscription, pushes: Sequence[Push]) -> Outcome:
         name = subscription.name
+        self.requests += 1
         self.loop.seconds += self.work_s
         for push in pushes:
             self.started.append(Started(name, push.message.draft.body.decode(), self.loop.seconds, push.attempt))
@@ -271,6 +274,7 @@ class TimedWorld:
         strategy: Strategy = Strategy.BACKOFF_RETRY,
         answers: tuple[float, Outcome] = (0.0, OK),
         filter: dict[str, object] | None = None,
+        batching: Batching | None = None,
     ) -> None:
         """Subscribe all *names*, each at a host of its own unless one is given, with what they *answer*."""
         for name in names:
@@ -281,6 +285,7 @@ class TimedWorld:
                 timeout_s=timeout_s,
                 content_format=ContentFormat.JSON,
                 secret=None,
+                batching=batching,
             )
             put_subscription(self.world, "test1", name, settings)
             self.receivers.replies[name] = answers
