@@ -20,6 +20,7 @@ from tagcast.model import (
     Draft,
     Endpoint,
     EntryState,
+    Keep,
     Message,
     Ordering,
     Outcome,
@@ -242,8 +243,15 @@ class FakeWorld:
             telemetry=self.telemetry,
         )
 
-    def topic(self, name: str = "test1", *, ordering: Ordering = Ordering.TOPIC, retention_s: int = 86_400) -> None:
-        topics.put_topic(self.world, name, retention_s=retention_s, body_bytes_max=65_536, ordering=ordering)
+    def topic(
+        self,
+        name: str = "test1",
+        *,
+        ordering: Ordering = Ordering.TOPIC,
+        retention_s: int = 86_400,
+        keep: Keep = Keep.OWED,
+    ) -> None:
+        topics.put_topic(self.world, name, retention_s=retention_s, body_bytes_max=65_536, ordering=ordering, keep=keep)
 
     def subscribe(
         self,
@@ -273,6 +281,7 @@ class FakeWorld:
         max_retries: int = 3,
         ordered: bool = False,
         filter: Mapping[str, object] | None = None,
+        consume_from: int | None = None,
     ) -> Subscription:
         """Make a pull group."""
         settings = SubscriptionSettings(
@@ -283,6 +292,7 @@ class FakeWorld:
             content_format=ContentFormat.JSON,
             secret=None,
             ordered=ordered,
+            consume_from=consume_from,
         )
         return subscriptions.put_subscription(self.world, topic, name, settings)[0]
 

@@ -75,8 +75,9 @@ class SubscriptionSettings:
     """What a subscriber chooses. *filter* is its JSON form, canonical once it is stored, or None for everything.
 
     What is left out of ``repr`` is a secret: nothing shows it, and the archive is not told of it. That of a group is
-    the service's own: it signs receipt handles. *ordered* and *dead_letter_topic* are of groups only,
-    *max_per_second* is of those that are pushed to: so many attempts are made, or any number.
+    the service's own: it signs receipt handles. *ordered*, *dead_letter_topic* and *consume_from* are of groups only,
+    *max_per_second* is of those that are pushed to: so many attempts are made, or any number. A new group gets of what
+    is kept then whatever was accepted at *consume_from* or later; None: nothing.
     """
 
     endpoint: Endpoint
@@ -88,6 +89,7 @@ class SubscriptionSettings:
     ordered: bool = False
     dead_letter_topic: str | None = None
     max_per_second: float | None = None
+    consume_from: int | None = None
 
     @property
     def is_group(self) -> bool:
