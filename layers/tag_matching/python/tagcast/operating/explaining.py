@@ -48,6 +48,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     else:
         version = filter_version(world, topic, ordinal, late.filter_version)
     answer: dict[str, object] = {"topic": topic, "message_id": message_id, "subscription": subscription}
+    answer |= row.message.trace.fields
     absence = _absence(world, row, ordinal, version)
     if version is None or absence is not None:
         return answer | {"existed": False, "received": False, "reason": absence, "filter": None, "delivery": None}

@@ -24,6 +24,7 @@ class MessageAttributes(TypedDict, total=False):
     properties: Mapping[str, str]
     ordering_key: str
     content_type: str
+    trace: str
     replay_of: str
     unordered: int
     kept: int
