@@ -202,7 +202,10 @@ class Story:
         self.eventually(lambda: self.lane("dead-letters", "s")["backlog"] == 1)
         last = self.publish("pulled")
         self.eventually(lambda: self.lane("pulled", "g").get("queued") == 1)
-        self.call("DELETE", group)
+        self.put("/topics/pulled/subscriptions/late", {"endpoint": {"protocol": "pull"}, "consume_from": "earliest"})
+        self.eventually(lambda: self.lane("pulled", "late").get("queued") == 1)
+        for name in ("late", "g"):
+            self.call("DELETE", f"/topics/pulled/subscriptions/{name}")
         return self.eventually(lambda: not self.retained("pulled", [*sent, last]))
 
     def retained(self, topic: str, ids: Sequence[str]) -> list[str]:
