@@ -117,14 +117,14 @@ async def _drain(hold: LaneHold) -> _Drained:
 
 async def _step(hold: LaneHold, subscription: Subscription | None, streak: Streak) -> tuple[_Drained, Streak]:
     """Serve what stands first: look, plan, carry out."""
-    appended = await hold.appended()
-    lane = hold.lane
-    if lane.filling is not None and not lane.filling.is_over and lane.state is not LaneState.REMOVED:
+    lane = hold.seen
+    if lane and lane.filling and not lane.filling.is_over and lane.state is not LaneState.REMOVED:
         return await _fill(hold), streak
+    appended = await hold.appended()
     dues = await _front(hold, subscription, streak)
     if subscription is not None and not judging_s(subscription) and any(due.unjudged for due in dues):
         subscription = await _subscription(hold)  # It was given a filter function since this claim.
-    match next_step(hold.world, lane, subscription, dues, streak):
+    match next_step(hold.world, hold.lane, subscription, dues, streak):
         case Leave():
             if not await empty_queue(hold):
                 return _Drained.GOING_ON, streak
