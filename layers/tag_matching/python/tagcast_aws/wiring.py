@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aws_lambda_powertools import Logger, Metrics
@@ -19,6 +19,7 @@ from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.dice import SystemDice
 from tagcast_aws.runtime.home import Home
 from tagcast_aws.runtime.settings import Settings
+from tagcast_aws.runtime.subscription_metrics import SubscriptionMetrics
 from tagcast_aws.runtime.telemetry import PowertoolsTelemetry
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tagcast_aws.store.secret import CachedSecret
 
 T = TypeVar("T")
+Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 
 def _boto3_client(service: str, **how: Any) -> Any:
@@ -107,6 +109,26 @@ def metrics() -> Metrics:
     return Metrics()
 
 
+@cache
+def by_subscription() -> SubscriptionMetrics:
+    """Return the process's metrics of single subscriptions."""
+    return SubscriptionMetrics()
+
+
+def metered(handler: Handler) -> Handler:
+    """Return *handler* as one that writes, when it ends, whatever was counted meanwhile."""
+    counting = metrics().log_metrics(handler)
+
+    @wraps(handler)
+    def invoked(event: dict[str, Any], context: Any) -> dict[str, Any]:
+        try:
+            return cast("dict[str, Any]", counting(event, context))
+        finally:
+            by_subscription().flush()
+
+    return invoked
+
+
 def world() -> World:
     """Return the world of this process."""
     return PROCESS.get(_THIS).world
@@ -172,7 +194,7 @@ def compose(ground: Ground) -> World:
         clock=clock,
         executor=ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads()),
         dice=ground.dice,
-        telemetry=PowertoolsTelemetry(logger(), metrics()),
+        telemetry=PowertoolsTelemetry(logger(), metrics(), clock, by_subscription(), settings.metric_topics),
         time_scale=settings.time_scale,
     )
 

@@ -23,6 +23,7 @@ class Settings:
     archive_streams: str
     archive_bodies: tuple[str, ...]
     cmq_keys: str
+    metric_topics: tuple[str, ...]
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -39,6 +40,7 @@ class Settings:
             archive_streams=environ["ARCHIVE_STREAMS"],
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
             cmq_keys=environ["CMQ_KEYS"],
+            metric_topics=tuple(filter(None, environ["METRIC_TOPICS"].split(","))),
         )
 
     @property
