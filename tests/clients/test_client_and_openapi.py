@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from tagcast_client import group_models, group_operations, groups, models, operations, publishing
+from tagcast_client import group_models, group_operations, groups, models, operations, publishing, tailing
 from tagcast_client.operation import Operation
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
@@ -56,6 +56,7 @@ OPERATIONS: list[Operation[Any]] = [
     groups.leave("t", "s", "i"),
     groups.list_members("t", "s"),
     operations.test_filter(None, MESSAGE),
+    tailing.tail("t", tailing.TailWish("k", "s", "s", 1), "c", 1),
 ]
 WORDS = {"t": "{topic}", "s": "{subscription}", "1": "{message_id}", "i": "{client_id}"}
 ANSWERS = {
@@ -82,6 +83,9 @@ ANSWERS = {
     groups.Group: "GroupAnswer",
     models.FilterTest: "FilterTestAnswer",
     models.Health: "HealthAnswer",
+    tailing.TailEvent: "TailEventAnswer",
+    tailing.Counts: "CountsAnswer",
+    tailing.Tail: "TailAnswer",
 }
 ENVELOPES = {
     "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "PullAnswer",

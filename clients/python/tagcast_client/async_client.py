@@ -10,13 +10,14 @@ from tagcast_client import models, operations, publishing
 from tagcast_client.async_groups import AsyncGroups
 from tagcast_client.async_lanes import AsyncLanes
 from tagcast_client.async_subscriptions import AsyncSubscriptions
+from tagcast_client.async_tail import AsyncWatching
 from tagcast_client.errors import BatchInterruptedError, TagcastError
 from tagcast_client.operation import Answer, Operation, raw
 from tagcast_client.publishing import Result
 from tagcast_client.tracing import current_trace
 
 
-class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions):
+class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
     """The API at *url*: signed with the default AWS credentials towards AWS, plain elsewhere, unless *auth* says how.
 
     Requests whose answer is lost, and answers 429 and 5xx, are repeated as *retries* says where a repetition changes

@@ -9,6 +9,7 @@ from typing import Any
 from tagcast_client import models, operations, publishing
 from tagcast_client.client_groups import Groups
 from tagcast_client.client_lanes import Lanes
+from tagcast_client.client_tail import Watching
 from tagcast_client.errors import BatchInterruptedError, TagcastError
 from tagcast_client.operation import Answer, Operation, raw
 from tagcast_client.publishing import Result
@@ -16,7 +17,7 @@ from tagcast_client.subscriptions import Subscriptions
 from tagcast_client.tracing import current_trace
 
 
-class Client(Groups, Lanes, Subscriptions):
+class Client(Groups, Lanes, Subscriptions, Watching):
     """The API at *url*: signed with the default AWS credentials towards AWS, plain elsewhere, unless *auth* says how.
 
     Requests whose answer is lost, and answers 429 and 5xx, are repeated as *retries* says where a repetition changes

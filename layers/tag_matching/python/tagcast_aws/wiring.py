@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import os
-import warnings
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial, wraps
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from aws_lambda_powertools import Logger, Metrics
-from tagcast.ports import Clock, Dice, GroupQueues, Table, World
+from tagcast.ports import Clock, Dice, GroupQueues, World
 
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.dice import SystemDice
 from tagcast_aws.runtime.home import Home
+from tagcast_aws.runtime.metering import logger as logger
+from tagcast_aws.runtime.metering import metered as metered
+from tagcast_aws.runtime.metering import metrics as metrics
+from tagcast_aws.runtime.metering import telemetry
 from tagcast_aws.runtime.settings import Settings
-from tagcast_aws.runtime.subscription_metrics import SubscriptionMetrics
-from tagcast_aws.runtime.telemetry import PowertoolsTelemetry
 
 if TYPE_CHECKING:
     import ssl
 
     from aiohttp.connector import SocketFactoryType
+    from tagcast.archive.tail import Tail
 
     from tagcast_aws.dispatch.firehose import FirehoseArchive
     from tagcast_aws.endpoints.addresses import Lookup
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from tagcast_aws.store.secret import CachedSecret
 
 T = TypeVar("T")
-Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 
 def _boto3_client(service: str, **how: Any) -> Any:
@@ -80,6 +80,11 @@ class Process:
         return compose_archive(self._ground)
 
     @cached_property
+    def tail(self) -> Tail:
+        """Return the way to those who watch topics of this deployment."""
+        return compose_tail(self._ground)
+
+    @cached_property
     def cmq_keys(self) -> CachedSecret:
         """Return the secret that holds the keys of the CMQ endpoint."""
         return compose_cmq_keys(self._ground)
@@ -96,39 +101,6 @@ PROCESS: ContextVar[Process] = ContextVar("PROCESS")
 _THIS = Process(Ground())
 
 
-@cache
-def logger() -> Logger:
-    """Return the process's logger; it never logs an event."""
-    return Logger(log_uncaught_exceptions=False)
-
-
-@cache
-def metrics() -> Metrics:
-    """Return the process's metrics, flushed by each handler; an invocation that counts nothing is no warning."""
-    warnings.filterwarnings("ignore", message="No application metrics to publish", category=UserWarning)
-    return Metrics()
-
-
-@cache
-def by_subscription() -> SubscriptionMetrics:
-    """Return the process's metrics of single subscriptions."""
-    return SubscriptionMetrics()
-
-
-def metered(handler: Handler) -> Handler:
-    """Return *handler* as one that writes, when it ends, whatever was counted meanwhile."""
-    counting = metrics().log_metrics(handler)
-
-    @wraps(handler)
-    def invoked(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        try:
-            return cast("dict[str, Any]", counting(event, context))
-        finally:
-            by_subscription().flush()
-
-    return invoked
-
-
 def world() -> World:
     """Return the world of this process."""
     return PROCESS.get(_THIS).world
@@ -137,6 +109,11 @@ def world() -> World:
 def archive() -> FirehoseArchive:
     """Return this process's way into the archive."""
     return PROCESS.get(_THIS).archive
+
+
+def tail() -> Tail:
+    """Return this process's way to those who watch topics."""
+    return PROCESS.get(_THIS).tail
 
 
 def cmq_keys() -> CachedSecret:
@@ -162,14 +139,14 @@ def compose(ground: Ground) -> World:
     from tagcast_aws.runtime.version import VERSION
     from tagcast_aws.store.dynamodb import DynamoStore
     from tagcast_aws.store.index_archive import S3IndexArchive
+    from tagcast_aws.store.vault import KmsVault
 
     settings = Settings.from_environment(ground.environ)
     client = _client_factory(ground, attempts_max=5)
     clock = ground.clock
     threads = threads_for_pushes()
-    tables = {Table.REGISTRY: settings.registry_table, Table.MESSAGES: settings.messages_table}
     return World(
-        store=DynamoStore(client("dynamodb"), tables, clock.sleep),
+        store=DynamoStore(client("dynamodb"), settings.tables, clock.sleep),
         queue=SqsQueue(client("sqs"), settings.queue_url, logger()),
         group_queues=_group_queues(ground, settings),
         workflow=StepFunctionsWorkflow(client("stepfunctions"), settings.state_machine_arn, logger()),
@@ -191,10 +168,11 @@ def compose(ground: Ground) -> World:
             Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)
         ),
         guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, settings.group_queues),
+        vault=KmsVault(lambda: client("kms"), settings.secrets_key),
         clock=clock,
         executor=ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads()),
         dice=ground.dice,
-        telemetry=PowertoolsTelemetry(logger(), metrics(), clock, by_subscription(), settings.metric_topics),
+        telemetry=telemetry(clock, settings.metric_topics),
         time_scale=settings.time_scale,
     )
 
@@ -217,6 +195,17 @@ def compose_archive(ground: Ground) -> FirehoseArchive:
     streams = {kind: f"{settings.archive_streams}{kind.value}" for kind in RecordKind}
     client = _client_factory(ground, attempts_max=3)
     return FirehoseArchive(client("firehose"), streams, settings.archive_bodies, logger(), ground.clock.sleep)
+
+
+def compose_tail(ground: Ground) -> Tail:
+    """Put together what tells watchers; its table has to answer soon, since the archive waits for it."""
+    from tagcast.archive.tail import Tail
+
+    from tagcast_aws.store.dynamodb import DynamoStore
+
+    client = _client_factory(ground, attempts_max=2, answer_s=3)
+    store = DynamoStore(client("dynamodb"), Settings.from_environment(ground.environ).tables, ground.clock.sleep)
+    return Tail(store, ground.clock, ground.dice, telemetry(ground.clock))
 
 
 def compose_cmq_keys(ground: Ground) -> CachedSecret:

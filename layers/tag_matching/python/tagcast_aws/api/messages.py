@@ -210,5 +210,6 @@ ROUTES = (
         "Explain why a subscription did or did not receive a message",
         {200: dict[str, Any]},
         query=("subscription",),
+        required=("subscription",),
     ),
 )
