@@ -56,6 +56,18 @@ def test_a_lane_that_is_not_active_tells_what_it_owes(deployed: Deployed) -> Non
     assert deployed.values("ExpiringWithinHour") == [2], "what somebody paused rings no alarm"
 
 
+def test_a_batch_that_comes_again_tells_of_no_second_wait(deployed: Deployed) -> None:
+    deployed.fakes.topic()
+    deployed.fakes.subscribe("A")
+    deployed.fakes.publish("1")
+    again = list(deployed.fakes.queue.entries)
+    deployed.fan_out()
+    deployed.fakes.queue.entries = again
+    deployed.fan_out()
+
+    assert deployed.values("FirstRoundMs") == [0]
+
+
 def test_what_the_sweep_ends_is_counted(deployed: Deployed) -> None:
     deployed.fakes.topic()
     deployed.fakes.subscribe("A")
