@@ -167,6 +167,9 @@ class QuietTelemetry:
         self.faults: list[tuple[str, Exception]] = []
         self.ends: list[tuple[str, str, EntryState]] = []
         """What ended without a push: the body, whose delivery it was, and how."""
+        self.waits: dict[str, list[float]] = defaultdict(list)
+        self.watched: set[str] = set()
+        self.owed: dict[tuple[str, str], dict[str, float]] = {}
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
         self.counts[state] += 1
@@ -184,6 +187,15 @@ class QuietTelemetry:
 
     def count(self, name: str, value: int = 1) -> None:
         self.counts[name] += value
+
+    def waited(self, name: str, milliseconds: float) -> None:
+        self.waits[name].append(milliseconds)
+
+    def watches(self, topic: str) -> bool:
+        return topic in self.watched
+
+    def owes(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
+        self.owed[topic, subscription] = dict(values)
 
 
 class MemoryIndexArchive:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -203,6 +203,15 @@ class Telemetry(Protocol):
 
     def count(self, name: str, value: int = 1) -> None:
         """Add to a metric."""
+
+    def waited(self, name: str, milliseconds: float) -> None:
+        """Add one wait to a metric of which people want percentiles."""
+
+    def watches(self, topic: str) -> bool:
+        """Say whether metrics tell the subscriptions of *topic* apart."""
+
+    def owes(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
+        """Tell what the lane of a subscription owes now, by the names of metrics, if its topic is watched."""
 
 
 class EndpointGuard(Protocol):
