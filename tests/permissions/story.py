@@ -253,11 +253,15 @@ class Story:
         )
 
     def tail(self) -> bool:
-        """Somebody watches a topic while a message comes."""
+        """Somebody watches a topic while messages come: the archive is told of it within a second."""
         self.put("/topics/watched", {})
-        self.get("/topics/watched/tail")
-        self.publish("watched")
-        return self.eventually(lambda: bool(self.get("/topics/watched/tail?wait_seconds=1")["events"]))
+
+        def told() -> bool:
+            answer = self.get("/topics/watched/tail?wait_seconds=1")
+            self.publish("watched")
+            return bool(answer["events"])
+
+        return self.eventually(told)
 
     def sweep(self) -> bool:
         """A lane whose execution has died is woken; messages past their life end."""
