@@ -29,6 +29,7 @@ OPERATIONS: list[Operation[Any]] = [
     operations.delete_subscription("t", "s", 1),
     operations.list_subscriptions("t", 1, "c"),
     operations.list_versions("t", "s"),
+    operations.rotate_secret("t", "s", None, 1, 1),
     publishing.publish("t", MESSAGE, "k"),
     publishing.publish_batch("t", [], "k"),
     publishing.replay("t", "s", [], "k"),
