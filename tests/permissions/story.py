@@ -80,6 +80,7 @@ class Story:
             "pull": self.pull,
             "recover": self.recover,
             "continue": self.continue_as_new,
+            "tail": self.tail,
             "sweep": self.sweep,
             "twice": self.twice,
             "index": self.index,
@@ -248,6 +249,13 @@ class Story:
                 task["topic"] == "old" and task["generation"] != found[0]["generation"] for task, _ in self.executions()
             )
         )
+
+    def tail(self) -> bool:
+        """Somebody watches a topic while a message comes."""
+        self.put("/topics/watched", {})
+        self.get("/topics/watched/tail")
+        self.publish("watched")
+        return self.eventually(lambda: bool(self.get("/topics/watched/tail?wait_seconds=1")["events"]))
 
     def sweep(self) -> bool:
         """A lane whose execution has died is woken; messages past their life end."""

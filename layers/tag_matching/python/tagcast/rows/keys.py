@@ -10,6 +10,7 @@ from tagcast.tables import Key, Table
 UNSENT_SHARDS = 4
 MESSAGE_PARTITION = "MSG#"
 """With this the partition of every message begins."""
+_PLACES = 10**20 - 1
 
 
 def topic_key(topic: str) -> Key:
@@ -155,6 +156,25 @@ def sweep_key() -> Key:
 def nonce_key(secret_id: str, timestamp: str, nonce: str) -> Key:
     """Return the key of what a signed request is known by."""
     return Key(Table.MESSAGES, f"NONCE#{secret_id}#{timestamp}#{nonce}", "NONCE")
+
+
+def watch_key(topic: str) -> Key:
+    """Return the key that lists a topic as watched."""
+    return Key(Table.MESSAGES, "WATCHED", topic)
+
+
+def tail_key(topic_id: str, place: str) -> Key:
+    """Return the key of what the watchers of a topic are told of one batch; the newest *place* stands first."""
+    return Key(Table.MESSAGES, f"TAIL#{topic_id}", f"{_PLACES - int(place):020d}")
+
+
+def tail_place(sk: str) -> str:
+    """Return the place that a key of a tail stands for.
+
+    >>> tail_place(tail_key("t", "07549747200000000002").sk)
+    '07549747200000000002'
+    """
+    return f"{_PLACES - int(sk):020d}"
 
 
 def claim_key(topic: str, idempotency_key: str) -> Key:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tagcast.tables import Table
+
 from tagcast_aws.runtime.home import Home
 
 
@@ -42,6 +44,11 @@ class Settings:
             cmq_keys=environ["CMQ_KEYS"],
             secrets_key=environ["SECRETS_KEY"],
         )
+
+    @property
+    def tables(self) -> Mapping[Table, str]:
+        """The names of the two tables."""
+        return {Table.REGISTRY: self.registry_table, Table.MESSAGES: self.messages_table}
 
     @property
     def home(self) -> Home:
