@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -78,7 +78,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription as it stands; its secret is never told. *version* is what `if_version` compares."""
+    """A subscription; *version* is what `if_version` compares. A *secret* is told once, to who has it made."""
 
     topic: str
     name: str
@@ -94,6 +94,8 @@ class Subscription:
     dead_letter_topic: str | None = None
     max_per_second: float | None = None
     consume_from: str | None = None
+    secret: str | None = field(default=None, repr=False)
+    former_secret_ends_at: datetime | None = None
     warnings: tuple[str, ...] = ()
     lane: Lane | None = None
 

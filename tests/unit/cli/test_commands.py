@@ -263,6 +263,13 @@ def test_lane_commands_show_the_lane_that_results(api: FakeApi, run: Run, verb: 
     assert ID in output
 
 
+def test_a_secret_is_exchanged_for_one_that_is_given_or_made(api: FakeApi, run: Run) -> None:
+    api.teach("POST /topics/t/subscriptions/A/secret/rotate", {"name": "A", "secret": "whsec_new"})
+    assert "whsec_new" in run("rotate-secret", "t", "A", "--grace", "60").output
+    run("rotate-secret", "t", "A", "--secret", "whsec_own")
+    assert [request.body for request in api.requests] == [{"grace_seconds": 60}, {"secret": "whsec_own"}]
+
+
 def test_skipping_needs_a_reason(api: FakeApi, run: Run) -> None:
     api.teach("POST /topics/t/subscriptions/A/skip", LANE)
     assert run("skip", "t", "A").exit_code == 2

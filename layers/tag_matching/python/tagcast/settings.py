@@ -71,6 +71,14 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerSecret:
+    """A secret that was exchanged for another one: pushes are signed with it, too, *until* that instant."""
+
+    secret: str = field(repr=False)
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionSettings:
     """What a subscriber chooses. *filter* is its JSON form, canonical once it is stored, or None for everything.
 
@@ -92,6 +100,13 @@ class SubscriptionSettings:
     max_per_second: float | None = None
     consume_from: int | None = None
     sealed: str | None = None
+    formers: tuple[FormerSecret, ...] = field(default=(), repr=False)
+
+    def signing_secrets(self, now: int) -> tuple[str, ...]:
+        """Return the secrets that a push is signed with at *now*, the present one first."""
+        if self.secret is None:
+            return ()
+        return (self.secret, *(former.secret for former in self.formers if now < former.until))
 
     @property
     def is_group(self) -> bool:
@@ -114,4 +129,5 @@ class SubscriptionSettings:
 def secrets_of(settings: SubscriptionSettings) -> tuple[str, ...]:
     """Return what of *settings* is a secret: what is left out of ``repr``."""
     hidden = (getattr(settings, each.name) for each in fields(settings) if not each.repr)
-    return tuple(secret for secret in hidden if isinstance(secret, str))
+    present = (secret for secret in hidden if isinstance(secret, str))
+    return (*present, *(former.secret for former in settings.formers))

@@ -16,7 +16,7 @@ from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Message, Push, Subscription
 from tagcast.pushing.cmq_form import NOBODY, cmq_headers, fields_before, shared_fields
 from tagcast.pushing.json_text import ascii_json, base64_text, compact, valid_json
-from tagcast.pushing.webhook_signature import signature
+from tagcast.pushing.webhook_signature import signatures
 from tagcast.settings import CMQ_FORMATS
 
 CLOUDEVENT_TYPE = "tagcast.message"
@@ -99,8 +99,8 @@ def http_request(
         headers |= cmq_headers(push.message, sent_at)
     if message.replay_of is not None:
         headers["x-tagcast-replay-of"] = message.replay_of
-    if subscription.settings.secret is not None:
-        headers["webhook-signature"] = signature(subscription.settings.secret, message.message_id, timestamp, *parts)
+    if secrets := subscription.settings.signing_secrets(sent_at):
+        headers["webhook-signature"] = signatures(secrets, message.message_id, timestamp, *parts)
     octets = sum(len(f"{name}{value}".encode()) + HEADER_BYTES_AROUND for name, value in headers.items())
     for name in _LEFT_OUT:
         if octets > HEADERS_BYTES_MAX and name in headers:

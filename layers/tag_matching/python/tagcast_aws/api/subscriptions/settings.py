@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
-from pydantic_core import PydanticCustomError
 from tagcast.errors import Fault
 from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
@@ -27,20 +24,8 @@ from tagcast_aws.api.subscriptions.consume_from import ConsumeFrom, instant_of, 
 from tagcast_aws.api.subscriptions.endpoint import AnyEndpoint, endpoint_faults, endpoint_of, shown_endpoint
 from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
 from tagcast_aws.api.subscriptions.retry import DecayRetry, Retry, policy, shown_retry
+from tagcast_aws.api.subscriptions.secret import Secret
 
-
-def _secret(text: str) -> str:
-    try:
-        key = base64.b64decode(text.removeprefix("whsec_").encode(), validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if not text.startswith("whsec_") or not limits.SECRET_BYTES_MIN <= len(key) <= limits.SECRET_BYTES_MAX:
-        span = f"{limits.SECRET_BYTES_MIN}-{limits.SECRET_BYTES_MAX}"
-        raise PydanticCustomError("secret", f"must be whsec_ and the base64 of {span} bytes")
-    return text
-
-
-_SECRET_SCHEMA: JsonDict = {"writeOnly": True, "format": "secret", "pattern": limits.SECRET}
 _NULL: JsonDict = {"type": "null"}
 OF_PUSHES: JsonDict = {"timeout_seconds": False, "content_format": False, "secret": _NULL, "max_per_second": _NULL}
 OF_GROUPS: JsonDict = {"ordered": {"const": False}, "dead_letter_topic": _NULL, "consume_from": _NULL}
@@ -66,7 +51,7 @@ class SubscriptionBody(Body):
     )
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
     content_format: Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"] = "json"
-    secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra=_SECRET_SCHEMA)] | None = None
+    secret: Secret | None = None
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
     consume_from: ConsumeFrom | None = None
@@ -100,7 +85,11 @@ class SubscriptionBody(Body):
 
 
 class SubscriptionAnswer(TypedDict):
-    """A subscription with its lane, as far as that was looked at."""
+    """A subscription with its lane, as far as that was looked at.
+
+    Only the request that had the service make a secret is told it, and only one that exchanges it until when the former
+    one signs besides.
+    """
 
     topic: str
     name: str
@@ -113,6 +102,8 @@ class SubscriptionAnswer(TypedDict):
     dead_letter_topic: NotRequired[str]
     consume_from: NotRequired[str]
     max_per_second: NotRequired[float]
+    secret: NotRequired[str]
+    former_secret_ends_at: NotRequired[str]
     version: int
     created_at: str
     updated_at: str
