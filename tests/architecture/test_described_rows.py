@@ -12,6 +12,7 @@ from tagcast.delivery.idempotency import Idempotency
 from tagcast.delivery.publishing import Original, publish, replay
 from tagcast.membership import Client, Heartbeat
 from tagcast.model import (
+    Batching,
     ContentFormat,
     Draft,
     Endpoint,
@@ -61,6 +62,7 @@ SIGNED = SubscriptionSettings(
     dead_letter_topic="dead",
     max_per_second=0.5,
     consume_from=1,
+    batching=Batching(10, 65_536),
     sealed="0",
     formers=(FormerSecret("whsec_former", 1),),
 )

@@ -164,10 +164,11 @@ REDELIVERY = (
         "tagcast.pushing.attempts:attempt",
         "    outcome = await world.pusher.push(push)\n"
         "    took_ms = round((world.clock.monotonic() - started) * 1000)\n"
-        "    ended_at = world.clock.now()\n",
+        "    return _result(world, push, outcome, world.clock.now(), took_ms)\n",
         "    ended_at = world.clock.now()\n"
         "    outcome = await world.pusher.push(push)\n"
-        "    took_ms = round((world.clock.monotonic() - started) * 1000)\n",
+        "    took_ms = round((world.clock.monotonic() - started) * 1000)\n"
+        "    return _result(world, push, outcome, ended_at, took_ms)\n",
         f"{PLANS}::test_the_wait_begins_at_the_end",
     ),
     _planted(
@@ -449,7 +450,7 @@ AROUND = (
     _planted(
         "the body of an answer is not waited for",
         "tagcast_aws.endpoints.http:HttpEndpoint._post",
-        "answer = await _read_answer(response)",
+        "answer = await _read_answer(response, kept_max)",
         "answer = b''",
         f"{HTTP}::test_broken_answers_are_failures",
     ),
