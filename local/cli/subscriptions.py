@@ -174,7 +174,9 @@ def subscribe(
     ] = None,
     secret: Annotated[
         str | None,
-        typer.Option(envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes (whsec_…); never shown again."),
+        typer.Option(
+            envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes: whsec_…, or generate: told once."
+        ),
     ] = None,
     max_per_second: Annotated[
         float | None, typer.Option(metavar="RATE", help="Attempts per second, 0.01-1,000, by default any number.")

@@ -30,6 +30,7 @@ OPERATIONS: list[Operation[Any]] = [
     operations.delete_subscription("t", "s", 1),
     operations.list_subscriptions("t", 1, "c"),
     operations.list_versions("t", "s"),
+    operations.rotate_secret("t", "s", None, 1, 1),
     publishing.publish("t", MESSAGE, "k", TRACE),
     publishing.publish_batch("t", [], "k", TRACE),
     publishing.replay("t", "s", [], "k"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -48,6 +48,7 @@ class Topic:
     subscriptions: int
     created_at: datetime
     updated_at: datetime
+    keep: str = "owed"
     retained_messages: int | None = None
 
 
@@ -65,7 +66,7 @@ class Lane:
     """One subscription's side of a topic: active, blocked, lost_contact, paused or suspended, and what it owes.
 
     With *backlog_has_more* the backlog is longer than was counted. Of a group that is looked at alone, about how much
-    is *queued* for its members and *in_flight* with them.
+    is *queued* for its members and *in_flight* with them; *filling* says that messages from before it still join.
     """
 
     state: str
@@ -74,6 +75,7 @@ class Lane:
     backlog_has_more: bool = False
     queued: int | None = None
     in_flight: int | None = None
+    filling: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class BatchedPushes:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription as it stands; its secret is never told. *version* is what `if_version` compares."""
+    """A subscription; *version* is what `if_version` compares. A *secret* is told once, to who has it made."""
 
     topic: str
     name: str
@@ -101,6 +103,9 @@ class Subscription:
     ordered: bool = False
     dead_letter_topic: str | None = None
     max_per_second: float | None = None
+    consume_from: str | None = None
+    secret: str | None = field(default=None, repr=False)
+    former_secret_ends_at: datetime | None = None
     batch: BatchedPushes | None = None
     warnings: tuple[str, ...] = ()
     lane: Lane | None = None
@@ -115,6 +120,7 @@ class Entry:
     last_attempt_at: datetime | None = None
     last_outcome: str | None = None
     filter_version: int | None = None
+    added_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

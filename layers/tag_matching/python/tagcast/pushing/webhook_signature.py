@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tagcast.model import Subscription
 
@@ -27,8 +27,8 @@ def signed_headers(
         "x-tagcast-subscription": subscription.name,
         "user-agent": f"tagcast/{version}",
     }
-    if subscription.settings.secret is not None:
-        headers["webhook-signature"] = signature(subscription.settings.secret, webhook_id, timestamp, *parts)
+    if secrets := subscription.settings.signing_secrets(sent_at):
+        headers["webhook-signature"] = signatures(secrets, webhook_id, timestamp, *parts)
     return headers
 
 
@@ -45,6 +45,14 @@ def signature(secret: str, message_id: str, timestamp: int, *body: bytes) -> str
     for part in body:
         signed.update(part)
     return "v1," + base64.b64encode(signed.digest()).decode("ascii")
+
+
+def signatures(secrets: Iterable[str], message_id: str, timestamp: int, *body: bytes) -> str:
+    """Return a signature by each of *secrets*, with spaces between: who knows one of them verifies it.
+
+    Raises SecretError.
+    """
+    return " ".join(signature(secret, message_id, timestamp, *body) for secret in secrets)
 
 
 def _secret_key(secret: str) -> bytes:
