@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tagcast.model import Outcome, Push
+from tagcast.trace_context import trace_made
 from tagcast_client import ConflictError, DisagreementError, NewMessage
 
 from local.console.filter_form import FilterForm, filter_of, form_of
@@ -117,6 +118,7 @@ def test_a_message_says_why_a_subscription_did_not_get_it(visitor: Visitor, ids:
 
     assert "Why mailer did not get it" in seen
     assert "its filter did not match" in seen
+    assert trace_made("orders", ids[0]).trace_id in seen
     assert "knows no subscription" in visitor.get(f"/topics/orders/messages/{ids[0]}?why=nobody").text
 
 
