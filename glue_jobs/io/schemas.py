@@ -101,6 +101,7 @@ SUBSCRIPTIONS = _schema(
     ordered=_INT,
     dead_letter_topic=_TEXT,
     max_per_second=_TEXT,
+    signature=_TEXT,
     ordering=_TEXT,
     retention_s=_LONG,
     created_at=_LONG,

@@ -174,6 +174,9 @@ def subscribe(
             envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes: whsec_…, or generate: told once."
         ),
     ] = None,
+    signature: Annotated[
+        str | None, typer.Option(metavar="v1|v1a", help="v1a: signed with the service's own key, too.")
+    ] = None,
     max_per_second: Annotated[
         float | None, typer.Option(metavar="RATE", help="Attempts per second, 0.01-1,000, by default any number.")
     ] = None,
@@ -204,6 +207,7 @@ def subscribe(
         "timeout_seconds": timeout,
         "content_format": content_format and content_format.value,
         "secret": secret,
+        "signature": signature,
         "max_per_second": max_per_second,
     }
     body: Json = {"endpoint": endpoint_of(url, sqs, function)}

@@ -91,6 +91,7 @@ class Subscription:
     ordered: bool = False
     dead_letter_topic: str | None = None
     max_per_second: float | None = None
+    signature: str = "v1"
     secret: str | None = field(default=None, repr=False)
     former_secret_ends_at: datetime | None = None
     warnings: tuple[str, ...] = ()
@@ -240,11 +241,3 @@ class FilterTest:
 
     verdict: str
     explanation: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """The API is there; *version* is its software's."""
-
-    status: str
-    version: str

@@ -1,4 +1,4 @@
-"""The signature of a push: Standard Webhooks, with a secret that the subscriber gave."""
+"""The signatures of a push: Standard Webhooks, with a secret, or the deployment's own key."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+from tagcast.settings import Signature, SubscriptionSettings
+
+Sign = Callable[[bytes], bytes]
+"""Makes the ed25519 signature of a content."""
 
 
 class SecretError(ValueError):
@@ -28,12 +33,22 @@ def signature(secret: str, message_id: str, timestamp: int, *body: bytes) -> str
     return "v1," + base64.b64encode(signed.digest()).decode("ascii")
 
 
-def signatures(secrets: Iterable[str], message_id: str, timestamp: int, *body: bytes) -> str:
-    """Return a signature by each of *secrets*, with spaces between: who knows one of them verifies it.
+def signatures(
+    settings: SubscriptionSettings, message_id: str, sent_at: int, body: Iterable[bytes], sign: Sign | None = None
+) -> str:
+    """Return all signatures that *settings* ask for, with spaces between; none is empty.
 
-    Raises SecretError.
+    There is one by each secret that signs at *sent_at* (milliseconds), and one by the deployment's own key, *sign*, if
+    they ask for it. Who knows one of them verifies the push. Raises SecretError.
     """
-    return " ".join(signature(secret, message_id, timestamp, *body) for secret in secrets)
+    parts, timestamp = tuple(body), sent_at // 1000
+    made = [signature(each, message_id, timestamp, *parts) for each in settings.signing_secrets(sent_at)]
+    if settings.signature is Signature.V1A:
+        if sign is None:
+            raise SecretError("no key to sign with")
+        signed = sign(b"".join((f"{message_id}.{timestamp}.".encode(), *parts)))
+        made.append("v1a," + base64.b64encode(signed).decode("ascii"))
+    return " ".join(made)
 
 
 def _secret_key(secret: str) -> bytes:

@@ -84,7 +84,7 @@ class HttpEndpoint:
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._clock = surroundings.clock
-        self._version, self._account = surroundings.version, surroundings.account
+        self._version, self._account, self._sign = surroundings.version, surroundings.account, surroundings.sign
         self._allow_private = surroundings.allow_private
         self._resolver = CheckedResolver(surroundings.allow_private, surroundings.threads, surroundings.lookup)
         self._contents: WeakValueDictionary[tuple[str, ContentFormat], Content] = WeakValueDictionary()
@@ -119,7 +119,7 @@ class HttpEndpoint:
         shared = self._contents.get(key)
         if shared is None:
             shared = self._contents[key] = content(push.message, push.subscription.settings.content_format)
-        request = http_request(push, self._clock.now(), self._version, shared, self._account)
+        request = http_request(push, self._clock.now(), self._version, shared, self._account, self._sign)
         try:
             async with time_limit(push.subscription.settings.timeout_s):
                 return await self._post(URL(endpoint.target), request)

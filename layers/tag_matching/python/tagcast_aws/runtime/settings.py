@@ -26,6 +26,7 @@ class Settings:
     archive_bodies: tuple[str, ...]
     cmq_keys: str
     secrets_key: str
+    signing_key: str
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -43,6 +44,7 @@ class Settings:
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
             cmq_keys=environ["CMQ_KEYS"],
             secrets_key=environ["SECRETS_KEY"],
+            signing_key=environ["SIGNING_KEY"],
         )
 
     @property

@@ -15,6 +15,7 @@ from tagcast.model import ContentFormat, Subscription, SubscriptionSettings
 from tagcast.operating.lanes import LaneView
 from tagcast.ports import QueueCounts
 from tagcast.rows.filter_version import FilterVersion
+from tagcast.settings import Signature
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
@@ -26,7 +27,10 @@ from tagcast_aws.api.subscriptions.retry import DecayRetry, Retry, policy, shown
 from tagcast_aws.api.subscriptions.secret import Secret
 
 _NULL: JsonDict = {"type": "null"}
-OF_PUSHES: JsonDict = {"timeout_seconds": False, "content_format": False, "secret": _NULL, "max_per_second": _NULL}
+OF_PUSHES: JsonDict = {
+    **dict.fromkeys(("timeout_seconds", "content_format", "signature"), False),
+    **dict.fromkeys(("secret", "max_per_second"), _NULL),
+}
 OF_GROUPS: JsonDict = {"ordered": {"const": False}, "dead_letter_topic": _NULL}
 """What only a subscription has that is pushed to, and what only a group has, each with what it may be on the other."""
 _OF_EITHER: JsonDict = {
@@ -51,6 +55,7 @@ class SubscriptionBody(Body):
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
     content_format: Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"] = "json"
     secret: Secret | None = None
+    signature: Literal["v1", "v1a"] = "v1"
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
     max_per_second: Annotated[float, Field(ge=limits.RATE_MIN, le=limits.RATE_MAX)] | None = None
@@ -75,6 +80,7 @@ class SubscriptionBody(Body):
             timeout_s=self.timeout_seconds,
             content_format=ContentFormat(self.content_format),
             secret=self.secret,
+            signature=Signature(self.signature),
             ordered=self.ordered,
             dead_letter_topic=self.dead_letter_topic,
             max_per_second=self.max_per_second,
@@ -98,6 +104,7 @@ class SubscriptionAnswer(TypedDict):
     ordered: NotRequired[bool]
     dead_letter_topic: NotRequired[str]
     max_per_second: NotRequired[float]
+    signature: NotRequired[str]
     secret: NotRequired[str]
     former_secret_ends_at: NotRequired[str]
     version: int
@@ -149,6 +156,8 @@ def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts
         answer["dead_letter_topic"] = chosen.dead_letter_topic
     if chosen.max_per_second is not None:
         answer["max_per_second"] = chosen.max_per_second
+    if chosen.signature is not Signature.V1:
+        answer["signature"] = chosen.signature.value
     warnings = compile_filter(chosen.filter).warnings
     if warnings:
         answer["warnings"] = list(warnings)
