@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
+from local.cli.endpoints import endpoint_of, endpoint_text
 from local.cli.filters import (
     JsonFilter,
     RoutingKeyFilter,
@@ -51,36 +52,6 @@ class Format(StrEnum):
     CMQ_SIMPLIFIED = "cmq_simplified"
 
 
-def endpoint_of(url: str | None, queue: str | None, function: str | None) -> Json:
-    """The endpoint that one of the three options names.
-
-    >>> endpoint_of("https://example.com/hook", None, None)
-    {'protocol': 'https', 'url': 'https://example.com/hook'}
-    >>> endpoint_of(None, "arn:aws:sqs:eu-west-1:123456789012:orders", None)
-    {'protocol': 'sqs', 'arn': 'arn:aws:sqs:eu-west-1:123456789012:orders'}
-    """
-    match url, queue, function:
-        case str(), None, None:
-            return {"protocol": "http" if url.lower().startswith("http:") else "https", "url": url}
-        case None, str(), None:
-            return {"protocol": "sqs", "arn" if queue.startswith("arn:") else "queue_url": queue}
-        case None, None, str():
-            return {"protocol": "lambda", "function": function}
-        case _:
-            raise typer.BadParameter("give exactly one endpoint: --url, --sqs or --lambda")
-
-
-def _protocol(endpoint: Any) -> Any:
-    return endpoint.get("protocol") if isinstance(endpoint, dict) else None
-
-
-def _endpoint_text(endpoint: Any) -> str:
-    if not isinstance(endpoint, dict):
-        return "—"
-    address = next((endpoint[name] for name in ("url", "queue_url", "arn", "function") if endpoint.get(name)), "")
-    return str(address) if endpoint.get("url") else f"{endpoint.get('protocol')} {address}"
-
-
 def _retry_text(retry: Any) -> str:
     if not isinstance(retry, dict):
         return "—"
@@ -96,6 +67,10 @@ def _retry_text(retry: Any) -> str:
     return f"{retry.get('strategy', '—')} ({bounds})" if bounds else str(retry.get("strategy", "—"))
 
 
+def _batch_text(batch: Json) -> str:
+    return f"{batch.get('max_messages')} messages, {batch.get('max_bytes')} bytes"
+
+
 _OF_PUSHES = ("timeout_seconds", "content_format")
 """What means nothing for a group, to which nothing is pushed."""
 
@@ -106,9 +81,9 @@ def subscription_fields(answer: Json) -> Table:
     is_group = _protocol(answer.get("endpoint")) == "pull"
     if is_group and isinstance(retry, dict):
         shown["retry"] = {"strategy": "pulled again", "max_retries": retry.get("max_retries")}
-    for name, readable in (("endpoint", _endpoint_text), ("filter", filter_text), ("retry", _retry_text)):
-        if name in shown:
-            shown[name] = readable(shown[name])
+    readable = {"endpoint": endpoint_text, "filter": filter_text, "retry": _retry_text, "batch": _batch_text}
+    for name in readable.keys() & shown.keys():
+        shown[name] = readable[name](shown[name])
     return fields_table(shown, leave_out=("lane", *(_OF_PUSHES if is_group else ())))
 
 
@@ -123,7 +98,7 @@ def _row(subscription: Json) -> list[Any]:
     return [
         subscription.get("name"),
         filter_text(subscription.get("filter")),
-        _endpoint_text(subscription.get("endpoint")),
+        endpoint_text(subscription.get("endpoint")),
         _retry_text(subscription.get("retry")),
         state_text(lane.get("state")),
         _backlog_text(lane),
@@ -180,6 +155,12 @@ def subscribe(
     max_per_second: Annotated[
         float | None, typer.Option(metavar="RATE", help="Attempts per second, 0.01-1,000, by default any number.")
     ] = None,
+    batch_messages: Annotated[
+        int | None, typer.Option(metavar="COUNT", help="Push up to so many messages in one request, 2-100.")
+    ] = None,
+    batch_bytes: Annotated[
+        int | None, typer.Option(metavar="BYTES", help="And so many bytes, by default 262,144.")
+    ] = None,
     if_match: Annotated[
         str | None, typer.Option(help="Replace only this version of the subscription (its ETag).")
     ] = None,
@@ -209,6 +190,7 @@ def subscribe(
         "secret": secret,
         "signature": signature,
         "max_per_second": max_per_second,
+        "batch": _batch(batch_messages, batch_bytes),
     }
     body: Json = {"endpoint": endpoint_of(url, sqs, function)}
     body |= {field: value for field, value in settings.items() if value is not None}
@@ -221,6 +203,12 @@ def subscribe(
     )
     done = "subscribed to" if answer.status == 201 else "updated on"
     session.show(answer, lambda shown: Group(Text(f"{name} {done} {topic}."), subscription_fields(shown)))
+
+
+def _batch(messages: int | None, octets: int | None) -> Json | None:
+    """Return what was asked for; what a batch lacks the API says."""
+    asked = {"max_messages": messages, "max_bytes": octets}
+    return {name: value for name, value in asked.items() if value is not None} or None
 
 
 def unsubscribe(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:

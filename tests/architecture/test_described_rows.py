@@ -12,12 +12,14 @@ from tagcast.delivery.idempotency import Idempotency
 from tagcast.delivery.publishing import Original, publish, replay
 from tagcast.membership import Client, Heartbeat
 from tagcast.model import (
+    Batching,
     ContentFormat,
     Draft,
     Endpoint,
     Entry,
     EntryState,
     FilterType,
+    Keep,
     Ordering,
     Outcome,
     Protocol,
@@ -59,6 +61,8 @@ SIGNED = SubscriptionSettings(
     ordered=True,
     dead_letter_topic="dead",
     max_per_second=0.5,
+    consume_from=1,
+    batching=Batching(10, 65_536),
     sealed="0",
     signature=Signature.V1A,
     formers=(FormerSecret("whsec_former", 1),),
@@ -158,7 +162,8 @@ def deliver_all(fake: FakeWorld) -> None:
     fake.pusher.behaviours["gone"] = lambda push: Outcome(False, "http 410", gone=True)
     lanes.pause(fake.world, "test1", "judged")
     register(fake.world, Heartbeat("test1", "workers", Client("1", "1.4"), None))
-    register(fake.world, Heartbeat("test1", "in_order", Client("1", "1.4"), None, is_ordered=True))
+    in_order = Heartbeat("test1", "in_order", Client("1", "1.4"), None, is_ordered=True, consume_from=0)
+    register(fake.world, in_order)
     leave(fake.world, "test1", "workers", "1")
     fake.publish("1", "2", "3")
     fake.publish("at its rate", tags=("signed",))
@@ -183,6 +188,14 @@ def sweep_all(fake: FakeWorld, store: WatchedStore) -> None:
     fake.queue.broken = True
     relay(fake.world, [Arrival("1", message_row_of(store.rows[message_key("test1", unsent)]))])
     fake.sweep()
+
+
+def fill_all(fake: FakeWorld) -> None:
+    """Let a topic keep a message for a group that is made later."""
+    fake.topic("kept", keep=Keep.LIFE)
+    fake.publish("kept", topic="kept")
+    fake.group("late", topic="kept", consume_from=0)
+    fake.run_workflows(fake.clock.instant + 120_000)
 
 
 def remove_all(fake: FakeWorld) -> None:
@@ -210,6 +223,7 @@ def store() -> WatchedStore:
     deliver_all(fake)
     pull_all(fake)
     sweep_all(fake, store)
+    fill_all(fake)
     remove_all(fake)
     # What takes a thousand lanes at one message, as their codecs write it.
     due = OwedDelivery("t.1", "0", "7", 1, 9, 5, "http 200", ended=EntryState.DELIVERED)

@@ -70,6 +70,7 @@ ANSWERS = {
     models.OwedHead: "OwedHeadAnswer",
     models.UrgentLane: "UrgentLaneAnswer",
     models.Subscription: "SubscriptionAnswer",
+    models.BatchedPushes: "BatchedPushesAnswer",
     models.Entry: "EntryAnswer",
     models.Message: "MessageAnswer",
     group_models.Pulled: "PulledAnswer",

@@ -86,13 +86,23 @@ class FormerSecret:
 
 
 @dataclass(frozen=True, slots=True)
+class Batching:
+    """How much one request to the endpoint carries at most: so many messages, and bytes unless one alone has more."""
+
+    messages_max: int
+    bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionSettings:
     """What a subscriber chooses. *filter* is its JSON form, canonical once it is stored, or None for everything.
 
     What is left out of ``repr`` is a secret: nothing shows it, and the archive is not told of it. Where *sealed* has a
     value, secrets lie encrypted in a row of their own, which it is a mark of, and are not in here until they are
-    opened. That of a group is the service's own: it signs receipt handles. *ordered* and *dead_letter_topic* are of
-    groups only, *max_per_second* is of those that are pushed to: so many attempts are made, or any number.
+    opened. That of a group is the service's own: it signs receipt handles. *ordered*, *dead_letter_topic* and
+    *consume_from* are of groups only; a new group gets of what is kept then whatever was accepted at *consume_from* or
+    later; None: nothing. *max_per_second* and *batching* are of those that are pushed to: so many requests are made, or
+    any number; and each carries several messages, or one.
     """
 
     endpoint: Endpoint
@@ -104,6 +114,8 @@ class SubscriptionSettings:
     ordered: bool = False
     dead_letter_topic: str | None = None
     max_per_second: float | None = None
+    consume_from: int | None = None
+    batching: Batching | None = None
     sealed: str | None = None
     formers: tuple[FormerSecret, ...] = field(default=(), repr=False)
     signature: Signature = Signature.V1
@@ -130,6 +142,15 @@ class SubscriptionSettings:
         if self.is_group:
             return HANDED_AT_ONCE
         return 1 if self.keeps_order else DECAY_WINDOW
+
+    def drained_at_once(self, got_through: int) -> int:
+        """Return how many deliveries of a backlog are attempted together after so many got through together.
+
+        In batches that doubles from one on, so that a message which makes a batch fail is soon found.
+        """
+        if self.batching is None:
+            return self.window
+        return min(max(1, 2 * got_through), max(self.window, self.batching.messages_max))
 
 
 def secrets_of(settings: SubscriptionSettings) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The signatures of a push: Standard Webhooks, with a secret, or the deployment's own key."""
+"""The headers that every request has, and its signatures: Standard Webhooks, by a secret or the deployment's key."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from tagcast.model import Subscription
 from tagcast.settings import Signature, SubscriptionSettings
 
 Sign = Callable[[bytes], bytes]
@@ -16,6 +17,28 @@ Sign = Callable[[bytes], bytes]
 
 class SecretError(ValueError):
     """A webhook secret is not ``whsec_`` and base64 of at least one byte."""
+
+
+def signed_headers(
+    subscription: Subscription,
+    webhook_id: str,
+    sent_at: int,
+    version: str,
+    parts: Sequence[bytes],
+    sign: Sign | None = None,
+) -> dict[str, str]:
+    """Return the headers that say who sends a request to *subscription*, and sign it. Raises SecretError."""
+    timestamp = sent_at // 1000
+    headers = {
+        "webhook-id": webhook_id,
+        "webhook-timestamp": str(timestamp),
+        "x-tagcast-topic": subscription.topic,
+        "x-tagcast-subscription": subscription.name,
+        "user-agent": f"tagcast/{version}",
+    }
+    if signed := signatures(subscription.settings, webhook_id, sent_at, parts, sign):
+        headers["webhook-signature"] = signed
+    return headers
 
 
 def signature(secret: str, message_id: str, timestamp: int, *body: bytes) -> str:

@@ -25,6 +25,7 @@ class Settings:
     archive_streams: str
     archive_bodies: tuple[str, ...]
     cmq_keys: str
+    metric_topics: tuple[str, ...]
     secrets_key: str
     signing_key: str
 
@@ -43,6 +44,7 @@ class Settings:
             archive_streams=environ["ARCHIVE_STREAMS"],
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
             cmq_keys=environ["CMQ_KEYS"],
+            metric_topics=tuple(filter(None, environ["METRIC_TOPICS"].split(","))),
             secrets_key=environ["SECRETS_KEY"],
             signing_key=environ["SIGNING_KEY"],
         )

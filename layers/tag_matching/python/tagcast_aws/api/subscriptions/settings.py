@@ -21,6 +21,15 @@ from typing_extensions import TypedDict
 from tagcast_aws.api import limits
 from tagcast_aws.api.filters import FilterBody, filter_faults
 from tagcast_aws.api.http.body import Body
+from tagcast_aws.api.subscriptions.batch import (
+    OF_BATCHES,
+    BatchedPushes,
+    BatchedPushesAnswer,
+    batch_faults,
+    batching_of,
+    shown_batch,
+)
+from tagcast_aws.api.subscriptions.consume_from import ConsumeFrom, instant_of, shown_from
 from tagcast_aws.api.subscriptions.endpoint import AnyEndpoint, endpoint_faults, endpoint_of, shown_endpoint
 from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
 from tagcast_aws.api.subscriptions.retry import DecayRetry, Retry, policy, shown_retry
@@ -28,15 +37,20 @@ from tagcast_aws.api.subscriptions.secret import Secret
 
 _NULL: JsonDict = {"type": "null"}
 OF_PUSHES: JsonDict = {
-    **dict.fromkeys(("timeout_seconds", "content_format", "signature"), False),
-    **dict.fromkeys(("secret", "max_per_second"), _NULL),
+    "timeout_seconds": False,
+    "content_format": False,
+    "signature": False,
+    "secret": _NULL,
+    "max_per_second": _NULL,
+    "batch": _NULL,
 }
-OF_GROUPS: JsonDict = {"ordered": {"const": False}, "dead_letter_topic": _NULL}
+OF_GROUPS: JsonDict = {"ordered": {"const": False}, "dead_letter_topic": _NULL, "consume_from": _NULL}
 """What only a subscription has that is pushed to, and what only a group has, each with what it may be on the other."""
 _OF_EITHER: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
     "then": {"properties": OF_PUSHES},
     "else": {"properties": OF_GROUPS},
+    "allOf": [OF_BATCHES],
 }
 
 
@@ -58,7 +72,9 @@ class SubscriptionBody(Body):
     signature: Literal["v1", "v1a"] = "v1"
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
+    consume_from: ConsumeFrom | None = None
     max_per_second: Annotated[float, Field(ge=limits.RATE_MIN, le=limits.RATE_MAX)] | None = None
+    batch: BatchedPushes | None = None
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
@@ -66,6 +82,7 @@ class SubscriptionBody(Body):
         endpoint = value.get("endpoint")
         crossed = endpoint_faults(endpoint) if isinstance(endpoint, Mapping) else []
         faults = [fault.under("/endpoint") for fault in crossed] + filter_faults(value.get("filter"))
+        faults += batch_faults(value)
         is_group = isinstance(endpoint, Mapping) and endpoint.get("protocol") == "pull"
         others = OF_PUSHES if is_group else OF_GROUPS
         reason = "a group has none: nothing is pushed to it" if is_group else "only a group (protocol pull) has it"
@@ -84,6 +101,8 @@ class SubscriptionBody(Body):
             ordered=self.ordered,
             dead_letter_topic=self.dead_letter_topic,
             max_per_second=self.max_per_second,
+            consume_from=instant_of(self.consume_from),
+            batching=batching_of(self.batch),
         )
 
 
@@ -103,10 +122,12 @@ class SubscriptionAnswer(TypedDict):
     content_format: str
     ordered: NotRequired[bool]
     dead_letter_topic: NotRequired[str]
+    consume_from: NotRequired[str]
     max_per_second: NotRequired[float]
     signature: NotRequired[str]
     secret: NotRequired[str]
     former_secret_ends_at: NotRequired[str]
+    batch: NotRequired[BatchedPushesAnswer]
     version: int
     created_at: str
     updated_at: str
@@ -152,10 +173,13 @@ def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts
     }
     if chosen.is_group:
         answer["ordered"] = chosen.ordered
+        answer["consume_from"] = shown_from(chosen.consume_from)
     if chosen.dead_letter_topic is not None:
         answer["dead_letter_topic"] = chosen.dead_letter_topic
     if chosen.max_per_second is not None:
         answer["max_per_second"] = chosen.max_per_second
+    if chosen.batching is not None:
+        answer["batch"] = shown_batch(chosen.batching)
     if chosen.signature is not Signature.V1:
         answer["signature"] = chosen.signature.value
     warnings = compile_filter(chosen.filter).warnings
