@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from tagcast_client import group_models, group_operations, groups, models, operations, publishing, tailing
+from tagcast_client import group_models, group_operations, groups, models, operations, publishing, service, tailing
 from tagcast_client.operation import Operation
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
@@ -20,7 +20,8 @@ SCHEMAS = DOCUMENT["components"]["schemas"]
 MESSAGE = models.NewMessage("x")
 TRACE = {"traceparent": "p", "tracestate": "s"}
 OPERATIONS: list[Operation[Any]] = [
-    operations.health(),
+    service.health(),
+    service.list_keys(),
     operations.put_topic("t", {}),
     operations.get_topic("t"),
     operations.delete_topic("t"),
@@ -84,14 +85,15 @@ ANSWERS = {
     groups.Member: "MemberAnswer",
     groups.Group: "GroupAnswer",
     models.FilterTest: "FilterTestAnswer",
-    models.Health: "HealthAnswer",
+    service.Health: "HealthAnswer",
+    service.PublicKey: "KeyAnswer",
     tailing.TailEvent: "TailEventAnswer",
     tailing.Counts: "CountsAnswer",
     tailing.Tail: "TailAnswer",
 }
 ENVELOPES = {
     "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "PullAnswer",
-    "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
+    "KeysAnswer", "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
     "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip
 
