@@ -158,6 +158,7 @@ class Story:
             key = {"pk": {"S": "TOPIC#signed"}, "sk": {"S": "SUB#old"}}
             clear = {"Value": {"S": SECRET}, "Action": "PUT"}
             dynamodb.update_item(TableName=table, Key=key, AttributeUpdates={"secret": clear})
+            self.post("/topics/signed/subscriptions/s/secret/rotate", {"grace_seconds": 60})
             self.publish("signed")
             self.eventually(lambda: self.lane("signed", "s")["state"] == "lost_contact")
             subscriber.accepts.set()
@@ -253,11 +254,15 @@ class Story:
         )
 
     def tail(self) -> bool:
-        """Somebody watches a topic while a message comes."""
+        """Somebody watches a topic while messages come: the archive is told of it within a second."""
         self.put("/topics/watched", {})
-        self.get("/topics/watched/tail")
-        self.publish("watched")
-        return self.eventually(lambda: bool(self.get("/topics/watched/tail?wait_seconds=1")["events"]))
+
+        def told() -> bool:
+            answer = self.get("/topics/watched/tail?wait_seconds=1")
+            self.publish("watched")
+            return bool(answer["events"])
+
+        return self.eventually(told)
 
     def sweep(self) -> bool:
         """A lane whose execution has died is woken; messages past their life end."""

@@ -22,9 +22,8 @@ from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.model import Subscription
 from tagcast.ports import World
-from tagcast.pushing.attempts import Share
+from tagcast.pushing.course import Share, take_requests
 from tagcast.pushing.push_slots import PushSlots
-from tagcast.pushing.rate_limit import take
 from tagcast.pushing.verdicts import attempt_judged
 from tagcast.registry.directory import Directory, directory_of
 from tagcast.rows import stored
@@ -45,6 +44,9 @@ async def fan_out(world: World, topic: str, message_ids: Sequence[str], slots: P
     """
     round_at, read_s = world.clock.now(), world.clock.monotonic()
     batch = await _read(world, topic, tuple(dict.fromkeys(message_ids)))
+    for row in batch.rows.values():
+        if row.map.round_open:
+            world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
     parts = {ordinal: Part(ordinal, batch.rows, batch.lane(ordinal), read_s) for ordinal in batch.owed()}
     faults = await side_by_side([_serve(batch, ordinal, slots, parts) for ordinal in sorted(parts)])
     faults += await end_in_backlogs(world, topic, batch.topic_id, parts)
@@ -116,14 +118,12 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
 
 async def _push(world: World, subscription: Subscription, part: Part, slots: PushSlots) -> Part:
     """Push what stands before anything that is owed elsewhere, as far as its rate allows."""
-    messages, grant = part.pushable(), None
-    if (rate := subscription.settings.max_per_second) and messages:
-        grant = await take(world, subscription.subscription_id, rate, len(messages))
-        messages = messages[: grant.count]
+    deliveries, grant = [(message, 0) for message in part.pushable()], None
+    if subscription.settings.max_per_second and deliveries:
+        deliveries, grant = await take_requests(world, subscription, deliveries, slots.bytes)
         part = part.limited(grant.free_at)
-    unjudged = {message.message_id for message in messages} - part.judged
+    unjudged = {message.message_id for message, _ in deliveries} - part.judged
     until = world.clock.monotonic() + SHARE_S
-    deliveries = [(message, 0) for message in messages]
     progress = await attempt_judged(world, subscription, deliveries, unjudged, Share(slots, SHARE_S, grant=grant))
     return part.pushed(progress, until)
 
