@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from tagcast_client import group_models, group_operations, groups, models, operations, publishing, tailing
+from tagcast_client import group_models, group_operations, groups, hosts, models, operations, publishing, tailing
 from tagcast_client.operation import Operation
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
@@ -43,6 +43,7 @@ OPERATIONS: list[Operation[Any]] = [
     operations.skip("t", "s", "r"),
     operations.backlog("t", "s", 1, "c"),
     operations.list_lanes(1, "c"),
+    hosts.list_hosts(1, "c"),
     operations.push("t"),
     group_operations.pull("t", "s", 1, 1, 10, "c"),
     group_operations.ack("t", "s", ["h"]),
@@ -67,6 +68,7 @@ ANSWERS = {
     models.Lane: "LaneAnswer",
     models.OwedHead: "OwedHeadAnswer",
     models.UrgentLane: "UrgentLaneAnswer",
+    hosts.Host: "HostAnswer",
     models.Subscription: "SubscriptionAnswer",
     models.Entry: "EntryAnswer",
     models.Message: "MessageAnswer",
@@ -88,7 +90,7 @@ ANSWERS = {
     tailing.Tail: "TailAnswer",
 }
 ENVELOPES = {
-    "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "PullAnswer",
+    "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "HostsAnswer", "PullAnswer",
     "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
     "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip

@@ -253,13 +253,14 @@ class TimedWorld:
         strategy: Strategy = Strategy.BACKOFF_RETRY,
         answers: tuple[float, Outcome] = (0.0, OK),
         filter: dict[str, object] | None = None,
+        max_retries: int = 3,
     ) -> None:
         """Subscribe all *names*, each at a host of its own unless one is given, with what they *answer*."""
         for name in names:
             settings = SubscriptionSettings(
                 endpoint=Endpoint(protocol, f"http://{host or name}.test/" if protocol is Protocol.HTTP else name),
                 filter=filter,
-                retry=RetryPolicy(strategy, 3),
+                retry=RetryPolicy(strategy, max_retries),
                 timeout_s=timeout_s,
                 content_format=ContentFormat.JSON,
                 secret=None,

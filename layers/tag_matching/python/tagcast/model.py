@@ -206,9 +206,9 @@ class Push:
 class Outcome:
     """What came of one push. *detail* is short, for people, and free of secrets (``http 500``).
 
-    *retry_after_s* is what the receiver asked for; *gone* means that it wants nothing ever again (410). Remembered, but
-    of no consequence, are HTTP's *status* and *answer*: the beginning of what was said by who did not take the message.
-    Nobody sees that as it is.
+    *retry_after_s* is what the receiver asked for; *gone* means that it wants nothing ever again (410), *unreached*
+    that its host gave no answer. Remembered, but of no consequence, are HTTP's *status* and *answer*: the beginning of
+    what was said by who did not take the message. Nobody sees that as it is.
     """
 
     delivered: bool
@@ -217,6 +217,7 @@ class Outcome:
     gone: bool = False
     status: int | None = field(default=None, compare=False)
     answer: bytes = field(default=b"", compare=False, repr=False)
+    unreached: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

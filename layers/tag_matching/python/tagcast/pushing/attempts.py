@@ -22,7 +22,8 @@ from tagcast.model import (
     Subscription,
 )
 from tagcast.ports import World
-from tagcast.pushing.push_slots import Ask, PushSlots, Rank, host_of
+from tagcast.pushing.circuit import Passage
+from tagcast.pushing.push_slots import Ask, PushSlots, Rank
 from tagcast.pushing.rate_limit import Grant
 from tagcast.pushing.response_text import response_text
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
@@ -58,6 +59,7 @@ class Share:
 
     slots: PushSlots
     seconds: float
+    passage: Passage
     answered: bool = False
     """Whether the receiver answered well just now, so that its window is open from the beginning."""
     grant: Grant | None = None
@@ -78,13 +80,13 @@ class Progress:
     """Those to which the subscription's filter function has just said yes."""
 
 
-async def attempt(world: World, subscription: Subscription, message: Message, attempts: int) -> Entry | Failure:
-    """Push once, as attempt number *attempts*; return the terminal entry or the failure that leaves it owed."""
-    push = Push(subscription, message, attempts)
+async def attempt(world: World, push: Push, passage: Passage) -> Entry | Failure:
+    """Push once; return the terminal entry or the failure that leaves the delivery owed."""
     started = world.clock.monotonic()
     outcome = await world.pusher.push(push)
     took_ms = round((world.clock.monotonic() - started) * 1000)
     ended_at = world.clock.now()
+    passage.hear(outcome)
     if outcome.delivered:
         disposition = Disposition(EntryState.DELIVERED)
     elif outcome.gone:
@@ -164,10 +166,6 @@ class _Course:
     def slots(self) -> PushSlots:
         return self.share.slots
 
-    @property
-    def host(self) -> str:
-        return host_of(self.subscription.settings.endpoint)
-
     async def run(self, lead: bool = True, held: Ask | None = None) -> None:
         """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
         try:
@@ -207,16 +205,18 @@ class _Course:
     def ask(self, message: Message) -> Ask:
         known = self.world.memory.of(GotThrough).get(self.subscription.subscription_id)
         rank = Rank.ANSWERED if self.answered else Rank.of(known)
-        return Ask(self.host, rank, self.slots.bytes.load_of(self.subscription, message))
+        return Ask(self.share.passage.host, rank, self.slots.bytes.load_of(self.subscription, message))
 
     def may_go_on(self) -> bool:
+        if self.share.passage.until is not None:
+            return False
         return not self.progress.failures and self.world.clock.monotonic() < self.until
 
     async def attempt(self, message: Message, made: int) -> None:
-        """Attempt a delivery, or settle it if its life is over."""
-        if self.is_over(message, made):
+        """Attempt a delivery unless its host has to be left alone, or settle it if its life is over."""
+        if self.is_over(message, made) or await self.share.passage.is_shut():
             return
-        result = await attempt(self.world, self.subscription, message, made + 1)
+        result = await attempt(self.world, Push(self.subscription, message, made + 1), self.share.passage)
         well = isinstance(result, Entry) and result.state is EntryState.DELIVERED
         if isinstance(result, Failure):
             self.progress.failures[message.message_id] = result
@@ -224,7 +224,7 @@ class _Course:
             self.progress.settled[message.message_id] = result
         if well:
             self.answered = True
-            self.slots.answered(self.host)
+            self.slots.answered(self.share.passage.host)
         known = self.world.memory.of(GotThrough)
         if len(known) >= KNOWN_MAX:
             known.clear()

@@ -64,4 +64,4 @@ class EndpointAdapter(Protocol):
 
 def timed_out(push: Push) -> Outcome:
     """Return the outcome of an attempt that took too long."""
-    return Outcome(False, f"timeout after {push.subscription.settings.timeout_s} s")
+    return Outcome(False, f"timeout after {push.subscription.settings.timeout_s} s", unreached=True)

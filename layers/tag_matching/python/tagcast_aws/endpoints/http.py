@@ -21,7 +21,7 @@ from yarl import URL
 
 from tagcast_aws.endpoints.adapter import Surroundings, timed_out
 from tagcast_aws.endpoints.addresses import url_refusal
-from tagcast_aws.endpoints.connection_faults import failure
+from tagcast_aws.endpoints.connection_faults import failure, is_unreached
 from tagcast_aws.endpoints.payload import SLICE_BYTES, body_of
 from tagcast_aws.endpoints.resolver import CheckedResolver
 from tagcast_aws.endpoints.time_limit import time_limit
@@ -126,7 +126,7 @@ class HttpEndpoint:
         except TimeoutError:
             return timed_out(push)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Outcome(False, failure(error))
+            return Outcome(False, failure(error), unreached=is_unreached(error))
 
     async def close(self) -> None:
         """Close both pools."""
