@@ -65,6 +65,8 @@ DELIVERIES = _schema(
     expires_at=_LONG,
     changed_at=_LONG,
     removed_by=_TEXT,
+    added_at=_LONG,
+    filter_version=_INT,
 )
 LANES = _schema(
     record_id=_TEXT,
@@ -101,6 +103,7 @@ SUBSCRIPTIONS = _schema(
     ordered=_INT,
     dead_letter_topic=_TEXT,
     max_per_second=_TEXT,
+    consume_from=_LONG,
     ordering=_TEXT,
     retention_s=_LONG,
     created_at=_LONG,

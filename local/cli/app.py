@@ -22,6 +22,7 @@ from local.cli.screen import fields_table
 from local.cli.session import Commands, Session, session_of
 from local.cli.shadows import shadow, versions
 from local.cli.subscriptions import list_subscriptions, subscribe, unsubscribe
+from local.cli.tail import tail
 from local.cli.topics import push, topics
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -81,6 +82,7 @@ app.command("publish", rich_help_panel=_MESSAGES)(publish)
 app.command("messages", rich_help_panel=_MESSAGES)(list_messages)
 app.command("message", rich_help_panel=_MESSAGES)(message)
 app.command("explain", rich_help_panel=_MESSAGES)(explain)
+app.command("tail", rich_help_panel=_MESSAGES)(tail)
 app.command("lane", rich_help_panel=_LANES)(lane)
 app.command("lanes", rich_help_panel=_LANES)(lanes)
 app.command("hosts", rich_help_panel=_LANES)(hosts)

@@ -41,6 +41,7 @@ def environment() -> Environment:
         "query_text": urlencode,
         "short": short,
         "size": size,
+        "rate": rate,
     }
     made.globals |= {
         "path": path_of,
@@ -100,6 +101,17 @@ def size(count: int | None) -> str:
     if count is None:
         return "—"
     return f"{count} B" if count < 1024 else f"{count / 1024:.1f} KiB"
+
+
+def rate(per_s: float) -> str:
+    """Return how often something happens in a second.
+
+    >>> rate(0.0), rate(0.034), rate(2.345), rate(1234.5)
+    ('0', '0.03', '2.3', '1,234')
+    """
+    if per_s == 0:
+        return "0"
+    return f"{per_s:.2f}" if per_s < 1 else f"{per_s:.1f}" if per_s < 100 else f"{per_s:,.0f}"
 
 
 def span(seconds: float | None) -> str:

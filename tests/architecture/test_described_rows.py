@@ -18,6 +18,7 @@ from tagcast.model import (
     Entry,
     EntryState,
     FilterType,
+    Keep,
     Ordering,
     Outcome,
     Protocol,
@@ -58,6 +59,7 @@ SIGNED = SubscriptionSettings(
     ordered=True,
     dead_letter_topic="dead",
     max_per_second=0.5,
+    consume_from=1,
     sealed="0",
 )
 
@@ -150,7 +152,8 @@ def deliver_all(fake: FakeWorld) -> None:
     fake.pusher.behaviours["gone"] = lambda push: Outcome(False, "http 410", gone=True)
     lanes.pause(fake.world, "test1", "judged")
     register(fake.world, Heartbeat("test1", "workers", Client("1", "1.4"), None))
-    register(fake.world, Heartbeat("test1", "in_order", Client("1", "1.4"), None, is_ordered=True))
+    in_order = Heartbeat("test1", "in_order", Client("1", "1.4"), None, is_ordered=True, consume_from=0)
+    register(fake.world, in_order)
     leave(fake.world, "test1", "workers", "1")
     fake.publish("1", "2", "3")
     fake.publish("at its rate", tags=("signed",))
@@ -190,6 +193,14 @@ def sweep_all(fake: FakeWorld, store: WatchedStore) -> None:
     fake.sweep()
 
 
+def fill_all(fake: FakeWorld) -> None:
+    """Let a topic keep a message for a group that is made later."""
+    fake.topic("kept", keep=Keep.LIFE)
+    fake.publish("kept", topic="kept")
+    fake.group("late", topic="kept", consume_from=0)
+    fake.run_workflows(fake.clock.instant + 120_000)
+
+
 def remove_all(fake: FakeWorld) -> None:
     for subscription in subscriptions.list_subscriptions(fake.world, "test1", 100, None).items:
         subscriptions.delete_subscription(fake.world, "test1", subscription.name)
@@ -215,6 +226,7 @@ def store() -> WatchedStore:
     lose_host(fake)
     pull_all(fake)
     sweep_all(fake, store)
+    fill_all(fake)
     remove_all(fake)
     # What takes a thousand lanes at one message, as their codecs write it.
     due = OwedDelivery("t.1", "0", "7", 1, 9, 5, "http 200", ended=EntryState.DELIVERED)

@@ -69,8 +69,8 @@ def _sweep_every_s(template: Template) -> int:
 
 
 def _metrics_of_sweep() -> set[str]:
-    """The names of metrics that the handler writes out; all of them end in their unit."""
-    return set(re.findall(r'"([A-Z]\w+Seconds)"', (ROOT / "functions" / "sweep" / "app.py").read_text()))
+    """The names of metrics that the handler writes out."""
+    return set(re.findall(r'name="(\w+)"', (ROOT / "functions" / "sweep" / "app.py").read_text()))
 
 
 def nightly_jobs(template: Template) -> list[str]:

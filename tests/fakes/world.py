@@ -20,6 +20,7 @@ from tagcast.model import (
     Draft,
     Endpoint,
     EntryState,
+    Keep,
     Message,
     Ordering,
     Outcome,
@@ -166,6 +167,9 @@ class QuietTelemetry:
         self.faults: list[tuple[str, Exception]] = []
         self.ends: list[tuple[str, str, EntryState]] = []
         """What ended without a push: the body, whose delivery it was, and how."""
+        self.waits: dict[str, list[float]] = defaultdict(list)
+        self.watched: set[str] = set()
+        self.owed: dict[tuple[str, str], dict[str, float]] = {}
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
         self.counts[state] += 1
@@ -183,6 +187,15 @@ class QuietTelemetry:
 
     def count(self, name: str, value: int = 1) -> None:
         self.counts[name] += value
+
+    def waited(self, name: str, milliseconds: float) -> None:
+        self.waits[name].append(milliseconds)
+
+    def watches(self, topic: str) -> bool:
+        return topic in self.watched
+
+    def owes(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
+        self.owed[topic, subscription] = dict(values)
 
 
 class MemoryIndexArchive:
@@ -264,8 +277,15 @@ class FakeWorld:
             telemetry=self.telemetry,
         )
 
-    def topic(self, name: str = "test1", *, ordering: Ordering = Ordering.TOPIC, retention_s: int = 86_400) -> None:
-        topics.put_topic(self.world, name, retention_s=retention_s, body_bytes_max=65_536, ordering=ordering)
+    def topic(
+        self,
+        name: str = "test1",
+        *,
+        ordering: Ordering = Ordering.TOPIC,
+        retention_s: int = 86_400,
+        keep: Keep = Keep.OWED,
+    ) -> None:
+        topics.put_topic(self.world, name, retention_s=retention_s, body_bytes_max=65_536, ordering=ordering, keep=keep)
 
     def subscribe(
         self,
@@ -295,6 +315,7 @@ class FakeWorld:
         max_retries: int = 3,
         ordered: bool = False,
         filter: Mapping[str, object] | None = None,
+        consume_from: int | None = None,
     ) -> Subscription:
         """Make a pull group."""
         settings = SubscriptionSettings(
@@ -305,6 +326,7 @@ class FakeWorld:
             content_format=ContentFormat.JSON,
             secret=None,
             ordered=ordered,
+            consume_from=consume_from,
         )
         return subscriptions.put_subscription(self.world, topic, name, settings)[0]
 

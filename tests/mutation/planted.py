@@ -34,6 +34,7 @@ MEMBERS = "unit/test_members.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
 SECRETS = "unit/test_secrets.py"
 CIRCUIT = "unit/test_circuit.py"
+TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
 FIRST_ROUND = (
@@ -836,6 +837,64 @@ CIRCUITS = (
     ),
 )
 
+TOLD = (
+    _planted(
+        "the trace of a request goes before that of its message",
+        "tagcast_aws.api.publishing.routes:_traced",
+        "draft if draft.trace is not None or trace is None else",
+        "draft if trace is None else",
+        f"{TRACES}::test_a_message_goes_out_in_the_trace",
+    ),
+    _planted(
+        "a trace that was named is not stored",
+        "tagcast.rows.message:_message_of",
+        'trace=trace_in(row["trace"]) if "trace" in row else None',
+        "trace=None",
+        "unit/test_stored_rows.py::test_a_trace_is_stored",
+    ),
+    _planted(
+        "an invalid state takes its parent along",
+        "tagcast.trace_context:trace_read",
+        'if version == "ff" or',
+        'if (state and not _state(state)) or version == "ff" or',
+        f"{TRACES}::test_a_state_is_valid_as_a_whole",
+    ),
+    _planted(
+        "a receiver is told that its parent was not recorded",
+        "tagcast.trace_context:trace_made",
+        "{digest[32:48]}-01",
+        "{digest[32:48]}-00",
+        "clients/test_tracing.py::test_what_was_published_outside_of_a_trace",
+    ),
+    _planted(
+        "a topic that nobody named has metrics of its own",
+        "tagcast_aws.runtime.telemetry:PowertoolsTelemetry.owes",
+        "if topic in self._watched:",
+        "if True:",
+        f"{METERED}::test_topics_that_were_not_named",
+    ),
+    _planted(
+        "every subscription of a topic has metrics of its own",
+        "tagcast_aws.runtime.subscription_metrics:SubscriptionMetrics.add",
+        "if ordinal < METERED_MAX else OTHERS",
+        "",
+        f"{METERED}::test_only_the_first_subscriptions",
+    ),
+    _planted(
+        "what a paused lane owes rings for its expiry",
+        "tagcast.repairing.overdue:_countable",
+        "(LaneState.PAUSED, LaneState.REMOVED)",
+        "(LaneState.REMOVED,)",
+        f"{METERED}::test_a_lane_that_is_not_active_tells",
+    ),
+    _planted(
+        "the wait for a first round is told of rounds that are over",
+        "tagcast.delivery.fan_out:fan_out",
+        "if row.map.round_open:",
+        "if True:",
+        f"{METERED}::test_a_batch_that_comes_again",
+    ),
+)
 PLANTED = (
     *FIRST_ROUND,
     *REDELIVERY,
@@ -849,4 +908,5 @@ PLANTED = (
     *MEMBERSHIP,
     *SEALED,
     *CIRCUITS,
+    *TOLD,
 )

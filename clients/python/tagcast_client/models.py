@@ -46,6 +46,7 @@ class Topic:
     subscriptions: int
     created_at: datetime
     updated_at: datetime
+    keep: str = "owed"
     retained_messages: int | None = None
 
 
@@ -63,7 +64,7 @@ class Lane:
     """One subscription's side of a topic: active, blocked, lost_contact, paused or suspended, and what it owes.
 
     With *backlog_has_more* the backlog is longer than was counted. Of a group that is looked at alone, about how much
-    is *queued* for its members and *in_flight* with them.
+    is *queued* for its members and *in_flight* with them; *filling* says that messages from before it still join.
     """
 
     state: str
@@ -72,6 +73,7 @@ class Lane:
     backlog_has_more: bool = False
     queued: int | None = None
     in_flight: int | None = None
+    filling: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Subscription:
     ordered: bool = False
     dead_letter_topic: str | None = None
     max_per_second: float | None = None
+    consume_from: str | None = None
     warnings: tuple[str, ...] = ()
     lane: Lane | None = None
 
@@ -104,6 +107,7 @@ class Entry:
     last_attempt_at: datetime | None = None
     last_outcome: str | None = None
     filter_version: int | None = None
+    added_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

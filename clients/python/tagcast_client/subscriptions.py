@@ -26,6 +26,7 @@ class Subscriptions(Connection):
         ordered: bool | None = None,
         dead_letter_topic: str | None = None,
         max_per_second: float | None = None,
+        consume_from: str | None = None,
         if_version: int | None = None,
     ) -> models.Subscription:
         """Make a subscription, or replace its settings; *endpoint* is a URL, or an endpoint as the API writes it.
@@ -42,6 +43,7 @@ class Subscriptions(Connection):
             "ordered": ordered,
             "dead_letter_topic": dead_letter_topic,
             "max_per_second": max_per_second,
+            "consume_from": consume_from,
         }
         return self.send(operations.put_subscription(topic, subscription, settings, if_version))
 

@@ -59,6 +59,32 @@ def test_json_is_the_answer_verbatim_wherever_the_option_stands(api: FakeApi, ru
     assert run(*words).stdout == text + "\n"
 
 
+def test_what_happens_is_printed_a_line_each_until_there_were_enough(api: FakeApi, run: Run) -> None:
+    at = "2026-05-01T12:00:00.000Z"
+    event: dict[str, object] = {
+        "happened_at": at,
+        "kind": "delivery",
+        "state": "blocked",
+        "message_id": ID,
+        "attempts": 2,
+    }
+    event |= {"subscription": "A\x1b", "outcome": "http 500"}
+    counts = {"since": at, "counted_at": at, "published": 0, "delivered": 0, "failed": 2}
+    nothing = {"events": [], "left_out": 0, "counts": counts, "next_cursor": "c1"}
+    api.teach("GET /topics/test1/tail?max_events=0", nothing)
+    api.teach(
+        "GET /topics/test1/tail?cursor=c1&wait_seconds=20",
+        {**nothing, "events": [event, event, event], "left_out": 7, "next_cursor": "c2"},
+    )
+
+    result = run("tail", "test1", "--stop-after", "2")
+
+    line = f"12:00:00.000 {ID} A\\x1b blocked attempt 2 http 500"
+    assert result.stdout.splitlines() == [line, line]
+    assert "7 more events are not shown" in result.stderr
+    assert json.loads(run("tail", "test1", "--stop-after", "1", "--json").stdout)["attempts"] == 2
+
+
 def test_deleting_a_topic_says_so(api: FakeApi, run: Run) -> None:
     api.teach("DELETE /topics/test1", status=204)
     assert run("topic", "delete", "test1").output.strip() == "Topic test1 deleted."
@@ -273,6 +299,23 @@ def test_an_explanation_is_a_tree_with_every_part_and_its_value(api: FakeApi, ru
     assert "price > 100  ✗ false  (price is '90')" in lines
     assert "region = 'eu'  – not reached" in lines
     assert "filter version: 3" in lines
+
+
+def test_an_explanation_numbers_attempts_and_calls_no_filter_everything(api: FakeApi, run: Run) -> None:
+    attempts = [{"attempt": number, "took_ms": 7, "outcome": "http 500"} for number in (1, 2)]
+    tree = {"text": "true", "value": True, "note": "", "children": []}
+    api.teach(
+        f"GET /topics/t/messages/{ID}/explain?subscription=A",
+        {"filter": {"version": 1, "filter": None, "verdict": "matched", "explanation": tree},
+         "delivery": {"state": "blocked", "last_outcome": None, "history": attempts}},
+    )  # fmt: skip
+    output = run("explain", "t", ID, "--subscription", "A").output
+    lines = [line.strip("│├└─ ") for line in output.splitlines()]
+    assert "filter: everything" in lines
+    assert [line for line in lines if line.startswith("attempt")] == ["attempt 1", "attempt 2"]
+    assert "last outcome: —" in lines
+    assert "" not in lines
+    assert "unknown" not in output
 
 
 def test_a_filter_is_tested_against_a_message(api: FakeApi, run: Run) -> None:

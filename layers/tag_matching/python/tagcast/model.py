@@ -18,6 +18,15 @@ from tagcast.settings import (
     Strategy,
     SubscriptionSettings,
 )
+from tagcast.topic_settings import (
+    BODY_BYTES_DEFAULT,
+    BODY_BYTES_MAX,
+    RETENTION_S_MAX,
+    RETENTION_S_MIN,
+    FilterType,
+    Keep,
+    Ordering,
+)
 from tagcast.trace_context import TraceContext, trace_made
 
 __all__ = [
@@ -31,6 +40,7 @@ __all__ = [
     "Entry",
     "EntryState",
     "FilterType",
+    "Keep",
     "LaneState",
     "Message",
     "Ordering",
@@ -44,24 +54,6 @@ __all__ = [
     "SubscriptionSettings",
     "Topic",
 ]
-
-RETENTION_S_MIN, RETENTION_S_MAX = 60, 86_400
-BODY_BYTES_DEFAULT, BODY_BYTES_MAX = 64 * 1024, 256 * 1024
-
-
-class Ordering(StrEnum):
-    """What one order spans: the whole topic, one ordering key, or nothing."""
-
-    TOPIC = "topic"
-    KEY = "key"
-    NONE = "none"
-
-
-class FilterType(StrEnum):
-    """What the filters of a topic read that was made through the CMQ endpoint; it never changes."""
-
-    TAGS = "tags"
-    ROUTING_KEY = "routing_key"
 
 
 class EntryState(StrEnum):
@@ -117,6 +109,7 @@ class Topic:
     next_ordinal: int = 0
     recent: tuple[str, ...] = ()
     filter_type: FilterType | None = None
+    keep: Keep = Keep.OWED
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +232,8 @@ class PastAttempt:
 class Entry:
     """One entry of the state map, as the API shows it.
 
-    *history* are the last attempts, as far as they are remembered: no part of what an entry is.
+    *added_at* is when a late one came to be, for a group that was made after the message. *history* are the last
+    attempts, as far as they are remembered: no part of what an entry is.
     """
 
     state: EntryState
@@ -247,4 +241,5 @@ class Entry:
     last_attempt_at: int | None = None
     last_outcome: str | None = None
     filter_version: int | None = None
+    added_at: int | None = None
     history: tuple[PastAttempt, ...] = field(default=(), compare=False, repr=False)

@@ -76,8 +76,9 @@ class SubscriptionSettings:
 
     What is left out of ``repr`` is a secret: nothing shows it, and the archive is not told of it. Where *sealed* has a
     value, secrets lie encrypted in a row of their own, which it is a mark of, and are not in here until they are
-    opened. That of a group is the service's own: it signs receipt handles. *ordered* and *dead_letter_topic* are of
-    groups only, *max_per_second* is of those that are pushed to: so many attempts are made, or any number.
+    opened. That of a group is the service's own: it signs receipt handles. *ordered*, *dead_letter_topic* and
+    *consume_from* are of groups only, *max_per_second* is of those that are pushed to: so many attempts are made, or
+    any number. A new group gets of what is kept then whatever was accepted at *consume_from* or later; None: nothing.
     """
 
     endpoint: Endpoint
@@ -89,6 +90,7 @@ class SubscriptionSettings:
     ordered: bool = False
     dead_letter_topic: str | None = None
     max_per_second: float | None = None
+    consume_from: int | None = None
     sealed: str | None = None
 
     @property

@@ -15,10 +15,19 @@ FIRST_ATTEMPT_OUTCOME = "delivered at the first attempt"
 
 
 @dataclass(frozen=True, slots=True)
+class Late:
+    """How an entry came to be after its message was accepted: when, and by which version of its group's filter."""
+
+    added_at: int
+    filter_version: int
+
+
+@dataclass(frozen=True, slots=True)
 class StateMap:
     """Entries by subscription ordinal.
 
     *owed* are the entries that are not terminal; *handed* are those of them that lie in the queues of their groups.
+    *late* are those that were added for groups that are younger than the message.
     *finishes* holds, for those delivered at the first attempt, the milliseconds from *round_at* to the end of that
     attempt; *settled* holds all other terminal entries.
     """
@@ -30,6 +39,7 @@ class StateMap:
     finishes: Mapping[int, int] = field(default_factory=dict)
     settled: Mapping[int, Entry] = field(default_factory=dict)
     handed: frozenset[int] = frozenset()
+    late: Mapping[int, Late] = field(default_factory=dict)
 
     @classmethod
     def of(cls, matched: Iterable[int]) -> StateMap:
@@ -50,6 +60,16 @@ class StateMap:
     def is_retained(self) -> bool:
         """Say whether anything is owed after the first round that does not lie in the queue of a group."""
         return not self.round_open and bool(self.owed - self.handed)
+
+    def adding(self, ordinal: int, late: Late) -> StateMap:
+        """Return the map with an entry more, which is owed.
+
+        >>> StateMap.of([1]).settle({1: Entry(EntryState.DELIVERED)}, round_at=5).adding(2, Late(9, 1)).pending
+        1
+        """
+        assert ordinal not in self.matched
+        one = frozenset((ordinal,))
+        return replace(self, matched=self.matched | one, owed=self.owed | one, late={**self.late, ordinal: late})
 
     def settle(
         self, entries: Mapping[int, Entry], *, round_at: int | None = None, handed: Set[int] = frozenset()

@@ -46,6 +46,9 @@ async def fan_out(world: World, topic: str, message_ids: Sequence[str], slots: P
     """
     round_at, read_s = world.clock.now(), world.clock.monotonic()
     batch = await _read(world, topic, tuple(dict.fromkeys(message_ids)))
+    for row in batch.rows.values():
+        if row.map.round_open:
+            world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
     parts = {ordinal: Part(ordinal, batch.rows, batch.lane(ordinal), read_s) for ordinal in batch.owed()}
     faults = await side_by_side([_serve(batch, ordinal, slots, parts) for ordinal in sorted(parts)])
     faults += await end_in_backlogs(world, topic, batch.topic_id, parts)

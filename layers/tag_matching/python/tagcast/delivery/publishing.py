@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tagcast.concurrency.contention import until_won
 from tagcast.delivery.idempotency import Accepted, Idempotency, claimed, is_live, repeated
 from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError, UnmatchedError
-from tagcast.model import Draft, Message, Ordering, Topic
+from tagcast.model import Draft, Keep, Message, Ordering, Topic
 from tagcast.ports import QueueEntry, World
 from tagcast.queues import queue_group
 from tagcast.registry.directory import Directory, directory_of
@@ -189,6 +189,7 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         replay_of=replay_of,
     )
     matched = directory.match(message)
+    is_kept = topic.keep is Keep.LIFE
     failed = [directory.by_ordinal[ordinal].name for ordinal in matched.errors[:FILTER_ERROR_NAMES_MAX]]
     return MessageRow(
         message=message,
@@ -197,6 +198,7 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         version=1,
         filter_errors=tuple(failed),
         filter_error_count=len(matched.errors),
-        has_body=bool(matched.ordinals),
+        has_body=is_kept or bool(matched.ordinals),
         is_unordered=bool(matched.ordinals) and directory.in_order.isdisjoint(matched.ordinals),
+        is_kept=is_kept,
     )

@@ -6,9 +6,9 @@ See docs/architecture.md, The state map in a row.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
-from typing import TypedDict, cast
+from typing import cast
 
 from tagcast.model import Draft, Entry, Message
 from tagcast.rows import ordinals
@@ -22,8 +22,10 @@ from tagcast.rows.ended_entries import (
     to_bytes,
     to_text,
 )
+from tagcast.rows.late_entries import LATE_BYTES, late_of, late_text
+from tagcast.rows.message_attributes import MessageAttributes
 from tagcast.rows.values import dense, row_bytes
-from tagcast.state_map import StateMap
+from tagcast.state_map import Late, StateMap
 from tagcast.tables import Row, Value
 from tagcast.trace_context import trace_in
 
@@ -45,6 +47,7 @@ class MessageRow:
     """A message with its state map, as one row; *version* is raised by every write.
 
     *is_unordered*: nobody whom it matched keeps an order, so that it stands in none whatever its topic's ordering is.
+    *is_kept*: its body stays to the end of its life, whoever is owed it.
     """
 
     message: Message
@@ -56,18 +59,24 @@ class MessageRow:
     has_body: bool = True
     histories: bytes = b""
     is_unordered: bool = False
+    is_kept: bool = False
+
+    def adding(self, ordinal: int, late: Late) -> MessageRow:
+        """Return the row with an entry more, for a group that is younger than the message."""
+        return replace(self, map=self.map.adding(ordinal, late), version=self.version + 1)
 
     def settled(
         self, entries: Mapping[int, Entry], *, round_at: int | None = None, handed: Set[int] = frozenset()
     ) -> MessageRow:
-        """Return the row after *entries* became terminal; the body goes with the last of them.
+        """Return the row after *entries* became terminal; the body goes with the last of them, unless it is kept.
 
         Their outcomes are kept as far as the row has room; what ended before stays as it is.
         """
         row = self
         for outcome_bytes_max in OUTCOME_BYTES:
             after = self.map.settle(shortened(entries, outcome_bytes_max), round_at=round_at, handed=handed)
-            row = replace(self, map=after, version=self.version + 1, has_body=self.has_body and bool(after.owed))
+            has_body = self.has_body and (self.is_kept or bool(after.owed))
+            row = replace(self, map=after, version=self.version + 1, has_body=has_body)
             if is_light(row) or _fits(row):
                 break
         return row
@@ -97,6 +106,7 @@ def _envelope(value: MessageRow) -> dict[str, Value]:
             "expires_at": message.expires_at,
             "replay_of": message.replay_of,
             "unordered": 1 if value.is_unordered else None,
+            "kept": 1 if value.is_kept else None,
             "subscriptions_version": value.subscriptions_version,
             "filter_errors": list(value.filter_errors[:FILTER_ERROR_NAMES_MAX]) or None,
             "filter_error_count": value.filter_error_count or None,
@@ -125,6 +135,7 @@ def _progress(value: MessageRow) -> dict[str, Value]:
             "matched": ordinals.pack(state_map.matched),
             "owed": ordinals.packed(state_map.owed),
             "handed": ordinals.packed(state_map.handed),
+            "late": late_text(state_map.late) if state_map.late else None,
             "pending": len(state_map.owed),
             "round": "open" if state_map.round_open else "done",
             "round_at": state_map.round_at,
@@ -140,6 +151,7 @@ def is_light(value: MessageRow) -> bool:
     """Say, without making the map's attributes, whether the row is small enough for text; most rows are."""
     state_map = value.map
     members = 3 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
+    members += LATE_BYTES * len(state_map.late)
     at_most = members + MAP_BYTES + text_bytes_at_most(state_map.settled) + COMPACT_ENTRY_BYTES * len(state_map.owed)
     return row_bytes(_envelope(value)) + KEY_BYTES + len(value.histories) + at_most <= TEXT_ROW_BYTES_MAX
 
@@ -155,42 +167,9 @@ def _reserved_bytes(value: MessageRow, progress: Row) -> int:
     return row_bytes(_envelope(value)) + KEY_BYTES + row_bytes(progress) + COMPACT_ENTRY_BYTES * len(value.map.owed)
 
 
-class _Attributes(TypedDict, total=False):
-    """The attributes of a message's row as they are read; the first nine are always there."""
-
-    topic: str
-    message_id: str
-    is_text: int
-    accepted_at: int
-    expires_at: int
-    subscriptions_version: int
-    matched: bytes
-    round: str
-    version: int
-    body: bytes
-    tags: Sequence[str]
-    routing_key: str
-    properties: Mapping[str, str]
-    ordering_key: str
-    content_type: str
-    trace: str
-    replay_of: str
-    unordered: int
-    filter_errors: Sequence[str]
-    filter_error_count: int
-    owed: bytes
-    handed: bytes
-    round_at: int
-    finished: bytes
-    finishes: bytes
-    exceptions: str
-    ended: bytes
-    histories: bytes
-
-
 def message_row_of(row: Row) -> MessageRow:
     """Return the message and state map in a row."""
-    read = cast("_Attributes", row)
+    read = cast("MessageAttributes", row)
     return MessageRow(
         message=_message_of(read),
         map=_map_of(read),
@@ -201,10 +180,11 @@ def message_row_of(row: Row) -> MessageRow:
         has_body=read.get("body") is not None,
         histories=read.get("histories") or b"",
         is_unordered="unordered" in read,
+        is_kept="kept" in read,
     )
 
 
-def _message_of(row: _Attributes) -> Message:
+def _message_of(row: MessageAttributes) -> Message:
     draft = Draft(
         body=row.get("body") or b"",
         is_text=bool(row["is_text"]),
@@ -225,7 +205,7 @@ def _message_of(row: _Attributes) -> Message:
     )
 
 
-def _map_of(row: _Attributes) -> StateMap:
+def _map_of(row: MessageAttributes) -> StateMap:
     delivered = sorted(ordinals.unpacked(row.get("finished")))
     offsets = struct.unpack(f">{len(delivered)}H", row.get("finishes") or b"")
     matched = ordinals.unpack(row["matched"])
@@ -238,10 +218,11 @@ def _map_of(row: _Attributes) -> StateMap:
         finishes=dict(zip(delivered, offsets, strict=True)),
         settled=_ended(row, matched - still - set(delivered)),
         handed=ordinals.unpacked(row.get("handed")) & still,
+        late=late_of(row["late"]) if "late" in row else {},
     )
 
 
-def _ended(row: _Attributes, ended: frozenset[int]) -> Mapping[int, Entry]:
+def _ended(row: MessageAttributes, ended: frozenset[int]) -> Mapping[int, Entry]:
     """Return the ended entries in a row, whichever form they have."""
     packed = row.get("ended")
     if packed is not None:

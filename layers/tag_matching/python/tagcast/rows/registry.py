@@ -9,6 +9,7 @@ from tagcast.model import (
     ContentFormat,
     Endpoint,
     FilterType,
+    Keep,
     Ordering,
     Protocol,
     RetryPolicy,
@@ -46,6 +47,8 @@ def topic_row(topic: Topic) -> Row:
         "subscription_count": topic.subscription_count,
         "next_ordinal": topic.next_ordinal,
     }
+    if topic.keep is not Keep.OWED:
+        row["keep"] = topic.keep.value
     return row if topic.filter_type is None else row | {"filter_type": topic.filter_type.value}
 
 
@@ -63,6 +66,7 @@ class _TopicAttributes(TypedDict):
     subscription_count: int
     next_ordinal: int
     filter_type: NotRequired[str]
+    keep: NotRequired[str]
 
 
 def topic_of(row: Row) -> Topic:
@@ -81,6 +85,7 @@ def topic_of(row: Row) -> Topic:
         next_ordinal=read["next_ordinal"],
         recent=recent_of(row),
         filter_type=FilterType(read["filter_type"]) if "filter_type" in read else None,
+        keep=Keep(read.get("keep", Keep.OWED)),
     )
 
 
@@ -131,6 +136,7 @@ def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int |
         "ordered": 1 if settings.ordered else None,
         "dead_letter_topic": settings.dead_letter_topic,
         "max_per_second": None if settings.max_per_second is None else str(settings.max_per_second),
+        "consume_from": settings.consume_from,
     }
 
 
@@ -158,6 +164,7 @@ def _settings_of(row: Row) -> SubscriptionSettings:
         ordered="ordered" in row,
         dead_letter_topic=optional_text(row, "dead_letter_topic"),
         max_per_second=None if rate is None else float(rate),
+        consume_from=optional_number(row, "consume_from"),
         sealed=secret.removeprefix(_SEALED) if secret is not None and is_sealed else None,
     )
 

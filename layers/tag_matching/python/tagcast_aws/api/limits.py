@@ -64,6 +64,7 @@ BACKOFF_INTERVAL_S_MAX = 3_600
 RATE_MIN, RATE_MAX = 0.01, 1_000
 URL = r"^https?://[\x21-\x7e]+$"
 SECRET = r"^whsec_[A-Za-z0-9+/]{32,86}={0,2}$"
+CONSUME_FROM = r"^(latest|earliest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,18}(Z|[+-][0-9]{2}:[0-9]{2}))$"
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
 REASON_LENGTH_MAX = 256
 CONTENT_TYPE = r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+[\x20-\x7e]*$"

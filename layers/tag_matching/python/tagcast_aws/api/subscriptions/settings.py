@@ -23,6 +23,7 @@ from typing_extensions import TypedDict
 from tagcast_aws.api import limits
 from tagcast_aws.api.filters import FilterBody, filter_faults
 from tagcast_aws.api.http.body import Body
+from tagcast_aws.api.subscriptions.consume_from import ConsumeFrom, instant_of, shown_from
 from tagcast_aws.api.subscriptions.endpoint import AnyEndpoint, endpoint_faults, endpoint_of, shown_endpoint
 from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
 from tagcast_aws.api.subscriptions.retry import DecayRetry, Retry, policy, shown_retry
@@ -42,7 +43,7 @@ def _secret(text: str) -> str:
 _SECRET_SCHEMA: JsonDict = {"writeOnly": True, "format": "secret", "pattern": limits.SECRET}
 _NULL: JsonDict = {"type": "null"}
 OF_PUSHES: JsonDict = {"timeout_seconds": False, "content_format": False, "secret": _NULL, "max_per_second": _NULL}
-OF_GROUPS: JsonDict = {"ordered": {"const": False}, "dead_letter_topic": _NULL}
+OF_GROUPS: JsonDict = {"ordered": {"const": False}, "dead_letter_topic": _NULL, "consume_from": _NULL}
 """What only a subscription has that is pushed to, and what only a group has, each with what it may be on the other."""
 _OF_EITHER: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
@@ -68,6 +69,7 @@ class SubscriptionBody(Body):
     secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra=_SECRET_SCHEMA)] | None = None
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
+    consume_from: ConsumeFrom | None = None
     max_per_second: Annotated[float, Field(ge=limits.RATE_MIN, le=limits.RATE_MAX)] | None = None
 
     @classmethod
@@ -93,6 +95,7 @@ class SubscriptionBody(Body):
             ordered=self.ordered,
             dead_letter_topic=self.dead_letter_topic,
             max_per_second=self.max_per_second,
+            consume_from=instant_of(self.consume_from),
         )
 
 
@@ -108,6 +111,7 @@ class SubscriptionAnswer(TypedDict):
     content_format: str
     ordered: NotRequired[bool]
     dead_letter_topic: NotRequired[str]
+    consume_from: NotRequired[str]
     max_per_second: NotRequired[float]
     version: int
     created_at: str
@@ -154,6 +158,7 @@ def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts
     }
     if chosen.is_group:
         answer["ordered"] = chosen.ordered
+        answer["consume_from"] = shown_from(chosen.consume_from)
     if chosen.dead_letter_topic is not None:
         answer["dead_letter_topic"] = chosen.dead_letter_topic
     if chosen.max_per_second is not None:
