@@ -12,6 +12,7 @@ from tagcast.delivery.idempotency import Idempotency
 from tagcast.delivery.publishing import Original, publish, replay
 from tagcast.membership import Client, Heartbeat
 from tagcast.model import (
+    Batching,
     ContentFormat,
     Draft,
     Endpoint,
@@ -35,10 +36,12 @@ from tagcast.pushing.circuit import LANES_MIN
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.members import leave
 from tagcast.registry.registering import register
+from tagcast.registry.rotation import rotate_secret
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows.due import OwedDelivery, due_row
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row, message_row_of
+from tagcast.settings import FormerSecret
 from tagcast.state_map import StateMap
 from tagcast.trace_context import trace_made
 
@@ -60,7 +63,9 @@ SIGNED = SubscriptionSettings(
     dead_letter_topic="dead",
     max_per_second=0.5,
     consume_from=1,
+    batching=Batching(10, 65_536),
     sealed="0",
+    formers=(FormerSecret("whsec_former", 1),),
 )
 
 
@@ -143,6 +148,11 @@ def publish_all(fake: FakeWorld) -> None:
     replay(fake.world, "test1", "again", [Original(everything(), "0" * 20)])
 
 
+def exchange(fake: FakeWorld) -> None:
+    """Exchange the secret of a subscription: the former one signs besides for a while."""
+    rotate_secret(fake.world, "test1", "signed", "whsec_other", 60)
+
+
 def deliver_all(fake: FakeWorld) -> None:
     """Let a receiver fail, one be gone, and one that a function decides for sleep while messages join its backlog."""
     for name in ("broken", "gone"):
@@ -221,6 +231,7 @@ def store() -> WatchedStore:
     tail(fake.world, "test1", TailWish())
     stream = FakeStream(fake)
     publish_all(fake)
+    exchange(fake)
     stream.pass_on()
     deliver_all(fake)
     lose_host(fake)

@@ -44,7 +44,7 @@ def bill(template: Template) -> dict[str, float]:
         * (
             PRICES_USD["lambda: a million requests"] / 1e6
             + SWEEP_S * gigabytes * PRICES_USD["lambda: a GB-second on arm64"]
-            + (WAKE_SHARDS + 3) * PRICES_USD["dynamodb: a million read request units"] / 1e6
+            + (WAKE_SHARDS + 4) * PRICES_USD["dynamodb: a million read request units"] / 1e6
             + PRICES_USD["x-ray: a million traces"] / 1e6
         ),
         "keys": _count(template, "AWS::KMS::Key") * PRICES_USD["kms: a key and month"],

@@ -26,6 +26,7 @@ from tagcast.model import (
     Outcome,
     Protocol,
     Push,
+    PushBatch,
     RetryPolicy,
     Strategy,
     Subscription,
@@ -43,6 +44,7 @@ OK = Outcome(True, "http 200")
 FAIL = Outcome(False, "http 500")
 T = TypeVar("T")
 Behaviour = Callable[[Push], Outcome]
+BatchBehaviour = Callable[[PushBatch], Outcome]
 Judgement = Callable[[Sequence[Message]], tuple[bool, ...] | None]
 
 
@@ -118,12 +120,21 @@ class FakeWorkflow:
         return not self.broken
 
 
+class OneByOne:
+    """Of the way to endpoints what whoever asked for no batches needs."""
+
+    async def push_batch(self, batch: PushBatch) -> Outcome:
+        raise AssertionError(f"{batch.subscription.name} is given a batch")
+
+
 class FakePusher:
-    """Endpoints by subscription name: a function from the push to its outcome."""
+    """Endpoints by subscription name: a function from the push, or the batch, to its outcome."""
 
     def __init__(self) -> None:
         self.behaviours: dict[str, Behaviour] = {}
+        self.batch_behaviours: dict[str, BatchBehaviour] = {}
         self.pushes: list[Push] = []
+        self.batches: list[PushBatch] = []
         self.received: dict[str, list[str]] = defaultdict(list)
         self.before_push: Callable[[Push], object] = lambda push: None
 
@@ -135,6 +146,18 @@ class FakePusher:
         outcome = self.behaviours[name](push) if name in self.behaviours else OK
         if outcome.delivered:
             self.received[name].append(push.message.draft.body.decode())
+        return outcome
+
+    async def push_batch(self, batch: PushBatch) -> Outcome:
+        await asyncio.sleep(0)
+        self.batches.append(batch)
+        name = batch.subscription.name
+        outcome = self.batch_behaviours[name](batch) if name in self.batch_behaviours else OK
+        for push in batch.pushes:
+            self.before_push(push)
+            self.pushes.append(push)
+            if outcome.of(push.message.message_id).delivered:
+                self.received[name].append(push.message.draft.body.decode())
         return outcome
 
 

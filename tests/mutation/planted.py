@@ -32,7 +32,7 @@ HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflo
 COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
 MEMBERS = "unit/test_members.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
-SECRETS = "unit/test_secrets.py"
+SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
 CIRCUIT = "unit/test_circuit.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
@@ -165,10 +165,13 @@ REDELIVERY = (
         "tagcast.pushing.attempts:attempt",
         "    outcome = await world.pusher.push(push)\n"
         "    took_ms = round((world.clock.monotonic() - started) * 1000)\n"
-        "    ended_at = world.clock.now()\n",
+        "    passage.hear(outcome)\n"
+        "    return _result(world, push, outcome, world.clock.now(), took_ms)\n",
         "    ended_at = world.clock.now()\n"
         "    outcome = await world.pusher.push(push)\n"
-        "    took_ms = round((world.clock.monotonic() - started) * 1000)\n",
+        "    took_ms = round((world.clock.monotonic() - started) * 1000)\n"
+        "    passage.hear(outcome)\n"
+        "    return _result(world, push, outcome, ended_at, took_ms)\n",
         f"{PLANS}::test_the_wait_begins_at_the_end",
     ),
     _planted(
@@ -450,7 +453,7 @@ AROUND = (
     _planted(
         "the body of an answer is not waited for",
         "tagcast_aws.endpoints.http:HttpEndpoint._post",
-        "answer = await _read_answer(response)",
+        "answer = await _read_answer(response, kept_max)",
         "answer = b''",
         f"{HTTP}::test_broken_answers_are_failures",
     ),
@@ -755,6 +758,34 @@ SEALED = (
         "put_off(world, made,",
         "put_off(world, made + 1,",
         f"{SECRETS}::test_while_a_secret_cannot_be_read",
+    ),
+    _planted(
+        "an exchanged secret signs for ever",
+        "tagcast.settings:SubscriptionSettings.signing_secrets",
+        "if now < former.until",
+        "",
+        f"{ROTATION}::test_for_the_grace",
+    ),
+    _planted(
+        "an exchanged secret is kept for ever",
+        "tagcast.repairing.exchanged_secrets:_forget",
+        "world.store.write(formers_removal(listed))",
+        "pass",
+        f"{ROTATION}::test_after_the_grace",
+    ),
+    _planted(
+        "the end of an exchanged secret takes those that were sealed since",
+        "tagcast.rows.sealed:formers_removal",
+        "expect=expect",
+        "expect={}",
+        f"{ROTATION}::test_each_exchanged_secret",
+    ),
+    _planted(
+        "a second exchange forgets who knows the first secret",
+        "tagcast.registry.rotation:rotate_secret",
+        "(*alive, FormerSecret",
+        "(FormerSecret",
+        f"{ROTATION}::test_who_exchanges_again",
     ),
     _planted(
         "secrets open for every subscription",

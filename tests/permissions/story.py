@@ -159,6 +159,7 @@ class Story:
             key = {"pk": {"S": "TOPIC#signed"}, "sk": {"S": "SUB#old"}}
             clear = {"Value": {"S": SECRET}, "Action": "PUT"}
             dynamodb.update_item(TableName=table, Key=key, AttributeUpdates={"secret": clear})
+            self.post("/topics/signed/subscriptions/s/secret/rotate", {"grace_seconds": 60})
             self.publish("signed")
             self.eventually(lambda: self.lane("signed", "s")["state"] == "lost_contact")
             subscriber.accepts.set()

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from tagcast_client.outgoing import ArchivedMessage as ArchivedMessage
 from tagcast_client.outgoing import NewMessage as NewMessage
+from tagcast_client.shadow_models import ShadowCounts as ShadowCounts
+from tagcast_client.shadow_models import ShadowSample as ShadowSample
 
 Filter = Mapping[str, Any]
 """A filter as the API writes it, such as ``{"kind": "tags", "tags": ["apple"]}``; None everywhere: everything."""
@@ -77,8 +79,16 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchedPushes:
+    """How much one request to a subscription's endpoint carries at most."""
+
+    max_messages: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription as it stands; its secret is never told. *version* is what `if_version` compares."""
+    """A subscription; *version* is what `if_version` compares. A *secret* is told once, to who has it made."""
 
     topic: str
     name: str
@@ -94,6 +104,9 @@ class Subscription:
     dead_letter_topic: str | None = None
     max_per_second: float | None = None
     consume_from: str | None = None
+    secret: str | None = field(default=None, repr=False)
+    former_secret_ends_at: datetime | None = None
+    batch: BatchedPushes | None = None
     warnings: tuple[str, ...] = ()
     lane: Lane | None = None
 
@@ -201,26 +214,6 @@ class Version:
     version: int
     filter: Filter | None
     changed_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowCounts:
-    """How often the active filter and the shadow agreed, and how they differed."""
-
-    evaluated: int
-    both: int
-    only_active: int
-    only_shadow: int
-    neither: int
-    errors: int
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowSample:
-    """A message that one of the two filters would deliver and the other would not."""
-
-    message_id: str
-    way: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,8 @@ def test_a_subscription_is_sent_as_the_specification_writes_it(api: FakeApi, run
     api.teach("PUT /topics/test1/subscriptions/A", SUBSCRIPTION, 201)
     words = ["subscribe", "test1", "A", "--url", "http://127.0.0.1:9000/", "--tag", "apple", "--tag", "imac"]
     words += ["--strategy", "BACKOFF_RETRY", "--max-retries", "3", "--interval", "15", "--timeout", "5"]
-    result = run(*words, "--format", "json", "--secret", "whsec_abc", "--max-per-second", "0.5")
+    batch = ["--batch-messages", "10", "--batch-bytes", "65536"]
+    result = run(*words, "--format", "json", "--secret", "whsec_abc", "--max-per-second", "0.5", *batch)
     assert result.exit_code == 0, result.output
     assert api.requests[0].body == {
         "endpoint": {"protocol": "http", "url": "http://127.0.0.1:9000/"},
@@ -104,6 +105,7 @@ def test_a_subscription_is_sent_as_the_specification_writes_it(api: FakeApi, run
         "content_format": "json",
         "secret": "whsec_abc",
         "max_per_second": 0.5,
+        "batch": {"max_messages": 10, "max_bytes": 65_536},
     }
     assert "A subscribed to test1." in result.output
     assert "BACKOFF_RETRY (3 retries, 15 s apart)" in result.output
@@ -270,6 +272,13 @@ def test_lane_commands_show_the_lane_that_results(api: FakeApi, run: Run, verb: 
     output = run(verb, "t", "A").output
     assert "blocked" in output
     assert ID in output
+
+
+def test_a_secret_is_exchanged_for_one_that_is_given_or_made(api: FakeApi, run: Run) -> None:
+    api.teach("POST /topics/t/subscriptions/A/secret/rotate", {"name": "A", "secret": "whsec_new"})
+    assert "whsec_new" in run("rotate-secret", "t", "A", "--grace", "60").output
+    run("rotate-secret", "t", "A", "--secret", "whsec_own")
+    assert [request.body for request in api.requests] == [{"grace_seconds": 60}, {"secret": "whsec_own"}]
 
 
 def test_skipping_needs_a_reason(api: FakeApi, run: Run) -> None:

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tagcast.ids import subscription_id
+from tagcast.outcome import Outcome, PastAttempt
 from tagcast.settings import (
+    Batching,
     ContentFormat,
     Endpoint,
     Protocol,
@@ -34,6 +36,7 @@ __all__ = [
     "BODY_BYTES_MAX",
     "RETENTION_S_MAX",
     "RETENTION_S_MIN",
+    "Batching",
     "ContentFormat",
     "Draft",
     "Endpoint",
@@ -48,6 +51,7 @@ __all__ = [
     "PastAttempt",
     "Protocol",
     "Push",
+    "PushBatch",
     "RetryPolicy",
     "Strategy",
     "Subscription",
@@ -196,36 +200,12 @@ class Push:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of one push. *detail* is short, for people, and free of secrets (``http 500``).
+class PushBatch:
+    """Attempts of one subscription that are made in one request, in their order; *batch_id* is the request's own."""
 
-    *retry_after_s* is what the receiver asked for; *gone* means that it wants nothing ever again (410), *unreached*
-    that its host gave no answer. Remembered, but of no consequence, are HTTP's *status* and *answer*: the beginning of
-    what was said by who did not take the message. Nobody sees that as it is.
-    """
-
-    delivered: bool
-    detail: str
-    retry_after_s: float | None = None
-    gone: bool = False
-    status: int | None = field(default=None, compare=False)
-    answer: bytes = field(default=b"", compare=False, repr=False)
-    unreached: bool = field(default=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class PastAttempt:
-    """One attempt as it is remembered: when it ended, how long it took, what came of it.
-
-    *status* is HTTP's; *response* is what the receiver said, as far as people may see it.
-    """
-
-    number: int
-    ended_at: int
-    took_ms: int
-    outcome: str
-    status: int | None = None
-    response: str = ""
+    subscription: Subscription
+    pushes: tuple[Push, ...]
+    batch_id: str
 
 
 @dataclass(frozen=True, slots=True)

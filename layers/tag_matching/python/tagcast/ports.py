@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from tagcast.membership import MembershipChange
 from tagcast.memory import Memory
-from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, Subscription
+from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, PushBatch, Subscription
 from tagcast.queues import GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
 from tagcast.tables import ABSENT, Delete, Found, Key, Put, Row, Table, Update, Write
 from tagcast.vault import Vault
@@ -113,6 +113,9 @@ class Pusher(Protocol):
 
     async def push(self, push: Push) -> Outcome:
         """Make one attempt within the subscription's timeout; a failure is an outcome, never an exception."""
+
+    async def push_batch(self, batch: PushBatch) -> Outcome:
+        """Make several attempts in one request, likewise; the outcome names those that failed of what got through."""
 
 
 class EventBus(Protocol):

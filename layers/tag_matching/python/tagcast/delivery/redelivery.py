@@ -167,6 +167,8 @@ async def _subscription(hold: LaneHold) -> Subscription | None:
 
 async def _front(hold: LaneHold, subscription: Subscription | None, streak: Streak) -> list[OwedDelivery]:
     """Return the head alone, or a window of the backlog once the receiver answered well."""
-    window = subscription.settings.window if subscription is not None and streak.answered else 1
+    window = 1
+    if subscription is not None and streak.answered:
+        window = subscription.settings.drained_at_once(streak.got_through)
     read = partial(stored.dues, hold.world.store, hold.task.subscription_id, limit=window)
     return front(await hold.world.executor.run(read))

@@ -12,10 +12,10 @@ from tagcast.delivery.outcomes import Outcomes
 from tagcast.errors import ConditionLostError
 from tagcast.model import Entry, EntryState, LaneState, Message, Subscription
 from tagcast.ports import Write
-from tagcast.pushing.attempts import Failure, Progress, Share, lane_state_after
+from tagcast.pushing.attempts import Failure, Progress, lane_state_after
 from tagcast.pushing.circuit import CIRCUIT, Passage
+from tagcast.pushing.course import Share, take_requests
 from tagcast.pushing.push_slots import PushSlots
-from tagcast.pushing.rate_limit import take
 from tagcast.pushing.verdicts import attempt_judged, judging_s
 from tagcast.rows.due import OwedDelivery, due_change
 
@@ -43,16 +43,15 @@ async def retry(
     if not deliveries:
         await passage.tell()
         return Retried.WRITTEN, replace(streak, answering=False)
-    grant = None
-    if rate := subscription.settings.max_per_second:
-        grant = await take(hold.world, subscription.subscription_id, rate, len(deliveries))
-        if not grant.count:
-            await passage.tell()
-            await hold.release(grant.free_at)
-            return Retried.PLANNED, streak
-        deliveries = deliveries[: grant.count]
     unjudged = {due.message_id for due in dues if due.unjudged}
+    grant = None
     async with PushSlots(hold.world.clock) as slots:
+        if subscription.settings.max_per_second:
+            deliveries, grant = await take_requests(hold.world, subscription, deliveries, slots.bytes)
+            if not grant.count:
+                await passage.tell()
+                await hold.release(grant.free_at)
+                return Retried.PLANNED, streak
         share = Share(slots, _share_s(hold, subscription), passage, streak.answered, grant)
         progress = await attempt_judged(hold.world, subscription, deliveries, unjudged, share)
     known |= {each: replace(known[each], unjudged=False) for each in progress.judged}
@@ -119,9 +118,9 @@ def _share_s(hold: LaneHold, subscription: Subscription) -> float:
 
 
 def _streak_after(streak: Streak, progress: Progress) -> Streak:
-    delivered = EntryState.DELIVERED in {entry.state for entry in progress.settled.values()}
-    well = delivered or bool(progress.handed)
-    return Streak(well or not progress.settled, streak.answered or well)
+    got_through = len(progress.handed)
+    got_through += sum(entry.state is EntryState.DELIVERED for entry in progress.settled.values())
+    return Streak(bool(got_through) or not progress.settled, streak.answered or bool(got_through), got_through)
 
 
 def _attempted(known: Mapping[str, OwedDelivery], progress: Progress) -> set[str]:

@@ -14,6 +14,7 @@ from functools import partial
 from tagcast.concurrency.isolation import each
 from tagcast.ports import World
 from tagcast.repairing.clear_secrets import seal_clear
+from tagcast.repairing.exchanged_secrets import forget_exchanged
 from tagcast.repairing.expiry import expire_retained, expire_sleeping
 from tagcast.repairing.orphans import remove_orphans
 from tagcast.repairing.overdue import Lanes, wake_lanes
@@ -91,4 +92,7 @@ def _parts(world: World, swept: Swept, lanes: Lanes, ends: float) -> tuple[Corou
     async def silent() -> None:
         swept.removed += await remove_silent(world, ends)
 
-    return heads(), unsent(), sleeping(), retained(), lost(), silent()
+    async def exchanged() -> None:
+        await forget_exchanged(world)
+
+    return heads(), unsent(), sleeping(), retained(), lost(), silent(), exchanged()

@@ -6,6 +6,7 @@ import json
 from typing import NotRequired, TypedDict, cast
 
 from tagcast.model import (
+    Batching,
     ContentFormat,
     Endpoint,
     FilterType,
@@ -137,6 +138,8 @@ def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int |
         "dead_letter_topic": settings.dead_letter_topic,
         "max_per_second": None if settings.max_per_second is None else str(settings.max_per_second),
         "consume_from": settings.consume_from,
+        "batch_messages_max": None if settings.batching is None else settings.batching.messages_max,
+        "batch_bytes_max": None if settings.batching is None else settings.batching.bytes_max,
     }
 
 
@@ -165,8 +168,15 @@ def _settings_of(row: Row) -> SubscriptionSettings:
         dead_letter_topic=optional_text(row, "dead_letter_topic"),
         max_per_second=None if rate is None else float(rate),
         consume_from=optional_number(row, "consume_from"),
+        batching=_batching_of(row),
         sealed=secret.removeprefix(_SEALED) if secret is not None and is_sealed else None,
     )
+
+
+def _batching_of(row: Row) -> Batching | None:
+    if "batch_messages_max" not in row:
+        return None
+    return Batching(number(row, "batch_messages_max"), number(row, "batch_bytes_max"))
 
 
 def _content_format_of(row: Row) -> ContentFormat:
