@@ -13,7 +13,7 @@ from local.cli.filters import filter_text
 from local.cli.instant import readable_instant
 from local.cli.screen import rows_table, state_text
 from local.cli.session import Session, TopicName, pages, session_of
-from local.cli.subscription_view import subscription_fields
+from local.cli.subscriptions import subscription_fields
 
 group = typer.Typer(no_args_is_help=True, help="Groups of consumers that pull.")
 

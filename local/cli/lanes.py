@@ -13,7 +13,7 @@ from tagcast_client.operation import Json, path_of
 from local.cli.instant import readable_instant
 from local.cli.screen import fields_table, rows_table, state_text
 from local.cli.session import Cursor, EveryPage, Limit, Listing, Page, SubscriptionName, TopicName, session_of
-from local.cli.subscription_view import subscription_fields
+from local.cli.subscriptions import subscription_fields
 from local.cli.visible import visible_json
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
 from local.cli.session import SubscriptionName, TopicName, session_of
-from local.cli.subscription_view import subscription_fields
+from local.cli.subscriptions import subscription_fields
 
 
 def rotate_secret(

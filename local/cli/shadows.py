@@ -22,7 +22,7 @@ from local.cli.filters import (
 from local.cli.instant import readable_instant
 from local.cli.screen import fields_table, rows_table
 from local.cli.session import SubscriptionName, TopicName, session_of
-from local.cli.subscription_view import subscription_fields
+from local.cli.subscriptions import subscription_fields
 
 shadow = typer.Typer(no_args_is_help=True, help="Run a candidate filter beside the active one, without sending.")
 

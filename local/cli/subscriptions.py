@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
+from local.cli.endpoints import endpoint_of, endpoint_text
 from local.cli.filters import (
     JsonFilter,
     RoutingKeyFilter,
@@ -18,17 +20,19 @@ from local.cli.filters import (
     TagExpression,
     TagFilter,
     filter_of,
+    filter_text,
 )
+from local.cli.screen import fields_table, state_text
 from local.cli.session import (
     Cursor,
     EveryPage,
     Limit,
+    Listing,
     Page,
     SubscriptionName,
     TopicName,
     session_of,
 )
-from local.cli.subscription_view import LISTING, subscription_fields
 
 
 class Strategy(StrEnum):
@@ -48,23 +52,65 @@ class Format(StrEnum):
     CMQ_SIMPLIFIED = "cmq_simplified"
 
 
-def endpoint_of(url: str | None, queue: str | None, function: str | None) -> Json:
-    """The endpoint that one of the three options names.
+def _retry_text(retry: Any) -> str:
+    if not isinstance(retry, dict):
+        return "—"
+    bounds = ", ".join(
+        f"{retry[name]}{unit}"
+        for name, unit in (
+            ("max_retries", " retries"),
+            ("interval_seconds", " s apart"),
+            ("max_interval_seconds", " s at most"),
+        )
+        if retry.get(name) is not None
+    )
+    return f"{retry.get('strategy', '—')} ({bounds})" if bounds else str(retry.get("strategy", "—"))
 
-    >>> endpoint_of("https://example.com/hook", None, None)
-    {'protocol': 'https', 'url': 'https://example.com/hook'}
-    >>> endpoint_of(None, "arn:aws:sqs:eu-west-1:123456789012:orders", None)
-    {'protocol': 'sqs', 'arn': 'arn:aws:sqs:eu-west-1:123456789012:orders'}
-    """
-    match url, queue, function:
-        case str(), None, None:
-            return {"protocol": "http" if url.lower().startswith("http:") else "https", "url": url}
-        case None, str(), None:
-            return {"protocol": "sqs", "arn" if queue.startswith("arn:") else "queue_url": queue}
-        case None, None, str():
-            return {"protocol": "lambda", "function": function}
-        case _:
-            raise typer.BadParameter("give exactly one endpoint: --url, --sqs or --lambda")
+
+def _batch_text(batch: Json) -> str:
+    return f"{batch.get('max_messages')} messages, {batch.get('max_bytes')} bytes"
+
+
+_OF_PUSHES = ("timeout_seconds", "content_format")
+"""What means nothing for a group, to which nothing is pushed."""
+
+
+def subscription_fields(answer: Json) -> Table:
+    """One subscription, a field a line; its lane is shown by `tagcast lane`. Of a group only what a group uses."""
+    shown, retry = dict(answer), answer.get("retry")
+    is_group = _protocol(answer.get("endpoint")) == "pull"
+    if is_group and isinstance(retry, dict):
+        shown["retry"] = {"strategy": "pulled again", "max_retries": retry.get("max_retries")}
+    readable = {"endpoint": endpoint_text, "filter": filter_text, "retry": _retry_text, "batch": _batch_text}
+    for name in readable.keys() & shown.keys():
+        shown[name] = readable[name](shown[name])
+    return fields_table(shown, leave_out=("lane", *(_OF_PUSHES if is_group else ())))
+
+
+def _backlog_text(lane: Json) -> str | None:
+    if "backlog" not in lane:
+        return None
+    return f"more than {lane['backlog']}" if lane.get("backlog_has_more") else str(lane["backlog"])
+
+
+def _row(subscription: Json) -> list[Any]:
+    lane = subscription.get("lane") or {}
+    return [
+        subscription.get("name"),
+        filter_text(subscription.get("filter")),
+        endpoint_text(subscription.get("endpoint")),
+        _retry_text(subscription.get("retry")),
+        state_text(lane.get("state")),
+        _backlog_text(lane),
+    ]
+
+
+LISTING = Listing(
+    key="subscriptions",
+    headings=("subscription", "filter", "endpoint", "retry", "lane", "backlog"),
+    row=_row,
+    empty="No subscriptions yet. Make one: tagcast subscribe TOPIC NAME --url http://…",
+)
 
 
 def subscribe(
@@ -103,6 +149,9 @@ def subscribe(
             envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes: whsec_…, or generate: told once."
         ),
     ] = None,
+    signature: Annotated[
+        str | None, typer.Option(metavar="v1|v1a", help="v1a: signed with the service's own key, too.")
+    ] = None,
     max_per_second: Annotated[
         float | None, typer.Option(metavar="RATE", help="Attempts per second, 0.01-1,000, by default any number.")
     ] = None,
@@ -139,6 +188,7 @@ def subscribe(
         "timeout_seconds": timeout,
         "content_format": content_format and content_format.value,
         "secret": secret,
+        "signature": signature,
         "max_per_second": max_per_second,
         "batch": _batch(batch_messages, batch_bytes),
     }
