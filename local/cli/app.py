@@ -70,6 +70,13 @@ def health(ctx: typer.Context) -> None:
     session.show(session.api.request("GET", "/health"), fields_table)
 
 
+def keys(ctx: typer.Context) -> None:
+    """Show the public keys by which pushes with the signature v1a verify."""
+    session = session_of(ctx)
+    answer = session.api.request("GET", "/keys")
+    session.show(answer, lambda shown: "\n".join(each["public_key"] for each in shown["keys"]))
+
+
 _TOPICS, _MESSAGES, _LANES, _TOOLS = "Topics and subscriptions", "Messages", "Lanes", "Tools"
 _ARCHIVE = "Archive"
 app.add_typer(topics, name="topic", rich_help_panel=_TOPICS)
@@ -103,6 +110,7 @@ app.add_typer(cmq_keys, name="cmq-key", rich_help_panel=_TOOLS)
 app.command("console", rich_help_panel=_TOOLS)(console)
 app.command("consume", rich_help_panel=_TOOLS)(consume)
 app.command("listen", rich_help_panel=_TOOLS)(listen)
+app.command("keys", rich_help_panel=_TOOLS)(keys)
 app.command("health", rich_help_panel=_TOOLS)(health)
 
 

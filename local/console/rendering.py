@@ -42,6 +42,7 @@ def environment() -> Environment:
         "short": short,
         "size": size,
         "rate": rate,
+        "usd": usd,
     }
     made.globals |= {
         "path": path_of,
@@ -112,6 +113,17 @@ def rate(per_s: float) -> str:
     if per_s == 0:
         return "0"
     return f"{per_s:.2f}" if per_s < 1 else f"{per_s:.1f}" if per_s < 100 else f"{per_s:,.0f}"
+
+
+def usd(amount: float) -> str:
+    """Return an amount of money.
+
+    >>> usd(0.0), usd(0.004), usd(3.5), usd(12_345.6)
+    ('0.00 USD', 'below 0.01 USD', '3.50 USD', '12,346 USD')
+    """
+    if 0 < amount < 0.01:
+        return "below 0.01 USD"
+    return f"{amount:,.2f} USD" if amount < 1_000 else f"{amount:,.0f} USD"
 
 
 def span(seconds: float | None) -> str:

@@ -41,7 +41,7 @@ from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows.due import OwedDelivery, due_row
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row, message_row_of
-from tagcast.settings import FormerSecret
+from tagcast.settings import FormerSecret, Signature
 from tagcast.state_map import StateMap
 from tagcast.trace_context import trace_made
 
@@ -65,6 +65,7 @@ SIGNED = SubscriptionSettings(
     consume_from=1,
     batching=Batching(10, 65_536),
     sealed="0",
+    signature=Signature.V1A,
     formers=(FormerSecret("whsec_former", 1),),
 )
 

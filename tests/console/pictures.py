@@ -48,6 +48,9 @@ def others(scene: Scene) -> Mapping[str, str]:
         "search": "/search?topic=orders&tag=paid",
         "tail": "/tail?topic=orders",
         "archive": "/archive",
+        "job": "/archive/job?job=audit&topic=orders",
+        "groups": "/groups",
+        "costs": "/costs",
         "hostile": f"/topics/orders/messages/{scene.hostile}?why=billing",
         "fault": "/topics/absent",
     }

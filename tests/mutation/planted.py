@@ -788,6 +788,20 @@ SEALED = (
         f"{ROTATION}::test_who_exchanges_again",
     ),
     _planted(
+        "a push goes out without the service's own signature",
+        "tagcast.pushing.webhook_signature:signatures",
+        "if settings.signature is Signature.V1A:",
+        "if False:",
+        "clients/test_receiver.py::test_what_the_service_signs",
+    ),
+    _planted(
+        "the public key verifies pushes of any age",
+        "tagcast_client.verifying:_by_public_key",
+        "if not _is_verified(",
+        "if False and not _is_verified(",
+        "clients/test_receiver.py::test_what_the_service_signed_counts",
+    ),
+    _planted(
         "secrets open for every subscription",
         "tagcast_aws.store.vault:_part",
         "{**context,",

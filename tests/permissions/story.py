@@ -153,8 +153,9 @@ class Story:
         """A secret signs the first attempts and the others; one that an earlier release stored in clear is sealed."""
         with Subscriber() as subscriber:
             self.put("/topics/signed", {})
+            self.get("/keys")
             for name in ("s", "old"):
-                self.subscribe("signed", name, subscriber.endpoint, secret=SECRET)
+                self.subscribe("signed", name, subscriber.endpoint, secret=SECRET, signature="v1a")
             dynamodb, table = self.owner("dynamodb"), self.stack.where["outputs"]["RegistryTableName"]
             key = {"pk": {"S": "TOPIC#signed"}, "sk": {"S": "SUB#old"}}
             clear = {"Value": {"S": SECRET}, "Action": "PUT"}

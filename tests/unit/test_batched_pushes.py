@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from tagcast.errors import ConditionLostError
 from tagcast.model import Batching, EntryState, Outcome, PushBatch, Strategy, Subscription
 from tagcast.operating import lanes, messages
+from tagcast.ports import Write
 from tagcast.registry import subscriptions
 
 from tests.fakes.handlers import answered
+from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
@@ -241,6 +244,63 @@ def test_a_410_to_a_batch_suspends_and_leaves_all_of_it_owed(fake: FakeWorld) ->
 
     assert lanes.lane_view(fake.world, subscriptions.get_subscription(fake.world, "test1", "A")).state == "suspended"
     assert {entry(fake, each).state for each in ids} == {EntryState.BLOCKED}
+
+
+class WatchedStore(MemoryStore):
+    """Remembers how many messages each transaction ends, and refuses those that end more than *together*."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: list[int] = []
+        self.together = 100
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        ended = sum(write.key.pk.startswith("MSG#") for write in writes)
+        if ended > self.together:
+            raise ConditionLostError
+        super().transact(writes)
+        self.ended.append(ended)
+
+
+@pytest.fixture
+def store() -> WatchedStore:
+    return WatchedStore()
+
+
+def drained(store: WatchedStore, *written: str) -> tuple[FakeWorld, list[Any]]:
+    """Let the receiver be away while these are published, and come back; return the world and the entries."""
+    fake = FakeWorld(store=store)
+    fake.topic()
+    batched(fake, bytes_max=1024 * 1024)
+    fake.pusher.batch_behaviours["A"] = lambda batch: FAIL
+    ids = fake.publish(*written)
+    fake.deliver()
+    fake.pusher.batch_behaviours["A"] = lambda batch: OK
+    store.ended.clear()
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+    return fake, [entry(fake, each) for each in ids]
+
+
+def test_the_ends_of_a_batch_are_written_together(store: WatchedStore) -> None:
+    _, ends = drained(store, *map(str, range(100)))
+
+    assert {each.state for each in ends} == {EntryState.DELIVERED}
+    assert [ended for ended in store.ended if ended] == [1, 2, 4, 8, 16, 32, 33, 4]
+
+
+def test_a_transaction_takes_no_more_than_dynamodb_does(store: WatchedStore) -> None:
+    drained(store, *(f"{place:65536}" for place in range(90)))
+
+    assert max(store.ended) == 2 * 1024 * 1024 // 65_536
+
+
+def test_where_others_write_the_same_messages_each_end_is_written_alone(store: WatchedStore) -> None:
+    store.together = 1
+    fake, ends = drained(store, *map(str, range(20)))
+
+    assert {(each.state, each.attempts) for each in ends[1:]} == {(EntryState.DELIVERED, 1)}
+    assert fake.pusher.received["A"] == list(map(str, range(20)))
+    assert fake.telemetry.counts["OutcomesLost"] == 0
 
 
 def put(fake: FakeWorld, **body: object) -> Any:

@@ -13,6 +13,15 @@ IN_ORDER = Aim(
 )
 SHORT_LIVED = Aim(modes=("flapping", "slow"), rules=("all",), retention_s=60, steered=0.5, batched=1.0)
 
+RACING = Aim(
+    faults=("task_copy", "workflow_loss", "stall"),
+    modes=("flapping", "down", "slow"),
+    rules=("all",),
+    operations=("retry_now", "pause", "resume", "skip_head", "sweep"),
+    restless=True,
+    batched=1.0,
+)
+
 MUTANTS = (
     Mutant(
         "a batch that fails is an attempt of all that it holds",
@@ -76,5 +85,19 @@ MUTANTS = (
         "[each for each in request if not self.is_over(*each, now)]",
         "list(request)",
         SHORT_LIVED,
+    ),
+    Mutant(
+        "the ends of a batch are written by whoever pushed it",
+        "tagcast.delivery.outcomes:Outcomes.settle_together",
+        "endings, (self.hold.check(),))",
+        "endings, ())",
+        RACING,
+    ),
+    Mutant(
+        "the ends of a batch are written over what others wrote",
+        "tagcast.delivery.settling:settle_together",
+        "map_writes(before, _after(before, ending))]",
+        "(__import__('dataclasses').replace(each, expect={}) for each in map_writes(before, _after(before, ending)))]",
+        RACING,
     ),
 )

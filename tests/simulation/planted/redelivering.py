@@ -113,8 +113,8 @@ MUTANTS = (
     Mutant(
         "the counter starts anew at each redelivery",
         "tagcast.delivery.retrying:_still_owed",
-        "deliveries.append((row.message, due.attempts))",
-        "deliveries.append((row.message, 0))",
+        "(rows[message_id].message, due.attempts)",
+        "(rows[message_id].message, 0)",
         FAILING,
     ),
     Mutant(

@@ -22,6 +22,7 @@ PAID = {"kind": "tags", "tags": ["paid"]}
 ORDER = {"body": "order 17", "tags": ["paid"], "properties": {"amount": "30"}}
 STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("health", "GET", "/health", None),
+    ("list_keys", "GET", "/keys", None),
     ("put_topic", "PUT", "/topics/orders", {"retention_seconds": 86400, "ordering": "topic"}),
     ("list_topics", "GET", "/topics", None),
     ("put_subscription", "PUT", BILLING, {

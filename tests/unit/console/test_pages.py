@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tagcast.model import Outcome, Push
 from tagcast.trace_context import trace_made
-from tagcast_client import ConflictError, NewMessage
+from tagcast_client import ConflictError, DisagreementError, NewMessage
 
 from local.console.filter_form import FilterForm, filter_of, form_of
 from tests.fakes.stream import FakeStream
@@ -295,3 +296,32 @@ def test_a_tail_that_is_asked_for_more_waits_and_says_when_its_topic_is_gone(vis
     gone = visitor.get(f"/tail?topic=orders&after={after.group(1)}")
     assert (gone.status, 'role="alert"' in gone.text, "hx-get" in gone.text) == (200, True, False)
     assert visitor.get("/tail?topic=orders").status == 404
+
+
+def test_groups_are_listed_with_who_is_there_and_what_waits(visitor: Visitor) -> None:
+    assert "None of these 1 topics has a group" in visitor.get("/groups").text
+    visitor.api.put_subscription("orders", "idle", {"protocol": "pull"})
+    visitor.api.put_subscription("orders", "workers", {"protocol": "pull"})
+    for client_id, wants in (("c1", None), ("c2", {"kind": "tags", "tags": ["x"]})):
+        with suppress(DisagreementError):
+            visitor.api.heartbeat("orders", "workers", client_id, filter=wants)
+    visitor.world.fakes.publish("one", topic="orders")
+    visitor.world.fakes.deliver()
+
+    told = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", visitor.get("/groups").text))
+
+    assert re.search(r"orders / idle active nobody — 1 0 0 orders / workers active 2 1 disagrees .* 1 0 0 ", told)
+
+
+def test_costs_are_estimated_from_what_was_counted_and_said_to_be_so(visitor: Visitor) -> None:
+    fakes = visitor.world.fakes
+    assert "counting" in visitor.get("/costs").text
+    stream = FakeStream(fakes)
+    fakes.publish(*map(str, range(300)), topic="orders")
+    stream.pass_on()
+    fakes.clock.instant += 30_000
+
+    told = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", visitor.get("/costs").text))
+
+    assert "An estimate, not a bill" in told
+    assert re.search(r"orders 10\.0 0 8\d\.\d\d USD 0\.00 USD", told)

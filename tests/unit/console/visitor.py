@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import unescape
@@ -12,6 +13,8 @@ from pathlib import Path
 import aiohttp
 from tagcast_client import AsyncClient, Client, Retries
 
+from local.cli.job_run import JobProgram
+from local.console.archive_jobs import JobBoard, LocalJobs
 from local.console.desk import Desk
 from local.console.server import ConsoleServer
 from tests.clients.in_memory_api import InMemoryApi
@@ -38,6 +41,11 @@ class Seen:
         return unescape(found.group(1))
 
 
+def faking_jobs(reports: Path) -> JobProgram:
+    """Return the program that stands for Spark."""
+    return JobProgram((sys.executable, str(Path(__file__).parents[2] / "console/fake_job.py"), str(reports)))
+
+
 class Visitor:
     """Asks a console that runs in a loop of its own; `api` speaks to the same world."""
 
@@ -46,7 +54,7 @@ class Visitor:
         self.world = InMemoryApi()
         self.api = Client(API, transport=self.world)
         reached = AsyncClient(API, transport=self.world, retries=Retries(seconds=0))
-        self.desk = Desk(reached, reports, key=key)
+        self.desk = Desk(reached, reports, JobBoard(LocalJobs(reports.parent, faking_jobs(reports))), key=key)
         self._server = ConsoleServer(self.desk)
         self._loop.run_until_complete(self._server.start(0))
         self.url = self._server.url.partition("?")[0].rstrip("/")

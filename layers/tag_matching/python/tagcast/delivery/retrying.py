@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 
+from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.delivery.backlog import Streak
 from tagcast.delivery.lane_hold import LaneHold
 from tagcast.delivery.outcomes import Outcomes
 from tagcast.errors import ConditionLostError
-from tagcast.model import Entry, EntryState, LaneState, Message, Subscription
+from tagcast.model import Entry, EntryState, LaneState, Subscription
 from tagcast.ports import Write
-from tagcast.pushing.attempts import Failure, Progress, lane_state_after
+from tagcast.pushing.attempts import Delivery, Failure, Progress, lane_state_after
 from tagcast.pushing.circuit import CIRCUIT, Passage
 from tagcast.pushing.course import Share, take_requests
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.verdicts import attempt_judged, judging_s
 from tagcast.rows.due import OwedDelivery, due_change
+from tagcast.rows.message import MessageRow
 
 
 class Retried(Enum):
@@ -39,7 +41,7 @@ async def retry(
     passage = await _passage(hold, subscription, dues[0])
     if passage.until is not None:
         return Retried.PLANNED, streak
-    deliveries, known = await _still_owed(hold, dues[:1] if passage.probe else dues)
+    deliveries, known, rows = await _still_owed(hold, dues[:1] if passage.probe else dues)
     if not deliveries:
         await passage.tell()
         return Retried.WRITTEN, replace(streak, answering=False)
@@ -57,7 +59,10 @@ async def retry(
     known |= {each: replace(known[each], unjudged=False) for each in progress.judged}
     unwritten = _attempted(known, progress)
     came = Retried.PLANNED if progress.failures else Retried.WRITTEN
+    streak = _streak_after(streak, progress)
     try:
+        if subscription.settings.batching is not None:
+            await _write_together(hold, known, rows, progress, unwritten)
         await _write(hold, subscription, known, progress, unwritten)
     except ConditionLostError:
         came = Retried.OVERTAKEN
@@ -65,7 +70,7 @@ async def retry(
         if unwritten:  # Whoever comes next makes these attempts once more.
             hold.world.telemetry.count("OutcomesLost", len(unwritten))
     await passage.tell()
-    return came, _streak_after(streak, progress)
+    return came, streak
 
 
 async def _passage(hold: LaneHold, subscription: Subscription, head: OwedDelivery) -> Passage:
@@ -98,17 +103,22 @@ async def _keep_claim(hold: LaneHold, subscription: Subscription) -> None:
 
 
 async def _still_owed(
-    hold: LaneHold, dues: Iterable[OwedDelivery]
-) -> tuple[list[tuple[Message, int]], dict[str, OwedDelivery]]:
-    """Return the deliveries that are still owed, with the attempts made, and their rows by message."""
-    deliveries: list[tuple[Message, int]] = []
-    known: dict[str, OwedDelivery] = {}
-    for due in dues:
-        row = await Outcomes(hold).owing(due)
-        if row is not None:
-            deliveries.append((row.message, due.attempts))
-            known[due.message_id] = due
-    return deliveries, known
+    hold: LaneHold, dues: Sequence[OwedDelivery]
+) -> tuple[list[Delivery], dict[str, OwedDelivery], dict[str, MessageRow]]:
+    """Return the deliveries that are still owed, with the attempts made, and both their rows by message."""
+    rows: dict[str, MessageRow] = {}
+
+    async def look(due: OwedDelivery) -> None:
+        if (row := await Outcomes(hold).owing(due)) is not None:
+            rows[due.message_id] = row
+
+    if len(dues) == 1:
+        await look(dues[0])
+    elif faults := await side_by_side([look(due) for due in dues]):
+        raise faults[0]
+    known = {due.message_id: due for due in dues if due.message_id in rows}
+    deliveries = [(rows[message_id].message, due.attempts) for message_id, due in known.items()]
+    return deliveries, known, rows
 
 
 def _share_s(hold: LaneHold, subscription: Subscription) -> float:
@@ -127,6 +137,21 @@ def _attempted(known: Mapping[str, OwedDelivery], progress: Progress) -> set[str
     """Return the deliveries to which an attempt was made that is not written yet."""
     ended = {each for each, entry in progress.settled.items() if entry.attempts > known[each].attempts}
     return ended | progress.failures.keys()
+
+
+async def _write_together(
+    hold: LaneHold,
+    known: Mapping[str, OwedDelivery],
+    rows: Mapping[str, MessageRow],
+    progress: Progress,
+    unwritten: set[str],
+) -> None:
+    """Write the ends of a batch, several at once where nobody is in the way; take from *progress* what is written."""
+    ends = [(known[each], known[each].as_last_seen(entry), rows[each]) for each, entry in progress.settled.items()]
+    for message_id in await Outcomes(hold).settle_together(ends if len(ends) > 1 else ()):
+        progress.judged.discard(message_id)
+        del progress.settled[message_id]
+        unwritten.discard(message_id)
 
 
 async def _write(
