@@ -109,7 +109,9 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
             return
         parts[ordinal] = part = part.expired(world.clock.now())
         if part.may_be_pushed(world.clock.monotonic()):
-            parts[ordinal] = part = await _push(world, subscription, part, slots)
+            passage = Passage(world, subscription)
+            parts[ordinal] = part = await _push(passage, part, slots)
+            await passage.tell()
         if await _append(world, subscription, part):
             parts[ordinal] = part.served()
             return
@@ -118,18 +120,17 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
     raise ConditionLostError
 
 
-async def _push(world: World, subscription: Subscription, part: Part, slots: PushSlots) -> Part:
+async def _push(passage: Passage, part: Part, slots: PushSlots) -> Part:
     """Push what stands before anything that is owed elsewhere, as far as its rate and its host allow."""
+    world, subscription = passage.world, passage.subscription
     deliveries, grant = [(message, 0) for message in part.pushable()], None
     if subscription.settings.max_per_second and deliveries:
         deliveries, grant = await take_requests(world, subscription, deliveries, slots.bytes)
         part = part.limited(grant.free_at, RATE)
     unjudged = {message.message_id for message, _ in deliveries} - part.judged
     until = world.clock.monotonic() + SHARE_S
-    passage = Passage(world, subscription)
     share = Share(slots, SHARE_S, passage, grant=grant)
     progress = await attempt_judged(world, subscription, deliveries, unjudged, share)
-    await passage.tell()
     part = part.pushed(progress, until)
     return part if passage.until is None else part.limited(passage.until, CIRCUIT)
 
