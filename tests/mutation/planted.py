@@ -24,6 +24,7 @@ def _planted(
     return Planted(Mutant(name, where, old, new, also=also), f"tests/{tests}")
 
 
+MIXED = "unit/test_mixed_orders.py"
 ENDS, PLANS, OVERTAKEN = "unit/test_ends.py", "unit/test_plans.py", "unit/test_overtaken.py"
 EVENTS, FUNCTIONS, MAPS = "unit/test_function_events.py", "unit/test_function_filters.py", "unit/test_state_map.py"
 REQUESTS, FAULTS = "integration/test_dynamodb_requests.py", "integration/test_store_faults.py"
@@ -38,7 +39,7 @@ FIRST_ROUND = (
     _planted(
         "what is owed after a closed round is pushed too",
         "tagcast.delivery.serving:Part.pushable",
-        "first = next((place for place, row in enumerate(owed) if not row.map.round_open), len(owed))",
+        "first = next((place for place, row in enumerate(owed) if not self.waits(row)), len(owed))",
         "first = len(owed)",
         f"{ENDS}::test_what_another_worker_delivers",
     ),
@@ -109,8 +110,8 @@ FIRST_ROUND = (
     _planted(
         "only the first record of a failed topic is reported",
         "functions.fan_out.app:handle",
-        "for record_id in ids)",
-        "for record_id in list(ids)[:1])",
+        "for record_id in records)",
+        "for record_id in list(records)[:1])",
         f"{EVENTS}::test_fan_out_reports_the_records",
     ),
     _planted(
@@ -229,10 +230,24 @@ OPERATORS = (
 )
 KEEPING = (
     _planted(
+        "what had its half of the round joins its backlog again",
+        "tagcast.delivery.serving:Part.waits",
+        "return row.map.round_open and self.ordinal not in row.map.over",
+        "return row.map.round_open",
+        f"{MIXED}::test_a_half_that_is_over_stays_in_its_lane",
+    ),
+    _planted(
+        "whoever keeps no order waits in the order of the others",
+        "tagcast.delivery.queueing:entries_of",
+        "message_id, message_id, Audience.APART",
+        "message_id, group, Audience.APART",
+        f"{MIXED}::test_whoever_keeps_no_order",
+    ),
+    _planted(
         "a second close moves the instant of the first round",
         "tagcast.state_map:StateMap.settle",
-        "closing = round_at is not None and self.round_open",
-        "closing = round_at is not None",
+        "round_at if in_round and self.round_at is None else self.round_at",
+        "self.round_at if round_at is None else round_at",
         f"{MAPS}::test_a_round_is_closed_once",
     ),
     _planted(
@@ -344,14 +359,14 @@ ARCHIVED = (
     ),
     _planted(
         "the relay sends what has no order into that of its topic",
-        "tagcast.repairing.unsent:QueueEntries.of",
-        "Ordering.NONE if is_unordered else self._ordering(topic)",
-        "self._ordering(topic)",
+        "tagcast.delivery.queueing:entries_of",
+        "return (QueueEntry(topic, message_id, message_id),)",
+        "return (QueueEntry(topic, message_id, group),)",
         f"{QUEUEING}::test_relay_and_search_send_again_into_the_same_order",
     ),
     _planted(
         "the relay sends without an order",
-        "tagcast.repairing.unsent:QueueEntries._ordering",
+        "tagcast.repairing.unsent:Orderings.of",
         "read_topic(self._world, topic).ordering",
         "read_topic(self._world, topic).ordering and Ordering.NONE",
         f"{EVENTS}::test_relay_repeats_the_send",
@@ -426,7 +441,7 @@ AROUND = (
     _planted(
         "messages are deduplicated within their group",
         "tagcast_aws.dispatch.queue:_request",
-        '"MessageDeduplicationId": entry.message_id',
+        '"MessageDeduplicationId": entry.deduplication_id',
         '"MessageDeduplicationId": f"{entry.group}{entry.message_id}"',
         f"{QUEUE}::test_ten_messages_go_into_one_request",
     ),

@@ -176,6 +176,8 @@ class Ledger:
         self.lanes: dict[str, Row] = {}
         self.queue_order: dict[str, list[str]] = defaultdict(list)
         self.group_of: dict[str, str] = {}
+        self.served: dict[str, set[str]] = defaultdict(set)
+        """The halves of a message that consumers of the queue acknowledged."""
         self.skipped: set[str] = set()
         self.manual_at: dict[int, int] = {}
         self.manual_due: dict[str, int] = {}

@@ -24,6 +24,7 @@ ENVELOPE_BYTES = (340, 460)
 TAG_SETS = ((), ("a",), ("b",), ("a", "b"), ("c",), ("Aa",), ("BB",), ("A",))
 ROUTING_KEYS = (None, "u.x", "u.v.x", "u.y")
 PRICES = (None, "3", "5", "9", "cheap")
+MIXED = (Strategy.BACKOFF_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY)
 MODES = (
     "healthy",
     "flapping",
@@ -133,6 +134,8 @@ class Aim:
     """The share of actions that wait for a deadline."""
     max_per_second: float | None = None
     """The rate of every subscriber."""
+    mixed: bool = False
+    """Whether some subscribers keep an order and others do not, and most want everything, in a topic with an order."""
     heavy: float = 0.05
     """The share of messages whose rows have no room for all that receivers answer."""
 
@@ -156,6 +159,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
     """Return the plan of one seed: the same on every machine."""
     dice = Random(f"plan {seed}")
     ordering = dice.choice((Ordering.TOPIC, Ordering.TOPIC, Ordering.KEY, Ordering.KEY, Ordering.NONE))
+    ordering = Ordering.TOPIC if aim.mixed else ordering
     retention_s = dice.choice((60, 60, 120, 300, 900, 3_600)) if dice.random() < 0.97 else 86_400
     rules = rules_for(aim)
     subscribers = _subscribers(dice, aim, rules)
@@ -181,6 +185,7 @@ def _subscribers(dice: Random, aim: Aim, rules: tuple[Rule, ...]) -> tuple[Subsc
     subscribers = []
     for name in ("A", "B", "C", "D")[: dice.choice((1, 2, 2, 3, 3, 4))]:
         rule = dice.choice(rules)
+        aim = replace(aim, strategy=MIXED[len(subscribers) % 2]) if aim.mixed else aim
         mode = "healthy" if dice.random() < 0.35 else dice.choice(aim.modes or MODES)
         subscribers.append(
             Subscriber(name, rule, settings_of(dice, aim, rule, f"http://{name}.test/"), mode, dice.random() < 0.7)

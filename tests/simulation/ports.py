@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -12,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from botocore.exceptions import ClientError
 from tagcast.errors import ConditionLostError
 from tagcast.model import Message, Outcome, Push, Subscription
-from tagcast.ports import QueueEntry, World
+from tagcast.ports import World
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.queue import SqsQueue
 
 from tests.fakes.world import FakeWorld, QuietTelemetry
 from tests.simulation.baton import Crashed, UnavailableError, Worker
+from tests.simulation.fifo_queue import Record
 from tests.simulation.rules import judged_yes
 from tests.simulation.store import Gate, SimStore
 
@@ -65,8 +65,8 @@ class SimSqs:
                     failed.append({"Id": entry["Id"], "SenderFault": False, "Code": "InternalError"})
                     if history.queue.is_away or history.chance.random() < 0.7:
                         continue
-                sent = QueueEntry(**json.loads(entry["MessageBody"]), group=entry["MessageGroupId"])
-                history.queue.take(sent, entry["MessageDeduplicationId"])
+                record = Record(entry["MessageDeduplicationId"], entry["MessageGroupId"], entry["MessageBody"])
+                history.queue.take(record)
             return {"Failed": failed} if failed else {}
 
         try:

@@ -99,6 +99,8 @@ class AttemptChecks:
         ledger = self.ledger
         if ledger.stage.plan.ordering is Ordering.NONE:
             return
+        if message_id not in ledger.group_of:
+            ledger.fail("order", f"{told}, which is not in its order yet")
         for earlier in ledger.queue_order[ledger.group_of[message_id]]:
             if earlier == message_id:
                 return

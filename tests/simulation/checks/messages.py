@@ -11,7 +11,17 @@ from tests.simulation.checks.marks import MarkChecks
 from tests.simulation.ledger import Ledger, Receipt, Row
 from tests.simulation.rules import meant
 
-IMMUTABLE = ("accepted_at", "expires_at", "tags", "properties", "routing_key", "ordering_key", "ttl", "is_text")
+IMMUTABLE = (
+    "accepted_at",
+    "expires_at",
+    "tags",
+    "properties",
+    "routing_key",
+    "ordering_key",
+    "ttl",
+    "is_text",
+    "in_order",
+)
 VERDICT_AFTER_MS = 512_000
 
 

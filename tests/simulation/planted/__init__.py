@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from tests.simulation.planted import accepting, ending, first_round, keeping, redelivering
+from tests.simulation.planted import accepting, ending, first_round, halves, keeping, redelivering
 
-MUTANTS = (*accepting.MUTANTS, *first_round.MUTANTS, *redelivering.MUTANTS, *keeping.MUTANTS, *ending.MUTANTS)
+MUTANTS = (
+    *accepting.MUTANTS,
+    *first_round.MUTANTS,
+    *halves.MUTANTS,
+    *redelivering.MUTANTS,
+    *keeping.MUTANTS,
+    *ending.MUTANTS,
+)

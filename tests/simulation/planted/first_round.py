@@ -45,14 +45,14 @@ MUTANTS = (
     Mutant(
         "a round ends although a backlog could not be written",
         "tagcast.delivery.fan_out:_end_round",
-        "ends = row.map.owed <= {part.ordinal for part in parts if part.is_served}",
+        "ends = row.map.owed & batch.theirs[message_id] <= served",
         "ends = True",
         Aim(faults=("error", "throttle"), rate=0.08, modes=("down", "flapping")),
     ),
     Mutant(
         "a batch that failed is acknowledged",
         "functions.fan_out.app:handle",
-        'failures.extend({"itemIdentifier": record_id} for record_id in ids)',
+        'failures.extend({"itemIdentifier": record_id} for record_id in records)',
         "failures.extend(())",
         Aim(faults=("error",), rate=0.08),
     ),
@@ -191,7 +191,7 @@ MUTANTS = (
     ),
     Mutant(
         "one order of the topic goes through many groups of the queue",
-        "tagcast.delivery.publishing:queue_group",
+        "tagcast.queues:queue_group",
         "    if ordering is Ordering.TOPIC:\n        return _digest(topic)",
         "    if ordering is Ordering.TOPIC:\n        return message_id",
         RACING,
@@ -199,7 +199,7 @@ MUTANTS = (
     Mutant(
         "the relay sends nothing again",
         "tagcast.repairing.relay:relay",
-        "if row.map.pending and row.map.round_open:",
+        "if row.map.waiting:",
         "if False:",
         LOSING,
     ),

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import sha256
 from typing import Protocol
 
 from tagcast.model import Ordering, Subscription
+
+
+class Audience(StrEnum):
+    """Whom of those that it matched an entry brings its message to: those that keep an order, the others, or both."""
+
+    EVERYBODY = "everybody"
+    IN_ORDER = "in_order"
+    APART = "apart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +27,55 @@ class QueueEntry:
     topic: str
     message_id: str
     group: str
+    audience: Audience = Audience.EVERYBODY
 
     @property
     def has_order(self) -> bool:
         """Say whether the message stands in an order with others."""
         return self.group != self.message_id
 
+    @property
+    def deduplication_id(self) -> str:
+        """Return by what the queue knows that it took this before.
+
+        >>> QueueEntry("t", "1", "g").deduplication_id, QueueEntry("t", "1", "g", Audience.IN_ORDER).deduplication_id
+        ('1', '1-in_order')
+        """
+        return self.message_id if self.audience is Audience.EVERYBODY else f"{self.message_id}-{self.audience}"
+
+
+def entry_text(entry: QueueEntry) -> str:
+    """Return what the queue carries of an entry, beside its group.
+
+    A release that knows of no audience must not serve an entry that is not for everybody: its id has another name.
+
+    >>> entry_text(QueueEntry("t", "1", "g"))
+    '{"topic": "t", "message_id": "1"}'
+    >>> entry_text(QueueEntry("t", "1", "1", Audience.APART))
+    '{"topic": "t", "message_ids": ["1"], "audience": "apart"}'
+    """
+    if entry.audience is Audience.EVERYBODY:
+        return json.dumps({"topic": entry.topic, "message_id": entry.message_id})
+    return json.dumps({"topic": entry.topic, "message_ids": [entry.message_id], "audience": entry.audience.value})
+
+
+def entry_in(text: str, group: str) -> QueueEntry:
+    """Return the entry that the queue carried as *text* in *group*.
+
+    >>> entry_in('{"topic": "t", "message_ids": ["1"], "audience": "apart"}', "1")
+    QueueEntry(topic='t', message_id='1', group='1', audience=<Audience.APART: 'apart'>)
+    """
+    said = json.loads(text)
+    if "message_id" in said:
+        return QueueEntry(said["topic"], said["message_id"], group)
+    return QueueEntry(said["topic"], said["message_ids"][0], group, Audience(said["audience"]))
+
 
 class Queue(Protocol):
     """The FIFO queue that gives order."""
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order, deduplicated by message id for five minutes; return those that were not taken.
+        """Send all in order, deduplicated by their own id for five minutes; return those that were not taken.
 
         Behind an entry that was not taken no other of its group counts as taken.
         """

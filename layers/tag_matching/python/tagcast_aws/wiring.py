@@ -174,6 +174,7 @@ def compose(ground: Ground) -> World:
         dice=ground.dice,
         telemetry=PowertoolsTelemetry(logger(), metrics()),
         time_scale=settings.time_scale,
+        plain_queueing=settings.plain_queueing,
     )
 
 

@@ -9,7 +9,7 @@ values; the world's executor carries it out beside the pushes, in any order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,11 +21,12 @@ from tagcast.delivery.settling import Ending, Lost, settle
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.model import Subscription
-from tagcast.ports import World
+from tagcast.ports import QueueEntry, World
 from tagcast.pushing.attempts import Share
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.rate_limit import take
 from tagcast.pushing.verdicts import attempt_judged
+from tagcast.queues import Audience
 from tagcast.registry.directory import Directory, directory_of
 from tagcast.rows import stored
 from tagcast.rows.lane import Lane
@@ -37,15 +38,16 @@ TRIES_MAX = 8
 PAUSE_S_MAX = 0.5
 
 
-async def fan_out(world: World, topic: str, message_ids: Sequence[str], slots: PushSlots) -> None:
-    """Bring the first round of these messages of one topic, in queue order, to its end.
+async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots: PushSlots) -> None:
+    """Bring the first round of what these entries of one topic name, in queue order, to its end for their audiences.
 
     Repeating it, late or concurrently, changes no terminal entry and at most repeats pushes. Raises the first
     fault of the store, after all else has ended: then the whole batch has to come again.
     """
     round_at, read_s = world.clock.now(), world.clock.monotonic()
-    batch = await _read(world, topic, tuple(dict.fromkeys(message_ids)))
-    parts = {ordinal: Part(ordinal, batch.rows, batch.lane(ordinal), read_s) for ordinal in batch.owed()}
+    batch = await _read(world, topic, _audiences(entries))
+    owed = batch.owed()
+    parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each), read_s) for each in owed}
     faults = await side_by_side([_serve(batch, ordinal, slots, parts) for ordinal in sorted(parts)])
     faults += await end_in_backlogs(world, topic, batch.topic_id, parts)
     faults += await side_by_side([_end_round(batch, each, parts.values(), round_at) for each in batch.rows])
@@ -53,22 +55,39 @@ async def fan_out(world: World, topic: str, message_ids: Sequence[str], slots: P
         raise faults[0]
 
 
+def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
+    """Return whom each message is brought to by all of *entries* together, in their order."""
+    audiences: dict[str, Audience] = {}
+    for entry in entries:
+        same = audiences.get(entry.message_id, entry.audience) is entry.audience
+        audiences[entry.message_id] = entry.audience if same else Audience.EVERYBODY
+    return audiences
+
+
 @dataclass(frozen=True, slots=True)
 class _Batch:
     """What was read for all subscriptions: the messages first, in queue order; then who is subscribed, then the lanes.
 
-    So nobody whom a message matched is unknown, and the lane of whoever is gone was read after its end.
+    So nobody whom a message matched is unknown, and the lane of whoever is gone was read after its end. *theirs* are
+    those to whom each message is brought here.
     """
 
     world: World
     topic: str
     rows: Mapping[str, MessageRow]
+    theirs: Mapping[str, frozenset[int]]
     lanes: Mapping[str, Lane]
     directory: Directory | None
 
     def owed(self) -> set[int]:
-        """Return the ordinals of all subscriptions that are owed any of the messages."""
-        return set[int]().union(*(row.map.owed for row in self.rows.values()))
+        """Return the ordinals of all subscriptions that are owed any of the messages here."""
+        return set[int]().union(*(row.map.owed & self.theirs[each] for each, row in self.rows.items()))
+
+    def rows_for(self, ordinal: int, rows: Mapping[str, MessageRow]) -> Mapping[str, MessageRow]:
+        """Return those of *rows* that are for a subscription, or for another audience than its own."""
+        if all(ordinal in theirs for theirs in self.theirs.values()):
+            return rows
+        return {each: row for each, row in rows.items() if ordinal in self.theirs[each]}
 
     def subscription(self, ordinal: int) -> Subscription | None:
         return None if self.directory is None else self.directory.by_ordinal.get(ordinal)
@@ -82,15 +101,17 @@ class _Batch:
         return self.lanes.get(subscription_id(self.topic_id, ordinal))
 
 
-async def _read(world: World, topic: str, message_ids: Sequence[str]) -> _Batch:
+async def _read(world: World, topic: str, audiences: Mapping[str, Audience]) -> _Batch:
     run = world.executor.run
-    rows = await run(partial(stored.messages, world.store, topic, message_ids))
+    rows = await run(partial(stored.messages, world.store, topic, tuple(audiences)))
     try:
         directory = await run(partial(directory_of, world, topic))
     except NotFoundError:
         directory = None
     lanes = await run(partial(stored.lanes, world.store, topic))
-    return _Batch(world, topic, rows, lanes, directory)
+    some = {each: audience for each, audience in audiences.items() if audience is not Audience.EVERYBODY}
+    theirs = {each: row.of(some[each]) if each in some else row.map.matched for each, row in rows.items()}
+    return _Batch(world, topic, rows, theirs, lanes, directory)
 
 
 async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int, Part]) -> None:
@@ -153,21 +174,26 @@ async def _read_again(batch: _Batch, subscription: Subscription, part: Part) -> 
     lane = await run(partial(stored.lane, store, batch.topic, subscription.subscription_id))
     # The content is kept once, however many subscriptions read again.
     known = {each: replace(row, message=batch.rows[each].message) for each, row in rows.items()}
-    return part.read_again(known, lane, read_s)
+    return part.read_again(batch.rows_for(part.ordinal, known), lane, read_s)
 
 
 async def _end_round(batch: _Batch, message_id: str, parts: Collection[Part], round_at: int) -> None:
-    """Write the entries of one message, and the end of its first round unless a subscription's part of it failed."""
+    """Write the entries of one message, and the end of its first round for whom it was brought to here.
+
+    It does not end if the part of one of them failed.
+    """
     world, row = batch.world, batch.rows[message_id]
     entries = {part.ordinal: part.ended[message_id] for part in parts if message_id in part.ended}
     handed = {part.ordinal for part in parts if message_id in part.handed}
-    ends = row.map.owed <= {part.ordinal for part in parts if part.is_served}
+    served = {part.ordinal for part in parts if part.is_served and message_id in part.rows}
+    ends = row.map.owed & batch.theirs[message_id] <= served
 
     def plan(before: MessageRow) -> Ending | None:
         news = (entries.keys() | handed) & (before.map.owed - before.map.handed)
-        if not before.map.owed or not ((ends and before.map.round_open) or news):
+        closes = ends and before.map.round_open and (served & before.map.owed) - before.map.over
+        if not before.map.owed or not (closes or news):
             return None
-        return Ending(entries, round_at if ends else None, handed=handed)
+        return Ending(entries, round_at if ends else None, served=served, handed=handed)
 
     async def again(lost: Lost) -> bool:
         await _pause(world, lost.times - 1)

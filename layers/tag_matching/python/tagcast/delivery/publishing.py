@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from tagcast.concurrency.contention import until_won
 from tagcast.delivery.idempotency import Accepted, Idempotency, claimed, is_live, repeated
+from tagcast.delivery.queueing import entries_of
 from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError, UnmatchedError
-from tagcast.model import Draft, Message, Ordering, Topic
-from tagcast.ports import QueueEntry, World
-from tagcast.queues import queue_group
+from tagcast.model import Draft, Message, Topic
+from tagcast.ports import World
 from tagcast.registry.directory import Directory, directory_of
 from tagcast.registry.shadowing import observe
 from tagcast.rows import stored
@@ -120,7 +120,7 @@ def _check_sizes(topic: Topic, drafts: Sequence[Draft]) -> None:
 
 def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
     """Send those that wait for their first round; return how many with an order the queue did not take."""
-    waiting = [_queue_entry(topic, row) for row in rows if row.map.pending and row.map.round_open]
+    waiting = [entry for row in rows if row.map.waiting for entry in entries_of(topic.ordering, row)]
     if not waiting:
         return 0
     lost = world.queue.send(waiting)
@@ -172,12 +172,6 @@ def _is_stored(world: World, message: Message) -> bool:
     return found.message == replace(message, draft=replace(message.draft, body=body))
 
 
-def _queue_entry(topic: Topic, row: MessageRow) -> QueueEntry:
-    message, ordering = row.message, Ordering.NONE if row.is_unordered else topic.ordering
-    group = queue_group(ordering, topic.name, message.message_id, message.ordering_key)
-    return QueueEntry(topic.name, message.message_id, group)
-
-
 def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | None, now: int) -> MessageRow:
     topic = directory.topic
     message = Message(
@@ -198,5 +192,11 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         filter_errors=tuple(failed),
         filter_error_count=len(matched.errors),
         has_body=bool(matched.ordinals),
-        is_unordered=bool(matched.ordinals) and directory.in_order.isdisjoint(matched.ordinals),
+        in_order=_in_order(world, directory, matched.ordinals),
     )
+
+
+def _in_order(world: World, directory: Directory, matched: Collection[int]) -> frozenset[int] | None:
+    """Return who of *matched* keeps an order, unless all do, or those who do not are to wait for it, too."""
+    in_order = directory.in_order.intersection(matched)
+    return None if len(in_order) == len(matched) or (in_order and world.plain_queueing) else in_order

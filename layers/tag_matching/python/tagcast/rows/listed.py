@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tagcast.ports import QueueEntry
+from tagcast.queues import Audience
 from tagcast.rows.keys import unsent_key
 from tagcast.rows.message import GARBAGE_S
-from tagcast.rows.values import number, optional_text, text
-from tagcast.tables import Delete, Put, Row
+from tagcast.rows.values import number, optional_text, text, texts
+from tagcast.tables import Delete, Key, Put, Row
 
 FOUND_ATTRIBUTES = ("topic", "message_id", "ordering_key", "unordered", "round", "expires_at")
 """What a search has to show of the messages that it finds."""
@@ -53,20 +54,28 @@ def found_of(row: Row) -> FoundMessage:
 
 def unsent_put(entry: QueueEntry, expires_at: int) -> Put:
     """Return the write that lists what the queue did not take; *expires_at* is the end of the message's life."""
-    row: Row = {
-        "topic": entry.topic,
-        "message_id": entry.message_id,
-        "group": entry.group,
-        "ttl": expires_at // 1000 + GARBAGE_S,
-    }
-    return Put(unsent_key(entry.topic, entry.message_id), row)
+    row: Row = {"topic": entry.topic, "group": entry.group, "ttl": expires_at // 1000 + GARBAGE_S}
+    if entry.audience is Audience.EVERYBODY:
+        return Put(_unsent_key(entry), {**row, "message_id": entry.message_id})
+    # A release that knows of no audience must not send it.
+    return Put(_unsent_key(entry), {**row, "message_ids": [entry.message_id], "audience": entry.audience.value})
 
 
 def unsent_delete(entry: QueueEntry) -> Delete:
     """Return the write that takes an entry off its list."""
-    return Delete(unsent_key(entry.topic, entry.message_id))
+    return Delete(_unsent_key(entry))
 
 
 def unsent_of(row: Row) -> QueueEntry:
     """Return the queue entry in a row of the list."""
-    return QueueEntry(text(row, "topic"), text(row, "message_id"), text(row, "group"))
+    topic, group = text(row, "topic"), text(row, "group")
+    if "message_id" in row:
+        return QueueEntry(topic, text(row, "message_id"), group)
+    [message_id] = texts(row, "message_ids")
+    return QueueEntry(topic, message_id, group, Audience(text(row, "audience")))
+
+
+def _unsent_key(entry: QueueEntry) -> Key:
+    """Return the key of an entry in its list: two of one message stand side by side."""
+    whom = "" if entry.audience is Audience.EVERYBODY else entry.audience.value
+    return unsent_key(entry.topic, entry.message_id, whom)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.ports import QueueEntry
+from tagcast.queues import entry_text
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
@@ -65,8 +65,8 @@ class SqsQueue:
 def _request(place: int, entry: QueueEntry, is_fifo: bool) -> SendMessageBatchRequestEntryTypeDef:
     request: SendMessageBatchRequestEntryTypeDef = {
         "Id": str(place),
-        "MessageBody": json.dumps({"topic": entry.topic, "message_id": entry.message_id}),
+        "MessageBody": entry_text(entry),
     }
     if is_fifo:
-        request |= {"MessageGroupId": entry.group, "MessageDeduplicationId": entry.message_id}
+        request |= {"MessageGroupId": entry.group, "MessageDeduplicationId": entry.deduplication_id}
     return request
