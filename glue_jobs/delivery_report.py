@@ -36,7 +36,7 @@ class Tables:
     subscriptions: DataFrame
     accepted: DataFrame
     failures: DataFrame
-    latencies: DataFrame
+    outcomes: DataFrame
 
 
 def report(
@@ -44,23 +44,22 @@ def report(
 ) -> Tables:
     """Return the tables of the report; *deliveries* come with their topics."""
     entries = audit_entries.entries(messages, deliveries)
-    known = settled(entries.where("owed = 1"))
-    outcomes = settled(measures.outcomes(known))
-    latencies = settled(measures.latencies(known))
+    outcomes = settled(measures.outcomes(entries))
     blocked = settled(measures.blocked(history.closed_intervals(lanes), window.first_at, window.end_at))
     accepted = settled(measures.accepted(messages))
     names = settled(measures.subscription_names(subscriptions))
-    hours = outcomes.join(blocked, list(PAIR_HOUR), "full").join(accepted, ["topic", "hour"], "left")
-    hours = hours.join(measures.percentiles(latencies, *PAIR_HOUR), list(PAIR_HOUR), "left")
+    hours = (
+        measures.quantiles(outcomes).join(blocked, list(PAIR_HOUR), "full").join(accepted, ["topic", "hour"], "left")
+    )
     hours = hours.join(measures.failures(deliveries, *PAIR_HOUR), list(PAIR_HOUR), "left")
     hours = hours.join(sql.broadcast(names), list(LANE), "left").fillna(0, [*NUMBERS, "accepted", "unmatched"])
     hours = settled(hours)
     totals = outcomes.groupBy(*LANE).agg(*(sql.sum(name).alias(name) for name in COUNTS))
     waits = blocked.groupBy(*LANE).agg(sql.sum("blocked_ms").alias("blocked_ms"))
-    whole = totals.join(waits, list(LANE), "full").join(measures.percentiles(latencies, *LANE), list(LANE), "left")
+    whole = totals.join(waits, list(LANE), "full").join(measures.quantiles_by(outcomes, *LANE), list(LANE), "left")
     whole = whole.join(measures.failures(deliveries, *LANE), list(LANE), "left")
     whole = whole.join(sql.broadcast(names), list(LANE), "left").fillna(0, list(NUMBERS))
-    return Tables(hours, whole, accepted, measures.failures(deliveries), latencies)
+    return Tables(hours, whole, accepted, measures.failures(deliveries), outcomes)
 
 
 def summarised(tables: Tables, window: arguments.Window) -> dict[str, Any]:
@@ -72,8 +71,8 @@ def summarised(tables: Tables, window: arguments.Window) -> dict[str, Any]:
     accepted = tables.accepted.agg(sql.sum("accepted").alias("n"), sql.sum("unmatched").alias("nobody")).collect()[0]
     by_hour = tables.hours.groupBy("hour").agg(*(sql.sum(name).alias(name) for name in NUMBERS)).orderBy("hour")
     arrived = tables.accepted.groupBy("hour").agg(sql.sum("accepted").alias("accepted")).orderBy("hour")
-    speeds = measures.percentiles(tables.latencies, "hour").orderBy("hour")
-    overall = measures.percentiles(tables.latencies.withColumn("all", sql.lit(1)), "all").collect()
+    speeds = measures.quantiles_by(tables.outcomes, "hour").orderBy("hour")
+    overall = measures.quantiles_by(tables.outcomes.withColumn("all", sql.lit(1)), "all").collect()
     return {
         "window": window.label,
         "accepted": int(accepted.n or 0),
@@ -90,7 +89,7 @@ def summarised(tables: Tables, window: arguments.Window) -> dict[str, Any]:
 
 def written(tables: Tables) -> DataFrame:
     """Return the rows of the table delivery_report_hours."""
-    latency = [f"{name}_p{round(q * 100)}" for name in measures.LATENCIES for q in measures.QUANTILES]
+    latency = [measures.named(name, q) for name in measures.LATENCIES for q in measures.QUANTILES]
     counts = [name for name in COUNTS if name != "owed" and name != "retries"]
     columns = ["topic", "ordinal", "subscription", "hour", "accepted", *counts, "owed", "retries", *latency]
     return tables.hours.select(*columns, "blocked_ms", "top_failures", day_of("hour").alias("dt"))

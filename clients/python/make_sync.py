@@ -15,6 +15,7 @@ FILES = {
     "async_groups.py": "client_groups.py",
     "async_lanes.py": "client_lanes.py",
     "async_subscriptions.py": "subscriptions.py",
+    "async_tail.py": "client_tail.py",
 }
 WORDS = {
     "The asynchronous client; `client` is made from this file by `make_sync.py`.": (
@@ -29,6 +30,11 @@ WORDS = {
     "What the asynchronous client does with groups; `client_groups` is made from this file by `make_sync.py`.": (
         "What the synchronous client does with groups, made from `async_groups` by `make_sync.py`: change that file."
     ),
+    "How the asynchronous client watches; `client_tail` is made from this file by `make_sync.py`.": (
+        "How the synchronous client watches, made from `async_tail` by `make_sync.py`: change that file."
+    ),
+    "async_tail": "client_tail",
+    "AsyncWatching": "Watching",
     "async_groups": "client_groups",
     "AsyncGroups": "Groups",
     "The asynchronous consumer; `consumer` is made from this file by `make_sync.py`.": (

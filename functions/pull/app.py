@@ -1,4 +1,4 @@
-"""The function that members of pull groups wait at: pull, acknowledge, give back, extend."""
+"""The function that callers wait at: members of pull groups pull, acknowledge, give back, extend; others watch."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 from tagcast.ports import World
 from tagcast_aws import wiring
+from tagcast_aws.api import tail
 from tagcast_aws.api.http.routing import Router
-from tagcast_aws.api.pulling.routes import ROUTES
+from tagcast_aws.api.pulling import routes as pulling
 
-router = Router(ROUTES)
+router = Router((*pulling.ROUTES, *tail.ROUTES))
 
 
 def handle(event: dict[str, Any], world: World) -> dict[str, Any]:

@@ -94,26 +94,40 @@ def s3a_settings(endpoint: str | None, environment: Mapping[str, str]) -> dict[s
 
 SMALL_BYTES_MAX = 32 * 1024 * 1024
 TINY_BYTES_MAX = 2 * 1024 * 1024
-SMALL = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-}
+PARTITION_BYTES = 16 * 1024 * 1024
+"""So much of compressed records becomes one task of a shuffle: about 100 MiB of rows."""
+PARTITIONS = "spark.sql.shuffle.partitions"
+SMALL = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN", PARTITIONS: "1"}
 """For archives that fit one task: generating code and starting tasks would take most of the time. Of tiny ones the
 driver holds the rows, too (:mod:`glue_jobs.io.settled`)."""
 
 
 def suit(session: SparkSession, size_bytes: int) -> None:
-    """Let a session that was started here be quick with *size_bytes* of records."""
+    """Let a session be quick with *size_bytes* of records; a number of partitions given to spark-submit stays.
+
+    Kept plans keep their partitions (see below), so that Spark's usual 200 would make 40,000 files of each shuffle.
+    """
+    partitions = str(shuffle_partitions(size_bytes, session.sparkContext.defaultParallelism))
     if _is_submitted():
+        if not session.sparkContext.getConf().contains(PARTITIONS):
+            session.conf.set(PARTITIONS, partitions)
         return
     session.conf.set(IN_DRIVER, str(size_bytes <= TINY_BYTES_MAX).lower())
-    usual = {**dict.fromkeys(SMALL), "spark.sql.shuffle.partitions": str(2 * session.sparkContext.defaultParallelism)}
+    usual = {**dict.fromkeys(SMALL), PARTITIONS: partitions}
     for name, value in (SMALL if size_bytes <= SMALL_BYTES_MAX else usual).items():
         if value is None:
             session.conf.unset(name)
         else:
             session.conf.set(name, value)
+
+
+def shuffle_partitions(size_bytes: int, cores: int) -> int:
+    """Return how many tasks shuffle *size_bytes* of records on *cores*.
+
+    >>> shuffle_partitions(1_000, 2), shuffle_partitions(20 * 1024**3, 2)
+    (4, 1280)
+    """
+    return max(2 * cores, -(-size_bytes // PARTITION_BYTES))
 
 
 def open_session(given: argparse.Namespace) -> SparkSession:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 QUANTILES = (0.5, 0.95, 0.99)
-LATENCIES = ("attempt_ms", "end_to_end_ms")
+LATENCIES = {"attempt_ms": "round_at", "end_to_end_ms": "accepted_at"}
+"""Both latencies, with the instant from which each is counted to the end of the last attempt."""
 FAILURES_KEPT = 5
 PAIR_HOUR = (*LANE, "hour")
 
@@ -40,7 +41,11 @@ def accepted(messages: DataFrame) -> DataFrame:
 
 
 def outcomes(entries: DataFrame) -> DataFrame:
-    """Return the counts of each (topic, ordinal, hour): matched, one column for each end, owed, retries."""
+    """Return what became of each (topic, ordinal, hour): matched, one column for each end, owed, retries, latencies.
+
+    *attempt_ms* and *end_to_end_ms* are the latencies of what was delivered, in order, as arrays. The first is known of
+    deliveries at the first attempt: from the start of their round to the attempt's end.
+    """
     owed = entries.where("owed = 1").withColumn("hour", hour_of("accepted_at"))
     made = sql.greatest(sql.coalesce("attempts", sql.lit(0)), sql.coalesce("attempts_waiting", sql.lit(0)))
     ends = [sql.sum((sql.col("end") == n + 1).cast("bigint")).alias(state) for n, state in enumerate(ENDS)]
@@ -49,44 +54,54 @@ def outcomes(entries: DataFrame) -> DataFrame:
         *(sql.coalesce(each, sql.lit(0)).alias(state) for each, state in zip(ends, ENDS, strict=True)),
         sql.sum((sql.col("ends") == 0).cast("bigint")).alias("owed"),
         sql.sum(sql.greatest(made - 1, sql.lit(0)).cast("bigint")).alias("retries"),
+        *(_in_order(since).alias(name) for name, since in LATENCIES.items()),
     )
 
 
-def latencies(entries: DataFrame) -> DataFrame:
-    """Return how often each latency occurred: (topic, ordinal, hour, kind of latency, ms, number).
+def _in_order(since: str) -> Column:
+    """Return how long each delivery took from the instant *since*, sorted."""
+    took = sql.greatest(sql.col("last_attempt_at") - sql.col(since), sql.lit(0))
+    known = end_is(EntryState.DELIVERED) & sql.col("last_attempt_at").isNotNull() & sql.col(since).isNotNull()
+    return sql.sort_array(sql.collect_list(sql.when(known, took)))
 
-    *attempt_ms* is known of deliveries at the first attempt: from the start of their round to the attempt's end.
-    Counting equal milliseconds first makes exact percentiles of many deliveries cheap.
+
+def quantiles(outcomes: DataFrame) -> DataFrame:
+    """Return *outcomes* with the exact quantiles of the latencies instead: attempt_ms_p50 … end_to_end_ms_p99."""
+    rest = [name for name in outcomes.columns if name not in LATENCIES]
+    found = [_quantile(name, q).alias(named(name, q)) for name in LATENCIES for q in QUANTILES]
+    return outcomes.select(*rest, *found)
+
+
+def _quantile(ordered: str, q: float) -> Column:
+    """Return one quantile of a sorted array as Spark's ``percentile`` defines it: between the two nearest values."""
+    place = (sql.size(ordered) - 1) * sql.lit(q)
+    below, above = (sql.get(ordered, near(place).cast("int")) for near in (sql.floor, sql.ceil))
+    return below + (above - below) * (place - sql.floor(place))
+
+
+def named(latency: str, q: float) -> str:
+    """Return the column of one quantile of a latency.
+
+    >>> named("attempt_ms", 0.5)
+    'attempt_ms_p50'
     """
-    delivered = entries.where(end_is(EntryState.DELIVERED) & (sql.col("owed") == 1)).select(
-        *LANE,
-        hour_of("accepted_at").alias("hour"),
-        (sql.col("last_attempt_at") - sql.col("round_at")).alias("attempt_ms"),
-        (sql.col("last_attempt_at") - sql.col("accepted_at")).alias("end_to_end_ms"),
-    )
-    parts = sql.array(
-        *(sql.struct(sql.lit(n).alias("latency"), sql.col(name).alias("ms")) for n, name in enumerate(LATENCIES))
-    )
-    long = delivered.select(*PAIR_HOUR, sql.explode(parts).alias("each")).select(*PAIR_HOUR, "each.*")
-    counted = long.where("ms is not null").withColumn("ms", sql.greatest("ms", sql.lit(0)))
-    return counted.groupBy(*PAIR_HOUR, "latency", "ms").agg(sql.count("*").alias("number"))
+    return f"{latency}_p{round(q * 100)}"
 
 
-def percentiles(latencies: DataFrame, *keys: str) -> DataFrame:
-    """Return the exact percentiles of both latencies by *keys*: attempt_ms_p50 … end_to_end_ms_p99."""
+def quantiles_by(outcomes: DataFrame, *keys: str) -> DataFrame:
+    """Return the exact quantiles of both latencies by *keys*, as :func:`quantiles` names them.
+
+    Counting equal milliseconds first makes exact quantiles of many deliveries cheap, and needs no array of them all.
+    """
+    each = [outcomes.select(*keys, sql.lit(name).alias("latency"), sql.explode(name).alias("ms")) for name in LATENCIES]
+    counted = each[0].unionByName(each[1]).groupBy(*keys, "latency", "ms").agg(sql.count("*").alias("number"))
     points = sql.array(*(sql.lit(q) for q in QUANTILES))
-    columns = []
-    for n, name in enumerate(LATENCIES):
-        this = sql.when(sql.col("latency") == n, sql.col("ms"))
-        found = sql.call_function("percentile", this, points, sql.col("number")).alias(name)
-        columns.append(found)
-    rows = latencies.groupBy(*keys).agg(*columns)
-    wide = [
-        sql.get(name, sql.lit(place)).alias(f"{name}_p{round(q * 100)}")
-        for name in LATENCIES
-        for place, q in enumerate(QUANTILES)
-    ]
-    return rows.select(*keys, *wide)
+    of = {name: sql.when(sql.col("latency") == name, sql.col("ms")) for name in LATENCIES}
+    rows = counted.groupBy(*keys).agg(
+        *(sql.call_function("percentile", ms, points, sql.col("number")).alias(name) for name, ms in of.items())
+    )
+    found = [sql.get(name, sql.lit(n)).alias(named(name, q)) for name in LATENCIES for n, q in enumerate(QUANTILES)]
+    return rows.select(*keys, *found)
 
 
 def failures(deliveries: DataFrame, *keys: str) -> DataFrame:

@@ -70,6 +70,10 @@ def endpoint_of(url: str | None, queue: str | None, function: str | None) -> Jso
             raise typer.BadParameter("give exactly one endpoint: --url, --sqs or --lambda")
 
 
+def _protocol(endpoint: Any) -> Any:
+    return endpoint.get("protocol") if isinstance(endpoint, dict) else None
+
+
 def _endpoint_text(endpoint: Any) -> str:
     if not isinstance(endpoint, dict):
         return "—"
@@ -92,13 +96,20 @@ def _retry_text(retry: Any) -> str:
     return f"{retry.get('strategy', '—')} ({bounds})" if bounds else str(retry.get("strategy", "—"))
 
 
+_OF_PUSHES = ("timeout_seconds", "content_format")
+"""What means nothing for a group, to which nothing is pushed."""
+
+
 def subscription_fields(answer: Json) -> Table:
-    """One subscription, a field a line; its lane is shown by `tagcast lane`."""
-    shown = dict(answer)
+    """One subscription, a field a line; its lane is shown by `tagcast lane`. Of a group only what a group uses."""
+    shown, retry = dict(answer), answer.get("retry")
+    is_group = _protocol(answer.get("endpoint")) == "pull"
+    if is_group and isinstance(retry, dict):
+        shown["retry"] = {"strategy": "pulled again", "max_retries": retry.get("max_retries")}
     for name, readable in (("endpoint", _endpoint_text), ("filter", filter_text), ("retry", _retry_text)):
         if name in shown:
             shown[name] = readable(shown[name])
-    return fields_table(shown, leave_out=("lane",))
+    return fields_table(shown, leave_out=("lane", *(_OF_PUSHES if is_group else ())))
 
 
 def _backlog_text(lane: Json) -> str | None:

@@ -15,6 +15,7 @@ _TARGETS = {
     "AmazonSQS": "sqs",
     "AWSStepFunctions": "stepfunctions",
     "Firehose": "firehose",
+    "TrentService": "kms",
 }
 _INVOKE = re.compile(r"/2015-03-31/functions/([^/]+)/invocations")
 _KEYS = re.compile(r"<Key>([^<]*)</Key>")

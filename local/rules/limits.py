@@ -131,6 +131,7 @@ PRICES_USD: dict[str, float] = {
     "cloudwatch: a metric and month": 0.30,
     "x-ray: a million traces": 5.00,
     "glue: a DPU-hour": 0.44,
+    "kms: a key and month": 1.00,
     "kms: ten thousand requests": 0.03,
     "secretsmanager: a secret and month": 0.40,
     "secretsmanager: ten thousand requests": 0.05,

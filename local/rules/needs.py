@@ -18,6 +18,8 @@ _QUEUE_BATCHES = {
     "DeleteMessageBatch": "DeleteMessage",
     "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
 }
+_BY_ARN = {"stepfunctions": ("states", "stateMachineArn"), "kms": ("kms", "KeyId")}
+"""What stands before the name of an action, and the parameter that is the ARN of its resource."""
 _OF_BUCKETS = {
     "ListObjects": "ListBucket",
     "ListObjectsV2": "ListBucket",
@@ -72,8 +74,9 @@ def needs_of(account: Account, service: str, operation: str, parameters: Mapping
             found = _of_queues(account, operation, parameters)
         case "s3":
             found = _of_s3(account.partition, operation, parameters)
-        case "stepfunctions":
-            found = iter([Need(f"states:{operation}", str(parameters.get("stateMachineArn", "*")))])
+        case "stepfunctions" | "kms":
+            prefix, named = _BY_ARN[service]
+            found = iter([Need(f"{prefix}:{operation}", str(parameters.get(named, "*")))])
         case "firehose":
             stream = f"deliverystream/{parameters.get('DeliveryStreamName', '')}"
             found = iter([Need(f"firehose:{operation}", account.arn("firehose", stream))])

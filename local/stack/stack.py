@@ -25,7 +25,7 @@ from local.template.translated import Template, read_template
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
-WORKERS = {"retry": 8, "relay": 1, "sweep": 1, "archive": 1}
+WORKERS = {"retry": 8, "relay": 1, "sweep": 1, "archive": 1, "pull": 6}
 WORKERS_OTHERWISE = 2
 WARM_LATER = ("cmq",)
 """Most stacks are never asked there: whoever asks first waits for a second."""

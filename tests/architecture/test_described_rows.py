@@ -27,6 +27,7 @@ from tagcast.model import (
 )
 from tagcast.operating import lanes
 from tagcast.operating.signed_requests import take_once
+from tagcast.operating.tailing import TailWish, tail
 from tagcast.ports import Found, Key, Row, Write
 from tagcast.pulling.pull import Wish, pull
 from tagcast.registry import shadows, subscriptions, topics
@@ -37,8 +38,10 @@ from tagcast.rows.due import OwedDelivery, due_row
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row, message_row_of
 from tagcast.state_map import StateMap
+from tagcast.trace_context import trace_made
 
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.stream import FakeStream
 from tests.fakes.world import FAIL, FakeClock, FakeWorld
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "architecture.md").read_text()
@@ -54,6 +57,7 @@ SIGNED = SubscriptionSettings(
     ordered=True,
     dead_letter_topic="dead",
     max_per_second=0.5,
+    sealed="0",
 )
 
 
@@ -115,7 +119,7 @@ def state_map_attributes() -> set[str]:
 
 
 def everything(price: str = "9", *tags: str) -> Draft:
-    return Draft(b"x", False, tags, "a.b", {"price": price}, "k", "text/plain")
+    return Draft(b"x", False, tags, "a.b", {"price": price}, "k", "text/plain", trace_made("t", "0"))
 
 
 def publish_all(fake: FakeWorld) -> None:
@@ -145,6 +149,7 @@ def deliver_all(fake: FakeWorld) -> None:
     fake.pusher.behaviours["gone"] = lambda push: Outcome(False, "http 410", gone=True)
     lanes.pause(fake.world, "test1", "judged")
     register(fake.world, Heartbeat("test1", "workers", Client("1", "1.4"), None))
+    register(fake.world, Heartbeat("test1", "in_order", Client("1", "1.4"), None, is_ordered=True))
     leave(fake.world, "test1", "workers", "1")
     fake.publish("1", "2", "3")
     fake.publish("at its rate", tags=("signed",))
@@ -189,7 +194,10 @@ def store() -> WatchedStore:
         fake.world, "cmq", body_bytes_max=1, ordering=Ordering.TOPIC, filter_type=FilterType.ROUTING_KEY
     )
     take_once(fake.world, "AKID", 0, "1")
+    tail(fake.world, "test1", TailWish())
+    stream = FakeStream(fake)
     publish_all(fake)
+    stream.pass_on()
     deliver_all(fake)
     pull_all(fake)
     sweep_all(fake, store)

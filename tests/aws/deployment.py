@@ -11,6 +11,7 @@ from tests.aws.events import Schedules
 from tests.aws.faults import Accidents
 from tests.aws.firehose import Firehose
 from tests.aws.http_api import HttpApi
+from tests.aws.kms import KMS
 from tests.aws.lambdas import Functions
 from tests.aws.network import Network
 from tests.aws.queue_source import QueueSource
@@ -52,9 +53,12 @@ class Deployment:
         self.firehose = Firehose(self.box)
         for logical_id, _ in self.stack.of_type("AWS::KinesisFirehose::DeliveryStream"):
             self.firehose.create(self.stack.name_of(logical_id))
+        self.kms = KMS(self.box)
+        for logical_id, _ in self.stack.of_type("AWS::KMS::Key"):
+            self.kms.create(self.stack.name_of(logical_id))
         self.functions = Functions(self.box, timeline, self.stack, self.network, seed)
         self.machine = StateMachine(self.box, timeline, self.stack, self.functions, seed)
-        for service in (self.dynamodb, self.sqs, self.s3, self.firehose, self.functions, self.machine):
+        for service in (self.dynamodb, self.sqs, self.s3, self.firehose, self.kms, self.functions, self.machine):
             self.box.add(service)
         self.schedules = Schedules(timeline, self.stack, self.functions, seed)
         self.api = HttpApi(timeline, self.stack, self.functions)

@@ -165,6 +165,7 @@ def in_spark(archive: str, cores: int, sizes: list[int], job: str | None) -> dic
     given = parse(made, ["--archive", archive, "--master", f"local[{cores}]", "--driver-memory", "6g", "--date", DAY])
     days = window(made, given)
     where = Archive.at(open_session(given), archive)
+    where.suit("curated", days.days())
     tables = {kind: where.records(kind, days.days()) for kind in RecordKind}
 
     def report() -> None:

@@ -25,6 +25,7 @@ from tagcast_client import (
     Refused,
     Retries,
     ServerError,
+    TailWish,
     ThrottledError,
     UnexpectedAnswerError,
     UnreachableError,
@@ -32,6 +33,7 @@ from tagcast_client import (
 from tagcast_client.publishing import BATCH_BYTES_MAX
 
 from tests.clients.in_memory_api import Accident, InMemoryApi, lost, refused, status
+from tests.fakes.stream import FakeStream
 
 URL = "http://127.0.0.1:8080/"
 HOOK = "https://example.com/hook"
@@ -66,6 +68,33 @@ def client(api: InMemoryApi, waits: Waits) -> Client:
     made = Client(URL, transport=api, sleep=waits, clock=waits.now)
     made.put_topic("orders")
     return made
+
+
+def test_what_happens_in_a_topic_is_watched() -> None:
+    world = InMemoryApi()
+    api = Client("http://api.test", transport=world)
+    api.put_topic("orders")
+    api.put_subscription("orders", "billing", "https://example.com/hook")
+    stream = FakeStream(world.fakes)
+    watching = api.watch("orders", TailWish(kind="delivery", state="delivered"))
+    world.accidents = [lambda request: None, _publishing(world, stream)]
+
+    told = next(watching)
+
+    assert [(event.subscription, event.state, event.attempts) for event in told.events] == [("billing", "delivered", 1)]
+    assert (told.counts.published, told.counts.delivered, told.left_out) == (1, 1, 0)
+
+
+def _publishing(world: InMemoryApi, stream: FakeStream) -> Accident:
+    """Publish, and tell the archive of it, before a question arrives."""
+
+    def happen(request: httpx.Request) -> None:
+        world.fakes.publish("one", topic="orders")
+        stream.pass_on()
+        world.fakes.deliver()
+        stream.pass_on()
+
+    return happen
 
 
 def test_the_life_of_a_topic_its_subscription_and_its_messages(client: Client, api: InMemoryApi) -> None:

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from tagcast_client import group_models, group_operations, groups, models, operations, publishing
+from tagcast_client import group_models, group_operations, groups, models, operations, publishing, tailing
 from tagcast_client.operation import Operation
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
 SCHEMAS = DOCUMENT["components"]["schemas"]
 MESSAGE = models.NewMessage("x")
+TRACE = {"traceparent": "p", "tracestate": "s"}
 OPERATIONS: list[Operation[Any]] = [
     operations.health(),
     operations.put_topic("t", {}),
@@ -29,8 +30,8 @@ OPERATIONS: list[Operation[Any]] = [
     operations.delete_subscription("t", "s", 1),
     operations.list_subscriptions("t", 1, "c"),
     operations.list_versions("t", "s"),
-    publishing.publish("t", MESSAGE, "k"),
-    publishing.publish_batch("t", [], "k"),
+    publishing.publish("t", MESSAGE, "k", TRACE),
+    publishing.publish_batch("t", [], "k", TRACE),
     publishing.replay("t", "s", [], "k"),
     operations.get_message("t", "1"),
     operations.list_messages("t", True, 1, "c"),
@@ -55,6 +56,7 @@ OPERATIONS: list[Operation[Any]] = [
     groups.leave("t", "s", "i"),
     groups.list_members("t", "s"),
     operations.test_filter(None, MESSAGE),
+    tailing.tail("t", tailing.TailWish("k", "s", "s", 1), "c", 1),
 ]
 WORDS = {"t": "{topic}", "s": "{subscription}", "1": "{message_id}", "i": "{client_id}"}
 ANSWERS = {
@@ -81,6 +83,9 @@ ANSWERS = {
     groups.Group: "GroupAnswer",
     models.FilterTest: "FilterTestAnswer",
     models.Health: "HealthAnswer",
+    tailing.TailEvent: "TailEventAnswer",
+    tailing.Counts: "CountsAnswer",
+    tailing.Tail: "TailAnswer",
 }
 ENVELOPES = {
     "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "PullAnswer",
@@ -172,7 +177,7 @@ def test_every_answer_of_the_document_has_its_value() -> None:
 
 
 def test_a_new_message_has_the_fields_of_its_schema() -> None:
-    given = models.NewMessage("x", ("a",), "a.b", {"p": "v"}, "k", "text/plain").as_json()
+    given = models.NewMessage("x", ("a",), "a.b", {"p": "v"}, "k", "text/plain", "p", "s").as_json()
     octets = models.NewMessage(b"x").as_json()
     assert given.keys() | octets.keys() == SCHEMAS["MessageBody"]["properties"].keys()
     archived = models.ArchivedMessage("1", models.NewMessage("x")).as_json()

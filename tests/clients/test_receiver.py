@@ -16,7 +16,6 @@ import httpx
 import pytest
 from standardwebhooks import Webhook
 from tagcast.model import (
-    CMQ_FORMATS,
     ContentFormat,
     Draft,
     Endpoint,
@@ -29,6 +28,7 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.pushing.envelope import http_request
+from tagcast.settings import CMQ_FORMATS
 from tagcast_client import Deduplicator, MemoryStore, Receiver, UnreadableError, VerificationError, read
 
 SECRET, OTHER = "whsec_" + "QUJD" * 8, "whsec_" + "REVG" * 8

@@ -40,6 +40,7 @@ def answered(
     if body is not None:
         event["body"] = body
     last = path.rpartition("/")[2] if method == "POST" else ""
-    function = publish if last in PUBLISHING else pull if last in PULLING else manage
+    waits = last in PULLING or path.endswith("/tail")
+    function = publish if last in PUBLISHING else pull if waits else manage
     answer: dict[str, Any] = function.handle(event, world)
     return answer

@@ -210,6 +210,26 @@ class FakeEventBus:
         self.changes.append(change)
 
 
+class FakeVault:
+    """Reverses what it seals, and knows for whom it did; *broken* does neither."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self.opened: list[str] = []
+
+    def seal(self, plain: bytes, context: Mapping[str, str]) -> bytes:
+        if self.broken:
+            raise UnavailableError("the vault is shut")
+        return f"{dict(context)} ".encode() + plain[::-1]
+
+    def open(self, sealed: bytes, context: Mapping[str, str]) -> bytes:
+        told = f"{dict(context)} ".encode()
+        if self.broken or not sealed.startswith(told):
+            raise UnavailableError("the vault is shut")
+        self.opened.append(context["subscription"])
+        return sealed[len(told) :][::-1]
+
+
 @dataclass
 class FakeWorld:
     """The fakes by name, and the world that the core sees."""
@@ -223,6 +243,7 @@ class FakeWorld:
     event_bus: FakeEventBus = field(default_factory=FakeEventBus)
     clock: FakeClock = field(default_factory=FakeClock)
     telemetry: QuietTelemetry = field(default_factory=QuietTelemetry)
+    vault: FakeVault = field(default_factory=FakeVault)
 
     def __post_init__(self) -> None:
         self.group_queues = FakeGroupQueues(self.clock.now, self.clock.sleep)
@@ -236,6 +257,7 @@ class FakeWorld:
             index_archive=self.index_archive,
             event_bus=self.event_bus,
             guard=OpenGuard(),
+            vault=self.vault,
             clock=self.clock,
             executor=InlineExecutor(),
             dice=FakeDice(),

@@ -33,6 +33,7 @@ HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflo
 COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
 MEMBERS = "unit/test_members.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
+SECRETS = "unit/test_secrets.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
 FIRST_ROUND = (
@@ -563,7 +564,7 @@ GROUPS = (
     ),
     _planted(
         "trouble of a group's queue counts as an attempt",
-        "tagcast.pushing.handing:hand_over",
+        "tagcast.pushing.unattempted:put_off",
         "Failure(made, now,",
         "Failure(made + 1, now,",
         f"{PULLING}::test_what_the_queue_does_not_take",
@@ -746,4 +747,46 @@ CMQ = (
         "cmq/test_actions.py::test_a_topic_is_made_with_its_type",
     ),
 )
-PLANTED = (*FIRST_ROUND, *REDELIVERY, *GROUPS, *OPERATORS, *KEEPING, *ARCHIVED, *TABLE, *AROUND, *CMQ, *MEMBERSHIP)
+SEALED = (
+    _planted(
+        "a secret is stored as it was given, too",
+        "tagcast.sealing.secrets:sealed",
+        "replace(changed, settings=kept)",
+        "changed",
+        f"{SECRETS}::test_a_secret_is_stored_encrypted",
+    ),
+    _planted(
+        "the sweep seals over what changed meanwhile",
+        "tagcast.rows.sealed:sealing_writes",
+        "expect=as_read",
+        "expect={}",
+        f"{SECRETS}::test_what_changed_meanwhile",
+    ),
+    _planted(
+        "a secret that cannot be read counts an attempt",
+        "tagcast.pushing.opening:attempt_opened",
+        "put_off(world, made,",
+        "put_off(world, made + 1,",
+        f"{SECRETS}::test_while_a_secret_cannot_be_read",
+    ),
+    _planted(
+        "secrets open for every subscription",
+        "tagcast_aws.store.vault:_part",
+        "{**context,",
+        "{",
+        "integration/test_vault.py::test_what_belongs_to_one_subscription",
+    ),
+)
+PLANTED = (
+    *FIRST_ROUND,
+    *REDELIVERY,
+    *GROUPS,
+    *OPERATORS,
+    *KEEPING,
+    *ARCHIVED,
+    *TABLE,
+    *AROUND,
+    *CMQ,
+    *MEMBERSHIP,
+    *SEALED,
+)

@@ -31,6 +31,7 @@ def refuses(event):
 """Functions of subscribers, for `--functions`."""
 ARCHIVED = 205
 """With so many subscriptions a topic's index is kept on S3."""
+SECRET = f"whsec_{'QUJD' * 8}"
 DEAD = {"protocol": "http", "url": "http://127.0.0.1:9/"}
 
 
@@ -75,9 +76,11 @@ class Story:
         chapters = {
             "manage": self.manage,
             "push": self.push,
+            "sign": self.sign,
             "pull": self.pull,
             "recover": self.recover,
             "continue": self.continue_as_new,
+            "tail": self.tail,
             "sweep": self.sweep,
             "twice": self.twice,
             "index": self.index,
@@ -144,6 +147,30 @@ class Story:
         last = self.publish("pushed")
         self.eventually(lambda: bool(self.get(f"/topics/pushed/messages/{last}")["subscribers"]["here"]["attempts"]))
         return is_over
+
+    def sign(self) -> bool:
+        """A secret signs the first attempts and the others; one that an earlier release stored in clear is sealed."""
+        with Subscriber() as subscriber:
+            self.put("/topics/signed", {})
+            for name in ("s", "old"):
+                self.subscribe("signed", name, subscriber.endpoint, secret=SECRET)
+            dynamodb, table = self.owner("dynamodb"), self.stack.where["outputs"]["RegistryTableName"]
+            key = {"pk": {"S": "TOPIC#signed"}, "sk": {"S": "SUB#old"}}
+            clear = {"Value": {"S": SECRET}, "Action": "PUT"}
+            dynamodb.update_item(TableName=table, Key=key, AttributeUpdates={"secret": clear})
+            self.publish("signed")
+            self.eventually(lambda: self.lane("signed", "s")["state"] == "lost_contact")
+            subscriber.accepts.set()
+            self.eventually(lambda: self.lane("signed", "s")["state"] == "active")
+
+            def sealed() -> bool:
+                # A sweep that knows of no pass begins one.
+                messages = self.stack.where["outputs"]["MessagesTableName"]
+                dynamodb.delete_item(TableName=messages, Key={"pk": {"S": "SWEEP"}, "sk": {"S": "SWEEP"}})
+                row = dynamodb.get_item(TableName=table, Key=key)["Item"]
+                return str(row["secret"]["S"]).startswith("sealed:")
+
+            return self.eventually(sealed)
 
     def pull(self) -> bool:
         """A group is handed messages, pulls, answers in every way, and goes with what is left."""
@@ -221,6 +248,13 @@ class Story:
                 task["topic"] == "old" and task["generation"] != found[0]["generation"] for task, _ in self.executions()
             )
         )
+
+    def tail(self) -> bool:
+        """Somebody watches a topic while a message comes."""
+        self.put("/topics/watched", {})
+        self.get("/topics/watched/tail")
+        self.publish("watched")
+        return self.eventually(lambda: bool(self.get("/topics/watched/tail?wait_seconds=1")["events"]))
 
     def sweep(self) -> bool:
         """A lane whose execution has died is woken; messages past their life end."""

@@ -182,7 +182,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
 
 
 def _subscribers(dice: Random, aim: Aim, rules: tuple[Rule, ...]) -> tuple[Subscriber, ...]:
-    subscribers = []
+    subscribers: list[Subscriber] = []
     for name in ("A", "B", "C", "D")[: dice.choice((1, 2, 2, 3, 3, 4))]:
         rule = dice.choice(rules)
         aim = replace(aim, strategy=MIXED[len(subscribers) % 2]) if aim.mixed else aim

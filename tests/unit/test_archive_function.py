@@ -14,6 +14,7 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 from tagcast.archive.record import Change, RecordKind
 from tagcast.archive.records import records_of
+from tagcast.archive.tail import Tail
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -80,6 +81,12 @@ def archive_into(firehose: FakeFirehose, *bodies: str) -> FirehoseArchive:
     return FirehoseArchive(cast("Any", firehose), STREAMS, bodies, wiring.logger(), sleep=lambda seconds: None)
 
 
+def archived(event: Any, archive: FirehoseArchive) -> Any:
+    """What the function answers where nobody watches."""
+    fakes = FakeWorld()
+    return app.handle(event, archive, Tail(fakes.store, fakes.clock, fakes.world.dice, fakes.telemetry))
+
+
 def told(before: dict[Key, dict[str, Any]], after: dict[Key, dict[str, Any]]) -> list[dict[str, Any]]:
     """What the archive keeps of the difference between two states of the tables."""
     found = []
@@ -97,7 +104,7 @@ def rows_of(fake: FakeWorld) -> dict[Key, dict[str, Any]]:
 def test_a_message_its_delivery_and_a_failed_attempt_are_kept() -> None:
     firehose = FakeFirehose()
 
-    answer = app.handle(event("archive_messages"), archive_into(firehose))
+    answer = archived(event("archive_messages"), archive_into(firehose))
 
     assert answer == {"batchItemFailures": []}
     [message] = firehose.of(RecordKind.MESSAGES)
@@ -113,7 +120,7 @@ def test_a_message_its_delivery_and_a_failed_attempt_are_kept() -> None:
 def test_an_owed_message_that_the_time_to_live_removed_is_no_expiry() -> None:
     firehose = FakeFirehose()
 
-    app.handle(event("archive_messages"), archive_into(firehose))
+    archived(event("archive_messages"), archive_into(firehose))
 
     vanished = firehose.of(RecordKind.DELIVERIES)[-1]
     assert (vanished["removed_by"], vanished["state"]) == ("ttl", "pending")
@@ -122,7 +129,7 @@ def test_an_owed_message_that_the_time_to_live_removed_is_no_expiry() -> None:
 def test_versions_of_topics_subscriptions_and_filters_are_kept() -> None:
     firehose = FakeFirehose()
 
-    app.handle(event("archive_registry"), archive_into(firehose))
+    archived(event("archive_registry"), archive_into(firehose))
 
     parts = firehose.of(RecordKind.SUBSCRIPTIONS)
     assert [part["part"] for part in parts] == ["topic", "settings", "filter"]
@@ -152,14 +159,14 @@ def test_the_same_change_twice_is_the_same_record_byte_for_byte() -> None:
 def test_bodies_are_kept_for_the_topics_that_ask_for_it_only() -> None:
     for patterns, kept in ((("samples",), "first"), (("sam*", "x"), "first"), (("fruit",), None), ((), None)):
         firehose = FakeFirehose()
-        app.handle(event("archive_messages"), archive_into(firehose, *patterns))
+        archived(event("archive_messages"), archive_into(firehose, *patterns))
         assert firehose.of(RecordKind.MESSAGES)[0].get("body") == kept
 
 
 def test_what_firehose_refuses_is_sent_again_and_nothing_else() -> None:
     firehose = FakeFirehose(refusals=[(0,), None])
 
-    assert app.handle(event("archive_messages"), archive_into(firehose)) == {"batchItemFailures": []}
+    assert archived(event("archive_messages"), archive_into(firehose)) == {"batchItemFailures": []}
     assert [len(firehose.of(kind)) for kind in RecordKind] == [1, 3, 0, 1]
 
 
@@ -167,7 +174,7 @@ def test_what_firehose_never_takes_is_reported_with_everything_after_it() -> Non
     batch = event("archive_messages")
     firehose = FakeFirehose(refusals=[()] + [None] * ATTEMPTS_MAX)
 
-    answer = app.handle(batch, archive_into(firehose))
+    answer = archived(batch, archive_into(firehose))
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][1]["dynamodb"]["SequenceNumber"]}]}
 
@@ -177,7 +184,7 @@ def test_a_change_that_cannot_be_read_ends_the_batch_where_it_stands_so_that_it_
     del batch["Records"][2]["dynamodb"]["NewImage"]["expires_at"]
     firehose = FakeFirehose()
 
-    answer = app.handle(batch, archive_into(firehose))
+    answer = archived(batch, archive_into(firehose))
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][2]["dynamodb"]["SequenceNumber"]}]}
     assert len(firehose.of(RecordKind.MESSAGES)) == len(firehose.of(RecordKind.LANES)) == 1
@@ -189,7 +196,7 @@ def test_of_what_was_lost_and_what_could_not_be_read_the_first_is_reported() -> 
     errors: list[Sequence[int] | None] = [None for _ in range(2 * ATTEMPTS_MAX)]
     firehose = FakeFirehose(refusals=errors)
 
-    answer = app.handle(batch, archive_into(firehose))
+    answer = archived(batch, archive_into(firehose))
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][0]["dynamodb"]["SequenceNumber"]}]}
 

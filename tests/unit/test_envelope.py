@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
 from tagcast.model import (
-    CMQ_FORMATS,
     ContentFormat,
     Draft,
     Endpoint,
@@ -40,6 +39,8 @@ from tagcast.pushing.envelope import (
     structured_cloudevent,
 )
 from tagcast.pushing.webhook_signature import SecretError, signature
+from tagcast.settings import CMQ_FORMATS
+from tagcast.trace_context import TraceContext, trace_made
 
 SECRET = "whsec_" + base64.b64encode(b"a key of thirty-two bytes or so.").decode()
 SUBSCRIPTION = Subscription(
@@ -86,6 +87,7 @@ def test_the_envelope_has_exactly_the_documented_fields() -> None:
         "routing_key": "a.b",
         "properties": {"color": "red"},
         "accepted_at": "2023-11-14T22:13:20.007Z",
+        "traceparent": trace_made("fruit", "07457000000000000042").parent,
         "attempt": 2,
     }
 
@@ -129,6 +131,19 @@ def test_headers_take_at_most_4_kib_and_the_tags_are_left_out_first(content_form
         headers = http_request(push_of(content_format, draft, SECRET), 1, "1.0.0").headers
         assert sum(len(f"{name}: {value}\r\n") for name, value in headers.items()) <= 4096
         assert ("x-tagcast-tags" in headers) == (tags[1:2] != (apple * 64,) or len(tags) == 2)
+
+
+@pytest.mark.parametrize("content_format", list(ContentFormat))
+def test_a_push_whose_headers_are_full_keeps_its_place_in_the_trace(content_format: ContentFormat) -> None:
+    trace = TraceContext(f"00-{'a' * 32}-{'b' * 16}-01", ",".join(f"{key}={'%' * 120}" for key in "abcd"))
+    draft = Draft(b"x", tags=("a" * 64,), ordering_key="\U0001f34e" * 128, content_type="a/" + "b" * 126, trace=trace)
+
+    headers = http_request(push_of(content_format, draft, SECRET), 1, "1.0.0").headers
+
+    assert sum(len(f"{name}: {value}\r\n") for name, value in headers.items()) <= 4096
+    assert headers["traceparent"] == trace.parent
+    assert headers["tracestate"] == trace.state
+    assert "ce-tracestate" not in headers
 
 
 def test_every_format_says_that_it_is_a_replay() -> None:

@@ -198,6 +198,18 @@ def test_who_relies_on_order_makes_an_ordered_group_and_is_refused_by_another(fa
     assert refused.value.difference == ("ordered: the group is not and cannot become so: make another one",)
 
 
+def test_a_member_that_is_refused_for_its_order_only_is_given_nothing_until_it_wants_none(fake: FakeWorld) -> None:
+    beat(fake)
+    with pytest.raises(DisagreementError):
+        register(fake.world, Heartbeat("test1", "workers", B, TAG_A, is_ordered=True))
+    with pytest.raises(DisagreementError, match="wants an ordered group"):
+        check_agreement(fake.world, group_of(fake), B.client_id)
+    found = membership(fake.world, "test1", "workers")
+    assert [found.agrees(member) for member in found.members] == [True, False]
+    beat(fake, B)
+    check_agreement(fake.world, group_of(fake), B.client_id)
+
+
 def test_a_heartbeat_of_one_topic_leaves_the_subscriptions_of_others_alone(fake: FakeWorld) -> None:
     """In the original a heartbeat that does not name a topic removes the group from it."""
     beat(fake)

@@ -17,6 +17,7 @@ from tagcast.ports import Table
 from tagcast.registry import topics
 from tagcast.rows import stored
 from tagcast.rows.keys import message_key, retained_key
+from tagcast.trace_context import trace_made
 
 from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
@@ -208,6 +209,7 @@ def test_what_is_discarded_is_published_to_its_dead_letter_topic_once(world: Fak
     origin = {"dead_letter_of": message_id, "dead_letter_from": "test1/g"}
     assert (push.message.draft.body, dict(push.message.properties)) == (b"a", origin)
     assert push.message.message_id != message_id
+    assert push.message.trace == trace_made("test1", message_id)
 
 
 def test_a_dead_letter_that_no_topic_takes_is_counted(world: FakeWorld) -> None:

@@ -43,8 +43,20 @@ from tagcast.rows.message import (
 from tagcast.rows.message_writes import map_removals
 from tagcast.rows.nonce import nonce_put, taken_by_of
 from tagcast.rows.registry import subscription_of, subscription_row, topic_of, topic_row
+from tagcast.rows.tail import (
+    Counts,
+    EventKind,
+    TailBatch,
+    TailEvent,
+    Watch,
+    batch_of,
+    batch_put,
+    watch_of,
+    watch_put,
+)
 from tagcast.state_map import StateMap
 from tagcast.tables import ABSENT, Value
+from tagcast.trace_context import TraceContext
 
 TOPIC = Topic("t", "07457000000000000001", 3_600, 65_536, Ordering.KEY, 1_000, 2_000, 7, 2, 3)
 SUBSCRIPTION = Subscription(
@@ -192,6 +204,14 @@ def test_an_accepted_message_is_stored_as_it_always_was_and_read_back() -> None:
 
     assert message_row(FIRST_ROUND) == row
     assert message_row_of(row) == FIRST_ROUND
+
+
+def test_a_trace_is_stored_with_its_message_and_only_if_its_producer_named_it() -> None:
+    for trace in (TraceContext("00-a-b-01"), TraceContext("00-a-b-01", "v=a b,w=c")):
+        traced = replace(FIRST_ROUND, message=replace(MESSAGE, draft=replace(DRAFT, trace=trace)))
+        row = message_row(traced)
+        assert row == {**message_row(FIRST_ROUND), "trace": f"00-a-b-01 {trace.state}".strip()}
+        assert message_row_of(row).message.draft.trace == trace
 
 
 def test_a_message_with_nothing_but_a_body_stores_nothing_else() -> None:
@@ -404,3 +424,34 @@ def test_what_heartbeats_made_is_stored_as_it_always_was_and_read_back() -> None
 
     assert (put.key, put.row) == (Key(Table.MESSAGES, "GROUPS", "t#fans#fans-1"), row)
     assert registration_of(row) == made
+
+
+def test_that_somebody_watches_is_stored_as_it_always_was_and_read_back() -> None:
+    watched = Watch("t", "07457000000000000001", 1_000, 61_000)
+    put = watch_put(watched)
+
+    assert (put.key, put.expect) == (Key(Table.MESSAGES, "WATCHED", "t"), {})
+    assert put.row == {"topic_id": "07457000000000000001", "since": 1_000, "until": 61_000, "ttl": 661}
+    assert watch_of({"pk": put.key.pk, "sk": put.key.sk, **put.row}) == watched
+
+
+def test_what_watchers_are_told_is_stored_as_it_always_was_and_read_back() -> None:
+    events = (
+        TailEvent(1_000, EventKind.MESSAGE, "accepted", "07457000000000000042"),
+        TailEvent(2_000, EventKind.DELIVERY, "blocked", "07457000000000000042", 3, 1, "http 500"),
+        TailEvent(2_000, EventKind.LANE, "blocked", None, 3),
+    )
+    batch = TailBatch(f"{5_000 << 22 | 7:020d}", events, 4, Counts(5, 6, 7))
+    put = batch_put("07457000000000000001", batch)
+
+    key = Key(Table.MESSAGES, "TAIL#07457000000000000001", f"{10**20 - 1 - (5_000 << 22 | 7):020d}")
+    assert (put.key, put.expect) == (key, {})
+    kept = json.loads(zlib.decompress(cast("bytes", put.row["events"])))
+    assert kept == [
+        [1_000, "message", "accepted", "07457000000000000042", None, None, None],
+        [2_000, "delivery", "blocked", "07457000000000000042", 3, 1, "http 500"],
+        [2_000, "lane", "blocked", None, 3, None, None],
+    ]
+    counts = {"left_out": 4, "published": 5, "delivered": 6, "failed": 7, "ttl": 605}
+    assert put.row == {"events": put.row["events"], **counts}
+    assert batch_of({"pk": key.pk, "sk": key.sk, **put.row}) == batch

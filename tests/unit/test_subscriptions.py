@@ -47,7 +47,7 @@ SETTINGS = SubscriptionSettings(
     retry=RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 9, 7, 64),
     timeout_s=11,
     content_format=ContentFormat.SIMPLIFIED,
-    secret="whsec_x",
+    secret=None,
 )
 
 

@@ -462,7 +462,7 @@ def test_topics_are_read_a_page_at_a_time(fake: FakeWorld, store: SlowStore, mon
 
     def told(self: SlowStore, table: Table, pk: str, **bounds: Any) -> list[Row]:
         rows = query(self, table, pk, **bounds)
-        if pk == "TOPICS":
+        if pk == "TOPICS" and bounds["limit"] == 2:  # What looks at all topics for other reasons has pages of its own.
             pages.append(len(rows))
         return rows
 

@@ -32,6 +32,8 @@ from tagcast_client.models import Accepted, ArchivedMessage, NewMessage, Refused
 from tagcast_client.receiver import Received, Receiver, UnreadableError, VerificationError, read
 from tagcast_client.retrying import Retries
 from tagcast_client.signing import BearerToken, SigV4
+from tagcast_client.tailing import TailWish
+from tagcast_client.tracing import trace_context
 
 __all__ = [
     "Accepted",
@@ -68,6 +70,7 @@ __all__ = [
     "SigV4",
     "SigningError",
     "TagcastError",
+    "TailWish",
     "ThrottledError",
     "TooLargeError",
     "UnexpectedAnswerError",
@@ -75,4 +78,5 @@ __all__ = [
     "UnreadableError",
     "VerificationError",
     "read",
+    "trace_context",
 ]

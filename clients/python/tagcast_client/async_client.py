@@ -10,12 +10,14 @@ from tagcast_client import models, operations, publishing
 from tagcast_client.async_groups import AsyncGroups
 from tagcast_client.async_lanes import AsyncLanes
 from tagcast_client.async_subscriptions import AsyncSubscriptions
+from tagcast_client.async_tail import AsyncWatching
 from tagcast_client.errors import BatchInterruptedError, TagcastError
 from tagcast_client.operation import Answer, Operation, raw
 from tagcast_client.publishing import Result
+from tagcast_client.tracing import current_trace
 
 
-class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions):
+class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
     """The API at *url*: signed with the default AWS credentials towards AWS, plain elsewhere, unless *auth* says how.
 
     Requests whose answer is lost, and answers 429 and 5xx, are repeated as *retries* says where a repetition changes
@@ -39,7 +41,7 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions):
     ) -> models.Accepted:
         """Publish one message; it is accepted once, however often the request has to be repeated."""
         message = models.NewMessage(body, tuple(tags), routing_key, properties or {}, ordering_key, content_type)
-        return await self.send(publishing.publish(topic, message, idempotency_key or _new_key()))
+        return await self.send(publishing.publish(topic, message, idempotency_key or _new_key(), current_trace()))
 
     async def publish_batch(
         self, topic: str, messages: Iterable[models.NewMessage], *, idempotency_key: str | None = None
@@ -50,8 +52,8 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions):
         fails after another was accepted.
         """
         parts = publishing.parts([message.as_json() for message in messages])
-        key = idempotency_key or _new_key()
-        return await self._all_parts(lambda part, its: publishing.publish_batch(topic, part, its), parts, key)
+        key, trace = idempotency_key or _new_key(), current_trace()
+        return await self._all_parts(lambda part, its: publishing.publish_batch(topic, part, its, trace), parts, key)
 
     async def replay(
         self,

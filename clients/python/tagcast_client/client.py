@@ -9,13 +9,15 @@ from typing import Any
 from tagcast_client import models, operations, publishing
 from tagcast_client.client_groups import Groups
 from tagcast_client.client_lanes import Lanes
+from tagcast_client.client_tail import Watching
 from tagcast_client.errors import BatchInterruptedError, TagcastError
 from tagcast_client.operation import Answer, Operation, raw
 from tagcast_client.publishing import Result
 from tagcast_client.subscriptions import Subscriptions
+from tagcast_client.tracing import current_trace
 
 
-class Client(Groups, Lanes, Subscriptions):
+class Client(Groups, Lanes, Subscriptions, Watching):
     """The API at *url*: signed with the default AWS credentials towards AWS, plain elsewhere, unless *auth* says how.
 
     Requests whose answer is lost, and answers 429 and 5xx, are repeated as *retries* says where a repetition changes
@@ -39,7 +41,7 @@ class Client(Groups, Lanes, Subscriptions):
     ) -> models.Accepted:
         """Publish one message; it is accepted once, however often the request has to be repeated."""
         message = models.NewMessage(body, tuple(tags), routing_key, properties or {}, ordering_key, content_type)
-        return self.send(publishing.publish(topic, message, idempotency_key or _new_key()))
+        return self.send(publishing.publish(topic, message, idempotency_key or _new_key(), current_trace()))
 
     def publish_batch(
         self, topic: str, messages: Iterable[models.NewMessage], *, idempotency_key: str | None = None
@@ -50,8 +52,8 @@ class Client(Groups, Lanes, Subscriptions):
         fails after another was accepted.
         """
         parts = publishing.parts([message.as_json() for message in messages])
-        key = idempotency_key or _new_key()
-        return self._all_parts(lambda part, its: publishing.publish_batch(topic, part, its), parts, key)
+        key, trace = idempotency_key or _new_key(), current_trace()
+        return self._all_parts(lambda part, its: publishing.publish_batch(topic, part, its, trace), parts, key)
 
     def replay(
         self,

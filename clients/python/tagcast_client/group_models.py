@@ -26,6 +26,8 @@ class Pulled:
     receipt_handle: str
     body: str | None = None
     body_base64: str | None = None
+    traceparent: str | None = None
+    tracestate: str | None = None
     replay_of: str | None = None
 
     @property

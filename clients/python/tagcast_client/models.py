@@ -124,6 +124,8 @@ class Message:
     body: str | None = None
     body_base64: str | None = None
     body_bytes: int | None = None
+    traceparent: str | None = None
+    tracestate: str | None = None
     replay_of: str | None = None
     filter_errors: tuple[str, ...] = ()
     filter_error_count: int = 0

@@ -10,7 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message to publish: text, or octets of any kind."""
+    """A message to publish: text, or octets of any kind.
+
+    One without a *traceparent* is published in the trace in which it is sent.
+    """
 
     body: str | bytes
     tags: tuple[str, ...] | list[str] = ()
@@ -18,6 +21,8 @@ class NewMessage:
     properties: Mapping[str, str] = field(default_factory=dict)
     ordering_key: str | None = None
     content_type: str | None = None
+    traceparent: str | None = None
+    tracestate: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return it as the API reads it.
@@ -35,6 +40,8 @@ class NewMessage:
             "properties": dict(self.properties),
             "ordering_key": self.ordering_key,
             "content_type": self.content_type,
+            "traceparent": self.traceparent,
+            "tracestate": self.tracestate,
         }
         return said | {name: value for name, value in optional.items() if value not in (None, [], {})}
 

@@ -15,14 +15,16 @@ BATCH_BYTES_MAX = 4 * 1024 * 1024
 _BATCH_BYTES_AROUND = len('{"messages": []}')
 
 
-def publish(topic: str, message: models.NewMessage, idempotency_key: str | None) -> Operation[models.Accepted]:
-    """POST /topics/{topic}/messages."""
+def publish(
+    topic: str, message: models.NewMessage, idempotency_key: str | None, trace: Mapping[str, str]
+) -> Operation[models.Accepted]:
+    """POST /topics/{topic}/messages; *trace* are headers."""
     return Operation(
         "POST",
         topic_path(topic, "messages"),
         reads(models.Accepted),
         message.as_json(),
-        headers=key_header(idempotency_key),
+        headers={**key_header(idempotency_key), **trace},
         repeatable=idempotency_key is not None,
     )
 
@@ -38,15 +40,15 @@ def _results(answer: Answer) -> tuple[Result, ...]:
 
 
 def publish_batch(
-    topic: str, messages: Sequence[Mapping[str, Any]], idempotency_key: str | None
+    topic: str, messages: Sequence[Mapping[str, Any]], idempotency_key: str | None, trace: Mapping[str, str]
 ) -> Operation[tuple[Result, ...]]:
-    """POST /topics/{topic}/messages/batch."""
+    """POST /topics/{topic}/messages/batch; *trace* are headers."""
     return Operation(
         "POST",
         topic_path(topic, "messages", "batch"),
         _results,
         {"messages": list(messages)},
-        headers=key_header(idempotency_key),
+        headers={**key_header(idempotency_key), **trace},
         repeatable=idempotency_key is not None,
     )
 

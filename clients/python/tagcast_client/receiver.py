@@ -47,6 +47,8 @@ class Received:
     ordering_key: str | None = None
     accepted_at: datetime | None = None
     replay_of: str | None = None
+    traceparent: str | None = None
+    tracestate: str | None = None
 
     @property
     def text(self) -> str:
@@ -128,6 +130,8 @@ def _of_headers(headers: Mapping[str, str], body: bytes) -> Received:
         content_type=headers.get("content-type"),
         tags=None if tags is None else tuple(json.loads(tags)),
         replay_of=headers.get("x-tagcast-replay-of"),
+        traceparent=headers.get("traceparent"),
+        tracestate=headers.get("tracestate"),
     )
 
 
@@ -164,6 +168,8 @@ def _enveloped(base: Received, found: Mapping[str, Any]) -> Received:
         properties=found["properties"],
         accepted_at=datetime.fromisoformat(found["accepted_at"]),
         replay_of=found.get("replay_of"),
+        traceparent=base.traceparent,
+        tracestate=base.tracestate,
     )
 
 
@@ -181,6 +187,8 @@ def _event(base: Received, attributes: Mapping[str, str], body: bytes) -> Receiv
         ordering_key=attributes.get("partitionkey"),
         accepted_at=datetime.fromisoformat(attributes["time"]),
         replay_of=attributes.get("replayof", base.replay_of),
+        traceparent=base.traceparent,
+        tracestate=base.tracestate,
     )
 
 

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.planted import accepting, ending, first_round, halves, keeping, redelivering
+from tests.simulation.planted.mutant import Mutant
 
-MUTANTS = (
-    *accepting.MUTANTS,
-    *first_round.MUTANTS,
-    *halves.MUTANTS,
-    *redelivering.MUTANTS,
-    *keeping.MUTANTS,
-    *ending.MUTANTS,
-)
+ROOMS = (accepting, first_round, halves, redelivering, keeping, ending)
+MUTANTS: tuple[Mutant, ...] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

@@ -10,6 +10,7 @@ import tagcast_aws.api.http.operations as operations
 from tagcast.model import Outcome
 
 from tests.fakes.handlers import answered
+from tests.fakes.stream import FakeStream
 from tests.fakes.world import FakeWorld
 
 FILE = Path(operations.__file__).parent / "examples.json"
@@ -27,6 +28,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
         "filter": PAID,
         "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15},
     }),
+    ("watched", "GET", "/topics/orders/tail", None),
     ("publish", "POST", "/topics/orders/messages", ORDER),
     ("publish_batch", "POST", "/topics/orders/messages/batch", {"messages": [
         {"body": "order 18", "tags": ["paid"]},
@@ -34,6 +36,8 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
         {"body": "order 19", "tags": [f"line-{number}" for number in range(1, 12)]},
     ]}),
     ("deliver", "", "", None),
+    ("archive", "", "", None),
+    ("tail", "GET", "/topics/orders/tail?wait_seconds=20", None),
     ("pause", "POST", f"{BILLING}/pause", {}),
     ("list_attempts", "GET", "/topics/orders/messages/{first}/attempts", None),
     ("get_topic", "GET", "/topics/orders", None),
@@ -72,7 +76,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("removed", "DELETE", WORKERS, None),
     ("delete_topic", "DELETE", "/topics/orders", None),
 )  # fmt: skip
-BETWEEN = {"again", "made", "more", "no more workers", "pulled", "removed"}
+BETWEEN = {"again", "made", "more", "no more workers", "pulled", "removed", "watched"}
 """What is asked only for the sake of what comes next."""
 
 
@@ -81,10 +85,15 @@ def played() -> dict[str, dict[str, Any]]:
     fakes = FakeWorld()
     fakes.pusher.behaviours["billing"] = lambda push: Outcome(False, "http 503", status=503, answer=b"We are moving.")
     found: dict[str, dict[str, Any]] = {}
+    stream = FakeStream(fakes)
     known = {"first": "", "handle": ""}
     for name, method, target, body in STORY:
         if name == "deliver":
+            stream.pass_on()
             fakes.deliver()
+            continue
+        if name == "archive":
+            stream.pass_on()
             continue
         asked = None if body is None else json.loads(_filled_in(json.dumps(body), known))
         status, answer = _send(fakes, method, _filled_in(target, known), asked)

@@ -70,7 +70,7 @@ def test_the_webhook_is_what_a_push_sends() -> None:
     for draft in BODIES.values():
         request = http_request(push_of(draft, ContentFormat.JSON), 1_800_000_000_000, "0.1.0")
         assert faults(json.loads(request.body), content["schema"]) == []
-        sent = {name for name in request.headers if name.startswith(("webhook-", "x-tagcast-"))}
+        sent = {name for name in request.headers if name.startswith(("webhook-", "x-tagcast-", "trace"))}
         assert {name for name, required in said.items() if required} <= sent <= set(said)
 
 

@@ -82,7 +82,10 @@ def test_a_group_is_shown_with_its_members_and_who_disagrees(
     api: PullingApi, client: Client, run: Callable[..., Result]
 ) -> None:
     client.put_subscription("orders", "workers", {"protocol": "pull"})
-    assert "Nobody is there" in run("group", "show", "orders", "workers").output
+    alone = run("group", "show", "orders", "workers").output
+    assert "Nobody is there" in alone
+    assert "pulled again (176 retries)" in alone
+    assert not [word for word in ("timeout", "content_format", "DECAY", " s at most") if word in alone]
     client.heartbeat("orders", "workers", "one", client_version="1.4")
     client.publish("orders", "x")
     api.fakes.deliver()

@@ -15,6 +15,15 @@ def accepted_at_of(message_id: str) -> int:
     return int(message_id) >> ID_SEQUENCE_BITS
 
 
+def first_id_at(instant: int) -> str:
+    """Return the id before which every one stands that was drawn earlier than *instant*.
+
+    >>> accepted_at_of(first_id_at(1_800_000_000_000))
+    1800000000000
+    """
+    return f"{max(0, instant) << ID_SEQUENCE_BITS:020d}"
+
+
 def subscription_id(topic_id: str, ordinal: int) -> str:
     """Return the id of the subscription with *ordinal* in the topic *topic_id*.
 

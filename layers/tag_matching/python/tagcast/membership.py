@@ -77,7 +77,8 @@ class Heartbeat:
 class Member:
     """A consumer of a group, as its last heartbeat said.
 
-    *digest* stands for the filter that it wants. *is_gone*: it left, or others were told that it is lost.
+    *digest* stands for the filter that it wants; *is_ordered*: it relies on an ordered group. *is_gone*: it left, or
+    others were told that it is lost.
     """
 
     client: Client
@@ -86,6 +87,7 @@ class Member:
     seen_at: int
     silence_s: int = SILENCE_S
     is_gone: bool = False
+    is_ordered: bool = False
 
     def is_alive(self, now: int) -> bool:
         """Say whether it is believed to live."""

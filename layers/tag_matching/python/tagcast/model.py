@@ -11,8 +11,6 @@ from enum import StrEnum
 
 from tagcast.ids import subscription_id
 from tagcast.settings import (
-    CMQ_FORMATS,
-    DECAY_WINDOW,
     ContentFormat,
     Endpoint,
     Protocol,
@@ -20,12 +18,11 @@ from tagcast.settings import (
     Strategy,
     SubscriptionSettings,
 )
+from tagcast.trace_context import TraceContext, trace_made
 
 __all__ = [
     "BODY_BYTES_DEFAULT",
     "BODY_BYTES_MAX",
-    "CMQ_FORMATS",
-    "DECAY_WINDOW",
     "RETENTION_S_MAX",
     "RETENTION_S_MIN",
     "ContentFormat",
@@ -152,6 +149,7 @@ class Draft:
     properties: Mapping[str, str] = field(default_factory=dict)
     ordering_key: str | None = None
     content_type: str | None = None
+    trace: TraceContext | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +182,11 @@ class Message:
     def ordering_key(self) -> str | None:
         """Return the ordering key, if it has one."""
         return self.draft.ordering_key
+
+    @property
+    def trace(self) -> TraceContext:
+        """Return where in a trace it stands: what its producer said, or the trace that the service made for it."""
+        return self.draft.trace or trace_made(self.topic, self.message_id)
 
     def is_expired(self, now: int) -> bool:
         """Say whether the life of the message is over at *now*: no attempt starts at or after its expiry."""

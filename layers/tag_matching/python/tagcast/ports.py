@@ -10,17 +10,8 @@ from tagcast.membership import MembershipChange
 from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, Subscription
 from tagcast.queues import GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
-from tagcast.tables import (
-    ABSENT,
-    Delete,
-    Found,
-    Key,
-    Put,
-    Row,
-    Table,
-    Update,
-    Write,
-)
+from tagcast.tables import ABSENT, Delete, Found, Key, Put, Row, Table, Update, Write
+from tagcast.vault import Vault
 
 __all__ = [
     "ABSENT",
@@ -47,6 +38,7 @@ __all__ = [
     "Table",
     "Telemetry",
     "Update",
+    "Vault",
     "Workflow",
     "World",
     "Write",
@@ -230,6 +222,7 @@ class World:
     index_archive: IndexArchive
     event_bus: EventBus
     guard: EndpointGuard
+    vault: Vault
     clock: Clock
     executor: Executor
     dice: Dice

@@ -74,9 +74,10 @@ class RetryPolicy:
 class SubscriptionSettings:
     """What a subscriber chooses. *filter* is its JSON form, canonical once it is stored, or None for everything.
 
-    What is left out of ``repr`` is a secret: nothing shows it, and the archive is not told of it. That of a group is
-    the service's own: it signs receipt handles. *ordered* and *dead_letter_topic* are of groups only,
-    *max_per_second* is of those that are pushed to: so many attempts are made, or any number.
+    What is left out of ``repr`` is a secret: nothing shows it, and the archive is not told of it. Where *sealed* has a
+    value, secrets lie encrypted in a row of their own, which it is a mark of, and are not in here until they are
+    opened. That of a group is the service's own: it signs receipt handles. *ordered* and *dead_letter_topic* are of
+    groups only, *max_per_second* is of those that are pushed to: so many attempts are made, or any number.
     """
 
     endpoint: Endpoint
@@ -88,6 +89,7 @@ class SubscriptionSettings:
     ordered: bool = False
     dead_letter_topic: str | None = None
     max_per_second: float | None = None
+    sealed: str | None = None
 
     @property
     def is_group(self) -> bool:

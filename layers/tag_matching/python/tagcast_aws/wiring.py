@@ -13,7 +13,7 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aws_lambda_powertools import Logger, Metrics
-from tagcast.ports import Clock, Dice, GroupQueues, Table, World
+from tagcast.ports import Clock, Dice, GroupQueues, World
 
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.dice import SystemDice
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import ssl
 
     from aiohttp.connector import SocketFactoryType
+    from tagcast.archive.tail import Tail
 
     from tagcast_aws.dispatch.firehose import FirehoseArchive
     from tagcast_aws.endpoints.addresses import Lookup
@@ -78,6 +79,11 @@ class Process:
         return compose_archive(self._ground)
 
     @cached_property
+    def tail(self) -> Tail:
+        """Return the way to those who watch topics of this deployment."""
+        return compose_tail(self._ground)
+
+    @cached_property
     def cmq_keys(self) -> CachedSecret:
         """Return the secret that holds the keys of the CMQ endpoint."""
         return compose_cmq_keys(self._ground)
@@ -117,6 +123,11 @@ def archive() -> FirehoseArchive:
     return PROCESS.get(_THIS).archive
 
 
+def tail() -> Tail:
+    """Return this process's way to those who watch topics."""
+    return PROCESS.get(_THIS).tail
+
+
 def cmq_keys() -> CachedSecret:
     """Return this process's view of the keys of the CMQ endpoint."""
     return PROCESS.get(_THIS).cmq_keys
@@ -140,14 +151,14 @@ def compose(ground: Ground) -> World:
     from tagcast_aws.runtime.version import VERSION
     from tagcast_aws.store.dynamodb import DynamoStore
     from tagcast_aws.store.index_archive import S3IndexArchive
+    from tagcast_aws.store.vault import KmsVault
 
     settings = Settings.from_environment(ground.environ)
     client = _client_factory(ground, attempts_max=5)
     clock = ground.clock
     threads = threads_for_pushes()
-    tables = {Table.REGISTRY: settings.registry_table, Table.MESSAGES: settings.messages_table}
     return World(
-        store=DynamoStore(client("dynamodb"), tables, clock.sleep),
+        store=DynamoStore(client("dynamodb"), settings.tables, clock.sleep),
         queue=SqsQueue(client("sqs"), settings.queue_url, logger()),
         group_queues=_group_queues(ground, settings),
         workflow=StepFunctionsWorkflow(client("stepfunctions"), settings.state_machine_arn, logger()),
@@ -169,6 +180,7 @@ def compose(ground: Ground) -> World:
             Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)
         ),
         guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, settings.group_queues),
+        vault=KmsVault(lambda: client("kms"), settings.secrets_key),
         clock=clock,
         executor=ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads()),
         dice=ground.dice,
@@ -196,6 +208,17 @@ def compose_archive(ground: Ground) -> FirehoseArchive:
     streams = {kind: f"{settings.archive_streams}{kind.value}" for kind in RecordKind}
     client = _client_factory(ground, attempts_max=3)
     return FirehoseArchive(client("firehose"), streams, settings.archive_bodies, logger(), ground.clock.sleep)
+
+
+def compose_tail(ground: Ground) -> Tail:
+    """Put together what tells watchers; its table has to answer soon, since the archive waits for it."""
+    from tagcast.archive.tail import Tail
+
+    from tagcast_aws.store.dynamodb import DynamoStore
+
+    client = _client_factory(ground, attempts_max=2, answer_s=3)
+    store = DynamoStore(client("dynamodb"), Settings.from_environment(ground.environ).tables, ground.clock.sleep)
+    return Tail(store, ground.clock, ground.dice, PowertoolsTelemetry(logger(), metrics()))
 
 
 def compose_cmq_keys(ground: Ground) -> CachedSecret:

@@ -44,6 +44,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     ordinal = _ordinal(world, topic, subscription, row)
     version = versions_in_force(world, topic, row.subscriptions_version, (ordinal,)).get(ordinal)
     answer: dict[str, object] = {"topic": topic, "message_id": message_id, "subscription": subscription}
+    answer |= row.message.trace.fields
     absence = _absence(world, row, ordinal, version)
     if version is None or absence is not None:
         return answer | {"existed": False, "received": False, "reason": absence, "filter": None, "delivery": None}

@@ -7,22 +7,18 @@ from dataclasses import dataclass
 from heapq import merge
 
 from tagcast.errors import Fault, InvalidRequestError
-from tagcast.ids import accepted_at_of, ordinal_of
+from tagcast.ids import accepted_at_of
 from tagcast.model import LaneState
 from tagcast.operating.lanes import DueDelivery, due_delivery
+from tagcast.operating.subscription_names import subscription_name
 from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.rows import stored
 from tagcast.rows.lane import WAKE_SHARDS, Lane, lane_of, place_in_index
 
 ANY_TIME = 1 << 53
-NAMES_MAX = 10_000
 Places = tuple[Lane | None, ...]
 """For each shard of the index the last lane of it that was shown."""
-
-
-class Names(dict[str, str]):
-    """Names of subscriptions by their ids, as far as this process asked: neither is ever another's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +59,12 @@ def _shard(world: World, shard: int, limit: int, after: Lane | None) -> list[tup
 
 def _urgent(world: World, lane: Lane) -> UrgentLane | None:
     """Return the lane under its subscription's name, or None if that is not known any more."""
-    name = _name(world, lane)
+    name = subscription_name(world, lane.topic, lane.subscription_id)
     if name is None:
         return None
     heads = stored.dues(world.store, lane.subscription_id, limit=1)
     head = due_delivery(heads[0], lane, world.clock.now(), is_head=True) if heads else None
     return UrgentLane(lane.topic, name, lane.state, head)
-
-
-def _name(world: World, lane: Lane) -> str | None:
-    known = world.memory.of(Names)
-    name = known.get(lane.subscription_id)
-    if name is None:
-        name = stored.subscription_name(world.store, lane.topic, ordinal_of(lane.subscription_id))
-        if name is not None:
-            if len(known) >= NAMES_MAX:
-                known.clear()
-            known[lane.subscription_id] = name
-    return name
 
 
 def _written(last: list[Lane | None]) -> str:

@@ -23,7 +23,7 @@ def publish_dead_letter(world: World, group: Subscription, message: Message) -> 
     if topic is None:
         return
     origin = {DEAD_LETTER_OF: message.message_id, DEAD_LETTER_FROM: f"{group.topic}/{group.name}"}
-    draft = replace(message.draft, properties={**message.properties, **origin})
+    draft = replace(message.draft, properties={**message.properties, **origin}, trace=message.trace)
     once = Idempotency(f"dead letter {group.subscription_id} {message.message_id}", message.message_id)
     try:
         publish(world, topic, (draft,), once)

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from tagcast.instant import rfc3339
-from tagcast.model import CMQ_FORMATS, ContentFormat, Message, Push, Subscription
+from tagcast.model import ContentFormat, Message, Push, Subscription
 from tagcast.pushing.cmq_form import NOBODY, cmq_headers, fields_before, shared_fields
 from tagcast.pushing.json_text import ascii_json, base64_text, compact, valid_json
 from tagcast.pushing.webhook_signature import signature
+from tagcast.settings import CMQ_FORMATS
 
 CLOUDEVENT_TYPE = "tagcast.message"
 JSON_TYPE = "application/json"
@@ -24,6 +25,7 @@ TEXT_TYPE = "text/plain; charset=utf-8"
 BYTES_TYPE = "application/octet-stream"
 HEADERS_BYTES_MAX = 4096
 HEADER_BYTES_AROUND = len(": \r\n")
+_LEFT_OUT = ("x-tagcast-tags", "ce-tracestate", "tracestate")
 
 _HEADER_TEXT = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 _JSON_TYPE_PATTERN = re.compile(r"[^;\s]+/(?:json|[^;\s]+\+json)\s*(?:;.*)?", re.IGNORECASE)
@@ -77,13 +79,12 @@ def http_request(
     """Return the request for an HTTP endpoint, signed if the subscription has a secret.
 
     *sent_at* is the instant of the attempt, *version* is this software's, *shared* what :func:`content` returned for
-    the message in this format, *account* the number of the account that CMQ's form names as the topic's owner. The
-    headers take at most 4 KiB: ``x-tagcast-tags`` is left out where they would take more. Raises SecretError.
+    the message in this format, *account* the number of the account that CMQ's form names as the topic's owner. Headers
+    take at most 4 KiB: what ``_LEFT_OUT`` names is left out where they would take more. Raises SecretError.
     """
     content_format = push.subscription.settings.content_format
     parts, headers = _http_content(push, shared or content(push.message, content_format), account)
-    message, subscription = push.message, push.subscription
-    timestamp = sent_at // 1000
+    message, subscription, timestamp = push.message, push.subscription, sent_at // 1000
     headers |= {
         "webhook-id": message.message_id,
         "webhook-timestamp": str(timestamp),
@@ -92,6 +93,7 @@ def http_request(
         "x-tagcast-attempt": str(push.attempt),
         "x-tagcast-tags": json.dumps(message.tags),
         "user-agent": f"tagcast/{version}",
+        **message.trace.fields,
     }
     if content_format in CMQ_FORMATS:
         headers |= cmq_headers(push.message, sent_at)
@@ -100,21 +102,22 @@ def http_request(
     if subscription.settings.secret is not None:
         headers["webhook-signature"] = signature(subscription.settings.secret, message.message_id, timestamp, *parts)
     octets = sum(len(f"{name}{value}".encode()) + HEADER_BYTES_AROUND for name, value in headers.items())
-    if octets > HEADERS_BYTES_MAX:
-        del headers["x-tagcast-tags"]
+    for name in _LEFT_OUT:
+        if octets > HEADERS_BYTES_MAX and name in headers:
+            octets -= len(f"{name}{headers.pop(name)}".encode()) + HEADER_BYTES_AROUND
     return HttpRequest(parts, headers)
 
 
 def queue_message(push: Push) -> QueueMessage:
     """Return the message for an SQS queue; a body that SQS cannot carry as text travels as base64."""
-    draft = push.message.draft
+    draft, attributes = push.message.draft, push.message.trace.fields
     match push.subscription.settings.content_format:
         case ContentFormat.JSON:
-            return QueueMessage(json.dumps(envelope(push), separators=(",", ":")), {})
+            return QueueMessage(json.dumps(envelope(push), separators=(",", ":")), attributes)
         case ContentFormat.CLOUDEVENTS:
-            return QueueMessage(structured_cloudevent(push.message), {})
+            return QueueMessage(structured_cloudevent(push.message), attributes)
         case ContentFormat.SIMPLIFIED | ContentFormat.CMQ_JSON | ContentFormat.CMQ_SIMPLIFIED:
-            attributes = {"tags": json.dumps(draft.tags)}
+            attributes["tags"] = json.dumps(draft.tags)
             if push.message.replay_of is not None:
                 attributes["replay_of"] = push.message.replay_of
             if draft.is_text and _SQS_TEXT.fullmatch(text := draft.body.decode()):
@@ -165,6 +168,7 @@ def _shared_fields(message: Message) -> dict[str, object]:
         "routing_key": message.routing_key,
         "properties": dict(message.properties),
         "accepted_at": rfc3339(message.accepted_at),
+        **message.trace.fields,
     }
 
 
@@ -233,6 +237,7 @@ def _cloudevent_attributes(message: Message) -> dict[str, str]:
         "source": f"/topics/{message.topic}",
         "id": message.message_id,
         "time": rfc3339(message.accepted_at),
+        **message.trace.fields,
     }
     if message.replay_of is not None:
         attributes["replayof"] = message.replay_of

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tagcast.model import Entry, EntryState, Message, Ordering, Outcome, PastAttempt, Subscription
+from tagcast.model import Message, Ordering, Subscription
 from tagcast.ports import GroupQueue, QueueEntry, World
-from tagcast.pushing.attempts import Delivery, Failure, Progress
+from tagcast.pushing.attempts import Delivery, Progress
+from tagcast.pushing.unattempted import alive, put_off
 from tagcast.queues import queue_group
 from tagcast.rows import stored
 
-NOT_TAKEN_S = 10
-"""So long after its queue took nothing is a group handed anything again."""
 NOT_TAKEN = "the group's queue did not take it"
 
 
@@ -25,26 +24,18 @@ async def hand_over(world: World, group: Subscription, deliveries: Sequence[Deli
     That is no attempt: a pull is. What the queue does not take fails, with as many attempts as it had, since the
     trouble is the service's; it is never discarded for that.
     """
-    progress, waiting = Progress(), list[Delivery]()
-    for message, made in deliveries:
-        if message.is_expired(world.clock.now()):
-            progress.settled[message.message_id] = Entry(EntryState.EXPIRED, made)
-            world.telemetry.settled(message, group, EntryState.EXPIRED)
-        else:
-            waiting.append((message, made))
+    progress = Progress()
+    waiting = alive(world, group, deliveries, progress)
     if not waiting:
         return progress
     entries = await world.executor.run(partial(_entries, world, group, [message for message, _ in waiting]))
     send = partial(world.group_queues.send, GroupQueue.of(group), entries)
     lost = {entry.message_id for entry in await world.executor.run(send)}
-    now = world.clock.now()
     for message, made in waiting:
         if message.message_id not in lost:
             progress.handed.add(message.message_id)
         elif not progress.failures:  # Those behind it were not tried, as far as anybody has to know.
-            again_at = now + round(NOT_TAKEN_S * 1000 / world.time_scale)
-            told = PastAttempt(made, now, 0, NOT_TAKEN)
-            progress.failures[message.message_id] = Failure(made, now, Outcome(False, NOT_TAKEN), again_at, told)
+            progress.failures[message.message_id] = put_off(world, made, NOT_TAKEN)
     world.telemetry.count("HandedOver", len(progress.handed))
     return progress
 

@@ -12,6 +12,7 @@ from tagcast.model import Entry, EntryState, Message, Push, Subscription
 from tagcast.ports import World
 from tagcast.pushing.attempts import Delivery, Failure, Progress, Share, attempt_in_order, failed_unpushed
 from tagcast.pushing.handing import hand_over
+from tagcast.pushing.opening import attempt_opened
 from tagcast.pushing.push_slots import Ask, Rank
 
 BATCH_MAX = 100
@@ -64,8 +65,10 @@ async def attempt_judged(
                 share.slots.give_back(ask)
     if subscription.settings.is_group:
         came = await hand_over(world, subscription, ready)
-    else:
+    elif subscription.settings.sealed is None:
         came = await attempt_in_order(world, subscription, ready, share)
+    else:
+        came = await attempt_opened(world, subscription, ready, share)
     progress.settled |= came.settled
     progress.failures |= came.failures
     progress.handed |= came.handed

@@ -14,17 +14,21 @@ from tagcast.ports import World
 from tagcast.rows import stored
 from tagcast.rows.member import member_gone, member_put, renewal
 
+NOT_ORDERED = "ordered: the group is not and cannot become so: make another one"
+"""What differs between such a group and a member that relies on order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Who is alive, by id, and the digest of the filter that all share; None where each has its own."""
+    """Who is alive, by id, the digest of the filter that all share (None where each has its own), and their order."""
 
     members: tuple[Member, ...]
     shared: str | None
+    is_ordered: bool = True
 
     def agrees(self, member: Member) -> bool:
         """Say whether the member wants what the group has."""
-        return self.shared is None or self.shared == member.digest
+        return self.shared is None or (self.shared == member.digest and (self.is_ordered or not member.is_ordered))
 
 
 def noted(
@@ -48,12 +52,14 @@ def noted(
         joined_at=now if is_join or before is None else before.joined_at,
         seen_at=now,
         silence_s=heartbeat.silence_s if registration is None else registration.silence_s,
+        is_ordered=heartbeat.is_ordered,
     )
     if is_join and registration is not None:
         world.store.transact((member_put(topic, group, member), renewal(registration, now)))
     else:
         world.store.write(member_put(topic, group, member))
-    if is_join or before is None or before.digest != member.digest:
+    wish = (member.digest, member.is_ordered)
+    if is_join or before is None or (before.digest, before.is_ordered) != wish:
         change = Change.REFUSED if is_refused else Change.JOINED
         world.event_bus.announce(MembershipChange(topic, group, member.client, change, len(alive) + 1))
     tell_lost(world, topic, group, (*others, member))
@@ -99,12 +105,17 @@ def membership(world: World, topic: str, group: str) -> Membership:
     subscription = stored.subscription(world.store, topic, group)
     if not known and subscription is None:
         raise NotFoundError("group", group)
-    shared = None if subscription is None else digest(subscription.settings.filter)
-    return Membership(tuple(member for member in known if member.is_alive(world.clock.now())), shared)
+    alive = tuple(member for member in known if member.is_alive(world.clock.now()))
+    return Membership(alive, None) if subscription is None else shared_by(alive, subscription)
+
+
+def shared_by(alive: tuple[Member, ...], group: Subscription) -> Membership:
+    """Return who is *alive* of a group whose members share what it gets."""
+    return Membership(alive, digest(group.settings.filter), group.settings.ordered)
 
 
 def check_agreement(world: World, subscription: Subscription, client_id: str) -> None:
-    """Refuse a member that wants another filter than its group has: nothing that it does not expect is given to it.
+    """Refuse a member that wants another filter, or an order that its group does not keep: it is given nothing.
 
     Who never sent a heartbeat wants whatever the group has. Raises DisagreementError.
     """
@@ -113,3 +124,5 @@ def check_agreement(world: World, subscription: Subscription, client_id: str) ->
     if member is not None and member.digest != digest(filter):
         detail = f"client {client_id} wants another filter than version {subscription.version} of the group has"
         raise DisagreementError(detail, filter, None, ("the answer to the client's next heartbeat says what differs",))
+    if member is not None and member.is_ordered and not subscription.settings.ordered:
+        raise DisagreementError(f"client {client_id} wants an ordered group", filter, filter, (NOT_ORDERED,))

@@ -17,7 +17,7 @@ from tagcast.errors import (
     InvalidRequestError,
     PreconditionFailedError,
 )
-from tagcast.filters.difference import difference, digest
+from tagcast.filters.difference import difference
 from tagcast.filters.kinds import canonical
 from tagcast.instant import rfc3339
 from tagcast.membership import GROUP_LENGTH_MAX, MEMBERS_MAX, Heartbeat, Mode, Registration
@@ -31,7 +31,7 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.ports import World
-from tagcast.registry.members import Membership, noted
+from tagcast.registry.members import NOT_ORDERED, Membership, noted, shared_by
 from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows import stored
 from tagcast.rows.member import registration_put
@@ -85,14 +85,13 @@ def _register(world: World, heartbeat: Heartbeat) -> Group:
     if differs:
         detail = f"the group is another one, {_origin(known, registration)}"
         raise DisagreementError(detail, known.settings.filter, heartbeat.filter, differs)
-    shared = digest(known.settings.filter) if heartbeat.mode is Mode.CLUSTERING else None
-    return Group(known, Membership(alive, shared), is_new)
+    shares = heartbeat.mode is Mode.CLUSTERING
+    return Group(known, shared_by(alive, known) if shares else Membership(alive, None), is_new)
 
 
 def _difference(group: Subscription, heartbeat: Heartbeat) -> tuple[str, ...]:
-    unordered = ("ordered: the group is not and cannot become so: make another one",)
     lacks_order = heartbeat.is_ordered and not group.settings.ordered
-    return difference(group.settings.filter, heartbeat.filter) + (unordered if lacks_order else ())
+    return difference(group.settings.filter, heartbeat.filter) + ((NOT_ORDERED,) if lacks_order else ())
 
 
 def _check_room(world: World, heartbeat: Heartbeat, present: int) -> None:

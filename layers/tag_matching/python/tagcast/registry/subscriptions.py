@@ -28,6 +28,7 @@ from tagcast.rows.message import TOMBSTONE_S
 from tagcast.rows.removal import removal_put
 from tagcast.rows.subscription_writes import subscription_deletes, subscription_put
 from tagcast.rows.topic_writes import change_update
+from tagcast.sealing.secrets import sealed
 
 SUBSCRIPTIONS_MAX = 10_000
 NO_VERSION = 0
@@ -64,9 +65,10 @@ def put_subscription(
         known = stored.subscription(world.store, topic, name)
         _check_version(known, if_match)
         changed = _changed(world, owner, name, with_secret(world, settings, known), known)
+        changed, secrets = sealed(world, changed, known)
         if changed.settings.is_group:
             make_queue(world, changed)
-        world.store.transact((*_put_writes(owner, changed, known), *also))
+        world.store.transact((*_put_writes(owner, changed, known), *secrets, *also))
         return changed, known is None
 
     changed, is_new = until_won(world, f"topic {topic}", attempt)

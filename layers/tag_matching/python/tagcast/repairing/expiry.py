@@ -215,9 +215,7 @@ async def _dues(
     """Return the due rows of some messages in one backlog, None where there is none; leave out what is far behind."""
     rows = await world.executor.run(partial(stored.due_rows, world.store, lanes[ordinal], limit=REACH))
     whole = len(rows) < REACH
-    found: dict[tuple[int, str], OwedDelivery | None] = {
-        (ordinal, message_id): None for message_id in message_ids if whole
-    }
+    found: dict[tuple[int, str], OwedDelivery | None] = {(ordinal, each): None for each in message_ids if whole}
     for due in await each(world, "a due row", reversed(rows), _due):
         if due.message_id in message_ids:
             found[ordinal, due.message_id] = due

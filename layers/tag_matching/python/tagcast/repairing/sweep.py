@@ -13,6 +13,7 @@ from functools import partial
 
 from tagcast.concurrency.isolation import each
 from tagcast.ports import World
+from tagcast.repairing.clear_secrets import seal_clear
 from tagcast.repairing.expiry import expire_retained, expire_sleeping
 from tagcast.repairing.orphans import remove_orphans
 from tagcast.repairing.overdue import Lanes, oldest_head_s, wake_lanes
@@ -76,11 +77,12 @@ def _parts(world: World, swept: Swept, lanes: Lanes, ends: float) -> tuple[Corou
     async def lost() -> None:
         before = swept.progress.search
         sent, expired, known = await search(world, sending, before, ends)
-        if known.began_at != before.began_at:
-            await remove_orphans(world)
         swept.progress = replace(swept.progress, search=known)
         swept.sent += sent
         swept.expired += expired
+        if known.began_at != before.began_at:
+            rarely = (remove_orphans(world), seal_clear(world, ends))
+            await each(world, "a part of the sweep", rarely, lambda part: part)
 
     async def silent() -> None:
         swept.removed += await remove_silent(world, ends)

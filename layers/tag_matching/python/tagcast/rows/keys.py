@@ -10,6 +10,7 @@ from tagcast.tables import Key, Table
 UNSENT_SHARDS = 4
 MESSAGE_PARTITION = "MSG#"
 """With this the partition of every message begins."""
+_PLACES = 10**20 - 1
 
 
 def topic_key(topic: str) -> Key:
@@ -45,6 +46,11 @@ def version_key(topic: str, ordinal: int, version: int) -> Key:
 def shadow_key(topic: str, name: str) -> Key:
     """Return the key of the candidate filter beside a subscription's active one."""
     return Key(Table.REGISTRY, f"TOPIC#{topic}", f"SHADOW#{name}")
+
+
+def secrets_key(topic: str, name: str) -> Key:
+    """Return the key of the encrypted secrets of a subscription; no stream's reader is told of its partition."""
+    return Key(Table.REGISTRY, f"SECRETS#{topic}", name)
 
 
 def all_subscriptions(topic: str) -> tuple[Key, Key]:
@@ -149,6 +155,25 @@ def sweep_key() -> Key:
 def nonce_key(secret_id: str, timestamp: str, nonce: str) -> Key:
     """Return the key of what a signed request is known by."""
     return Key(Table.MESSAGES, f"NONCE#{secret_id}#{timestamp}#{nonce}", "NONCE")
+
+
+def watch_key(topic: str) -> Key:
+    """Return the key that lists a topic as watched."""
+    return Key(Table.MESSAGES, "WATCHED", topic)
+
+
+def tail_key(topic_id: str, place: str) -> Key:
+    """Return the key of what the watchers of a topic are told of one batch; the newest *place* stands first."""
+    return Key(Table.MESSAGES, f"TAIL#{topic_id}", f"{_PLACES - int(place):020d}")
+
+
+def tail_place(sk: str) -> str:
+    """Return the place that a key of a tail stands for.
+
+    >>> tail_place(tail_key("t", "07549747200000000002").sk)
+    '07549747200000000002'
+    """
+    return f"{_PLACES - int(sk):020d}"
 
 
 def claim_key(topic: str, idempotency_key: str) -> Key:

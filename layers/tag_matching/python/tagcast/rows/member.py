@@ -5,7 +5,7 @@ from __future__ import annotations
 from tagcast.membership import Client, Member, Mode, Registration
 from tagcast.rows.keys import member_key, registration_key
 from tagcast.rows.values import number, text
-from tagcast.tables import Delete, Key, Put, Row, Update
+from tagcast.tables import Delete, Key, Put, Row, Update, Value
 
 TTL_GRACE_S = 86_400
 """So much longer than a group outlives its last member, the member's row stays: it tells when that was."""
@@ -13,7 +13,7 @@ TTL_GRACE_S = 86_400
 
 def member_put(topic: str, group: str, member: Member) -> Put:
     """Return the write of a member, in place of what it said before."""
-    row: Row = {
+    row: dict[str, Value] = {
         "client_version": member.client.version,
         "digest": member.digest,
         "joined_at": member.joined_at,
@@ -21,6 +21,8 @@ def member_put(topic: str, group: str, member: Member) -> Put:
         "silence_s": member.silence_s,
         "ttl": member.seen_at // 1000 + member.silence_s + TTL_GRACE_S,
     }
+    if member.is_ordered:
+        row["is_ordered"] = 1
     return Put(member_key(topic, group, member.client.client_id), row)
 
 
@@ -33,6 +35,7 @@ def member_of(row: Row) -> Member:
         seen_at=number(row, "seen_at"),
         silence_s=number(row, "silence_s"),
         is_gone="is_gone" in row,
+        is_ordered="is_ordered" in row,
     )
 
 

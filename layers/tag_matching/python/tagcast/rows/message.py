@@ -24,6 +24,7 @@ from tagcast.rows.map_attributes import map_of, progress_attributes
 from tagcast.rows.values import dense, row_bytes
 from tagcast.state_map import StateMap
 from tagcast.tables import Row, Value
+from tagcast.trace_context import trace_in
 
 GARBAGE_S = 3 * 86_400
 TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
@@ -112,6 +113,7 @@ def _envelope(value: MessageRow) -> dict[str, Value]:
             "properties": dict(draft.properties) or None,
             "ordering_key": draft.ordering_key,
             "content_type": draft.content_type,
+            "trace": None if draft.trace is None else draft.trace.text,
             "accepted_at": message.accepted_at,
             "expires_at": message.expires_at,
             "replay_of": message.replay_of,
@@ -176,6 +178,7 @@ class _Attributes(TypedDict, total=False):
     properties: Mapping[str, str]
     ordering_key: str
     content_type: str
+    trace: str
     replay_of: str
     unordered: int
     in_order: bytes
@@ -214,6 +217,7 @@ def _message_of(row: _Attributes) -> Message:
         properties=row.get("properties") or {},
         ordering_key=row.get("ordering_key"),
         content_type=row.get("content_type"),
+        trace=trace_in(row["trace"]) if "trace" in row else None,
     )
     return Message(
         topic=row["topic"],

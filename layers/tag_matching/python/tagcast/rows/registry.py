@@ -27,6 +27,9 @@ _FORMS_OF_CMQ = {
     ContentFormat.CMQ_SIMPLIFIED: ContentFormat.SIMPLIFIED,
 }
 """Stored as what they are forms of, and with a mark: a release that does not know them pushes those instead."""
+_SEALED = "sealed:"
+"""Stands in the place of secrets that are encrypted elsewhere. No secret begins like this: a release that does not know
+it makes no push rather than one without a signature."""
 
 
 def topic_row(topic: Topic) -> Row:
@@ -124,14 +127,21 @@ def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int |
         "timeout_s": settings.timeout_s,
         "content_format": _FORMS_OF_CMQ.get(settings.content_format, settings.content_format).value,
         "push_form": _CMQ if settings.content_format in _FORMS_OF_CMQ else None,
-        "secret": settings.secret,
+        "secret": settings.secret if settings.sealed is None else sealed_mark(settings.sealed),
         "ordered": 1 if settings.ordered else None,
         "dead_letter_topic": settings.dead_letter_topic,
         "max_per_second": None if settings.max_per_second is None else str(settings.max_per_second),
     }
 
 
+def sealed_mark(token: str) -> str:
+    """Return what the row of a subscription has instead of its secrets when they are sealed as *token*."""
+    return _SEALED + token
+
+
 def _settings_of(row: Row) -> SubscriptionSettings:
+    secret = optional_text(row, "secret")
+    is_sealed = secret is not None and secret.startswith(_SEALED)
     filter_text, rate = optional_text(row, "filter"), optional_text(row, "max_per_second")
     return SubscriptionSettings(
         endpoint=Endpoint(Protocol(text(row, "protocol")), text(row, "target")),
@@ -144,10 +154,11 @@ def _settings_of(row: Row) -> SubscriptionSettings:
         ),
         timeout_s=number(row, "timeout_s"),
         content_format=_content_format_of(row),
-        secret=optional_text(row, "secret"),
+        secret=None if is_sealed else secret,
         ordered="ordered" in row,
         dead_letter_topic=optional_text(row, "dead_letter_topic"),
         max_per_second=None if rate is None else float(rate),
+        sealed=secret.removeprefix(_SEALED) if secret is not None and is_sealed else None,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tagcast.model import Subscription
-from tagcast.rows.keys import shadow_key, subscription_key
+from tagcast.rows.keys import secrets_key, shadow_key, subscription_key
 from tagcast.rows.registry import subscription_row
 from tagcast.tables import ABSENT, Delete, Expectation, Put, Write
 
@@ -15,10 +15,11 @@ def subscription_put(changed: Subscription, known: Subscription | None) -> Put:
 
 
 def subscription_deletes(known: Subscription) -> tuple[Write, ...]:
-    """Return the writes that remove a subscription, unless it changed since it was read, and its shadow, if any."""
+    """Return the writes that remove a subscription, unless it changed since it was read, its shadow and its secrets."""
     return (
         Delete(subscription_key(known.topic, known.name), _as_read(known)),
         Delete(shadow_key(known.topic, known.name)),
+        Delete(secrets_key(known.topic, known.name)),
     )
 
 

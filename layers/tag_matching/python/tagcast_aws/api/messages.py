@@ -50,6 +50,8 @@ class MessageAnswer(TypedDict):
     ordering_key: str | None
     content_type: str | None
     subscribers: dict[str, EntryAnswer]
+    traceparent: NotRequired[str]
+    tracestate: NotRequired[str]
     replay_of: NotRequired[str]
     filter_errors: NotRequired[list[str]]
     filter_error_count: NotRequired[int]
@@ -127,6 +129,9 @@ def _receipt(value: MessageView) -> MessageAnswer:
         "content_type": sent.draft.content_type,
         "subscribers": {name: _entry(entry) for name, entry in value.subscribers.items()},
     }
+    answer["traceparent"] = sent.trace.parent
+    if sent.trace.state:
+        answer["tracestate"] = sent.trace.state
     if sent.replay_of is not None:
         answer["replay_of"] = sent.replay_of
     if value.filter_error_count:
@@ -205,5 +210,6 @@ ROUTES = (
         "Explain why a subscription did or did not receive a message",
         {200: dict[str, Any]},
         query=("subscription",),
+        required=("subscription",),
     ),
 )

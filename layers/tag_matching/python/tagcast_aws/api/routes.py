@@ -8,7 +8,7 @@ from typing import Any, Literal
 from tagcast.ports import World
 from typing_extensions import TypedDict
 
-from tagcast_aws.api import filters, members, messages, shadows, topics
+from tagcast_aws.api import filters, members, messages, shadows, tail, topics
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing import routes as publishing
@@ -37,8 +37,8 @@ def document(world: World, request: Request[None]) -> Answer:
 PUBLISH = publishing.ROUTES
 """The routes of the publish function; it imports them from their room, without the others."""
 
-PULL = pulling.ROUTES
-"""The routes of the pull function, likewise."""
+PULL = (*pulling.ROUTES, *tail.ROUTES)
+"""The routes of the pull function, where callers wait."""
 
 MANAGE = (
     *topics.ROUTES,

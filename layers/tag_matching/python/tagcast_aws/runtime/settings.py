@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tagcast.tables import Table
+
 from tagcast_aws.runtime.home import Home
 
 
@@ -24,6 +26,7 @@ class Settings:
     archive_streams: str
     archive_bodies: tuple[str, ...]
     cmq_keys: str
+    secrets_key: str
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -41,7 +44,13 @@ class Settings:
             archive_streams=environ["ARCHIVE_STREAMS"],
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
             cmq_keys=environ["CMQ_KEYS"],
+            secrets_key=environ["SECRETS_KEY"],
         )
+
+    @property
+    def tables(self) -> Mapping[Table, str]:
+        """The names of the two tables."""
+        return {Table.REGISTRY: self.registry_table, Table.MESSAGES: self.messages_table}
 
     @property
     def home(self) -> Home:

@@ -37,6 +37,7 @@ class PowertoolsTelemetry:
                 "outcome": outcome.detail,
                 "state": state.value,
                 "took_ms": took_ms,
+                "trace_id": push.message.trace.trace_id,
             },
         )
         self.count(_METRIC_NAMES[state])

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
+from tagcast.rows.tail import EVENTS_MAX, EventKind
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.links import links_of
@@ -27,6 +28,8 @@ _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
         "The ETag that the subscription must have, or *.",
         {"type": "string", "pattern": rf"^\*$|{limits.ENTITY_TAGS}"},
     ),
+    "traceparent": ("The trace of messages that name none (W3C); ignored where it is invalid.", {"type": "string"}),
+    "tracestate": ("What belongs to the traceparent.", {"type": "string"}),
 }
 _PATTERNS = {"message_id": limits.MESSAGE_ID, "client_id": limits.CLIENT_ID}
 _QUERY: dict[str, dict[str, Any]] = {
@@ -34,6 +37,10 @@ _QUERY: dict[str, dict[str, Any]] = {
     "cursor": {"type": "string", "format": "cursor", "pattern": limits.CURSOR, "maxLength": limits.CURSOR_LENGTH_MAX},
     "subscription": {"type": "string", "pattern": limits.NAME},
     "bodies": {"type": "boolean", "default": False},
+    "kind": {"type": "string", "enum": [each.value for each in EventKind]},
+    "max_events": {"type": "integer", "minimum": 0, "maximum": EVENTS_MAX, "default": EVENTS_MAX},
+    "state": {"type": "string", "pattern": limits.TAIL_STATE},
+    "wait_seconds": {"type": "integer", "minimum": 0, "maximum": limits.TAIL_WAIT_S_MAX, "default": 0},
 }
 _PROBLEM: dict[str, Any] = {
     "type": "object",
@@ -149,8 +156,8 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
         schema = {"type": "string", "pattern": _PATTERNS.get(name, limits.NAME)}
         parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
     for name in route.query:
-        is_required = name == "subscription"
-        parameters.append({"name": name, "in": "query", "required": is_required, "schema": _QUERY[name]})
+        schema = _QUERY[name]
+        parameters.append({"name": name, "in": "query", "required": name in route.required, "schema": schema})
     for name in route.headers:
         text, schema = _HEADERS[name]
         parameters.append({"name": name, "in": "header", "required": False, "description": text, "schema": schema})

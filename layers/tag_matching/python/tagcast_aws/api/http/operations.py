@@ -37,6 +37,7 @@ OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("GET", _MESSAGE): ("get_message", "messages"),
     ("GET", f"{_MESSAGE}/attempts"): ("list_attempts", "messages"),
     ("GET", f"{_MESSAGE}/explain"): ("explain", "messages"),
+    ("GET", f"{_TOPIC}/tail"): ("tail", "messages"),
     ("GET", "/topics"): ("list_topics", "topics"),
     ("PUT", _TOPIC): ("put_topic", "topics"),
     ("GET", _TOPIC): ("get_topic", "topics"),

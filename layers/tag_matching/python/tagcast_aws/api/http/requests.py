@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from urllib.parse import unquote
 
 from tagcast.errors import Fault, InvalidRequestError, TooLargeError
+from tagcast.trace_context import TraceContext, trace_read
 
 from tagcast_aws.api.http.paging import decode_cursor
 from tagcast_aws.api.http.strict_json import MalformedError
@@ -61,20 +62,36 @@ class Request(Generic[B]):
 
     def page(self) -> tuple[int, str | None]:
         """Return the limit and the cursor of a list; both faults are named at once."""
-        faults, limit, cursor = [], PAGE_DEFAULT, None
-        if "limit" in self.query:
-            text = self.query["limit"]
-            if not re.fullmatch(r"[0-9]{1,3}", text) or not 1 <= int(text) <= PAGE_MAX:
-                faults.append(Fault(f"must be an integer from 1 to {PAGE_MAX}", "/limit"))
-            else:
-                limit = int(text)
-        if "cursor" in self.query:
-            cursor = decode_cursor(self.query["cursor"])
-            if cursor is None:
-                faults.append(Fault("is not a cursor of this list", "/cursor"))
+        faults: list[Fault] = []
+        limit = self.number("limit", 1, PAGE_MAX, PAGE_DEFAULT, faults)
+        cursor = self.cursor(faults)
         if faults:
             raise InvalidRequestError(tuple(faults))
         return limit, cursor
+
+    def number(self, name: str, least: int, most: int, default: int, faults: list[Fault]) -> int:
+        """Return a query parameter that is an integer; a fault of it is added to *faults*."""
+        text = self.query.get(name, str(default))
+        if re.fullmatch(r"[0-9]{1,4}", text) and least <= int(text) <= most:
+            return int(text)
+        faults.append(Fault(f"must be an integer from {least} to {most}", f"/{name}"))
+        return default
+
+    def cursor(self, faults: list[Fault]) -> str | None:
+        """Return the cursor of a list, if there is one; a fault of it is added to *faults*."""
+        if "cursor" not in self.query:
+            return None
+        cursor = decode_cursor(self.query["cursor"])
+        if cursor is None:
+            faults.append(Fault("is not a cursor of this list", "/cursor"))
+        return cursor
+
+    def word(self, name: str, pattern: str, faults: list[Fault]) -> str | None:
+        """Return a query parameter that matches *pattern*, if there is one; a fault of it is added to *faults*."""
+        text = self.query.get(name)
+        if text is not None and not re.fullmatch(pattern.strip("^$"), text):
+            faults.append(Fault(f"must match {pattern}", f"/{name}"))
+        return text
 
     def flag(self, name: str) -> bool:
         """Return a query parameter that is ``true`` or ``false`` (without it: false)."""
@@ -89,6 +106,11 @@ class Request(Generic[B]):
         if key is not None and not re.fullmatch(IDEMPOTENCY_KEY.strip("^$"), key):
             raise MalformedError("Idempotency-Key must have 1-128 printable ASCII characters")
         return key
+
+    @property
+    def trace(self) -> TraceContext | None:
+        """The trace that its headers name, if they do."""
+        return trace_read(self.headers.get("traceparent"), self.headers.get("tracestate"))
 
     def fingerprint(self) -> str:
         """Return the digest by which a repeated request is told from a different one."""

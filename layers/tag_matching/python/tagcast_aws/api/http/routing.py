@@ -38,6 +38,7 @@ class Route:
 
     *answers* maps a status to the type of its JSON value; *query* and *headers* name the parameters it reads. A route
     without a topic in its path is about all topics, unless it *names_no_topic*. By default the method says the *scope*.
+    Parameters of the query that have to be there are *required*, too.
     """
 
     method: str
@@ -51,6 +52,7 @@ class Route:
     is_public: bool = False
     scope: Scope | None = None
     names_no_topic: bool = False
+    required: tuple[str, ...] = ()
 
     @property
     def scopes(self) -> tuple[Scope, ...]:

@@ -19,6 +19,8 @@ class PushBody(TypedDict):
     routing_key: str | None
     properties: dict[str, str]
     accepted_at: str
+    traceparent: NotRequired[str]
+    tracestate: NotRequired[str]
     attempt: int
     replay_of: NotRequired[str]
 
@@ -32,6 +34,7 @@ EXAMPLE: PushBody = {
     "routing_key": None,
     "properties": {"amount": "30"},
     "accepted_at": "2027-01-15T08:00:00.000Z",
+    "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     "attempt": 1,
 }
 _HEADERS = {
@@ -42,9 +45,11 @@ _HEADERS = {
     "x-tagcast-subscription": "The subscription.",
     "x-tagcast-attempt": "Which attempt this is, from 1.",
     "x-tagcast-tags": "The message's tags as a JSON array; left out where headers would exceed 4 KiB.",
+    "traceparent": "The message's place in a trace, as its producer named it, or made by the service.",
+    "tracestate": "As its producer named it; left out where headers would exceed 4 KiB.",
     "x-tagcast-replay-of": "The id of the archived message that this one repeats, if it does.",
 }
-_OPTIONAL = ("webhook-signature", "x-tagcast-tags", "x-tagcast-replay-of")
+_OPTIONAL = ("webhook-signature", "x-tagcast-tags", "tracestate", "x-tagcast-replay-of")
 
 
 def webhooks(reference: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
@@ -13,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from tagcast.delivery.publishing import Original
 from tagcast.errors import Fault
 from tagcast.model import Draft
+from tagcast.trace_context import trace_read
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import Body, read
@@ -136,9 +138,12 @@ class TestedMessage(Body):
 
 
 class MessageBody(TestedMessage):
-    """A message to be published: a body as text or as base64, and what filters read."""
+    """A message to be published: a body as text or as base64, what filters read, and its trace, if it is valid."""
 
     model_config = ConfigDict(json_schema_extra={"not": {"anyOf": [_bodies("string"), _bodies("null")]}})
+
+    traceparent: str | None = None
+    tracestate: str | None = None
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
@@ -151,6 +156,10 @@ class MessageBody(TestedMessage):
     def is_required(cls) -> bool:
         """Either of two fields is, though neither is by itself."""
         return True
+
+    def draft(self) -> Draft:
+        """Return the message as the core knows it, with its trace."""
+        return replace(super().draft(), trace=trace_read(self.traceparent, self.tracestate))
 
 
 def _items(model: type[Body]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tagcast.delivery.idempotency import Accepted, Idempotency
 from tagcast.delivery.publishing import Original, check_draft, publish, replay
@@ -11,6 +12,7 @@ from tagcast.model import Draft, Topic
 from tagcast.ports import World
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.registry.topics import get_topic
+from tagcast.trace_context import TraceContext
 
 from tagcast_aws.api.http.authorization import Scope
 from tagcast_aws.api.http.problems import Problem, invalid, too_large
@@ -22,7 +24,7 @@ from tagcast_aws.api.publishing.body import BatchBody, MessageBody, ReplayBody, 
 
 def publish_one(world: World, request: Request[MessageBody]) -> Answer:
     """Accept one message."""
-    (one,) = publish(world, request.topic, (request.body.draft(),), _idempotency(request))
+    (one,) = publish(world, request.topic, (_traced(request.body.draft(), request.trace),), _idempotency(request))
     return Answer(201, accepted(one))
 
 
@@ -31,7 +33,7 @@ def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
     idempotency = _idempotency(request)
     topic = get_topic(world, request.topic)
     items = [_draft(topic, item) for item in request.body.messages]
-    drafts = [item for item in items if not isinstance(item, Problem)]
+    drafts = [_traced(item, request.trace) for item in items if not isinstance(item, Problem)]
     return _results(items, publish(world, topic.name, drafts, idempotency) if drafts else ())
 
 
@@ -43,6 +45,11 @@ def replay_batch(world: World, request: Request[ReplayBody]) -> Answer:
     items = [_original(topic, item) for item in request.body.messages]
     originals = [item for item in items if not isinstance(item, Problem)]
     return _results(items, replay(world, topic.name, subscription, originals, idempotency) if originals else ())
+
+
+def _traced(draft: Draft, trace: TraceContext | None) -> Draft:
+    """Return the message in the request's *trace*, unless it names one of its own."""
+    return draft if draft.trace is not None or trace is None else replace(draft, trace=trace)
 
 
 def _draft(topic: Topic, item: object) -> Draft | Problem:
@@ -84,7 +91,7 @@ ROUTES = (
         "Publish a message",
         {201: AcceptedAnswer},
         body=MessageBody,
-        headers=("Idempotency-Key",),
+        headers=("Idempotency-Key", "traceparent", "tracestate"),
         scope=Scope.PUBLISH,
     ),
     Route(
@@ -94,7 +101,7 @@ ROUTES = (
         "Publish up to 100 messages, each on its own",
         {200: BatchAnswer},
         body=BatchBody,
-        headers=("Idempotency-Key",),
+        headers=("Idempotency-Key", "traceparent", "tracestate"),
         scope=Scope.PUBLISH,
     ),
     Route(

@@ -1,0 +1,33 @@
+"""How the asynchronous client watches; `client_tail` is made from this file by `make_sync.py`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from tagcast_client.async_connection import AsyncConnection
+from tagcast_client.tailing import Tail, TailWish, tail
+
+WAIT_S = 20
+
+
+class AsyncWatching(AsyncConnection):
+    """What happens in a topic, as it happens."""
+
+    async def tail(
+        self, topic: str, wish: TailWish | None = None, *, cursor: str | None = None, wait_seconds: int | None = None
+    ) -> Tail:
+        """Return what happened since the answer that gave the cursor, or in the last minutes.
+
+        With *wait_seconds* it waits for the first event that is wished for. Watching begins with the first question
+        and ends a minute after the last one.
+        """
+        return await self.send(tail(topic, wish or TailWish(), cursor, wait_seconds))
+
+    async def watch(self, topic: str, wish: TailWish | None = None) -> AsyncIterator[Tail]:
+        """Yield what happens from now on, whenever something does, without end."""
+        cursor = (await self.tail(topic, TailWish(max_events=0))).next_cursor
+        while True:
+            told = await self.tail(topic, wish, cursor=cursor, wait_seconds=WAIT_S)
+            cursor = told.next_cursor
+            if told.events or told.left_out:
+                yield told

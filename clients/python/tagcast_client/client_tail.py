@@ -1,0 +1,33 @@
+"""How the synchronous client watches, made from `async_tail` by `make_sync.py`: change that file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tagcast_client.connection import Connection
+from tagcast_client.tailing import Tail, TailWish, tail
+
+WAIT_S = 20
+
+
+class Watching(Connection):
+    """What happens in a topic, as it happens."""
+
+    def tail(
+        self, topic: str, wish: TailWish | None = None, *, cursor: str | None = None, wait_seconds: int | None = None
+    ) -> Tail:
+        """Return what happened since the answer that gave the cursor, or in the last minutes.
+
+        With *wait_seconds* it waits for the first event that is wished for. Watching begins with the first question
+        and ends a minute after the last one.
+        """
+        return self.send(tail(topic, wish or TailWish(), cursor, wait_seconds))
+
+    def watch(self, topic: str, wish: TailWish | None = None) -> Iterator[Tail]:
+        """Yield what happens from now on, whenever something does, without end."""
+        cursor = (self.tail(topic, TailWish(max_events=0))).next_cursor
+        while True:
+            told = self.tail(topic, wish, cursor=cursor, wait_seconds=WAIT_S)
+            cursor = told.next_cursor
+            if told.events or told.left_out:
+                yield told

@@ -1,0 +1,40 @@
+"""Traces across tagcast, where a program uses OpenTelemetry; one that does not need not have it installed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+
+    from tagcast_client.group_models import Pulled
+    from tagcast_client.receiver import Received
+
+_FIELDS = ("traceparent", "tracestate")
+
+
+def current_trace() -> Mapping[str, str]:
+    """Return the headers that name the current span; none outside of a trace.
+
+    A program that has a span has imported OpenTelemetry: this imports nothing for others.
+    """
+    headers: dict[str, str] = {}
+    if "opentelemetry.trace" in sys.modules:
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        TraceContextTextMapPropagator().inject(headers)
+    return headers
+
+
+def trace_context(message: Received | Pulled) -> Context:
+    """Return the OpenTelemetry context in which *message* was published: the parent of whatever is done with it.
+
+    Needs ``opentelemetry-api``: ``tracer.start_as_current_span("work", context=trace_context(message))``.
+    """
+    from opentelemetry.context import Context
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    named = {field: value for field in _FIELDS if (value := getattr(message, field))}
+    return TraceContextTextMapPropagator().extract(named, Context())

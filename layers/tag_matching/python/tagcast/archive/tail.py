@@ -1,0 +1,136 @@
+"""The tail: whoever watches a topic is told what the archive is told, in short, as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import cast
+
+from tagcast.archive.record import Record, RecordKind
+from tagcast.model import EntryState
+from tagcast.ports import Clock, Dice, Store, Telemetry
+from tagcast.rows.tail import EVENTS_MAX, Counts, EventKind, TailBatch, TailEvent, Watch, batch_put, watches
+
+KNOWN_S = 1.0
+"""So long a process believes that it knows who watches."""
+EVENTS_PER_S = 200
+"""So many events of a topic a process tells in the long run; all are counted."""
+FAILED = (EntryState.BLOCKED, EntryState.DISCARDED)
+
+
+@dataclass(slots=True)
+class Share:
+    """How many events of one topic a process may still tell, and since when."""
+
+    left: float = EVENTS_MAX
+    at: float = 0.0
+
+    def take(self, wanted: int, now: float) -> int:
+        """Take as many as there are; they grow again by so many a second.
+
+        >>> share = Share()
+        >>> share.take(1_500, 0.0), share.take(1_500, 1.0), share.take(50, 9.0)
+        (1000, 200, 50)
+        """
+        self.left = min(EVENTS_MAX, self.left + EVENTS_PER_S * (now - self.at))
+        self.at = now
+        taken = min(wanted, int(self.left))
+        self.left -= taken
+        return taken
+
+
+@dataclass(slots=True)
+class Tail:
+    """What one process tells watchers, and what it knows of them."""
+
+    store: Store
+    clock: Clock
+    dice: Dice
+    telemetry: Telemetry
+    _known: Sequence[Watch] = ()
+    _known_at: float | None = None
+    _shares: dict[str, Share] = field(default_factory=dict)
+
+    def tell(self, records: Sequence[Record]) -> None:
+        """Write one row for every topic that is watched and of which *records* tell.
+
+        Never raises: the archive has them, whatever becomes of the tail. What is lost is counted.
+        """
+        try:
+            self._tell(records)
+        except Exception as fault:  # noqa: BLE001 - told; the archive must not repeat what it has for the tail's sake
+            self.telemetry.failed("the tail", fault)
+
+    def _tell(self, records: Sequence[Record]) -> None:
+        watched = self._watched()
+        if not watched:
+            return
+        found = [(watch.topic_id, record) for record in records if (watch := _watch_of(record, watched)) is not None]
+        found.sort(key=lambda each: each[0])
+        for topic_id, group in groupby(found, key=lambda each: each[0]):
+            self._write(topic_id, [record for _, record in group])
+
+    def _write(self, topic_id: str, records: Sequence[Record]) -> None:
+        events = [event_of(record) for record in records]
+        now = self.clock.monotonic()
+        told = self._shares.setdefault(topic_id, Share(at=now)).take(len(events), now)
+        shown = tuple(events[len(events) - told :])
+        place = self.dice.unique_id(self.clock.now())
+        self.store.write(batch_put(topic_id, TailBatch(place, shown, len(events) - told, counted(records))))
+
+    def _watched(self) -> dict[str, Watch]:
+        """Return who is watched now, by name and by id."""
+        if self._known_at is None or self.clock.monotonic() >= self._known_at + KNOWN_S:
+            self._known_at = self.clock.monotonic()
+            self._known = watches(self.store)
+            if not self._known:
+                self._shares.clear()
+        now = self.clock.now()
+        return {name: each for each in self._known if each.until > now for name in (each.topic, each.topic_id)}
+
+
+def _watch_of(record: Record, watched: dict[str, Watch]) -> Watch | None:
+    """Return the watch of the topic that a record is about; topics' names begin with a letter, their ids never."""
+    if record.kind is RecordKind.SUBSCRIPTIONS:
+        return None
+    named = record.fields.get("topic_id") or record.fields["topic"]
+    return watched.get(cast("str", named))
+
+
+def event_of(record: Record) -> TailEvent:
+    """Return what watchers are told of a record of a message, a delivery or a lane."""
+    fields = record.fields
+    if record.kind is RecordKind.MESSAGES:
+        state = "accepted" if fields["matched"] else "unmatched"
+        return TailEvent(
+            cast("int", fields["accepted_at"]), EventKind.MESSAGE, state, cast("str", fields["message_id"])
+        )
+    if record.kind is RecordKind.LANES:
+        return TailEvent(
+            cast("int", fields["changed_at"]),
+            EventKind.LANE,
+            cast("str", fields["state"]),
+            ordinal=cast("int", fields["ordinal"]),
+        )
+    return TailEvent(
+        cast("int", fields.get("last_attempt_at") or fields["changed_at"]),
+        EventKind.DELIVERY,
+        cast("str", fields["state"]),
+        cast("str", fields["message_id"]),
+        cast("int", fields["ordinal"]),
+        cast("int", fields["attempts"]),
+        cast("str | None", fields.get("outcome")),
+    )
+
+
+def counted(records: Iterable[Record]) -> Counts:
+    """Return how much of what is counted *records* tell."""
+    published = delivered = failed = 0
+    for record in records:
+        state, attempts = record.fields.get("state"), record.fields.get("attempts")
+        published += record.kind is RecordKind.MESSAGES
+        if record.kind is RecordKind.DELIVERIES:
+            delivered += state == EntryState.DELIVERED
+            failed += state in FAILED and bool(attempts)
+    return Counts(published, delivered, failed)

@@ -1,0 +1,45 @@
+"""Names of subscriptions by their ids, as far as this process asked: neither is ever another's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tagcast.ids import ordinal_of, subscription_id
+from tagcast.ports import World
+from tagcast.rows import stored
+
+NAMES_MAX = 10_000
+ONE_BY_ONE_MAX = 25
+"""Of a topic with more unknown ones all are read at once."""
+
+
+class Names(dict[str, str]):
+    """Names by the ids of subscriptions."""
+
+
+def subscription_name(world: World, topic: str, of: str) -> str | None:
+    """Return the name of the subscription with the id *of*, or None if that is not known any more."""
+    known = world.memory.of(Names)
+    if of not in known:
+        name = stored.subscription_name(world.store, topic, ordinal_of(of))
+        if name is None:
+            return None
+        _keep(known, {of: name})
+    return known[of]
+
+
+def subscription_names(world: World, topic: str, topic_id: str, ordinals: Iterable[int]) -> Mapping[int, str]:
+    """Return the names of those of the subscriptions of a topic that are known."""
+    ids = {ordinal: subscription_id(topic_id, ordinal) for ordinal in ordinals}
+    known = world.memory.of(Names)
+    if sum(each not in known for each in ids.values()) > ONE_BY_ONE_MAX:
+        _keep(known, {subscription_id(topic_id, o): name for o, name in stored.names(world.store, topic).items()})
+        return {ordinal: known[each] for ordinal, each in ids.items() if each in known}
+    found = {ordinal: subscription_name(world, topic, each) for ordinal, each in ids.items()}
+    return {ordinal: name for ordinal, name in found.items() if name is not None}
+
+
+def _keep(known: Names, found: Mapping[str, str]) -> None:
+    if len(known) + len(found) > NAMES_MAX:
+        known.clear()
+    known.update(found)

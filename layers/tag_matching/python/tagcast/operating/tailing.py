@@ -1,0 +1,180 @@
+"""Watching a topic: what happens there, as it happens, for as long as somebody asks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from tagcast.errors import Fault, InvalidRequestError
+from tagcast.ids import first_id_at
+from tagcast.model import Topic
+from tagcast.operating.subscription_names import subscription_names
+from tagcast.ports import World
+from tagcast.registry.directory import read_topic
+from tagcast.rows import tail as rows
+from tagcast.rows.tail import EVENTS_MAX, TAIL_S, Counts, EventKind, TailBatch, TailEvent, Watch
+
+INTEREST_S = 60
+"""So long a topic is watched after the last question about it."""
+COUNTED_S = 60
+"""Whoever asks without a cursor is told the counts of so much."""
+LOOK_S = 0.3
+LATE_S = 5
+"""A row may be written so much later than its place says."""
+ROWS_AT_ONCE, ROWS_MAX = 25, 300
+SEEN_MAX = 100
+ID_MAX = 10**20
+
+
+@dataclass(frozen=True, slots=True)
+class TailWish:
+    """What a watcher wants: which events, at most how many of them, and how long to wait for the first."""
+
+    events_max: int = EVENTS_MAX
+    wait_s: int = 0
+    cursor: str | None = None
+    subscription: str | None = None
+    state: str | None = None
+    kind: EventKind | None = None
+
+    def wants(self, event: TailEvent, name: str | None) -> bool:
+        """Say whether an event is one of these; *name* is that of its subscription."""
+        wished, found = (self.kind, self.state, self.subscription), (event.kind, event.state, name)
+        return all(wish in (None, each) for wish, each in zip(wished, found, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Events with the names of their subscriptions, oldest first; *left_out* more happened, of whatever kind.
+
+    *counts* are of all that happened *since* then, whatever was wished for.
+    """
+
+    events: tuple[tuple[TailEvent, str | None], ...]
+    left_out: int
+    counts: Counts
+    since: int
+    cursor: str
+
+
+@dataclass(slots=True)
+class _Reading:
+    """How far a watcher has read: everything before *floor*, and of what follows what was *seen*.
+
+    Rows of two writers may come to be out of their order: what is so late is read again. *since* is when this began.
+    """
+
+    since: int
+    counted_from: int
+    floor: str
+    seen: frozenset[str] = frozenset()
+    left_out: int = 0
+    counts: Counts = field(default_factory=Counts)
+
+    @classmethod
+    def at(cls, cursor: str | None, now: int) -> _Reading:
+        """Go on at a cursor, or begin with what is still told."""
+        oldest = first_id_at(now - TAIL_S * 1000)
+        if cursor is None:
+            counted_from = now - COUNTED_S * 1000
+            return cls(counted_from, counted_from, oldest)
+        since, floor, *seen = _read(cursor, now)
+        return cls(since, 0, max(oldest, f"{floor:020d}"), frozenset(f"{floor + each:020d}" for each in seen))
+
+    def take(self, newest_first: Sequence[TailBatch], now: int) -> list[TailEvent]:
+        """Return the events of what is new, oldest first, and remember that it was read."""
+        fresh = [batch for batch in newest_first if batch.place > self.floor and batch.place not in self.seen]
+        events = list(chain.from_iterable(batch.events for batch in reversed(fresh)))
+        for batch in fresh:
+            self.left_out += batch.left_out
+            if batch.written_at >= self.counted_from:
+                self.counts += batch.counts
+        self.left_out += max(0, len(events) - EVENTS_MAX)
+        places = sorted({*self.seen, *(batch.place for batch in newest_first)}, reverse=True)
+        late = [self.floor, first_id_at(now - LATE_S * 1000), *places[SEEN_MAX : SEEN_MAX + 1]]
+        self.floor = max(late)
+        self.seen = frozenset(place for place in places if place > self.floor)
+        return events[-EVENTS_MAX:]
+
+    def cursor(self, now: int) -> str:
+        """Return the text at which the next question goes on."""
+        floor = int(self.floor)
+        return json.dumps([now, floor, *(int(place) - floor for place in sorted(self.seen))], separators=(",", ":"))
+
+
+def tail(world: World, topic: str, wish: TailWish) -> Told:
+    """Return what happened since the answer that gave the cursor; without one, what is still told.
+
+    It leaves word that somebody watches, and waits until something happens that is wished for. Raises NotFoundError,
+    InvalidRequestError (the cursor).
+    """
+    known = read_topic(world, topic)
+    reading = _Reading.at(wish.cursor, world.clock.now())
+    watched = _renewed(world, known)
+    until = world.clock.monotonic() + wish.wait_s
+    while True:  # It ends: the wait is over at some time.
+        found = _newest(world, known.topic_id, reading)
+        events = _wished(world, known, wish, reading.take(found, world.clock.now()))
+        left_s = until - world.clock.monotonic()
+        if events or left_s <= 0:
+            break
+        world.clock.sleep(min(LOOK_S, left_s))
+    shown = events[len(events) - min(len(events), wish.events_max) :]
+    return Told(
+        tuple(shown),
+        reading.left_out + len(events) - len(shown),
+        reading.counts,
+        max(watched.since, reading.since),
+        reading.cursor(world.clock.now()),
+    )
+
+
+def _read(cursor: str, now: int) -> list[int]:
+    """Return the numbers of a cursor: an instant, an id, and how far behind that others stand."""
+    try:
+        numbers = json.loads(cursor)
+    except ValueError:
+        numbers = None
+    is_list = isinstance(numbers, list) and len(numbers) >= 2 and all(type(each) is int for each in numbers)
+    if not is_list or not (min(numbers) >= 0 and numbers[0] <= now + LATE_S * 1000 and sum(numbers) < ID_MAX):
+        raise InvalidRequestError((Fault("is not a cursor of this list", "/cursor"),))
+    return list(numbers)
+
+
+def _renewed(world: World, topic: Topic) -> Watch:
+    """Leave word that somebody watches the topic, unless that was said just now."""
+    now = world.clock.now()
+    known = rows.watch(world.store, topic.name)
+    is_unbroken = known is not None and known.topic_id == topic.topic_id and known.until > now
+    if known is not None and is_unbroken and known.until > now + INTEREST_S * 500:
+        return known
+    since = known.since if known is not None and is_unbroken else now
+    watched = Watch(topic.name, topic.topic_id, since, now + INTEREST_S * 1000)
+    world.store.write(rows.watch_put(watched))
+    return watched
+
+
+def _newest(world: World, topic_id: str, reading: _Reading) -> list[TailBatch]:
+    """Return the newest batches, newest first, as far back as anybody is told of them."""
+    found: list[TailBatch] = []
+    events = 0
+    while len(found) < ROWS_MAX:
+        before = found[-1].place if found else None
+        part = rows.batches(world.store, topic_id, since=reading.floor, before=before, limit=ROWS_AT_ONCE)
+        found += part
+        events += sum(len(batch.events) for batch in part if batch.place not in reading.seen)
+        if len(part) < ROWS_AT_ONCE or (events >= EVENTS_MAX and found[-1].written_at < reading.counted_from):
+            break
+    return found
+
+
+def _wished(
+    world: World, topic: Topic, wish: TailWish, events: Sequence[TailEvent]
+) -> list[tuple[TailEvent, str | None]]:
+    """Return the events that are wished for, each with the name of its subscription."""
+    ordinals = {event.ordinal for event in events if event.ordinal is not None}
+    names = subscription_names(world, topic.name, topic.topic_id, ordinals)
+    named = [(e, None if e.ordinal is None else names.get(e.ordinal, f"#{e.ordinal}")) for e in events]
+    return [(event, name) for event, name in named if wish.wants(event, name)]

@@ -1,0 +1,39 @@
+"""Pushes of a subscription whose secrets are sealed: they are opened before the first of them.
+
+See docs/architecture.md, Secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tagcast.errors import UnavailableError
+from tagcast.model import Subscription
+from tagcast.ports import World
+from tagcast.pushing.attempts import Delivery, Progress, Share, attempt_in_order
+from tagcast.pushing.unattempted import alive, put_off
+from tagcast.sealing.secrets import is_at_hand, opened
+
+NOT_OPENED = "the subscription's secrets cannot be read"
+
+
+async def attempt_opened(
+    world: World, subscription: Subscription, deliveries: Sequence[Delivery], share: Share
+) -> Progress:
+    """Push *deliveries* with the secrets of *subscription*; while these cannot be read nothing is pushed.
+
+    That is no attempt, since the trouble is the service's.
+    """
+    if not deliveries:
+        return Progress()
+    opening = partial(opened, world, subscription)
+    try:
+        ready = opening() if is_at_hand(world, subscription) else await world.executor.run(opening)
+    except UnavailableError as fault:
+        world.telemetry.failed("secrets of a subscription", fault)
+        progress = Progress()
+        for message, made in alive(world, subscription, deliveries, progress)[:1]:
+            progress.failures[message.message_id] = put_off(world, made, NOT_OPENED)
+        return progress
+    return await attempt_in_order(world, ready, deliveries, share)

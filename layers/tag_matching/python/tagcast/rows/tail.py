@@ -1,0 +1,161 @@
+"""Rows of the tail: that somebody watches a topic, and what happened there, a row for each batch of the stream."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from enum import StrEnum
+from typing import cast
+
+from tagcast.ids import accepted_at_of
+from tagcast.ports import Store
+from tagcast.rows.keys import tail_key, tail_place, watch_key
+from tagcast.rows.values import number, text
+from tagcast.tables import Put, Row, Table
+
+TAIL_S = 600
+"""So long what happened is told; the time to live takes its row some time later."""
+EVENTS_MAX = 1_000
+EVENTS_BYTES_MAX = 300_000
+"""Of the events of one row, deflated; an item may have 409,600 bytes."""
+
+
+class EventKind(StrEnum):
+    """What an event is about."""
+
+    MESSAGE = "message"
+    """It was accepted."""
+    DELIVERY = "delivery"
+    """An attempt failed, or a delivery ended, or waits in a backlog."""
+    LANE = "lane"
+    """Its state changed, or its owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class TailEvent:
+    """What happened at one instant; of a message without *ordinal*, of a lane without *message_id*.
+
+    >>> TailEvent.from_list(TailEvent(7, EventKind.MESSAGE, "accepted", "42").as_list()).message_id
+    '42'
+    """
+
+    happened_at: int
+    kind: EventKind
+    state: str
+    message_id: str | None = None
+    ordinal: int | None = None
+    attempts: int | None = None
+    outcome: str | None = None
+
+    def as_list(self) -> list[str | int | None]:
+        """Return it as a row keeps it."""
+        first = [self.happened_at, self.kind.value, self.state]
+        return [*first, self.message_id, self.ordinal, self.attempts, self.outcome]
+
+    @classmethod
+    def from_list(cls, kept: Sequence[str | int | None]) -> TailEvent:
+        """Read it; what a later release keeps besides is left out."""
+        happened_at, kind, *others = kept[:7]
+        return cls(cast("int", happened_at), EventKind(cast("str", kind)), *cast("tuple[str]", others))
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many messages were accepted, deliveries made, and attempts failed."""
+
+    published: int = 0
+    delivered: int = 0
+    failed: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class TailBatch:
+    """What watchers are told of one batch, oldest first; *left_out* more events are only counted.
+
+    *place* is an id drawn when it was written.
+    """
+
+    place: str
+    events: tuple[TailEvent, ...]
+    left_out: int
+    counts: Counts
+
+    @property
+    def written_at(self) -> int:
+        """Return when it was written."""
+        return accepted_at_of(self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """That somebody watches a topic: without a break *since* then, and *until* then if nobody asks again."""
+
+    topic: str
+    topic_id: str
+    since: int
+    until: int
+
+
+def watch_put(watch: Watch) -> Put:
+    """Return the write that says that somebody watches; the last one counts."""
+    row: Row = {"topic_id": watch.topic_id, "since": watch.since, "until": watch.until}
+    return Put(watch_key(watch.topic), {**row, "ttl": watch.until // 1000 + TAIL_S})
+
+
+def watch_of(row: Row) -> Watch:
+    """Return who is watched by a row."""
+    return Watch(text(row, "sk"), text(row, "topic_id"), number(row, "since"), number(row, "until"))
+
+
+def batch_put(topic_id: str, batch: TailBatch) -> Put:
+    """Return the write of one batch; where its events are too large for a row, the oldest are left out."""
+    events, left_out = list(batch.events), batch.left_out
+    while len(content := _deflated(events)) > EVENTS_BYTES_MAX:
+        left_out += len(events) - len(events) // 2
+        events = events[-(len(events) // 2) :]
+    row: Row = {
+        "events": content,
+        "left_out": left_out,
+        "published": batch.counts.published,
+        "delivered": batch.counts.delivered,
+        "failed": batch.counts.failed,
+        "ttl": batch.written_at // 1000 + TAIL_S,
+    }
+    return Put(tail_key(topic_id, batch.place), row)
+
+
+def batch_of(row: Row) -> TailBatch:
+    """Return the batch in a row."""
+    kept = json.loads(zlib.decompress(cast("bytes", row["events"])))
+    counts = Counts(number(row, "published"), number(row, "delivered"), number(row, "failed"))
+    events = tuple(map(TailEvent.from_list, kept))
+    return TailBatch(tail_place(text(row, "sk")), events, number(row, "left_out"), counts)
+
+
+def watch(store: Store, topic: str) -> Watch | None:
+    """Return who watches a topic, or did lately."""
+    row = store.get(watch_key(topic))
+    return None if row is None else watch_of(row)
+
+
+def watches(store: Store) -> list[Watch]:
+    """Return which topics are watched, or were lately."""
+    return [watch_of(row) for row in store.query(Table.MESSAGES, watch_key("").pk)]
+
+
+def batches(store: Store, topic_id: str, *, since: str, before: str | None, limit: int) -> list[TailBatch]:
+    """Return the newest batches of a topic, newest first, from the place *since* on, and *before* another."""
+    newest = "" if before is None else tail_key(topic_id, before).sk + "\x00"
+    oldest = tail_key(topic_id, since)
+    rows = store.query(Table.MESSAGES, oldest.pk, sk_from=newest, sk_to=oldest.sk, limit=limit)
+    return [batch_of(row) for row in rows]
+
+
+def _deflated(events: Sequence[TailEvent]) -> bytes:
+    kept = [event.as_list() for event in events]
+    return zlib.compress(json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode())

@@ -1,0 +1,111 @@
+"""The tail of a topic: what happens there, as it happens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, NotRequired
+
+from tagcast.errors import Fault, InvalidRequestError
+from tagcast.instant import rfc3339
+from tagcast.operating.tailing import TailWish, Told, tail
+from tagcast.ports import World
+from tagcast.rows.tail import EVENTS_MAX, EventKind, TailEvent
+from typing_extensions import TypedDict
+
+from tagcast_aws.api.http.paging import encode_cursor
+from tagcast_aws.api.http.requests import Request
+from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.limits import NAME, TAIL_STATE, TAIL_WAIT_S_MAX
+
+
+class TailEventAnswer(TypedDict):
+    """Something that happened: to a message, to one of its deliveries, or to a lane."""
+
+    happened_at: str
+    kind: Literal["message", "delivery", "lane"]
+    state: str
+    message_id: NotRequired[str]
+    subscription: NotRequired[str]
+    attempts: NotRequired[int]
+    outcome: NotRequired[str]
+
+
+class CountsAnswer(TypedDict):
+    """How many messages were accepted, deliveries made and attempts failed since then, as far as somebody watched."""
+
+    since: str
+    published: int
+    delivered: int
+    failed: int
+
+
+class TailAnswer(TypedDict):
+    """Events, oldest first, and where the next question goes on; ``left_out`` more happened, of whatever kind."""
+
+    events: list[TailEventAnswer]
+    left_out: int
+    counts: CountsAnswer
+    next_cursor: str
+
+
+def happened(world: World, request: Request[None]) -> Answer:
+    """Answer with what happened since the cursor, or wait until something does."""
+    faults: list[Fault] = []
+    kind = request.word("kind", _KINDS, faults)
+    wish = TailWish(
+        events_max=request.number("max_events", 0, EVENTS_MAX, EVENTS_MAX, faults),
+        wait_s=request.number("wait_seconds", 0, TAIL_WAIT_S_MAX, 0, faults),
+        cursor=request.cursor(faults),
+        subscription=request.word("subscription", NAME, faults),
+        state=request.word("state", TAIL_STATE, faults),
+    )
+    if faults:
+        raise InvalidRequestError(tuple(faults))
+    wish = wish if kind is None else replace(wish, kind=EventKind(kind))
+    return Answer(200, shown(tail(world, request.topic, wish)))
+
+
+def shown(value: Told) -> TailAnswer:
+    """Return what happened."""
+    return {
+        "events": [_event(event, name) for event, name in value.events],
+        "left_out": value.left_out,
+        "counts": {
+            "since": rfc3339(value.since),
+            "published": value.counts.published,
+            "delivered": value.counts.delivered,
+            "failed": value.counts.failed,
+        },
+        "next_cursor": encode_cursor(value.cursor) or "",
+    }
+
+
+def _event(event: TailEvent, name: str | None) -> TailEventAnswer:
+    answer: TailEventAnswer = {
+        "happened_at": rfc3339(event.happened_at),
+        "kind": event.kind.value,
+        "state": event.state,
+    }
+    if event.message_id is not None:
+        answer["message_id"] = event.message_id
+    if name is not None:
+        answer["subscription"] = name
+    if event.attempts is not None:
+        answer["attempts"] = event.attempts
+    if event.outcome is not None:
+        answer["outcome"] = event.outcome
+    return answer
+
+
+_KINDS = f"^({'|'.join(EventKind)})$"
+
+ROUTES = (
+    Route(
+        "GET",
+        "/topics/{topic}/tail",
+        happened,
+        "Watch what happens in a topic",
+        {200: TailAnswer},
+        query=("cursor", "wait_seconds", "max_events", "kind", "subscription", "state"),
+    ),
+)

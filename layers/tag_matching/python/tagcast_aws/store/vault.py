@@ -1,0 +1,71 @@
+"""Secrets encrypted with the stack's key of KMS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from tagcast.errors import UnavailableError
+
+PLAIN_BYTES_MAX = 4_096
+"""So much KMS encrypts in one request: what is longer is cut, and every piece says which of how many it is."""
+LENGTH_BYTES = 2
+
+
+class KmsVault:
+    """The port ``Vault``; the client is made when something is first sealed or opened. Nothing is logged of either."""
+
+    def __init__(self, make_client: Callable[[], Any], key: str) -> None:
+        self._make_client = make_client
+        self._key = key
+        self._client: Any = None
+
+    def seal(self, plain: bytes, context: Mapping[str, str]) -> bytes:
+        """Return *plain* encrypted, each piece behind its length."""
+        pieces = [plain[start : start + PLAIN_BYTES_MAX] for start in range(0, len(plain), PLAIN_BYTES_MAX)]
+        sealed = b""
+        for number, piece in enumerate(pieces):
+            blob = self._encrypted(piece, _part(context, number, len(pieces)))
+            sealed += len(blob).to_bytes(LENGTH_BYTES) + blob
+        return sealed
+
+    def open(self, sealed: bytes, context: Mapping[str, str]) -> bytes:
+        """Return what was sealed; with another context, or pieces in another order, that fails."""
+        blobs = tuple(_blobs(sealed))
+        parts = (_part(context, number, len(blobs)) for number in range(len(blobs)))
+        return b"".join(self._decrypted(blob, part) for blob, part in zip(blobs, parts, strict=True))
+
+    def _encrypted(self, plain: bytes, context: Mapping[str, str]) -> bytes:
+        try:
+            answer = self._kms().encrypt(KeyId=self._key, Plaintext=plain, EncryptionContext=context)
+        except (ClientError, BotoCoreError) as error:
+            raise UnavailableError(f"secrets cannot be encrypted: {_word(error)}") from None
+        return bytes(answer["CiphertextBlob"])
+
+    def _decrypted(self, blob: bytes, context: Mapping[str, str]) -> bytes:
+        try:
+            answer = self._kms().decrypt(KeyId=self._key, CiphertextBlob=blob, EncryptionContext=context)
+        except (ClientError, BotoCoreError) as error:
+            raise UnavailableError(f"secrets cannot be decrypted: {_word(error)}") from None
+        return bytes(answer["Plaintext"])
+
+    def _kms(self) -> Any:
+        if self._client is None:
+            self._client = self._make_client()
+        return self._client
+
+
+def _part(context: Mapping[str, str], number: int, count: int) -> dict[str, str]:
+    return {**context, "part": f"{number + 1}/{count}"}
+
+
+def _blobs(sealed: bytes) -> Iterator[bytes]:
+    while sealed:
+        end = LENGTH_BYTES + int.from_bytes(sealed[:LENGTH_BYTES])
+        yield sealed[LENGTH_BYTES:end]
+        sealed = sealed[end:]
+
+
+def _word(error: ClientError | BotoCoreError) -> str:
+    return error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__

@@ -1,0 +1,61 @@
+"""The quantiles of a report are exact, however they are asked for."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from pyspark.sql import SparkSession
+from tagcast.model import EntryState
+
+from glue_jobs.auditing.audit_entries import ENDS
+from glue_jobs.measuring import measures
+
+DELIVERED = ENDS.index(EntryState.DELIVERED.value) + 1
+ENTRIES = (
+    "topic string, ordinal int, owed int, end int, ends bigint, accepted_at bigint, round_at bigint, "
+    "last_attempt_at bigint, attempts int, attempts_waiting int"
+)
+
+
+def test_quantiles_are_exact_by_hour_and_by_anything_coarser(spark: SparkSession) -> None:
+    dice = random.Random(20261122)
+    rows: list[tuple[Any, ...]] = []
+    for ordinal, number in ((1, 1), (2, 2), (3, 7), (4, 250)):
+        for _ in range(number):
+            round_at = dice.randrange(0, 7_000_000)
+            took = round(dice.lognormvariate(4, 1))
+            accepted_at = round_at - dice.randrange(0, 90) if dice.random() < 0.9 else round_at + 3
+            rows.append(("t", ordinal, 1, DELIVERED, 1, accepted_at, round_at, round_at + took, 1, None))
+        rows.append(("t", ordinal, 1, DELIVERED, 1, 5, None, 9_000, 2, 1))
+        rows.append(("t", ordinal, 1, None, 0, 5, None, None, None, 1))
+    entries = spark.createDataFrame(rows, ENTRIES).cache()
+    outcomes = measures.outcomes(entries).cache()
+    theirs = {
+        measures.named(name, q): (
+            f"percentile(greatest(last_attempt_at - {since}, 0), {q}) "
+            f"filter (where end = {DELIVERED} and {since} is not null)"
+        )
+        for name, since in measures.LATENCIES.items()
+        for q in measures.QUANTILES
+    }
+    for keys, ours in (
+        (("ordinal", "hour"), measures.quantiles(outcomes)),
+        (("ordinal",), measures.quantiles_by(outcomes, "ordinal")),
+        (("hour",), measures.quantiles_by(outcomes, "hour")),
+    ):
+        entries.withColumn("hour", measures.hour_of("accepted_at")).createOrReplaceTempView("entries")
+        columns = ", ".join(f"{sql} as {name}" for name, sql in theirs.items())
+        wanted = spark.sql(f"select {', '.join(keys)}, {columns} from entries group by {', '.join(keys)}")
+        found = ours.select(*keys, *theirs)
+        assert rounded(found.collect()) == rounded(wanted.collect())
+
+
+def rounded(rows: list[Any]) -> dict[str, list[float | None]]:
+    """Values by the text of their keys; two ways of interpolating differ in the last bit."""
+    told = {}
+    for row in rows:
+        values = row.asDict()
+        keys = {name: values.pop(name) for name in ("ordinal", "hour") if name in values}
+        told[str(keys)] = [None if value is None else round(value, 6) for value in values.values()]
+    return told

@@ -1,0 +1,217 @@
+"""Secrets of subscriptions: encrypted where they are stored, at hand where a push is made, never in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tagcast.errors import ConditionLostError, UnavailableError
+from tagcast.model import Subscription, SubscriptionSettings
+from tagcast.operating import lanes
+from tagcast.operating.messages import message_view
+from tagcast.ports import Key, Table
+from tagcast.pushing.webhook_signature import SecretError, signature
+from tagcast.registry import shadows, subscriptions
+from tagcast.rows import stored
+from tagcast.rows.keys import secrets_key, subscription_key
+from tagcast.rows.registry import subscription_row
+from tagcast.sealing.secrets import OPENED_S, opened, seal_in_place
+
+from tests.fakes.world import FakeWorld
+
+SECRET, OTHER = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_QUJDREVGR0hJSktMTU5PUFFSU1RVVldY"
+ROW, OWN_ROW = subscription_key("test1", "A"), secrets_key("test1", "A")
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.topic()
+    return fake
+
+
+def settings_of(fake: FakeWorld, secret: str | None = SECRET) -> SubscriptionSettings:
+    return replace(fake.subscribe("like").settings, secret=secret)
+
+
+def subscribe(fake: FakeWorld, secret: str | None = SECRET, name: str = "A") -> Subscription:
+    return subscriptions.put_subscription(fake.world, "test1", name, settings_of(fake, secret))[0]
+
+
+def in_clear(fake: FakeWorld, name: str = "A") -> Subscription:
+    """A subscription as an earlier release stored it."""
+    known = subscribe(fake, name=name)
+    clear = replace(known, settings=replace(known.settings, secret=SECRET, sealed=None))
+    key = subscription_key("test1", name)
+    fake.store.rows[key] = {"pk": key.pk, "sk": key.sk, **subscription_row(clear)}
+    del fake.store.rows[secrets_key("test1", name)]
+    return clear
+
+
+def known(fake: FakeWorld, name: str = "A") -> Subscription:
+    return subscriptions.get_subscription(fake.world, "test1", name)
+
+
+def pushed_with(fake: FakeWorld) -> list[str | None]:
+    """The secrets that pushes to A were made with."""
+    return [push.subscription.settings.secret for push in fake.pusher.pushes if push.subscription.name == "A"]
+
+
+def kept(fake: FakeWorld) -> str:
+    return repr(fake.store.rows)
+
+
+def test_a_secret_is_stored_encrypted_in_a_row_that_no_stream_tells_of(fake: FakeWorld) -> None:
+    made = subscribe(fake)
+
+    assert (made.settings.secret, known(fake).settings) == (None, made.settings)
+    assert SECRET not in kept(fake)
+    row = fake.store.rows[OWN_ROW]
+    assert OWN_ROW.table is Table.REGISTRY
+    assert not OWN_ROW.pk.startswith("TOPIC#")
+    assert row["token"] == made.settings.sealed
+    assert opened(fake.world, made).settings.secret == SECRET
+
+
+def test_a_push_is_made_with_the_secret_that_was_given(fake: FakeWorld) -> None:
+    subscribe(fake)
+    fake.publish("1")
+    fake.deliver()
+    subscribe(fake, OTHER)
+    fake.publish("2")
+    fake.deliver()
+
+    assert pushed_with(fake) == [SECRET, OTHER]
+
+
+def test_what_changes_something_else_leaves_the_sealed_secret_as_it_is(fake: FakeWorld) -> None:
+    subscribe(fake)
+    before = fake.store.rows[OWN_ROW]
+    report, _ = shadows.put_shadow(fake.world, "test1", "A", {"kind": "tags", "tags": ["a"]})
+    shadows.promote_shadow(fake.world, "test1", "A", report.shadow.shadow_version)
+    subscriptions.change_subscription(fake.world, "test1", "A", lambda settings: replace(settings, timeout_s=7))
+    fake.publish("1", tags=("a",))
+    fake.deliver()
+
+    assert fake.store.rows[OWN_ROW] == before
+    assert pushed_with(fake) == [SECRET]
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_secret_goes_with_its_subscription_and_when_it_is_put_without_one(fake: FakeWorld, is_removed: bool) -> None:
+    subscribe(fake)
+    if is_removed:
+        subscriptions.delete_subscription(fake.world, "test1", "A")
+    else:
+        subscribe(fake, None)
+        fake.publish("1")
+        fake.deliver()
+
+    assert OWN_ROW not in fake.store.rows
+    assert pushed_with(fake) == ([] if is_removed else [None])
+
+
+def test_without_a_vault_no_secret_is_stored_at_all(fake: FakeWorld) -> None:
+    fake.vault.broken = True
+
+    with pytest.raises(UnavailableError):
+        subscribe(fake)
+
+    assert ROW not in fake.store.rows
+    assert SECRET not in kept(fake)
+
+
+def test_while_a_secret_cannot_be_read_nothing_is_pushed_and_no_attempt_is_counted(fake: FakeWorld) -> None:
+    subscribe(fake)
+    fake.vault.broken = True
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    fake.run_workflows(fake.clock.instant + 600_000)
+
+    assert pushed_with(fake) == []
+    view = lanes.lane_view(fake.world, known(fake))
+    assert view.head is not None
+    assert (view.head.attempts, view.head.last_outcome) == (0, "the subscription's secrets cannot be read")
+
+    fake.vault.broken = False
+    lanes.retry_now(fake.world, "test1", "A")
+    fake.run_workflows(fake.clock.instant + 60_000)
+    assert pushed_with(fake) == [SECRET]
+    assert message_view(fake.world, "test1", message_id).subscribers["A"].attempts == 1
+
+
+def test_what_cannot_be_signed_in_its_life_expires(fake: FakeWorld) -> None:
+    fake.topic("test1", retention_s=60)
+    subscribe(fake)
+    fake.vault.broken = True
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    fake.run_workflows(fake.clock.instant + 120_000)
+
+    assert pushed_with(fake) == []
+    assert message_view(fake.world, "test1", message_id).subscribers["A"].state == "expired"
+
+
+def test_a_process_opens_a_secret_again_only_after_a_while(fake: FakeWorld) -> None:
+    subscribe(fake)
+    for pause_s in (0, OPENED_S - 1, 1, 0):
+        fake.clock.sleep(pause_s)
+        fake.publish("x")
+        fake.deliver()
+
+    assert fake.vault.opened == ["A", "A"]
+    assert set(pushed_with(fake)) == {SECRET}
+
+
+def test_a_secret_that_an_earlier_release_stored_signs_until_the_sweep_seals_it(fake: FakeWorld) -> None:
+    before = in_clear(fake)
+    fake.publish("1")
+    fake.deliver()
+    assert SECRET in kept(fake)
+
+    fake.sweep()
+    fake.publish("2")
+    fake.deliver()
+
+    assert SECRET not in kept(fake)
+    assert known(fake) == replace(before, settings=known(fake).settings)
+    assert opened(fake.world, known(fake)).settings == before.settings
+    assert pushed_with(fake) == [SECRET, SECRET]
+
+
+def test_one_secret_that_cannot_be_sealed_stops_none_of_the_others(fake: FakeWorld) -> None:
+    for name in "ABC":
+        in_clear(fake, name)
+    del fake.store.rows[subscription_key("test1", "B")]["strategy"]
+
+    fake.sweep()
+
+    assert [SECRET in repr(fake.store.rows[subscription_key("test1", name)]) for name in "ABC"] == [False, True, False]
+    assert [what for what, _ in fake.telemetry.faults] == ["secrets of a subscription"]
+
+
+def test_what_changed_meanwhile_is_not_sealed_over(fake: FakeWorld) -> None:
+    before = in_clear(fake)
+    subscribe(fake, OTHER)
+
+    with pytest.raises(ConditionLostError):
+        seal_in_place(fake.world, before)
+
+    assert opened(fake.world, known(fake)).settings.secret == OTHER
+
+
+def test_a_release_that_knows_nothing_of_sealing_makes_no_push_rather_than_one_without_a_signature(
+    fake: FakeWorld,
+) -> None:
+    subscribe(fake)
+
+    with pytest.raises(SecretError):
+        signature(str(fake.store.rows[ROW]["secret"]), "m", 1, b"")
+
+
+def test_a_group_s_own_secret_is_no_subscriber_s(fake: FakeWorld) -> None:
+    group = fake.group("g")
+
+    assert group.settings.sealed is None
+    assert stored.sealed(fake.store, "test1", "g") is None
+    assert Key(Table.REGISTRY, "SECRETS#test1", "g") not in fake.store.rows

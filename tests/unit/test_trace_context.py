@@ -1,0 +1,182 @@
+"""Traces: what W3C's Trace Context asks of who takes part in one, from the request to the push."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from opentelemetry.trace import get_current_span
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from tagcast.model import ContentFormat, Draft, Message, Push
+from tagcast.pushing.envelope import function_event, http_request, queue_message
+from tagcast.trace_context import STATE_LENGTH_MAX, TraceContext, trace_made, trace_read
+
+from tests.fakes.handlers import answered
+from tests.fakes.world import FakeWorld
+from tests.unit.test_envelope import push_of
+
+ID, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+PARENT = f"00-{ID}-{SPAN}-01"
+TRACE = TraceContext(PARENT, "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7")
+INVALID = [
+    "",
+    "00",
+    PARENT.upper(),
+    PARENT + "-",
+    PARENT + "-more",
+    PARENT + "," + PARENT,
+    PARENT[:-1],
+    f"ff-{ID}-{SPAN}-01",
+    f"0g-{ID}-{SPAN}-01",
+    f"00-{'0' * 32}-{SPAN}-01",
+    f"00-{ID}-{'0' * 16}-01",
+    f"01-{ID}-{SPAN}-01more",
+]
+
+
+@pytest.mark.parametrize("parent", [None, *INVALID])
+def test_an_invalid_parent_is_none_and_its_state_is_not_looked_at(parent: str | None) -> None:
+    assert trace_read(parent, TRACE.state) is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (PARENT, PARENT),
+        (f"\t{PARENT} ", PARENT),
+        (f"00-{ID}-{SPAN}-00", f"00-{ID}-{SPAN}-00"),
+        (f"00-{ID}-{SPAN}-ff", f"00-{ID}-{SPAN}-03"),
+        (f"01-{ID}-{SPAN}-01", PARENT),
+        (f"fe-{ID}-{SPAN}-01-what-will-be", PARENT),
+    ],
+)
+def test_a_valid_parent_is_sent_on_in_the_version_that_is_known_here(sent: str, kept: str) -> None:
+    assert trace_read(sent) == TraceContext(kept)
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("", ""),
+        ("a=1", "a=1"),
+        (" a=1 ,\t, b=2,", "a=1,b=2"),
+        ("tenant@vendor=x y", "tenant@vendor=x y"),
+        ("0a-_*/=!~", "0a-_*/=!~"),
+        (",".join(f"k{n}=v" for n in range(32)), ",".join(f"k{n}=v" for n in range(32))),
+        (",".join(f"k{n}=v" for n in range(33)), ""),
+        ("a=1,a=2", ""),
+        ("A=1", ""),
+        ("a", ""),
+        ("a=", ""),
+        ("a=1=2", ""),
+        ("a=\u00e4", ""),
+        ("a=\x00", ""),
+        (f"{'k' * 257}=v", ""),
+        (f"{'k' * 256}=v", f"{'k' * 256}=v"),
+        (f"a={'v' * 257}", ""),
+    ],
+)
+def test_a_state_is_valid_as_a_whole_or_dropped_and_its_parent_stays(sent: str, kept: str) -> None:
+    assert trace_read(PARENT, sent) == TraceContext(PARENT, kept)
+
+
+def test_of_a_state_that_is_too_long_long_members_go_first_then_the_last_ones() -> None:
+    members = [f"m{n}={'v' * 90}" for n in range(8)]
+    long = f"long={'v' * 200}"
+
+    trace = trace_read(PARENT, ",".join((members[0], long, *members[1:])))
+
+    assert trace is not None
+    assert trace.state == ",".join(members[:5])
+    assert len(trace.state) <= STATE_LENGTH_MAX < len(",".join(members[:6]))
+
+
+def test_a_message_without_a_trace_has_one_of_its_own_and_always_the_same() -> None:
+    messages = [Message("t", message_id, Draft(b""), 0, 1) for message_id in ("1", "2", "1")]
+    first, other, again = (message.trace for message in messages)
+    assert trace_read(first.parent) == first == again == trace_made("t", "1")
+    assert len({first.trace_id, other.trace_id, trace_made("u", "1").trace_id}) == 3
+
+
+def named(headers: dict[str, str]) -> str:
+    """The trace that OpenTelemetry reads in headers."""
+    return f"{get_current_span(TraceContextTextMapPropagator().extract(headers)).get_span_context().trace_id:032x}"
+
+
+@pytest.mark.parametrize("content_format", list(ContentFormat))
+def test_every_push_says_where_in_the_trace_it_stands_and_every_attempt_says_the_same(
+    content_format: ContentFormat,
+) -> None:
+    pushed = push_of(content_format, Draft(b"x", trace=TRACE))
+    for push in (pushed, Push(pushed.subscription, pushed.message, 7)):
+        request, queued = http_request(push, 0, "1"), queue_message(push)
+        assert TRACE.fields.items() <= request.headers.items()
+        assert TRACE.fields.items() <= queued.attributes.items()
+        assert named(dict(request.headers)) == TRACE.trace_id
+        if content_format is ContentFormat.CLOUDEVENTS:
+            assert request.headers["ce-traceparent"] == PARENT
+            assert request.headers["ce-tracestate"] == TRACE.state
+        if content_format in (ContentFormat.JSON, ContentFormat.CLOUDEVENTS):
+            for carried in (queued.body, function_event(push)):
+                assert TRACE.fields.items() <= json.loads(carried).items()
+
+
+def published(fakes: FakeWorld, body: dict[str, Any], headers: dict[str, str], *, batch: bool = False) -> str:
+    target = "/topics/t/messages/batch" if batch else "/topics/t/messages"
+    answer = answered(fakes.world, "POST", target, json.dumps(body), headers)
+    told = json.loads(answer["body"])
+    assert answer["statusCode"] == (200 if batch else 201), told
+    accepted = told["results"][-1] if batch else told
+    return str(accepted["message_id"])
+
+
+def looked_at(fakes: FakeWorld, message_id: str, more: str = "") -> dict[str, Any]:
+    answer = answered(fakes.world, "GET", f"/topics/t/messages/{message_id}{more}")
+    told: dict[str, Any] = json.loads(answer["body"])
+    return told
+
+
+OTHER = PARENT.replace("4bf9", "5bf9")
+
+
+@pytest.mark.parametrize(
+    ("fields", "headers", "expected"),
+    [
+        ({}, TRACE.fields, TRACE.fields),
+        (TRACE.fields, {}, TRACE.fields),
+        (TRACE.fields, {"traceparent": OTHER, "tracestate": "x=y"}, TRACE.fields),
+        ({"traceparent": "broken", "tracestate": "q=r"}, {"traceparent": OTHER}, {"traceparent": OTHER}),
+        ({}, {"traceparent": OTHER, "tracestate": "A=b"}, {"traceparent": OTHER}),
+        ({}, {"traceparent": "broken", "tracestate": "a=b"}, None),
+        ({"traceparent": None}, {}, None),
+    ],
+)
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_message_goes_out_in_the_trace_that_it_or_its_request_names(
+    fields: dict[str, str], headers: dict[str, str], expected: dict[str, str] | None, batch: bool
+) -> None:
+    fakes = FakeWorld()
+    fakes.topic("t")
+    fakes.subscribe("a", topic="t")
+    body = {"body": "x", **fields}
+
+    message_id = published(
+        fakes, {"messages": [{"body": "y", "tags": 7}, body]} if batch else body, headers, batch=batch
+    )
+    fakes.deliver()
+
+    wanted = expected or trace_made("t", message_id).fields
+    (push,) = fakes.pusher.pushes
+    assert push.message.trace.fields == wanted
+    for shown in (looked_at(fakes, message_id), looked_at(fakes, message_id, "/explain?subscription=a")):
+        assert {name: shown[name] for name in ("traceparent", "tracestate") if name in shown} == wanted
+
+
+def test_a_repetition_within_another_trace_is_the_same_request() -> None:
+    fakes = FakeWorld()
+    fakes.topic("t")
+    key = {"idempotency-key": "k"}
+    first, again = (published(fakes, {"body": "x"}, key | {"traceparent": parent}) for parent in (PARENT, OTHER))
+    assert first == again
+    assert looked_at(fakes, first)["traceparent"] == PARENT
