@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tagcast.concurrency.side_by_side import side_by_side
@@ -17,27 +18,33 @@ if TYPE_CHECKING:
 
 
 async def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
-    """Serve a batch of queue records; report those of a topic that could not be completed.
+    """Serve a batch of queue records; report those of a topic that could not be completed, and those that were left.
 
     What stands in an order and what stands in none are served beside each other, as if they had come in two batches.
     """
     batches: dict[tuple[str, bool], dict[str, QueueEntry]] = {}
+    receipts: dict[str, str] = {}
     for record in event["Records"]:
         entry = entry_in(record["body"], record["attributes"]["MessageGroupId"])
         batches.setdefault((entry.topic, entry.has_order), {})[record["messageId"]] = entry
-    failures: list[dict[str, str]] = []
+        receipts[record["messageId"]] = record["receiptHandle"]
+    failed: list[str] = []
+    left: list[str] = []
 
     async def serve(topic: str, records: Mapping[str, QueueEntry], slots: PushSlots) -> None:
         try:
-            await fan_out(world, topic, records.values(), slots)
+            count = len(await fan_out(world, topic, records.values(), slots))
+            left.extend(list(records)[len(records) - count :])
         except Exception as fault:  # noqa: BLE001  The batch comes again; the others are done with.
             wiring.logger().error("fan-out failed", exc_info=fault, extra={"topic": topic})
-            failures.extend({"itemIdentifier": record_id} for record_id in records)
+            failed.extend(records)
 
     async with PushSlots(world.clock) as slots:
         await side_by_side(serve(topic, records, slots) for (topic, _), records in batches.items())
+        if left:
+            await world.executor.run(partial(world.queue.give_back, [receipts[name] for name in left]))
     slots.tell(world.telemetry)
-    return {"batchItemFailures": failures}
+    return {"batchItemFailures": [{"itemIdentifier": name} for name in (*failed, *left)]}
 
 
 @wiring.metrics().log_metrics

@@ -151,7 +151,13 @@ def measure(at_once: int) -> Meter:
             )["Messages"]
             meter.phase = "fan_out"
             records = [
-                {"messageId": one["MessageId"], "body": one["Body"], "attributes": one["Attributes"]} for one in taken
+                {
+                    "messageId": one["MessageId"],
+                    "receiptHandle": one["ReceiptHandle"],
+                    "body": one["Body"],
+                    "attributes": one["Attributes"],
+                }
+                for one in taken
             ]
             assert asyncio.run(fan_out.handle({"Records": records}, world)) == {"batchItemFailures": []}
             meter.phase = "poll"

@@ -15,6 +15,7 @@ def batch_of(entries: Iterable[QueueEntry]) -> dict[str, Any]:
         "Records": [
             {
                 "messageId": entry.deduplication_id,
+                "receiptHandle": f"receipt of {entry.deduplication_id}",
                 "body": entry_text(entry),
                 "attributes": {"MessageGroupId": entry.group},
             }

@@ -94,6 +94,7 @@ class FakeQueue:
 
     def __init__(self) -> None:
         self.entries: list[QueueEntry] = []
+        self.given_back: list[str] = []
         self.broken = False
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
@@ -101,6 +102,9 @@ class FakeQueue:
             return tuple(entries)
         self.entries += [entry for entry in entries if entry not in self.entries]
         return ()
+
+    def give_back(self, receipts: Sequence[str]) -> None:
+        self.given_back += receipts
 
 
 class FakeWorkflow:

@@ -32,6 +32,7 @@ class FifoQueue:
         self._history = history
         self.entries: list[Record] = []
         self._in_flight: set[str] = set()
+        self._given_back: set[Record] = set()
         self._sent_at: dict[tuple[str, str], int] = {}
         self._poll_planned = False
         self._acknowledged: list[list[Record]] = []
@@ -63,6 +64,10 @@ class FifoQueue:
         history.checks.enqueued(entry.body)
         self._plan_poll(history.turns.choice((0, 5, 40)))
 
+    def give_back(self, name: str) -> None:
+        """Make visible again what is in flight: its group goes on when all before it is deleted."""
+        self._given_back.update(entry for entry in self.entries if entry.name == name)
+
     def repeat_late(self) -> None:
         """Deliver batches again that were acknowledged long ago."""
         for batch in self._acknowledged[:: max(1, len(self._acknowledged) // 3)]:
@@ -84,6 +89,7 @@ class FifoQueue:
         if history.draws("queue_visibility", 0.2):
             visibility_s = history.chance.choice((1, 10, 30, 61))
         over = False
+        self._given_back -= set(batch)
 
         def release() -> None:
             nonlocal over
@@ -123,7 +129,7 @@ class FifoQueue:
         return batch
 
     def _delete(self, batch: list[Record], answer: dict[str, Any]) -> bool:
-        """Delete what the consumer did not report; say whether nothing of the batch is left."""
+        """Delete what the consumer did not report; say whether nothing of the batch stays invisible."""
         failed = {item["itemIdentifier"] for item in answer["batchItemFailures"]}
         taken = [entry for entry in batch if entry.name not in failed]
         if taken and self._history.draws("queue_ack_loss", 0.1):
@@ -132,12 +138,17 @@ class FifoQueue:
             self._acknowledged.append(taken)
             self._history.checks.served([entry.body for entry in batch if entry.name not in failed])
         self.entries = [entry for entry in self.entries if entry not in taken]
-        return len(taken) == len(batch)
+        return not set(batch) - set(taken) - self._given_back
 
     def _fan_out(self, batch: list[Record], then: Callable[[Worker], None]) -> None:
         history = self._history
         records = [
-            {"messageId": entry.name, "body": entry.body, "attributes": {"MessageGroupId": entry.group}}
+            {
+                "messageId": entry.name,
+                "receiptHandle": entry.name,
+                "body": entry.body,
+                "attributes": {"MessageGroupId": entry.group},
+            }
             for entry in batch
         ]
         began = history.now

@@ -136,6 +136,8 @@ class Aim:
     """The rate of every subscriber."""
     mixed: bool = False
     """Whether some subscribers keep an order and others do not, and most want everything, in a topic with an order."""
+    batches: bool = False
+    """Whether every request has many messages."""
     heavy: float = 0.05
     """The share of messages whose rows have no room for all that receivers answer."""
 
@@ -205,7 +207,7 @@ def _actions(
         by = dice.choice((-1, 0, 1))
         if dice.random() < 0.62:
             drafts = []
-            for _ in range(dice.choice((1, 1, 1, 2, 3, 11))):
+            for _ in range(dice.choice((5, 11, 24) if aim.batches else (1, 1, 1, 2, 3, 11))):
                 bodies += 1
                 drafts.append(_draft(dice, bodies, ordering))
             key = f"key{dice.randrange(3)}" if dice.random() < aim.keyed else None

@@ -78,6 +78,18 @@ class SimSqs:
         history.checks.not_taken(worker, [entry["MessageGroupId"] for entry in Entries if entry["Id"] in refused])
         return cast("dict[str, Any]", answer)
 
+    def change_message_visibility_batch(self, *, QueueUrl: str, Entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        def effect() -> dict[str, Any]:
+            for entry in Entries:
+                assert entry["VisibilityTimeout"] == 0
+                self._history.queue.give_back(entry["ReceiptHandle"])
+            return {}
+
+        try:
+            return cast("dict[str, Any]", self._gate.call(f"give back {len(Entries)}", effect))
+        except UnavailableError as error:
+            raise ClientError({"Error": {"Code": "InternalError"}}, "ChangeMessageVisibilityBatch") from error
+
 
 class SimWorkflow:
     """Executions by name: the same generation starts once."""

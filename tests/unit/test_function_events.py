@@ -97,7 +97,8 @@ def tell() -> Story:
     fake.subscribe("warehouse", topic=TOPIC, strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
     fake.subscribe("billing", topic=TOPIC)
     fake.pusher.behaviours["warehouse"] = lambda push: FAIL
-    message_ids = fake.publish("first", "second", topic=TOPIC, tags=("apple",))
+    message_ids = [*fake.publish("first", topic=TOPIC, tags=("apple",))]
+    message_ids += fake.publish("second", topic=TOPIC, tags=("apple",))
     return Story(fake, message_ids, tuple(fake.queue.entries))
 
 

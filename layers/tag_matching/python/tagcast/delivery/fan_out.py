@@ -9,9 +9,11 @@ values; the world's executor carries it out beside the pushes, in any order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 
 from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.delivery.appending import appending
@@ -26,26 +28,50 @@ from tagcast.pushing.attempts import Share
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.rate_limit import take
 from tagcast.pushing.verdicts import attempt_judged
-from tagcast.queues import Audience
+from tagcast.queues import PACK_MAX, Audience
 from tagcast.registry.directory import Directory, directory_of
 from tagcast.rows import stored
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import MessageRow
 
-SHARE_S = 2.0
+SHARE_S, SHARE_OF, SHARE_S_MAX = 2.0, 10, 4.0
+"""So long a subscription's pushes may start, for each so many messages of a batch, and for all of them."""
+GO_ON_S = 2.0
+"""So long after its beginning an invocation goes on with the next part of what it was given."""
 TRIES_MAX = 8
 """So often a write is tried whose condition gets lost; then the batch has to come again."""
 PAUSE_S_MAX = 0.5
 
 
-async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots: PushSlots) -> None:
+async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots: PushSlots) -> tuple[QueueEntry, ...]:
     """Bring the first round of what these entries of one topic name, in queue order, to its end for their audiences.
 
-    Repeating it, late or concurrently, changes no terminal entry and at most repeats pushes. Raises the first
-    fault of the store, after all else has ended: then the whole batch has to come again.
+    Packs are served part by part, each as a batch of its own. Returns the entries that were left, because the parts
+    before them took long: they have to come again. Repeating it, late or concurrently, changes no terminal entry and at
+    most repeats pushes. Raises the first fault of the store, after all else of its part has ended: then the whole batch
+    has to come again.
     """
+    begun_s = world.clock.monotonic()
+    for part, left in _in_parts(tuple(entries)):
+        await _serve_part(world, topic, _audiences(part), slots)
+        if world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale:
+            return left
+    return ()
+
+
+def _in_parts(entries: Sequence[QueueEntry]) -> Iterator[tuple[Sequence[QueueEntry], tuple[QueueEntry, ...]]]:
+    """Yield entries in parts of at most PACK_MAX messages, each with all that is left behind it."""
+    left = tuple(entries)
+    while left:
+        sizes = accumulate(1 + len(entry.others) for entry in left)
+        count = sum(size <= PACK_MAX for size in sizes) or 1
+        part, left = left[:count], left[count:]
+        yield part, left
+
+
+async def _serve_part(world: World, topic: str, audiences: Mapping[str, Audience], slots: PushSlots) -> None:
     round_at, read_s = world.clock.now(), world.clock.monotonic()
-    batch = await _read(world, topic, _audiences(entries))
+    batch = await _read(world, topic, audiences)
     owed = batch.owed()
     parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each), read_s) for each in owed}
     faults = await side_by_side([_serve(batch, ordinal, slots, parts) for ordinal in sorted(parts)])
@@ -59,8 +85,9 @@ def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
     """Return whom each message is brought to by all of *entries* together, in their order."""
     audiences: dict[str, Audience] = {}
     for entry in entries:
-        same = audiences.get(entry.message_id, entry.audience) is entry.audience
-        audiences[entry.message_id] = entry.audience if same else Audience.EVERYBODY
+        for message_id in (entry.message_id, *entry.others):
+            same = audiences.get(message_id, entry.audience) is entry.audience
+            audiences[message_id] = entry.audience if same else Audience.EVERYBODY
     return audiences
 
 
@@ -143,9 +170,10 @@ async def _push(world: World, subscription: Subscription, part: Part, slots: Pus
         messages = messages[: grant.count]
         part = part.limited(grant.free_at)
     unjudged = {message.message_id for message in messages} - part.judged
-    until = world.clock.monotonic() + SHARE_S
+    share_s = min(SHARE_S_MAX, SHARE_S * max(1, math.ceil(len(messages) / SHARE_OF)))
+    until = world.clock.monotonic() + share_s
     deliveries = [(message, 0) for message in messages]
-    progress = await attempt_judged(world, subscription, deliveries, unjudged, Share(slots, SHARE_S, grant=grant))
+    progress = await attempt_judged(world, subscription, deliveries, unjudged, Share(slots, share_s, grant=grant))
     return part.pushed(progress, until)
 
 

@@ -35,7 +35,7 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
     for arrival in arrivals:
         match arrival.value:
             case MessageRow() as row:
-                if row.map.waiting:
+                if row.map.waiting or row.packs:
                     expiries |= dict.fromkeys(entries_of(orderings.of(row.message.topic), row), row.message.expires_at)
             case Lane() as lane:
                 if not _started(world, lane):

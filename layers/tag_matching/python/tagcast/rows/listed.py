@@ -55,10 +55,10 @@ def found_of(row: Row) -> FoundMessage:
 def unsent_put(entry: QueueEntry, expires_at: int) -> Put:
     """Return the write that lists what the queue did not take; *expires_at* is the end of the message's life."""
     row: Row = {"topic": entry.topic, "group": entry.group, "ttl": expires_at // 1000 + GARBAGE_S}
-    if entry.audience is Audience.EVERYBODY:
+    if entry.is_plain:
         return Put(_unsent_key(entry), {**row, "message_id": entry.message_id})
-    # A release that knows of no audience must not send it.
-    return Put(_unsent_key(entry), {**row, "message_ids": [entry.message_id], "audience": entry.audience.value})
+    # A release that knows neither audiences nor packs must not send it.
+    return Put(_unsent_key(entry), {**row, "message_ids": entry.message_ids, "audience": entry.audience.value})
 
 
 def unsent_delete(entry: QueueEntry) -> Delete:
@@ -71,11 +71,11 @@ def unsent_of(row: Row) -> QueueEntry:
     topic, group = text(row, "topic"), text(row, "group")
     if "message_id" in row:
         return QueueEntry(topic, text(row, "message_id"), group)
-    [message_id] = texts(row, "message_ids")
-    return QueueEntry(topic, message_id, group, Audience(text(row, "audience")))
+    first, *others = texts(row, "message_ids")
+    return QueueEntry(topic, first, group, Audience(text(row, "audience")), tuple(others))
 
 
 def _unsent_key(entry: QueueEntry) -> Key:
-    """Return the key of an entry in its list: two of one message stand side by side."""
-    whom = "" if entry.audience is Audience.EVERYBODY else entry.audience.value
+    """Return the key of an entry in its list: two that begin with one message stand side by side."""
+    whom = "" if entry.is_plain else entry.audience.value
     return unsent_key(entry.topic, entry.message_id, whom)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TypedDict, cast
 
 from tagcast.model import Draft, Entry, Message
-from tagcast.queues import Audience
-from tagcast.rows import ordinals
+from tagcast.queues import Audience, QueueEntry
+from tagcast.rows import ordinals, packs
 from tagcast.rows.ended_entries import (
     COMPACT_ENTRY_BYTES,
     OUTCOME_BYTES,
@@ -44,6 +44,8 @@ class MessageRow:
     """A message with its state map, as one row; *version* is raised by every write.
 
     *in_order* are those of whom it matched who keep an order; None says that all wait for its turn, whoever keeps one.
+    *packs* are the entries of the request that it came in, in the row of the last message, and none in the others; None
+    says that it came alone.
     """
 
     message: Message
@@ -55,6 +57,7 @@ class MessageRow:
     has_body: bool = True
     histories: bytes = b""
     in_order: frozenset[int] | None = None
+    packs: tuple[QueueEntry, ...] | None = None
 
     @property
     def is_split(self) -> bool:
@@ -119,6 +122,7 @@ def _envelope(value: MessageRow) -> dict[str, Value]:
             "replay_of": message.replay_of,
             "unordered": 1 if value.in_order == frozenset() else None,
             "in_order": ordinals.pack(value.in_order) if value.in_order else None,
+            "packs": None if value.packs is None else packs.to_bytes(value.packs),
             "subscriptions_version": value.subscriptions_version,
             "filter_errors": list(value.filter_errors[:FILTER_ERROR_NAMES_MAX]) or None,
             "filter_error_count": value.filter_error_count or None,
@@ -182,6 +186,7 @@ class _Attributes(TypedDict, total=False):
     replay_of: str
     unordered: int
     in_order: bytes
+    packs: bytes
     filter_errors: Sequence[str]
     filter_error_count: int
     histories: bytes
@@ -200,6 +205,7 @@ def message_row_of(row: Row) -> MessageRow:
         has_body=read.get("body") is not None,
         histories=read.get("histories") or b"",
         in_order=frozenset() if "unordered" in read else _in_order(read),
+        packs=packs.of_bytes(read["packs"], read["topic"]) if "packs" in read else None,
     )
 
 

@@ -12,7 +12,10 @@ from tagcast.queues import entry_text
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
     from mypy_boto3_sqs import SQSClient
-    from mypy_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
+    from mypy_boto3_sqs.type_defs import (
+        ChangeMessageVisibilityBatchRequestEntryTypeDef,
+        SendMessageBatchRequestEntryTypeDef,
+    )
 
 BATCH_MAX = 10
 
@@ -48,6 +51,17 @@ class SqsQueue:
                     broken.add(entry.group)
                     lost.append(entry)
         return tuple(lost)
+
+    def give_back(self, receipts: Sequence[str]) -> None:
+        """Make what was received visible again; what stays invisible comes when its time is over."""
+        entries: list[ChangeMessageVisibilityBatchRequestEntryTypeDef] = [
+            {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
+            for place, receipt in enumerate(receipts)
+        ]
+        try:
+            self._client.change_message_visibility_batch(QueueUrl=self._queue_url, Entries=entries)
+        except (ClientError, BotoCoreError) as error:
+            self._logger.warning("queue entries stay invisible", extra={"error": type(error).__name__})
 
     def _send_batch(self, batch: Sequence[QueueEntry]) -> Sequence[QueueEntry] | None:
         """Return the entries that the queue refused, or None if it did not answer."""
