@@ -17,7 +17,7 @@ from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 from tagcast.instant import rfc3339
 
-from glue_jobs.auditing import audit_attempts, audit_entries, audit_matching, audit_order, history, merkle
+from glue_jobs.auditing import audit_attempts, audit_entries, audit_late, audit_matching, audit_order, history, merkle
 from glue_jobs.auditing.audit_entries import VIOLATION, Terms
 from glue_jobs.io import arguments
 from glue_jobs.io.session import open_session
@@ -49,6 +49,8 @@ KINDS = {
     "filtered_unasked": "only a filter function filters later",
     "not_in_filter": "what was owed matches the filter of its time",
     "missed": "what matches the filter of its time is owed",
+    "late_not_in_filter": "a late entry matches the filter that it names",
+    "late_unasked": "a late entry was asked for by its group",
     "out_of_order": "nothing in a backlog overtakes what is owed before it",
     "overtaken": "nothing is pushed past a closed lane",
 }
@@ -90,6 +92,7 @@ def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int
     verdicts = settled(audit_matching.judged(records.messages, filters, terms))
     reasons = sql.create_map(*(sql.lit(part) for pair in audit_matching.VIOLATIONS.items() for part in pair))
     wrong = verdicts.where(sql.col("kind").isin(*audit_matching.VIOLATIONS))
+    late = audit_late.late_entries(records.messages, records.deliveries)
     backlog = settled(audit_order.backlog(entries, records.deliveries, ordered, terms))
     parts = [
         audit_entries.conservation(entries, terms),
@@ -99,6 +102,7 @@ def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int
         soon,
         audit_attempts.unasked(entries, records.subscriptions, records.lanes, moved, terms),
         wrong.select("kind", "topic", "message_id", "ordinal", "at", reasons[sql.col("kind")].alias("detail")),
+        audit_late.wrong(late, records.subscriptions),
         audit_order.out_of_order(backlog, closed, terms),
         audit_order.overtaken(entries, closed, terms),
     ]
@@ -108,6 +112,7 @@ def violations(records: Records, terms: Terms) -> tuple[DataFrame, dict[str, int
     )
     by_kind = {row.kind: int(row.n) for row in told.collect()}
     counts |= {kind: by_kind.get(kind, 0) for kind in audit_matching.COUNTED}
+    counts["late_entries"] = late.count()
     counts["failed_attempts"] = attempts.count()
     counts["gaps"], counts["gaps_judged"] = gaps.count(), judged_gaps.count()
     counts["backlog_of_ordered_lanes"] = backlog.count()

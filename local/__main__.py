@@ -73,7 +73,7 @@ def greeting(stack: Stack, took_s: float, console_url: str | None) -> str:
 async def _console(stack: Stack, port: int) -> ConsoleServer:
     """Serve the console beside a stack."""
     options = stack.options
-    server = ConsoleServer(desk_for(stack.url, options.folder / "reports", time_scale=options.time_scale))
+    server = ConsoleServer(desk_for(stack.url, options.folder, time_scale=options.time_scale))
     await server.start(port)
     return server
 

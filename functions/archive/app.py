@@ -40,7 +40,7 @@ def handle(event: Mapping[str, Any], archive: FirehoseArchive, tail: Tail) -> di
     return {"batchItemFailures": [{"itemIdentifier": changes[failed]["dynamodb"]["SequenceNumber"]}]}
 
 
-@wiring.metrics().log_metrics
+@wiring.metered
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     return handle(event, wiring.archive(), wiring.tail())

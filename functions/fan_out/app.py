@@ -47,7 +47,7 @@ async def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
     return {"batchItemFailures": [{"itemIdentifier": name} for name in (*failed, *left)]}
 
 
-@wiring.metrics().log_metrics
+@wiring.metered
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     world = wiring.world()

@@ -24,11 +24,12 @@ async def handle(world: World, budget_s: float) -> dict[str, Any]:
         "sent": swept.sent,
         "removed": swept.removed,
         "oldest_overdue_seconds": swept.oldest_overdue_s,
-        "oldest_blocked_head_seconds": swept.oldest_head_s,
+        "oldest_blocked_head_seconds": swept.owed.oldest_s,
+        "expiring_within_hour": swept.owed.expiring,
     }
 
 
-@wiring.metrics().log_metrics
+@wiring.metered
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     world = wiring.world()
@@ -36,5 +37,6 @@ def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, A
     swept = wiring.run(world, handle(world, budget_s))
     metrics = wiring.metrics()
     metrics.add_metric(name="OldestBlockedHeadSeconds", unit="Seconds", value=swept["oldest_blocked_head_seconds"])
+    metrics.add_metric(name="ExpiringWithinHour", unit="Count", value=swept["expiring_within_hour"])
     metrics.add_metric(name="OldestOverdueLaneSeconds", unit="Seconds", value=swept["oldest_overdue_seconds"])
     return swept

@@ -53,7 +53,7 @@ def _end_number() -> Column:
 
 
 def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """Return one row for each entry that is owed by a message or told of by a delivery.
+    """Return one row for each entry that is owed by a message, was added to it later, or is told of by a delivery.
 
     One shuffle of fixed-width columns: what a message owes and what happened are grouped together, not joined.
     """
@@ -73,6 +73,7 @@ def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
         sql.when(ended & ~gone, 1).alias("ended"),
         sql.when(waited & ~gone, 1).alias("waited"),
         sql.when(gone, 1).alias("removed"),
+        sql.when(sql.col("added_at").isNotNull(), 1).alias("owed"),
         sql.when(sql.col("outcome") == FILTER_ERROR, 1).alias("dropped"),
     )
     together = owed.unionByName(happened, allowMissingColumns=True)

@@ -97,6 +97,7 @@ def _ends(counts: Mapping[str, int]) -> str:
 def _looked_at(counts: Mapping[str, int], skew_ms: int) -> str:
     rows = (
         ("pairs of message and filter evaluated again", counts["evaluated"]),
+        ("entries that were added for groups that are younger than their messages", counts["late_entries"]),
         ("matches whose verdict a filter function gave later", counts["matches_judged_later"]),
         ("matches of filters that the archive does not know", counts["matches_of_unknown_filters"]),
         ("misses near the removal of a subscription, not provable", counts["misses_not_provable"]),

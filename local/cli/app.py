@@ -18,9 +18,11 @@ from local.cli.lanes import lane, lanes, pause, resume, retry, skip
 from local.cli.listen import listen
 from local.cli.messages import explain, list_messages, message, publish
 from local.cli.screen import fields_table
+from local.cli.secrets import rotate_secret
 from local.cli.session import Commands, Session, session_of
 from local.cli.shadows import shadow, versions
 from local.cli.subscriptions import list_subscriptions, subscribe, unsubscribe
+from local.cli.tail import tail
 from local.cli.topics import push, topics
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -72,6 +74,7 @@ _ARCHIVE = "Archive"
 app.add_typer(topics, name="topic", rich_help_panel=_TOPICS)
 app.command("subscribe", rich_help_panel=_TOPICS)(subscribe)
 app.command("unsubscribe", rich_help_panel=_TOPICS)(unsubscribe)
+app.command("rotate-secret", rich_help_panel=_TOPICS)(rotate_secret)
 app.command("subscriptions", rich_help_panel=_TOPICS)(list_subscriptions)
 app.command("versions", rich_help_panel=_TOPICS)(versions)
 app.add_typer(shadow, name="shadow", rich_help_panel=_TOPICS)
@@ -80,6 +83,7 @@ app.command("publish", rich_help_panel=_MESSAGES)(publish)
 app.command("messages", rich_help_panel=_MESSAGES)(list_messages)
 app.command("message", rich_help_panel=_MESSAGES)(message)
 app.command("explain", rich_help_panel=_MESSAGES)(explain)
+app.command("tail", rich_help_panel=_MESSAGES)(tail)
 app.command("lane", rich_help_panel=_LANES)(lane)
 app.command("lanes", rich_help_panel=_LANES)(lanes)
 app.command("pause", rich_help_panel=_LANES)(pause)

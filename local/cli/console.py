@@ -19,10 +19,11 @@ def console(
     ctx: typer.Context,
     port: Annotated[int, typer.Option(help="Port of the console on 127.0.0.1.")] = PORT,
     data: DataFolder = DEFAULT_DATA,
+    stack: Annotated[str, typer.Option(help="Name of the deployment, whose jobs may be started.")] = "tagcast",
 ) -> None:
     """Serve the console on this machine until Ctrl-C; requests to AWS are signed here, with your profile."""
     root = ctx.find_root().params
-    words = ["--url", session_of(ctx).api.url, "--port", str(port), "--data", str(Path(data))]
+    words = ["--url", session_of(ctx).api.url, "--port", str(port), "--data", str(Path(data)), "--stack", stack]
     for name in ("profile", "region"):
         if root.get(name):
             words += [f"--{name}", str(root[name])]

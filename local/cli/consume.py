@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -27,8 +27,14 @@ from local.cli.listen import body_text
 from local.cli.session import Session, TopicName, session_of
 from local.cli.visible import visible_line
 
-WAIT_S = 5
+OPTIONS = ConsumerOptions(client_version="tagcast consume", consume_thread_max=1, wait_seconds=5)
 """A pull waits no longer, so that Ctrl-C ends soon; a consumer at work waits for 20 s and asks a quarter as often."""
+
+
+ConsumeFrom = Annotated[
+    str,
+    typer.Option("--from", metavar="WHEN", help="Since when a new group gets messages: latest, earliest, an instant."),
+]
 
 
 def pulled_line(message: Pulled, verdict: str) -> Text:
@@ -82,6 +88,7 @@ def consume(
     client_id: Annotated[str | None, typer.Option(help="Who this is; by default host, process and chance.")] = None,
     broadcast: Annotated[bool, typer.Option("--broadcast", help="Get every message, whoever else is there.")] = False,
     orderly: Annotated[bool, typer.Option("--orderly", help="One order goes to one member at a time.")] = False,
+    consume_from: ConsumeFrom = "latest",
     later: Annotated[
         int | None, typer.Option(min=0, max=43_200, metavar="SECONDS", help="Give everything back for so long.")
     ] = None,
@@ -103,13 +110,12 @@ def consume(
         dialect=dialect,
         filter_json=filter_json,
     )
-    options = ConsumerOptions(
+    options = replace(
+        OPTIONS,
         client_id=client_id or new_client_id(),
-        client_version="tagcast consume",
         message_model=MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING,
         orderly=orderly,
-        consume_thread_max=1,
-        wait_seconds=WAIT_S,
+        consume_from_where=consume_from,
     )
     enough = threading.Event()
     consumer = Consumer(session.api, name, options, on_error=lambda fault: session.warn(str(fault)))

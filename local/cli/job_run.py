@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
@@ -22,6 +22,7 @@ LINES_KEPT = 30
 """What a job that broke is quoted with."""
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A local archive is small: Java that starts quickly beats Java that is quick in the end."""
+STARTING = "starting Spark"
 PROGRESS = "progress: "
 """How a job's lines begin that say, on standard error, what it is doing."""
 
@@ -101,34 +102,38 @@ class Result:
     code: int
 
 
-def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Console, *, first: Link = ()) -> Result:
-    """Run ``glue_jobs.<job>`` and show its progress on *errors*; *first* is a job with its arguments before it.
+@dataclass
+class JobProgram:
+    """Runs one Spark job at a time as a program of its own; `stop` ends the one that runs."""
 
-    Both run in one Spark session. Raises JobError.
-    """
-    if importlib.util.find_spec("pyspark") is None:
-        raise JobError("Spark is not installed here: `make spark` installs it (about 600 MB)")
-    words = [job, "--archive", archive.uri, *arguments]
-    if first:
-        words = [first[0], "--archive", archive.uri, *first[1:], "--then", *words]
-    command = [sys.executable, "-m", "glue_jobs.chain", *words]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | archive.environment,
-    )
-    last: deque[str] = deque(maxlen=LINES_KEPT)
-    with _progress(errors) as progress:
-        task = progress.add_task(job, said="starting Spark")
+    program: Sequence[str] = (sys.executable, "-m", "glue_jobs.chain")
+    _process: subprocess.Popen[str] | None = None
+
+    def run(
+        self, job: str, archive: Archive, arguments: Sequence[str], said: Callable[[str], object], *, first: Link = ()
+    ) -> Result:
+        """Run ``glue_jobs.<job>`` and tell *said* how far it is; *first* is a job with its arguments before it.
+
+        Both run in one Spark session. Raises JobError.
+        """
+        words = [job, "--archive", archive.uri, *arguments]
+        if first:
+            words = [first[0], "--archive", archive.uri, *first[1:], "--then", *words]
+        self._process = process = subprocess.Popen(
+            [*self.program, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | archive.environment,
+        )
+        last: deque[str] = deque(maxlen=LINES_KEPT)
 
         def listen() -> None:
             for line in cast("IO[str]", process.stderr):
                 last.append(line.rstrip())
                 if line.startswith(PROGRESS):
-                    progress.update(task, said=line.removeprefix(PROGRESS).strip())
+                    said(line.removeprefix(PROGRESS).strip())
 
         listener = threading.Thread(target=listen, daemon=True)
         listener.start()
@@ -136,15 +141,35 @@ def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Consol
             printed = cast("IO[str]", process.stdout).read().splitlines()
             code = process.wait()
         except KeyboardInterrupt:
-            process.terminate()
-            process.wait()
+            self.stop()
             raise
         listener.join()
-        progress.update(task, said="done" if code == 0 else f"ended with {code}")
-    summary = _summary(printed)
-    if summary is None or code not in (0, 1, NOTHING_JUDGED):
-        raise JobError(f"{job} ended with {code}:\n" + "\n".join(last))
-    return Result(summary, code)
+        summary = _summary(printed)
+        if summary is None or code not in (0, 1, NOTHING_JUDGED):
+            raise JobError(f"{job} ended with {code}:\n" + "\n".join(last))
+        return Result(summary, code)
+
+    def stop(self) -> None:
+        """End the job that runs, if one does."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+
+
+def check_spark() -> None:
+    """Raise JobError where no job can run on this machine."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise JobError("Spark is not installed here: `make spark` installs it (about 600 MB)")
+
+
+def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Console, *, first: Link = ()) -> Result:
+    """Run a job as `JobProgram` does, and show its progress on *errors*. Raises JobError."""
+    check_spark()
+    with _progress(errors) as progress:
+        task = progress.add_task(job, said=STARTING)
+        result = JobProgram().run(job, archive, arguments, lambda said: progress.update(task, said=said), first=first)
+        progress.update(task, said="done" if result.code == 0 else f"ended with {result.code}")
+    return result
 
 
 def _progress(errors: Console) -> Progress:

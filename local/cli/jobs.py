@@ -7,8 +7,6 @@ import sys
 import time
 import webbrowser
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +22,15 @@ from local.cli.filters import (
     TagExpression,
     TagFilter,
     filter_of,
+)
+from local.cli.job_arguments import (
+    SAMPLES,
+    Days,
+    audit_arguments,
+    backtest_arguments,
+    compacting,
+    option,
+    report_arguments,
 )
 from local.cli.job_run import NOTHING_JUDGED, Archive, Link, Result, run_job
 from local.cli.screen import console, fields_table
@@ -45,31 +52,6 @@ DEFAULT_DATA = Path(".tagcast")
 _HIDDEN = ("job", "ok", "html", "json")
 
 
-@dataclass(frozen=True)
-class Days:
-    """The days that a job looks at: the first, and the day after the last."""
-
-    first: date
-    end: date
-
-    @classmethod
-    def of(cls, first: str | None, end: str | None) -> Days:
-        """Read both; without them it is today, which is what a local stack has."""
-        today = datetime.now(UTC).date()
-        try:
-            begin = today if first is None else date.fromisoformat(first)
-            days = cls(begin, max(begin, today) + timedelta(1) if end is None else date.fromisoformat(end))
-        except ValueError as fault:
-            raise typer.BadParameter(f"a day is written as 2026-11-20: {fault}") from None
-        if days.first >= days.end:
-            raise typer.BadParameter("--to is the day after the last: it must be later than --from")
-        return days
-
-    def arguments(self) -> list[str]:
-        """Return them as jobs take them."""
-        return ["--from", self.first.isoformat(), "--to", self.end.isoformat()]
-
-
 def archive(
     ctx: typer.Context,
     data: DataFolder = DEFAULT_DATA,
@@ -78,7 +60,7 @@ def archive(
     end: EndDay = None,
 ) -> None:
     """Compact what arrived on these days: raw JSON lines to deduplicated Parquet by day."""
-    days = Days.of(first, end)
+    days = _days(first, end)
     _run(ctx, "compact", _archive(data, uri), days.arguments())
 
 
@@ -93,12 +75,12 @@ def report(
     show: Opens = True,
 ) -> None:
     """Say how deliveries are doing: counts, latencies, blocked time and failures, as a page and as Parquet."""
-    place, days = _archive(data, uri), Days.of(first, end)
+    place, days = _archive(data, uri), _days(first, end)
     _run(
         ctx,
         "delivery_report",
         place,
-        days.arguments() + _option("--topic", topic),
+        report_arguments(days, topic),
         first=_compacting(place, days, as_is),
         show=show,
     )
@@ -123,11 +105,8 @@ def audit(
     The exit code is 1 if a promise was broken, and 3 if nothing was there to judge, so that nothing was proved.
     """
     now = rfc3339(round(time.time() * 1000))
-    place, days = _archive(data, uri), Days.of(first, end)
-    arguments = days.arguments() + _option("--topic", topic)
-    arguments += _option("--as-of", as_of or (now if place.is_local else None))
-    if place.is_local:
-        arguments += ["--time-scale", f"{place.time_scale:g}"]
+    place, days = _archive(data, uri), _days(first, end)
+    arguments = audit_arguments(place, days, topic, as_of or (now if place.is_local else None))
     _run(ctx, "audit", place, arguments, first=_compacting(place, days, as_is), show=show)
 
 
@@ -141,7 +120,7 @@ def backtest(
     subscription: Annotated[
         str | None, typer.Option("--subscription", help="Compare with the present filter of this subscription.")
     ] = None,
-    samples: Annotated[int, typer.Option(min=0, help="Messages shown of each way in which both differ.")] = 20,
+    samples: Annotated[int, typer.Option(min=0, help="Messages shown of each way in which both differ.")] = SAMPLES,
     tag: TagFilter = None,
     tag_expression: TagExpression = None,
     routing_key: RoutingKeyFilter = None,
@@ -160,13 +139,12 @@ def backtest(
         dialect=dialect,
         filter_json=filter_json,
     )
-    place, days = _archive(data, uri), Days.of(first, end)
-    arguments = [*days.arguments(), "--topic", topic, "--filter", json.dumps(candidate), "--samples", str(samples)]
+    place, days = _archive(data, uri), _days(first, end)
     _run(
         ctx,
         "backtest",
         place,
-        arguments + _option("--subscription", subscription),
+        backtest_arguments(days, topic, candidate, samples) + option("--subscription", subscription),
         first=_compacting(place, days, as_is),
         show=show,
     )
@@ -187,7 +165,7 @@ def replay(
     as_is: AsItIs = False,
 ) -> None:
     """Send archived messages (those with their bodies) again to one subscription, as new messages."""
-    place, days = _archive(data, uri), Days.of(first, end)
+    place, days = _archive(data, uri), _days(first, end)
     arguments = [*days.arguments(), "--topic", topic, "--subscription", subscription, "--rate", f"{rate:g}"]
     arguments += ["--preview", "false" if send else "true", "--api", session_of(ctx).api.url]
     _run(ctx, "replay", place, arguments, first=_compacting(place, days, as_is))
@@ -195,10 +173,6 @@ def replay(
 
 def _archive(folder: Path, uri: str | None) -> Archive:
     return Archive.of_stack(folder) if uri is None else Archive(uri)
-
-
-def _option(name: str, value: str | None) -> list[str]:
-    return [] if value is None else [name, value]
 
 
 def _run(
@@ -216,9 +190,15 @@ def _run(
         raise typer.Exit(result.code)
 
 
+def _days(first: str | None, end: str | None) -> Days:
+    try:
+        return Days.of(first, end)
+    except ValueError as fault:
+        raise typer.BadParameter(str(fault)) from None
+
+
 def _compacting(place: Archive, days: Days, as_is: bool) -> Link:
-    """Return the job that compacts first what a local stack archived since: elsewhere a schedule does it."""
-    return ["compact", *days.arguments()] if place.is_local and not as_is else ()
+    return () if as_is else compacting(place, days)
 
 
 def _shown(summary: Mapping[str, Any]) -> dict[str, Any]:

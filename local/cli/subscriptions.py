@@ -96,6 +96,10 @@ def _retry_text(retry: Any) -> str:
     return f"{retry.get('strategy', '—')} ({bounds})" if bounds else str(retry.get("strategy", "—"))
 
 
+def _batch_text(batch: Json) -> str:
+    return f"{batch.get('max_messages')} messages, {batch.get('max_bytes')} bytes"
+
+
 _OF_PUSHES = ("timeout_seconds", "content_format")
 """What means nothing for a group, to which nothing is pushed."""
 
@@ -106,9 +110,9 @@ def subscription_fields(answer: Json) -> Table:
     is_group = _protocol(answer.get("endpoint")) == "pull"
     if is_group and isinstance(retry, dict):
         shown["retry"] = {"strategy": "pulled again", "max_retries": retry.get("max_retries")}
-    for name, readable in (("endpoint", _endpoint_text), ("filter", filter_text), ("retry", _retry_text)):
-        if name in shown:
-            shown[name] = readable(shown[name])
+    readable = {"endpoint": _endpoint_text, "filter": filter_text, "retry": _retry_text, "batch": _batch_text}
+    for name in readable.keys() & shown.keys():
+        shown[name] = readable[name](shown[name])
     return fields_table(shown, leave_out=("lane", *(_OF_PUSHES if is_group else ())))
 
 
@@ -170,10 +174,18 @@ def subscribe(
     ] = None,
     secret: Annotated[
         str | None,
-        typer.Option(envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes (whsec_…); never shown again."),
+        typer.Option(
+            envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes: whsec_…, or generate: told once."
+        ),
     ] = None,
     max_per_second: Annotated[
         float | None, typer.Option(metavar="RATE", help="Attempts per second, 0.01-1,000, by default any number.")
+    ] = None,
+    batch_messages: Annotated[
+        int | None, typer.Option(metavar="COUNT", help="Push up to so many messages in one request, 2-100.")
+    ] = None,
+    batch_bytes: Annotated[
+        int | None, typer.Option(metavar="BYTES", help="And so many bytes, by default 262,144.")
     ] = None,
     if_match: Annotated[
         str | None, typer.Option(help="Replace only this version of the subscription (its ETag).")
@@ -203,6 +215,7 @@ def subscribe(
         "content_format": content_format and content_format.value,
         "secret": secret,
         "max_per_second": max_per_second,
+        "batch": _batch(batch_messages, batch_bytes),
     }
     body: Json = {"endpoint": endpoint_of(url, sqs, function)}
     body |= {field: value for field, value in settings.items() if value is not None}
@@ -215,6 +228,12 @@ def subscribe(
     )
     done = "subscribed to" if answer.status == 201 else "updated on"
     session.show(answer, lambda shown: Group(Text(f"{name} {done} {topic}."), subscription_fields(shown)))
+
+
+def _batch(messages: int | None, octets: int | None) -> Json | None:
+    """Return what was asked for; what a batch lacks the API says."""
+    asked = {"max_messages": messages, "max_bytes": octets}
+    return {name: value for name, value in asked.items() if value is not None} or None
 
 
 def unsubscribe(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:

@@ -26,6 +26,13 @@ class Ordering(StrEnum):
     NONE = "none"
 
 
+class Keep(StrEnum):
+    """How long a body is kept."""
+
+    OWED = "owed"
+    LIFE = "life"
+
+
 def _retention(text: str) -> int:
     try:
         return seconds_of(text)
@@ -75,12 +82,17 @@ def create(
         Ordering | None, typer.Option(help="One order for the whole topic, one per ordering key, or none.")
     ] = None,
     max_message_bytes: Annotated[int | None, typer.Option(help="Largest body, up to 262144 bytes.")] = None,
+    keep: Annotated[
+        Keep | None,
+        typer.Option(help="Keep bodies as long as they are owed, or for life, for groups still to be made."),
+    ] = None,
 ) -> None:
     """Create a topic, or replace the settings of one (settings left out get their defaults)."""
     settings = {
         "retention_seconds": retention,
         "ordering": ordering and ordering.value,
         "max_message_bytes": max_message_bytes,
+        "keep": keep and keep.value,
     }
     body = {name: value for name, value in settings.items() if value is not None}
     session = session_of(ctx)

@@ -36,6 +36,8 @@ def value_text(value: Any) -> Text:
 
 def _field_text(name: str, value: Any) -> Text:
     label = Text(f"{name.replace('_', ' ')}: ", style="bold")
+    if value is None and name not in VALUES:
+        return label + Text("—", style="dim")
     if name.endswith("_at"):
         return label + Text(readable_instant(value))
     if isinstance(value, list):
@@ -50,10 +52,14 @@ def _is_flat(value: Any) -> bool:
 
 
 def _node_text(node: Json, fallback: str) -> tuple[Text, set[str]]:
-    """The line of a node, and the names of the fields that it used up."""
+    """The line of a node, and the names of the fields that it used up; one without a name begins with a field."""
     label = next((name for name in LABELS if isinstance(node.get(name), str)), None)
     value = next((name for name in VALUES if name in node and _is_flat(node[name])), None)
-    line = Text(visible_line(str(node[label]) if label else fallback.replace("_", " ")), style="bold")
+    if label is None and not fallback and (first := next(iter(node), None)) is not None and _is_flat(node[first]):
+        label, named = first, f"{first.replace('_', ' ')} {node[first]}"
+    else:
+        named = str(node[label]) if label else fallback.replace("_", " ")
+    line = Text(visible_line(named), style="bold")
     if value is not None:
         line = line + Text("  ") + value_text(node[value])
     if note := node.get("note"):
@@ -81,7 +87,9 @@ def _grow_node(branch: Tree, name: str, node: Json) -> None:
     line, used = _node_text(node, name)
     twig = branch.add(line)
     for inner, value in node.items():
-        if inner not in used:
+        if inner == "filter" and value is None:
+            _grow(twig, inner, "everything")
+        elif inner not in used:
             _grow(twig, inner, value)
 
 

@@ -9,13 +9,15 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import httpx
 from tagcast_client import AsyncClient, BearerToken, Retries, SigV4
-from tagcast_client.signing import is_aws
+from tagcast_client.signing import is_aws, region_of
 
+from local.console.archive_jobs import GlueJobs, JobBoard, LocalJobs, Runner
 from local.console.desk import Desk
 from local.console.server import ConsoleServer
 from local.front.front import PortInUseError
@@ -23,10 +25,16 @@ from local.front.front import PortInUseError
 PORT = 8081
 
 
-def desk_for(url: str, reports: Path, auth: httpx.Auth | None = None, time_scale: float = 1.0) -> Desk:
-    """Return the desk of a console; one that shows somebody's credentials lets in only who knows its key."""
+def desk_for(
+    url: str, data: Path, auth: httpx.Auth | None = None, time_scale: float = 1.0, jobs: Runner | None = None
+) -> Desk:
+    """Return the desk of a console; one that shows somebody's credentials lets in only who knows its key.
+
+    Without other *jobs* they are those of the stack that runs on the folder *data*.
+    """
     api = AsyncClient(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-console")
-    return Desk(api, reports, time_scale, secrets.token_urlsafe(24) if auth else None)
+    key = secrets.token_urlsafe(24) if auth else None
+    return Desk(api, data / "reports", JobBoard(jobs or LocalJobs(data)), time_scale, key)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -35,10 +43,21 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--url", default="http://127.0.0.1:8080", help="where the API is")
     parser.add_argument("--profile", help="AWS profile that signs requests to *.amazonaws.com")
     parser.add_argument("--region", help="AWS region to sign for")
+    parser.add_argument(
+        "--stack", default="tagcast", help="name of the deployment, whose jobs may be started (tagcast)"
+    )
     parser.add_argument("--port", type=int, default=PORT, help=f"port of the console on 127.0.0.1 ({PORT})")
     parser.add_argument("--data", type=Path, default=Path(".tagcast"), help="folder of the jobs' reports (.tagcast)")
     parser.add_argument("--time-scale", type=float, default=1.0, help="by how much the stack shortens waits (1)")
     return parser.parse_args(arguments)
+
+
+def glue_jobs(asked: argparse.Namespace) -> GlueJobs:
+    """Return the jobs of a deployment, as the profile may run them."""
+    import boto3  # It takes half a second, and the console of a local stack does without.
+
+    session = boto3.Session(profile_name=asked.profile, region_name=asked.region or region_of(asked.url))
+    return GlueJobs(asked.stack, asked.data / "reports", cast("Callable[[str], Any]", session.client))
 
 
 async def run(asked: argparse.Namespace) -> int:
@@ -49,7 +68,8 @@ async def run(asked: argparse.Namespace) -> int:
         loop.add_signal_handler(each, stopped.set)
     signed = SigV4(asked.profile, asked.region) if is_aws(asked.url) else None
     token = os.environ.get("TAGCAST_TOKEN")
-    desk = desk_for(asked.url, asked.data / "reports", BearerToken(token) if token else signed, asked.time_scale)
+    jobs = glue_jobs(asked) if is_aws(asked.url) else None
+    desk = desk_for(asked.url, asked.data, BearerToken(token) if token else signed, asked.time_scale, jobs)
     async with contextlib.AsyncExitStack() as ends:
         server = ConsoleServer(desk)
         ends.push_async_callback(server.stop)

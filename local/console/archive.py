@@ -1,18 +1,24 @@
-"""The pages that the archive's jobs made on this machine: certificates, reports, backtests."""
+"""The pages that the archive's jobs made: certificates, reports, backtests; and the job that makes the next."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from aiohttp import web
 
-from local.console.desk import desk_of
+from local.cli.job_arguments import Days
+from local.console.acts import Preview
+from local.console.archive_jobs import JOBS, Order
+from local.console.desk import Desk, desk_of
+from local.console.filter_form import DIALECTS, KINDS, FilterForm, UnreadableFilterError, filter_of
 
 PAGES_SHOWN = 100
 INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """What such a page may do: look as it does. It was made from what strangers published."""
+FIELDS = ("job", "from", "to", "topic", "kind", "text", "dialect")
 
 
 @dataclass(frozen=True)
@@ -34,10 +40,78 @@ def reports_in(folder: Path) -> list[Report]:
     return sorted(reports, key=lambda report: report.made_at, reverse=True)[:PAGES_SHOWN]
 
 
+def order_of(said: Mapping[str, str]) -> Order:
+    """Return the job that the fields of a form describe. Raises ValueError, UnreadableFilterError."""
+    job, topic = said.get("job", ""), said.get("topic", "").strip() or None
+    if job not in JOBS:
+        raise ValueError(f"there is no job {job!r}")
+    days = Days.of(said.get("from", "").strip() or None, said.get("to", "").strip() or None)
+    if job != "backtest":
+        return Order(job, days, topic)
+    if topic is None:
+        raise ValueError("a backtest is of one topic: name it")
+    form = FilterForm(said.get("kind", ""), said.get("text", ""), said.get("dialect") or "strict")
+    return Order(job, days, topic, filter_of(form))
+
+
+def preview_of(said: Mapping[str, str], desk: Desk) -> Preview:
+    """Say what starting a job will do; or why it cannot be started."""
+    title, back = f"Start {said.get('job', '')}", "/archive"
+    try:
+        order = order_of(said)
+    except (ValueError, UnreadableFilterError) as fault:
+        return Preview(title, (), "Start", back, stop=f"{fault}.")
+    if desk.jobs.runs and desk.jobs.order is not None:
+        return Preview(title, (), "Start", back, stop=f"Another job is under way: {desk.jobs.order.text}.")
+    sentences = (
+        f"What is started: {order.text}.",
+        desk.jobs.runner.means,
+        "It reads the archive and writes a page beside it; nothing is published, and no delivery is changed.",
+    )
+    kept = {name: said.get(name, "") for name in FIELDS}
+    return Preview(title, sentences, "Start", back, kept, action="/archive/job")
+
+
 async def archive(request: web.Request) -> web.Response:
-    """List the pages."""
+    """List the pages, and say what became of the job that was started last."""
+    desk, today = desk_of(request), datetime.now(UTC).date()
+    reports = reports_in(desk.reports)
+    return desk.page(
+        "archive.html",
+        reports=reports,
+        folder=str(desk.reports),
+        board=desk.jobs,
+        page=page_of(desk, reports),
+        kinds=KINDS,
+        dialects=DIALECTS,
+        today=today.isoformat(),
+        tomorrow=(today + timedelta(1)).isoformat(),
+    )
+
+
+def page_of(desk: Desk, reports: list[Report]) -> str | None:
+    """Return the name of the page that the last job made, if it is listed."""
+    ended = desk.jobs.ended
+    if ended is None or ended.page is None:
+        return None
+    made = ended.page.resolve()
+    return next((each.name for each in reports if (desk.reports / each.name).resolve() == made), None)
+
+
+async def preview(request: web.Request) -> web.Response:
+    """Tell what a job will do."""
     desk = desk_of(request)
-    return desk.page("archive.html", reports=reports_in(desk.reports), folder=str(desk.reports))
+    return desk.page("confirm.html", preview=preview_of(request.query, desk))
+
+
+async def start(request: web.Request) -> web.Response:
+    """Start a job, unless one is under way."""
+    desk, form = desk_of(request), await request.post()
+    told = preview_of({name: str(form.get(name, "")) for name in FIELDS}, desk)
+    if told.stop is not None:
+        return desk.page("confirm.html", 409, preview=told)
+    desk.jobs.start(order_of(told.fields))
+    raise web.HTTPSeeOther("/archive")
 
 
 async def report(request: web.Request) -> web.StreamResponse:
@@ -48,4 +122,9 @@ async def report(request: web.Request) -> web.StreamResponse:
     return web.FileResponse(desk.reports / name, headers={"Content-Security-Policy": INERT})
 
 
-ROUTES = (web.get("/archive", archive), web.get("/archive/{name:.+}", report))
+ROUTES = (
+    web.get("/archive", archive),
+    web.get("/archive/job", preview),
+    web.post("/archive/job", start),
+    web.get("/archive/{name:.+}", report),
+)

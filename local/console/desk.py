@@ -13,6 +13,7 @@ from aiohttp import web
 from jinja2 import Environment
 from tagcast_client import AsyncClient
 
+from local.console.archive_jobs import JobBoard
 from local.console.rendering import environment
 
 T = TypeVar("T")
@@ -22,13 +23,14 @@ SIDE_BY_SIDE_MAX = 8
 
 @dataclass(frozen=True)
 class Desk:
-    """One console; *reports* is where the jobs of this machine leave their pages, *time_scale* the stack's.
+    """One console; *reports* is where jobs leave their pages, *jobs* who runs them, *time_scale* the stack's.
 
     *key* is what the address that was printed has and nobody else knows; None lets in everybody on this machine.
     """
 
     api: AsyncClient
     reports: Path
+    jobs: JobBoard
     time_scale: float = 1.0
     key: str | None = None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))

@@ -41,6 +41,8 @@ def environment() -> Environment:
         "query_text": urlencode,
         "short": short,
         "size": size,
+        "rate": rate,
+        "usd": usd,
     }
     made.globals |= {
         "path": path_of,
@@ -100,6 +102,28 @@ def size(count: int | None) -> str:
     if count is None:
         return "—"
     return f"{count} B" if count < 1024 else f"{count / 1024:.1f} KiB"
+
+
+def rate(per_s: float) -> str:
+    """Return how often something happens in a second.
+
+    >>> rate(0.0), rate(0.034), rate(2.345), rate(1234.5)
+    ('0', '0.03', '2.3', '1,234')
+    """
+    if per_s == 0:
+        return "0"
+    return f"{per_s:.2f}" if per_s < 1 else f"{per_s:.1f}" if per_s < 100 else f"{per_s:,.0f}"
+
+
+def usd(amount: float) -> str:
+    """Return an amount of money.
+
+    >>> usd(0.0), usd(0.004), usd(3.5), usd(12_345.6)
+    ('0.00 USD', 'below 0.01 USD', '3.50 USD', '12,346 USD')
+    """
+    if 0 < amount < 0.01:
+        return "below 0.01 USD"
+    return f"{amount:,.2f} USD" if amount < 1_000 else f"{amount:,.0f} USD"
 
 
 def span(seconds: float | None) -> str:

@@ -6,20 +6,34 @@ from pathlib import Path
 
 from aiohttp import web
 
-from local.console import acts, archive, filters, lanes, messages, overview, search, shadows, tail, topics
+from local.console import (
+    acts,
+    archive,
+    costs,
+    filters,
+    groups,
+    lanes,
+    messages,
+    overview,
+    search,
+    shadows,
+    tail,
+    topics,
+)
 from local.console.desk import DESK, Desk
 from local.console.guard import guarded
 from local.front.front import PortInUseError
 
 STATIC = Path(__file__).parent / "static"
 FORM_BYTES_MAX = 1_048_576
+ROOMS = (overview, topics, lanes, messages, filters, shadows, search, tail, groups, archive, costs, acts)
 
 
 def application(desk: Desk) -> web.Application:
     """Return all pages of a console."""
     app = web.Application(middlewares=[guarded], client_max_size=FORM_BYTES_MAX)
     app[DESK] = desk
-    for room in (overview, topics, lanes, messages, filters, shadows, search, tail, archive, acts):
+    for room in ROOMS:
         app.add_routes(room.ROUTES)
     app.router.add_static("/static", STATIC)
     return app
@@ -45,6 +59,7 @@ class ConsoleServer:
             self.url += f"?key={self._desk.key}"
 
     async def stop(self) -> None:
-        """Stop listening, and close the connections to the API."""
+        """End the job that runs here, stop listening, and close the connections to the API."""
+        await self._desk.jobs.stop()
         await self._runner.cleanup()
         await self._desk.api.aclose()

@@ -1,52 +1,87 @@
-"""The live tail: what a topic comes to owe, as it happens, as far as the API lists it."""
+"""The live tail: what happens in a topic, as it happens; and how much of it there is in a second."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from aiohttp import web
-from tagcast_client import operations
-from tagcast_client.models import Entry, Message
+from tagcast_client import NotFoundError, TailWish, UnreachableError
+from tagcast_client.tailing import Counts, Tail
 
 from local.console.desk import desk_of
 
-READ, SHOWN = 100, 60
+SHOWN, SHOWN_IN_TOPIC = 60, 12
+WAIT_S = 20
+COUNTED_S_MIN = 5.0
+"""Of less than that no rate is told."""
 
 
 @dataclass(frozen=True)
-class Event:
-    """Something that happened to a message; without a *subscription* it was accepted."""
+class Rates:
+    """How many there were in a second, over so many seconds."""
 
-    at: datetime
-    message_id: str
-    subscription: str | None
-    entry: Entry | None
+    seconds: float
+    published: float
+    delivered: float
+    failed: float
 
 
-def events_of(messages: tuple[Message, ...], subscription: str, state: str) -> list[Event]:
-    """Return what is known to have happened to *messages*, newest first, of one subscription and state if they say."""
-    found = [
-        Event(entry.last_attempt_at, message.message_id, name, entry)
-        for message in messages
-        for name, entry in message.subscribers.items()
-        if entry.last_attempt_at is not None and subscription in ("", name) and state in ("", entry.state)
-    ]
-    if not subscription and not state:
-        found += [Event(message.accepted_at, message.message_id, None, None) for message in messages]
-    return sorted(found, key=lambda event: (event.at, event.message_id), reverse=True)[:SHOWN]
+def rates_of(counts: Counts) -> Rates | None:
+    """Return the rates that counts say, or None as long as too little was counted.
+
+    >>> from datetime import UTC, datetime
+    >>> at = datetime(2026, 5, 1, tzinfo=UTC)
+    >>> rates_of(Counts(at, at.replace(second=10), 5, 10, 0))
+    Rates(seconds=10.0, published=0.5, delivered=1.0, failed=0.0)
+    >>> rates_of(Counts(at, at.replace(second=1), 5, 10, 0)) is None
+    True
+    """
+    seconds = (counts.counted_at - counts.since).total_seconds()
+    if seconds < COUNTED_S_MIN:
+        return None
+    return Rates(seconds, *(each / seconds for each in (counts.published, counts.delivered, counts.failed)))
+
+
+def wish_of(query: Mapping[str, str], max_events: int) -> TailWish:
+    """Return what a form of the page wants to see."""
+    kind, subscription, state = (query.get(name, "").strip() or None for name in ("kind", "subscription", "state"))
+    return TailWish(kind, subscription, state, max_events)
 
 
 async def tail(request: web.Request) -> web.Response:
-    """Show the last events of a topic; the page asks again every two seconds unless it is paused."""
+    """Show the last events of a topic; asked to show what comes *after* a cursor, wait for that."""
     desk, query = desk_of(request), request.query
-    topic = query.get("topic", "").strip()
-    subscription, state = query.get("subscription", "").strip(), query.get("state", "").strip()
-    events: list[Event] = []
-    if topic:
-        page = await desk.api.send(operations.list_messages(topic, False, READ, None))
-        events = events_of(page.items, subscription, state)
-    return desk.page("tail.html", query=query, topic=topic, events=events, paused=query.get("paused") == "yes")
+    topic, after = query.get("topic", "").strip(), query.get("after")
+    told: Tail | None = None
+    gone = ""
+    try:
+        if topic and after:
+            await desk.api.tail(topic, wish_of(query, 1), cursor=after, wait_seconds=WAIT_S)
+        if topic:
+            shown = SHOWN_IN_TOPIC if query.get("short") == "yes" else SHOWN
+            told = await desk.api.tail(topic, wish_of(query, shown))
+    except (NotFoundError, UnreachableError) as fault:
+        if not after:
+            raise
+        gone = str(fault)
+    asked = {name: value for name, value in query.items() if name != "after"}
+    return desk.page(
+        "tail.html",
+        query=asked,
+        topic=topic,
+        told=told,
+        gone=gone,
+        rates=rates_of(told.counts) if told else None,
+        paused=query.get("paused") == "yes",
+    )
 
 
-ROUTES = (web.get("/tail", tail),)
+async def rates(request: web.Request) -> web.Response:
+    """Tell how much happens in a topic: a part of a page, which asks for it again."""
+    desk, topic = desk_of(request), request.match_info["topic"]
+    told = await desk.api.tail(topic, TailWish(max_events=0))
+    return desk.page("rates.html", rates=rates_of(told.counts))
+
+
+ROUTES = (web.get("/tail", tail), web.get("/topics/{topic}/rates", rates))

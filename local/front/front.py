@@ -13,6 +13,7 @@ from local.front.routes import Found, Routes
 from local.functions.lambda_api import Invocation
 from local.rules.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, LAMBDA_PAYLOAD_BYTES_MAX
 
+EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 AsyncInvoke = Callable[[str, bytes], Awaitable[Invocation]]
@@ -33,7 +34,7 @@ class Front:
     """Serves the routes of the template; `functions` names the physical function of each logical id.
 
     `may_invoke` says whether the API may invoke a function for a method and the path of a route, `authorize` whether
-    the caller may call it.
+    the caller may call it. `metrics` is what Prometheus gets at `/metrics`.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Front:
         may_invoke: Callable[[str, str, str], bool] = lambda method, path, function: True,
         authorize: Authorize = anybody,
         api_id: str = "local",
+        metrics: Callable[[], bytes] = bytes,
     ) -> None:
         self._routes = routes
         self._functions = functions
@@ -51,11 +53,13 @@ class Front:
         self._may_invoke = may_invoke
         self._authorize = authorize
         self._api_id = api_id
+        self._metrics = metrics
         self._runner: web.AppRunner | None = None
 
     async def listen(self, port: int) -> int:
         """Serve on 127.0.0.1; answers the port (of use when 0 was asked for)."""
         app = web.Application(client_max_size=HTTP_API_PAYLOAD_BYTES_MAX)
+        app.router.add_get("/metrics", self._expose)
         app.router.add_route("*", "/{path:(?s:.*)}", self._serve)  # With any character, a line feed, too.
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=2)
         await self._runner.setup()
@@ -92,6 +96,10 @@ class Front:
         if invocation.failed:
             return problem(500, "Internal Server Error", "the function failed; its log says why")
         return response_of(invocation.payload)
+
+    async def _expose(self, _: web.Request) -> web.Response:
+        """Answer Prometheus, which no deployment does: there is no such route in the template."""
+        return web.Response(body=self._metrics(), headers={"content-type": EXPOSITION_TYPE})
 
     def _event(self, found: Found, request: Request, caller: Mapping[str, Any]) -> bytes:
         query = parse_qsl(request.query, keep_blank_values=True)

@@ -18,6 +18,7 @@ from local.rules.needs import Account
 from local.sources.sources import Sources
 from local.stack.data_folder import DataFolder
 from local.stack.delivery_log import printer
+from local.stack.exposition import Exposition
 from local.stack.user_functions import make_known, specs_of
 from local.template.intrinsics import Resolver
 from local.template.parameters import LOCAL
@@ -52,7 +53,8 @@ class Stack:
     def __init__(self, options: StackOptions) -> None:
         self.options = options
         self._folder = DataFolder(options.folder)
-        self._host = LambdaHost(printer(short_name))
+        self._exposition, self._print = Exposition(), printer(short_name)
+        self._host = LambdaHost(self._hear)
         self._engine: Engine | None = None
         self._front: Front | None = None
         self._sources: Sources | None = None
@@ -88,10 +90,22 @@ class Stack:
         functions = {lid: function.name for lid, function in deployment.functions.items()}
         grounds = grounds_of(resolver)
         authorize = anybody if grounds is None else JwtAuthorizer(grounds).authorize
-        self._front = Front(Routes(template.routes()), functions, self._host.invoke, rights.allow_route, authorize)
+        self._front = Front(
+            Routes(template.routes()),
+            functions,
+            self._host.invoke,
+            rights.allow_route,
+            authorize,
+            metrics=self._exposition.text,
+        )
         port = await self._front.listen(self.options.port)
         self.url = f"http://127.0.0.1:{port}"
         self._announce(self._engine, deployment, callers)
+
+    def _hear(self, function: str, line: str) -> None:
+        """Show a line that a function logged, and count what it tells."""
+        self._print(function, line)
+        self._exposition.hear(line)
 
     async def _start_functions(
         self, engine: Engine, deployment: Deployment, callers: Callers, user_functions: tuple[FunctionSpec, ...]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from local.rules.costs import OF_A_MESSAGE, usd_of_a_million_messages
 from local.template.translated import read_template
+from tests.benchmarks.calls import BUDGETS
 from tests.benchmarks.idle_bill import bill, nightly_jobs
 from tests.benchmarks.member_bill import bill as member_bill
 
@@ -19,6 +21,23 @@ def test_every_item_of_the_idle_bill_is_in_the_readme() -> None:
     table = README.partition("| idle | USD a month |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| .* \| (\d+\.\d\d) \|$", table, re.MULTILINE)
     assert rows == [f"{usd:.2f}" for usd in bill(TEMPLATE).values()]
+
+
+def test_what_a_million_messages_cost_is_in_the_readme_and_within_what_was_counted() -> None:
+    table = README.partition("| item | count per message | USD per million messages |")[2].partition("\n\n")[0]
+    said = [
+        float(usd)
+        for usd in re.findall(r"^\| (?:HTTP API|table|FIFO)[^|]*\|[^|]*\| (\d+\.\d\d) \|$", table, re.MULTILINE)
+    ]
+    estimated = usd_of_a_million_messages()
+
+    assert said == [float(f"{estimated[name] + 1e-9:.2f}") for name in OF_A_MESSAGE]
+    counted = {
+        "table writes": "table writes",
+        "table read units": "read units",
+        "FIFO queue requests": "queue requests",
+    }
+    assert {name: BUDGETS[counted[name]] for name in counted} == {name: OF_A_MESSAGE[name][0] for name in counted}
 
 
 def test_what_a_member_costs_is_in_the_page_of_consumers() -> None:

@@ -12,12 +12,14 @@ from tagcast.delivery.idempotency import Idempotency
 from tagcast.delivery.publishing import Original, publish, replay
 from tagcast.membership import Client, Heartbeat
 from tagcast.model import (
+    Batching,
     ContentFormat,
     Draft,
     Endpoint,
     Entry,
     EntryState,
     FilterType,
+    Keep,
     Ordering,
     Outcome,
     Protocol,
@@ -33,10 +35,12 @@ from tagcast.pulling.pull import Wish, pull
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.members import leave
 from tagcast.registry.registering import register
+from tagcast.registry.rotation import rotate_secret
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows.due import OwedDelivery, due_row
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row, message_row_of
+from tagcast.settings import FormerSecret
 from tagcast.state_map import StateMap
 from tagcast.trace_context import trace_made
 
@@ -57,7 +61,10 @@ SIGNED = SubscriptionSettings(
     ordered=True,
     dead_letter_topic="dead",
     max_per_second=0.5,
+    consume_from=1,
+    batching=Batching(10, 65_536),
     sealed="0",
+    formers=(FormerSecret("whsec_former", 1),),
 )
 
 
@@ -140,6 +147,11 @@ def publish_all(fake: FakeWorld) -> None:
     replay(fake.world, "test1", "again", [Original(everything(), "0" * 20)])
 
 
+def exchange(fake: FakeWorld) -> None:
+    """Exchange the secret of a subscription: the former one signs besides for a while."""
+    rotate_secret(fake.world, "test1", "signed", "whsec_other", 60)
+
+
 def deliver_all(fake: FakeWorld) -> None:
     """Let a receiver fail, one be gone, and one that a function decides for sleep while messages join its backlog."""
     for name in ("broken", "gone"):
@@ -149,7 +161,8 @@ def deliver_all(fake: FakeWorld) -> None:
     fake.pusher.behaviours["gone"] = lambda push: Outcome(False, "http 410", gone=True)
     lanes.pause(fake.world, "test1", "judged")
     register(fake.world, Heartbeat("test1", "workers", Client("1", "1.4"), None))
-    register(fake.world, Heartbeat("test1", "in_order", Client("1", "1.4"), None, is_ordered=True))
+    in_order = Heartbeat("test1", "in_order", Client("1", "1.4"), None, is_ordered=True, consume_from=0)
+    register(fake.world, in_order)
     leave(fake.world, "test1", "workers", "1")
     fake.publish("1", "2", "3")
     fake.publish("at its rate", tags=("signed",))
@@ -177,6 +190,14 @@ def sweep_all(fake: FakeWorld, store: WatchedStore) -> None:
     fake.sweep()
 
 
+def fill_all(fake: FakeWorld) -> None:
+    """Let a topic keep a message for a group that is made later."""
+    fake.topic("kept", keep=Keep.LIFE)
+    fake.publish("kept", topic="kept")
+    fake.group("late", topic="kept", consume_from=0)
+    fake.run_workflows(fake.clock.instant + 120_000)
+
+
 def remove_all(fake: FakeWorld) -> None:
     for subscription in subscriptions.list_subscriptions(fake.world, "test1", 100, None).items:
         subscriptions.delete_subscription(fake.world, "test1", subscription.name)
@@ -197,10 +218,12 @@ def store() -> WatchedStore:
     tail(fake.world, "test1", TailWish())
     stream = FakeStream(fake)
     publish_all(fake)
+    exchange(fake)
     stream.pass_on()
     deliver_all(fake)
     pull_all(fake)
     sweep_all(fake, store)
+    fill_all(fake)
     remove_all(fake)
     # What takes a thousand lanes at one message, as their codecs write it.
     due = OwedDelivery("t.1", "0", "7", 1, 9, 5, "http 200", ended=EntryState.DELIVERED)

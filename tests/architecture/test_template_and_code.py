@@ -16,6 +16,7 @@ from tagcast.rows.kinds import kind_of
 from tagcast_aws.api.http.authorization import Scope
 from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 from tagcast_aws.cmq.form import PATHS
+from tagcast_aws.runtime.subscription_metrics import UNITS
 
 from functions.retry.app import RESERVE_S
 from local.front.authorizer import grounds_of
@@ -35,6 +36,11 @@ SOURCES = TEMPLATE.sources()
 STREAMS = [source for source in SOURCES if source.of_stream]
 ALARMS = dict(TEMPLATE.of_type("AWS::CloudWatch::Alarm"))
 OWN_METRICS = "tagcast"
+SEARCH = (
+    r"SEARCH\('\{tagcast,service,topic,subscription\} MetricName=\"(?P<metric>\w+)\""
+    r" service=\"\$\{AWS::StackName\}\"', '(p\d+|Sum|Maximum)', 300\)"
+)
+"""How the dashboard asks for a metric of all subscriptions that have it."""
 ANY_METHOD = "X-AMAZON-APIGATEWAY-ANY-METHOD"
 """The CMQ endpoint tells itself what is no GET or POST, in CMQ's words."""
 # Of https://docs.aws.amazon.com: lambda/latest/dg/monitoring-metrics-types.html, sqs-available-cloudwatch-metrics.html,
@@ -192,8 +198,13 @@ def test_the_dashboard_shows_metrics_that_exist() -> None:
     widgets = json.loads(dashboard["DashboardBody"]["Fn::Sub"])["widgets"]
     shown = [metric for widget in widgets for metric in widget["properties"]["metrics"]]
     assert shown
-    for namespace, metric, *_ in shown:
-        _check_metric(namespace, metric)
+    for metric in shown:
+        if isinstance(metric[0], str):
+            _check_metric(*metric[:2])
+        else:
+            found = re.fullmatch(SEARCH, metric[0]["expression"])
+            assert found is not None, metric
+            assert found["metric"] in UNITS
 
 
 def _check_metric(namespace: str, metric: str) -> None:

@@ -44,7 +44,7 @@ def bill(template: Template) -> dict[str, float]:
         * (
             PRICES_USD["lambda: a million requests"] / 1e6
             + SWEEP_S * gigabytes * PRICES_USD["lambda: a GB-second on arm64"]
-            + (WAKE_SHARDS + 3) * PRICES_USD["dynamodb: a million read request units"] / 1e6
+            + (WAKE_SHARDS + 4) * PRICES_USD["dynamodb: a million read request units"] / 1e6
             + PRICES_USD["x-ray: a million traces"] / 1e6
         ),
         "keys": _count(template, "AWS::KMS::Key") * PRICES_USD["kms: a key and month"],
@@ -69,8 +69,8 @@ def _sweep_every_s(template: Template) -> int:
 
 
 def _metrics_of_sweep() -> set[str]:
-    """The names of metrics that the handler writes out; all of them end in their unit."""
-    return set(re.findall(r'"([A-Z]\w+Seconds)"', (ROOT / "functions" / "sweep" / "app.py").read_text()))
+    """The names of metrics that the handler writes out."""
+    return set(re.findall(r'name="(\w+)"', (ROOT / "functions" / "sweep" / "app.py").read_text()))
 
 
 def nightly_jobs(template: Template) -> list[str]:

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import importlib.util
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -22,14 +22,25 @@ from tagcast.model import (
     Message,
     Protocol,
     Push,
+    PushBatch,
     RetryPolicy,
     Strategy,
     Subscription,
     SubscriptionSettings,
 )
+from tagcast.pushing.batch_form import batch_request, shared_item
 from tagcast.pushing.envelope import http_request
 from tagcast.settings import CMQ_FORMATS
-from tagcast_client import Deduplicator, MemoryStore, Receiver, UnreadableError, VerificationError, read
+from tagcast_client import (
+    Deduplicator,
+    MemoryStore,
+    Receiver,
+    UnreadableError,
+    VerificationError,
+    item_failures,
+    read,
+    read_batch,
+)
 
 SECRET, OTHER = "whsec_" + "QUJD" * 8, "whsec_" + "REVG" * 8
 RECIPES = Path(__file__).parents[2] / "clients/python/recipes"
@@ -40,6 +51,7 @@ BODIES: dict[str, Draft] = {
     "JSON": Draft(b'{"a": [1, 2]}', True, content_type="application/json"),
     "broken JSON": Draft(b'{"a": ', True, content_type="application/json"),
     "a routed message": Draft(b"", True, routing_key="a.b", ordering_key="k 1"),
+    "JSON without end": Draft(b"[" * 99_999, True, content_type="application/json"),
     "an envelope of its own": Draft(b'{"topic": "orders", "message_id": "0"}', True, content_type="application/json"),
 }
 
@@ -186,6 +198,57 @@ def test_the_memory_of_a_deduplicator_is_bounded_in_size_and_time() -> None:
     assert store.claim("c", 10)
 
 
+def signed_batch(
+    content_format: ContentFormat = ContentFormat.JSON, drafts: Sequence[Draft] = tuple(BODIES.values())
+) -> tuple[Mapping[str, str], bytes]:
+    known = push_of(drafts[0], content_format)
+    messages = [
+        replace(known.message, message_id=f"0178700000000000000{place}", draft=draft)
+        for place, draft in enumerate(drafts)
+    ]
+    batch = PushBatch(known.subscription, tuple(Push(known.subscription, each, 1) for each in messages), "batch_1")
+    shared = [shared_item(each, content_format) for each in messages]
+    request = batch_request(batch, round(time.time() * 1000), "0.1.0", shared)
+    return request.headers, request.body
+
+
+@pytest.mark.parametrize("content_format", [ContentFormat.JSON, ContentFormat.CLOUDEVENTS])
+def test_a_batch_is_verified_and_read_message_by_message(content_format: ContentFormat) -> None:
+    headers, body = signed_batch(content_format)
+    found = Receiver(SECRET).verify_batch(headers, body)
+
+    assert [each.body for each in found if each.content_type != "application/json"] == [
+        draft.body for draft in BODIES.values() if content_format is ContentFormat.JSON or draft.content_type is None
+    ]
+    assert [each.message_id for each in found] == [f"0178700000000000000{place}" for place in range(len(BODIES))]
+    assert {(each.topic, each.subscription, each.attempt) for each in found} == {("orders", "billing", 1)}
+    assert len({each.traceparent for each in found}) == len(found)
+    with pytest.raises(VerificationError):
+        Receiver(SECRET).verify_batch(headers, flip(body))
+
+
+def test_a_push_of_one_message_is_read_as_a_batch_of_one_and_a_batch_as_no_message() -> None:
+    receiver = Receiver(SECRET)
+    single = signed(BODIES["text"])
+
+    assert receiver.verify_batch(*single) == (receiver.verify(*single),)
+    with pytest.raises(UnreadableError, match="verify_batch"):
+        receiver.verify(*signed_batch())
+
+
+@pytest.mark.parametrize("body", [b"", b"{}x", b"[1]", b'[{"topic": "orders"}]', b"7", b"[" * 99_999])
+def test_what_is_no_batch_is_unreadable(body: bytes) -> None:
+    headers, _ = signed_batch()
+    with pytest.raises(UnreadableError):
+        read_batch(headers, body)
+
+
+def test_a_message_of_another_subscription_is_in_no_batch() -> None:
+    headers, body = signed_batch()
+    with pytest.raises(UnreadableError, match="another topic or subscription"):
+        read_batch(headers, body.replace(b'"billing"', b'"others"'))
+
+
 @pytest.fixture
 def recipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     monkeypatch.setenv("WEBHOOK_SECRET", SECRET)
@@ -219,6 +282,23 @@ def test_the_recipe_for_fastapi_works(recipe: Callable[[str], ModuleType], capsy
 
     assert statuses(send, BODIES["text"]) == [204, 204, 401]
     assert capsys.readouterr().out == "orders 01787000000000000001 hello\n"
+
+
+def test_the_recipe_for_batches_answers_which_failed(
+    recipe: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]
+) -> None:
+    transport = httpx.ASGITransport(recipe("fastapi_batches").app)
+    headers, body = signed_batch(drafts=(Draft(b"hello"), Draft(b"\xff", False)))
+
+    async def post(content: bytes) -> httpx.Response:
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.post("/hook", content=content, headers=dict(headers))
+
+    answers = [asyncio.run(post(body)) for _ in range(2)]
+
+    assert [each.json() for each in answers] == [item_failures(read_batch(headers, body)[1:])] * 2
+    assert asyncio.run(post(flip(body))).status_code == 401
+    assert capsys.readouterr().out == "orders 01787000000000000000 hello\n"
 
 
 def test_the_recipe_for_flask_works(recipe: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.running_stack import RunningStack
 
@@ -31,6 +31,12 @@ def browser() -> Iterator[Browser]:
             yield chromium
         finally:
             chromium.close()
+
+
+def settle(page: Page) -> None:
+    """Wait until a page has what it asks for by itself; only a tail goes on asking without end."""
+    page.wait_for_load_state("load")
+    expect(page.locator(".htmx-request:not(#tail)")).to_have_count(0)
 
 
 def console_of(stack: RunningStack) -> str:

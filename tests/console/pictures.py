@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from playwright.sync_api import Browser
 
-from tests.console.browser import browser, console_of
+from tests.console.browser import browser, console_of, settle
 from tests.console.scene import Scene, played
 from tests.running_stack import start_stack
 
@@ -48,6 +48,9 @@ def others(scene: Scene) -> Mapping[str, str]:
         "search": "/search?topic=orders&tag=paid",
         "tail": "/tail?topic=orders",
         "archive": "/archive",
+        "job": "/archive/job?job=audit&topic=orders",
+        "groups": "/groups",
+        "costs": "/costs",
         "hostile": f"/topics/orders/messages/{scene.hostile}?why=billing",
         "fault": "/topics/absent",
     }
@@ -76,7 +79,7 @@ def _picture(chromium: Browser, look: Look | None, console: str, shown: Mapping[
     page = chromium.new_page(viewport={"width": width, "height": 760}, color_scheme=scheme)
     for name, path in shown.items():
         page.goto(console + path)
-        page.wait_for_load_state("networkidle")
+        settle(page)
         suffix = f"-{width}-{scheme}" if look else ""
         page.screenshot(path=folder / f"{name}{suffix}.png", full_page=look is not None)
     page.close()

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 from tagcast_client import Client
 
-from tests.console.browser import browser, console_of
+from tests.console.browser import browser, console_of, settle
 from tests.console.pictures import others, pages
 from tests.console.scene import Scene, played
 from tests.running_stack import start_stack, wait_until
@@ -96,7 +96,7 @@ def test_every_page_passes_axe_fits_and_asks_nobody_else(window: Window) -> None
         page.emulate_media(color_scheme="light")
         page.set_viewport_size({"width": 1_600, "height": 900})
         window.open(path)
-        page.wait_for_load_state("networkidle")
+        settle(page)
         assert window.loaded < BYTES_MAX, path
         assert window.violations() == [], path
         page.emulate_media(color_scheme="dark")
@@ -216,13 +216,19 @@ def test_what_is_published_searched_and_retried_in_the_browser_happens(window: W
     expect(page.locator("body")).to_have_text("certificate")
 
 
-def test_the_tail_shows_what_happens_until_it_is_paused(window: Window) -> None:
-    page = window.open("/tail?topic=quotes")
+def test_the_tail_shows_what_happens_as_it_happens_until_it_is_paused(window: Window) -> None:
+    page = window.open("/tail?topic=quotes&state=accepted")
     rows = page.locator("#tail tbody tr")
-    before = rows.count()
+    wait_until(lambda: bool(window.api.publish("quotes", "EURUSD 1.0846")) and rows.count() > 0)
+    last = window.api.publish("quotes", "EURUSD 1.0847").message_id
 
-    window.api.publish("quotes", "EURUSD 1.0846")
-    expect(rows).to_have_count(before + 1)
+    expect(rows.first).to_contain_text(last)
+    page.get_by_label("State").select_option("blocked")
+    page.get_by_role("button", name="Watch").click()
+    expect(rows.first).to_contain_text("waits")
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("#tail")).to_contain_text("Paused.")
     assert page.locator("#tail").get_attribute("hx-get") is None
+    window.open("/topics/quotes")
+    expect(page.locator("#tail")).to_contain_text(last)
+    expect(page.locator(".facts")).to_contain_text("published")

@@ -9,8 +9,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
-from tests.running_stack import ROOT, RunningStack, start_stack
+from tests.running_stack import ROOT, RunningStack, start_stack, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -48,6 +49,15 @@ def test_an_unknown_path_is_a_problem_answer(stack: RunningStack) -> None:
 
 def test_a_name_with_a_line_feed_is_a_problem_answer(stack: RunningStack) -> None:
     assert call("PUT", f"{stack.url}/topics/a%0Ab", {})[:2] == (422, "application/problem+json")
+
+
+def test_prometheus_reads_what_the_functions_tell(stack: RunningStack) -> None:
+    def told() -> set[str]:
+        _, kind, body = call("GET", f"{stack.url}/metrics")
+        assert kind == "text/plain; version=0.0.4; charset=utf-8"
+        return {family.name for family in text_string_to_metric_families(body.decode())}
+
+    assert wait_until(lambda: "tagcast_oldest_blocked_head_seconds" in told())
 
 
 def test_a_known_path_under_another_method_is_405(stack: RunningStack) -> None:

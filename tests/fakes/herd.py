@@ -27,7 +27,7 @@ from tagcast.tables import Check
 from tagcast_aws.store.conflicts import CONFLICTS_MAX, PAUSE_S
 
 from tests.fakes.virtual_time import EPOCH, TimedStore, TimedWorld, VirtualTime
-from tests.fakes.world import FAIL, OK
+from tests.fakes.world import FAIL, OK, OneByOne
 from tests.item_size import row_size
 
 BUDGET_S, PAUSE_AFTER_FAULT_S = 75.0, 30.0
@@ -142,7 +142,7 @@ class HerdDice:
         return f"{self.chance.getrandbits(128):032x}"
 
 
-class Recovered:
+class Recovered(OneByOne):
     """Receivers that take 50 ms and are fine again."""
 
     def __init__(self) -> None:

@@ -33,9 +33,32 @@ def search_rows(rows: Mapping[Key, Row], page: int, open_before: int, over_befor
     for pk in part[:page]:
         row = rows[Key(Table.MESSAGES, pk, "MSG")]
         is_open = row["round"] == "open" and cast("int", row["accepted_at"]) < open_before
-        if row["pending"] and (is_open or cast("int", row["expires_at"]) < over_before):
+        is_over = cast("int", row["expires_at"]) < over_before
+        if (row["pending"] and (is_open or is_over)) or ("kept" in row and is_over):
             found.append({name: value for name, value in row.items() if name in SEARCHED})
     return Found(tuple(found), part[page] if len(part) > page else None)
+
+
+def kept_rows(
+    rows: Mapping[Key, Row],
+    page: int,
+    topic: str,
+    accepted_from: int,
+    before_version: int,
+    alive_at: int,
+    cursor: str | None,
+) -> Found:
+    """Look through the next *page* messages for what is kept, in no order of time."""
+    keys = sorted((key.pk for key in rows if key.table is Table.MESSAGES and key.sk == "MSG"), key=lambda pk: pk[::-1])
+    at = 0 if cursor is None else int(cursor)
+    found = []
+    for pk in keys[at : at + page]:
+        row = rows[Key(Table.MESSAGES, pk, "MSG")]
+        is_known = cast("int", row["subscriptions_version"]) >= before_version or "replay_of" in row
+        lives = cast("int", row["accepted_at"]) >= accepted_from and cast("int", row["expires_at"]) > alive_at
+        if row["topic"] == topic and row.get("body") is not None and lives and not is_known:
+            found.append({"message_id": row["message_id"]})
+    return Found(tuple(found), str(at + page) if len(keys) > at + page else None)
 
 
 class MemoryStore:
@@ -45,6 +68,7 @@ class MemoryStore:
         self.rows: dict[Key, dict[str, Any]] = {}
         self.writes = 0
         self.rows_read = 0
+        self.kept_page = SEARCH_PAGE
 
     def get(self, key: Key) -> Row | None:
         row = self.rows.get(key)
@@ -81,6 +105,9 @@ class MemoryStore:
 
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
         return search_rows(self.rows, SEARCH_PAGE, open_before, over_before, cursor)
+
+    def kept(self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None) -> Found:
+        return kept_rows(self.rows, self.kept_page, topic, accepted_from, before_version, alive_at, cursor)
 
     def write(self, write: Write) -> None:
         assert not isinstance(write, Check)

@@ -12,7 +12,19 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tagcast.model import ContentFormat, Endpoint, Outcome, Protocol, Push, RetryPolicy, Strategy, SubscriptionSettings
+from tagcast.model import (
+    Batching,
+    ContentFormat,
+    Endpoint,
+    Outcome,
+    Protocol,
+    Push,
+    PushBatch,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+    SubscriptionSettings,
+)
 from tagcast.ports import Key, Row, Table, Write
 from tagcast.registry.subscriptions import get_subscription, put_subscription
 from tagcast.rows.due import OwedDelivery, due_of
@@ -169,22 +181,31 @@ class VirtualReceivers:
         self.work_s = 0.0
         """What the processor does for a push when it starts; meanwhile the loop does nothing else."""
         self.started: list[Started] = []
+        self.requests = 0
         self.under_way: dict[str, int] = defaultdict(int)
         self.most: dict[str, int] = defaultdict(int)
         self.done_at_s: dict[str, float] = {}
 
     async def push(self, push: Push) -> Outcome:
-        name = push.subscription.name
+        return await self._answer(push.subscription, (push,))
+
+    async def push_batch(self, batch: PushBatch) -> Outcome:
+        return await self._answer(batch.subscription, batch.pushes)
+
+    async def _answer(self, subscription: Subscription, pushes: Sequence[Push]) -> Outcome:
+        name = subscription.name
+        self.requests += 1
         self.loop.seconds += self.work_s
-        self.started.append(Started(name, push.message.draft.body.decode(), self.loop.seconds, push.attempt))
+        for push in pushes:
+            self.started.append(Started(name, push.message.draft.body.decode(), self.loop.seconds, push.attempt))
         seconds, outcome = self.replies.get(name, (0.0, OK))
-        host = push.subscription.settings.endpoint.target
+        host = subscription.settings.endpoint.target
         for counted in (host, ""):
             self.under_way[counted] += 1
             self.most[counted] = max(self.most[counted], self.under_way[counted])
         try:
-            if seconds >= push.subscription.settings.timeout_s:
-                await asyncio.sleep(push.subscription.settings.timeout_s)
+            if seconds >= subscription.settings.timeout_s:
+                await asyncio.sleep(subscription.settings.timeout_s)
                 return Outcome(False, "timeout")
             await asyncio.sleep(seconds)
             self.done_at_s[name] = self.loop.seconds
@@ -253,6 +274,7 @@ class TimedWorld:
         strategy: Strategy = Strategy.BACKOFF_RETRY,
         answers: tuple[float, Outcome] = (0.0, OK),
         filter: dict[str, object] | None = None,
+        batching: Batching | None = None,
     ) -> None:
         """Subscribe all *names*, each at a host of its own unless one is given, with what they *answer*."""
         for name in names:
@@ -263,6 +285,7 @@ class TimedWorld:
                 timeout_s=timeout_s,
                 content_format=ContentFormat.JSON,
                 secret=None,
+                batching=batching,
             )
             put_subscription(self.world, "test1", name, settings)
             self.receivers.replies[name] = answers

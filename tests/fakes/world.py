@@ -20,11 +20,13 @@ from tagcast.model import (
     Draft,
     Endpoint,
     EntryState,
+    Keep,
     Message,
     Ordering,
     Outcome,
     Protocol,
     Push,
+    PushBatch,
     RetryPolicy,
     Strategy,
     Subscription,
@@ -42,6 +44,7 @@ OK = Outcome(True, "http 200")
 FAIL = Outcome(False, "http 500")
 T = TypeVar("T")
 Behaviour = Callable[[Push], Outcome]
+BatchBehaviour = Callable[[PushBatch], Outcome]
 Judgement = Callable[[Sequence[Message]], tuple[bool, ...] | None]
 
 
@@ -121,12 +124,21 @@ class FakeWorkflow:
         return not self.broken
 
 
+class OneByOne:
+    """Of the way to endpoints what whoever asked for no batches needs."""
+
+    async def push_batch(self, batch: PushBatch) -> Outcome:
+        raise AssertionError(f"{batch.subscription.name} is given a batch")
+
+
 class FakePusher:
-    """Endpoints by subscription name: a function from the push to its outcome."""
+    """Endpoints by subscription name: a function from the push, or the batch, to its outcome."""
 
     def __init__(self) -> None:
         self.behaviours: dict[str, Behaviour] = {}
+        self.batch_behaviours: dict[str, BatchBehaviour] = {}
         self.pushes: list[Push] = []
+        self.batches: list[PushBatch] = []
         self.received: dict[str, list[str]] = defaultdict(list)
         self.before_push: Callable[[Push], object] = lambda push: None
 
@@ -138,6 +150,18 @@ class FakePusher:
         outcome = self.behaviours[name](push) if name in self.behaviours else OK
         if outcome.delivered:
             self.received[name].append(push.message.draft.body.decode())
+        return outcome
+
+    async def push_batch(self, batch: PushBatch) -> Outcome:
+        await asyncio.sleep(0)
+        self.batches.append(batch)
+        name = batch.subscription.name
+        outcome = self.batch_behaviours[name](batch) if name in self.batch_behaviours else OK
+        for push in batch.pushes:
+            self.before_push(push)
+            self.pushes.append(push)
+            if outcome.of(push.message.message_id).delivered:
+                self.received[name].append(push.message.draft.body.decode())
         return outcome
 
 
@@ -170,6 +194,9 @@ class QuietTelemetry:
         self.faults: list[tuple[str, Exception]] = []
         self.ends: list[tuple[str, str, EntryState]] = []
         """What ended without a push: the body, whose delivery it was, and how."""
+        self.waits: dict[str, list[float]] = defaultdict(list)
+        self.watched: set[str] = set()
+        self.owed: dict[tuple[str, str], dict[str, float]] = {}
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
         self.counts[state] += 1
@@ -187,6 +214,15 @@ class QuietTelemetry:
 
     def count(self, name: str, value: int = 1) -> None:
         self.counts[name] += value
+
+    def waited(self, name: str, milliseconds: float) -> None:
+        self.waits[name].append(milliseconds)
+
+    def watches(self, topic: str) -> bool:
+        return topic in self.watched
+
+    def owes(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
+        self.owed[topic, subscription] = dict(values)
 
 
 class MemoryIndexArchive:
@@ -268,8 +304,15 @@ class FakeWorld:
             telemetry=self.telemetry,
         )
 
-    def topic(self, name: str = "test1", *, ordering: Ordering = Ordering.TOPIC, retention_s: int = 86_400) -> None:
-        topics.put_topic(self.world, name, retention_s=retention_s, body_bytes_max=65_536, ordering=ordering)
+    def topic(
+        self,
+        name: str = "test1",
+        *,
+        ordering: Ordering = Ordering.TOPIC,
+        retention_s: int = 86_400,
+        keep: Keep = Keep.OWED,
+    ) -> None:
+        topics.put_topic(self.world, name, retention_s=retention_s, body_bytes_max=65_536, ordering=ordering, keep=keep)
 
     def subscribe(
         self,
@@ -299,6 +342,7 @@ class FakeWorld:
         max_retries: int = 3,
         ordered: bool = False,
         filter: Mapping[str, object] | None = None,
+        consume_from: int | None = None,
     ) -> Subscription:
         """Make a pull group."""
         settings = SubscriptionSettings(
@@ -309,6 +353,7 @@ class FakeWorld:
             content_format=ContentFormat.JSON,
             secret=None,
             ordered=ordered,
+            consume_from=consume_from,
         )
         return subscriptions.put_subscription(self.world, topic, name, settings)[0]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from tagcast.model import Outcome, Push
+from tagcast.model import Outcome, Push, PushBatch
 
 from tests.fakes.handlers import answered
 from tests.fakes.world import FAIL, OK, FakePusher, FakeWorld
@@ -21,6 +21,9 @@ class Endpoints(FakePusher):
 
     async def push(self, push: Push) -> Outcome:
         return OK if len(push.subscription.name) % 2 else FAIL
+
+    async def push_batch(self, batch: PushBatch) -> Outcome:
+        return await self.push(batch.pushes[0])
 
 
 class Service:

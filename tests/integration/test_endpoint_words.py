@@ -252,8 +252,8 @@ class Answer:
     def __init__(self, content: bytes) -> None:
         self._content = content
 
-    def read(self) -> bytes:
-        return self._content
+    def read(self, size: int) -> bytes:
+        return self._content[:size]
 
 
 def test_a_function_is_invoked_once_and_waited_for() -> None:

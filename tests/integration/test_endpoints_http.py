@@ -33,10 +33,12 @@ from tagcast.model import (
     Subscription,
     SubscriptionSettings,
 )
+from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX
 from tagcast.pushing.envelope import http_request
 from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast_aws.endpoints.adapter import Surroundings
-from tagcast_aws.endpoints.http import ANSWER_BYTES_MAX, KeepingConnector, retry_after_s
+from tagcast_aws.endpoints.connector import KeepingConnector
+from tagcast_aws.endpoints.http import retry_after_s
 from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher
 
 from tests.fakes.stopped_clock import StoppedClock

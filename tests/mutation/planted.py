@@ -33,7 +33,8 @@ HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflo
 COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
 MEMBERS = "unit/test_members.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
-SECRETS = "unit/test_secrets.py"
+SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
+TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
 FIRST_ROUND = (
@@ -164,10 +165,11 @@ REDELIVERY = (
         "tagcast.pushing.attempts:attempt",
         "    outcome = await world.pusher.push(push)\n"
         "    took_ms = round((world.clock.monotonic() - started) * 1000)\n"
-        "    ended_at = world.clock.now()\n",
+        "    return _result(world, push, outcome, world.clock.now(), took_ms)\n",
         "    ended_at = world.clock.now()\n"
         "    outcome = await world.pusher.push(push)\n"
-        "    took_ms = round((world.clock.monotonic() - started) * 1000)\n",
+        "    took_ms = round((world.clock.monotonic() - started) * 1000)\n"
+        "    return _result(world, push, outcome, ended_at, took_ms)\n",
         f"{PLANS}::test_the_wait_begins_at_the_end",
     ),
     _planted(
@@ -519,7 +521,7 @@ AROUND = (
     _planted(
         "the body of an answer is not waited for",
         "tagcast_aws.endpoints.http:HttpEndpoint._post",
-        "answer = await _read_answer(response)",
+        "answer = await _read_answer(response, kept_max)",
         "answer = b''",
         f"{HTTP}::test_broken_answers_are_failures",
     ),
@@ -826,11 +828,97 @@ SEALED = (
         f"{SECRETS}::test_while_a_secret_cannot_be_read",
     ),
     _planted(
+        "an exchanged secret signs for ever",
+        "tagcast.settings:SubscriptionSettings.signing_secrets",
+        "if now < former.until",
+        "",
+        f"{ROTATION}::test_for_the_grace",
+    ),
+    _planted(
+        "an exchanged secret is kept for ever",
+        "tagcast.repairing.exchanged_secrets:_forget",
+        "world.store.write(formers_removal(listed))",
+        "pass",
+        f"{ROTATION}::test_after_the_grace",
+    ),
+    _planted(
+        "the end of an exchanged secret takes those that were sealed since",
+        "tagcast.rows.sealed:formers_removal",
+        "expect=expect",
+        "expect={}",
+        f"{ROTATION}::test_each_exchanged_secret",
+    ),
+    _planted(
+        "a second exchange forgets who knows the first secret",
+        "tagcast.registry.rotation:rotate_secret",
+        "(*alive, FormerSecret",
+        "(FormerSecret",
+        f"{ROTATION}::test_who_exchanges_again",
+    ),
+    _planted(
         "secrets open for every subscription",
         "tagcast_aws.store.vault:_part",
         "{**context,",
         "{",
         "integration/test_vault.py::test_what_belongs_to_one_subscription",
+    ),
+)
+TOLD = (
+    _planted(
+        "the trace of a request goes before that of its message",
+        "tagcast_aws.api.publishing.routes:_traced",
+        "draft if draft.trace is not None or trace is None else",
+        "draft if trace is None else",
+        f"{TRACES}::test_a_message_goes_out_in_the_trace",
+    ),
+    _planted(
+        "a trace that was named is not stored",
+        "tagcast.rows.message:_message_of",
+        'trace=trace_in(row["trace"]) if "trace" in row else None',
+        "trace=None",
+        "unit/test_stored_rows.py::test_a_trace_is_stored",
+    ),
+    _planted(
+        "an invalid state takes its parent along",
+        "tagcast.trace_context:trace_read",
+        'if version == "ff" or',
+        'if (state and not _state(state)) or version == "ff" or',
+        f"{TRACES}::test_a_state_is_valid_as_a_whole",
+    ),
+    _planted(
+        "a receiver is told that its parent was not recorded",
+        "tagcast.trace_context:trace_made",
+        "{digest[32:48]}-01",
+        "{digest[32:48]}-00",
+        "clients/test_tracing.py::test_what_was_published_outside_of_a_trace",
+    ),
+    _planted(
+        "a topic that nobody named has metrics of its own",
+        "tagcast_aws.runtime.telemetry:PowertoolsTelemetry.owes",
+        "if topic in self._watched:",
+        "if True:",
+        f"{METERED}::test_topics_that_were_not_named",
+    ),
+    _planted(
+        "every subscription of a topic has metrics of its own",
+        "tagcast_aws.runtime.subscription_metrics:SubscriptionMetrics.add",
+        "if ordinal < METERED_MAX else OTHERS",
+        "",
+        f"{METERED}::test_only_the_first_subscriptions",
+    ),
+    _planted(
+        "what a paused lane owes rings for its expiry",
+        "tagcast.repairing.overdue:_countable",
+        "(LaneState.PAUSED, LaneState.REMOVED)",
+        "(LaneState.REMOVED,)",
+        f"{METERED}::test_a_lane_that_is_not_active_tells",
+    ),
+    _planted(
+        "the wait for a first round is told of rounds that are over",
+        "tagcast.delivery.fan_out:_serve_part",
+        "if row.map.round_open:",
+        "if True:",
+        f"{METERED}::test_a_batch_that_comes_again",
     ),
 )
 PLANTED = (
@@ -845,4 +933,5 @@ PLANTED = (
     *CMQ,
     *MEMBERSHIP,
     *SEALED,
+    *TOLD,
 )

@@ -158,6 +158,7 @@ class Story:
             key = {"pk": {"S": "TOPIC#signed"}, "sk": {"S": "SUB#old"}}
             clear = {"Value": {"S": SECRET}, "Action": "PUT"}
             dynamodb.update_item(TableName=table, Key=key, AttributeUpdates={"secret": clear})
+            self.post("/topics/signed/subscriptions/s/secret/rotate", {"grace_seconds": 60})
             self.publish("signed")
             self.eventually(lambda: self.lane("signed", "s")["state"] == "lost_contact")
             subscriber.accepts.set()
@@ -202,7 +203,10 @@ class Story:
         self.eventually(lambda: self.lane("dead-letters", "s")["backlog"] == 1)
         last = self.publish("pulled")
         self.eventually(lambda: self.lane("pulled", "g").get("queued") == 1)
-        self.call("DELETE", group)
+        self.put("/topics/pulled/subscriptions/late", {"endpoint": {"protocol": "pull"}, "consume_from": "earliest"})
+        self.eventually(lambda: self.lane("pulled", "late").get("queued") == 1)
+        for name in ("late", "g"):
+            self.call("DELETE", f"/topics/pulled/subscriptions/{name}")
         return self.eventually(lambda: not self.retained("pulled", [*sent, last]))
 
     def retained(self, topic: str, ids: Sequence[str]) -> list[str]:
@@ -250,11 +254,15 @@ class Story:
         )
 
     def tail(self) -> bool:
-        """Somebody watches a topic while a message comes."""
+        """Somebody watches a topic while messages come: the archive is told of it within a second."""
         self.put("/topics/watched", {})
-        self.get("/topics/watched/tail")
-        self.publish("watched")
-        return self.eventually(lambda: bool(self.get("/topics/watched/tail?wait_seconds=1")["events"]))
+
+        def told() -> bool:
+            answer = self.get("/topics/watched/tail?wait_seconds=1")
+            self.publish("watched")
+            return bool(answer["events"])
+
+        return self.eventually(told)
 
     def sweep(self) -> bool:
         """A lane whose execution has died is woken; messages past their life end."""

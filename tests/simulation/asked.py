@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
-from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy, SubscriptionSettings
+from tagcast.model import Batching, ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy, SubscriptionSettings
 
 from tests.simulation.rules import FUNCTION_RULES, RULES, Rule
 
@@ -37,3 +38,11 @@ def settings_of(dice: Random, aim: Aim, rule: Rule, url: str) -> SubscriptionSet
         secret=None,
         max_per_second=aim.max_per_second,
     )
+
+
+def batched(seed: int, name: str, aim: Aim, settings: SubscriptionSettings) -> SubscriptionSettings:
+    """Return what the subscriber asks for, with batches now and then: those need a retry."""
+    dice = Random(f"batches {seed} {name}")
+    if dice.random() >= aim.batched or not settings.retry.max_retries:
+        return settings
+    return replace(settings, batching=Batching(dice.choice((2, 3, 10, 100)), dice.choice((1_024, 262_144))))

@@ -140,6 +140,8 @@ class Attempt:
     began_at: int
     ended_at: int | None = None
     reply: Reply | None = None
+    counts: bool = True
+    """Whether it is one of its delivery: of a batch that fails nobody but the head is known to have had one."""
 
     def told(self) -> str:
         return f"{self.message_id} to #{self.ordinal}"
@@ -213,6 +215,11 @@ class Ledger:
         pushes = self.attempts[message_id, ordinal]
         gone = sum(1 for push in pushes if push.reply is not None and push.reply.gone)
         return int(self.owner(ordinal)["max_retries"]) + 1 + gone
+
+    def attempts_made(self, message_id: str, ordinal: int) -> int:
+        """Return how many attempts may have been counted at most."""
+        pushes = self.attempts[message_id, ordinal]
+        return sum(push.counts for push in pushes) + self.judge_failures[message_id, ordinal]
 
     def latest_retry(self, push: Attempt) -> int:
         """Return the latest instant for which the retry after a failed push may be planned."""

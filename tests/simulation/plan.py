@@ -13,7 +13,7 @@ from tagcast.model import (
 )
 from tagcast.rows.message import ROW_BYTES_MAX, TEXT_ROW_BYTES_MAX
 
-from tests.simulation.asked import rules_for, settings_of
+from tests.simulation.asked import batched, rules_for, settings_of
 from tests.simulation.rules import Rule
 
 EPOCH = 1_800_000_000_000
@@ -140,6 +140,8 @@ class Aim:
     """Whether every request has many messages."""
     heavy: float = 0.05
     """The share of messages whose rows have no room for all that receivers answer."""
+    batched: float = 0.25
+    """The share of subscribers that ask for several messages in a request."""
 
 
 ANYTHING = Aim()
@@ -164,7 +166,9 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
     ordering = Ordering.TOPIC if aim.mixed else ordering
     retention_s = dice.choice((60, 60, 120, 300, 900, 3_600)) if dice.random() < 0.97 else 86_400
     rules = rules_for(aim)
-    subscribers = _subscribers(dice, aim, rules)
+    subscribers = tuple(
+        replace(each, settings=batched(seed, each.name, aim, each.settings)) for each in _subscribers(dice, aim, rules)
+    )
     calm = dice.random() < 0.15
     actions = tuple(_weighed(seed, aim.heavy, action) for action in _actions(dice, aim, ordering, subscribers, rules))
     faults = frozenset() if calm else frozenset(fault for fault in FAULTS if fault != "herd" and dice.random() < 0.4)

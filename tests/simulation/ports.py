@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from botocore.exceptions import ClientError
 from tagcast.errors import ConditionLostError
-from tagcast.model import Message, Outcome, Push, Subscription
+from tagcast.model import Message, Outcome, Push, PushBatch, Subscription
 from tagcast.ports import World
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.queue import SqsQueue
 
 from tests.fakes.world import FakeWorld, QuietTelemetry
+from tests.simulation.batches import batch_reply, outcome_of
 from tests.simulation.baton import Crashed, UnavailableError, Worker
 from tests.simulation.fifo_queue import Record
 from tests.simulation.rules import judged_yes
@@ -133,6 +134,24 @@ class SimPusher:
         history.checks.push_ended(worker, attempt, reply)
         history.perhaps_crash(worker)
         return history.endpoints.outcome(reply, history.now + worker.skew_ms)
+
+    async def push_batch(self, batch: PushBatch) -> Outcome:
+        history = self._history
+        worker = cast("Worker", history.baton.current)
+        if worker.doomed:
+            raise Crashed
+        history.perhaps_crash(worker)
+        ids = " ".join(f"{push.message.message_id} (attempt {push.attempt})" for push in batch.pushes)
+        history.note("{} PUSH {} to {} together", worker.name, ids, batch.subscription.name)
+        attempts = history.checks.batch_begins(worker, batch)
+        reply = batch_reply(history, batch)
+        await _later(history, worker, reply.reply.took_ms)
+        history.note("{} ANSWER {}: {} {}", worker.name, batch.subscription.name, reply.reply.detail, reply.answer)
+        for attempt in attempts:
+            attempt.counts = attempt.message_id not in reply.uncounted
+            history.checks.push_ended(worker, attempt, reply.of[attempt.message_id])
+        history.perhaps_crash(worker)
+        return outcome_of(history, batch, reply, history.now + worker.skew_ms)
 
 
 class SimFilterFunctions:

@@ -18,7 +18,7 @@ from tagcast.model import Outcome, Push
 from tagcast.ports import Key, Row, Store, Table, World, Write
 from tagcast.registry.directory import Directories, Directory
 
-from tests.fakes.world import FakeWorld, QuietTelemetry
+from tests.fakes.world import FakeWorld, OneByOne, QuietTelemetry
 
 OK, FAILED = Outcome(True, "http 200"), Outcome(False, "http 500")
 PushName = tuple[str, int]
@@ -235,7 +235,7 @@ class _Workflow:
         return True
 
 
-class _Pusher:
+class _Pusher(OneByOne):
     def __init__(self, run: _Run) -> None:
         self._run = run
 

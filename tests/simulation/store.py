@@ -10,7 +10,7 @@ from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.ports import Found, Key, Put, Row, Table, Update, Write
 from tagcast.tables import Check
 
-from tests.fakes.memory_store import TRANSACTION_MAX, MemoryStore, lanes_of_index, search_rows
+from tests.fakes.memory_store import TRANSACTION_MAX, MemoryStore, kept_rows, lanes_of_index, search_rows
 from tests.simulation.baton import Crashed, UnavailableError, Worker
 from tests.simulation.ledger import Change, ordinals_in
 
@@ -160,6 +160,12 @@ class SimStore(MemoryStore):
             return search_rows(self.rows, PAGE_ROWS, open_before, over_before, cursor)
 
         return cast("Found", self._gate.call(f"search {cursor}", effect))
+
+    def kept(self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None) -> Found:
+        def effect() -> Found:
+            return kept_rows(self.rows, PAGE_ROWS, topic, accepted_from, before_version, alive_at, cursor)
+
+        return cast("Found", self._gate.call(f"kept {topic} {cursor}", effect))
 
     def write(self, write: Write) -> None:
         assert not isinstance(write, Check)

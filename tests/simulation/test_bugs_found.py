@@ -13,7 +13,7 @@ from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
 from tagcast.operating import lanes
 from tagcast.ports import Key, Put, Row, World, Write
-from tagcast.pushing.attempts import Share
+from tagcast.pushing.course import Share
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.verdicts import attempt_judged
 from tagcast.registry import subscriptions

@@ -21,6 +21,7 @@ from tests.spark.story import (
     LIFE_MS,
     NOON,
     Record,
+    added,
     end,
     filter_version,
     lane,
@@ -75,9 +76,14 @@ def backlog(topic: str, second_tried_ms: int, **more: Any) -> Plot:
     return Plot([one, two], told, subscribed(topic, **more), lanes)
 
 
+def subscribed_since(topic: str, since: int, filter: str, **more: Any) -> list[Record]:
+    """A subscription that was made after the messages of its topic."""
+    return [settings(topic, **more), filter_version(topic, 0, filter, since)]
+
+
 def kept() -> dict[str, Plot]:
     """Plots that keep every promise, some of them barely."""
-    pulled = message(1, "pulled")
+    pulled, added_late = message(1, "pulled"), message(1, "added", matched=())
     plain, live = message(1, "plain", matched=(0, 1)), message(1, "live", at=NOON + 3_600_000)
     both = Plot(
         [plain], [end(plain, 0, round_at=NOON + 5), end(plain, 1)], subscribed("plain") + subscribed("plain", 1)
@@ -102,6 +108,14 @@ def kept() -> dict[str, Plot]:
         "backlog": backlog("backlog", 60_090),
         "pulled": Plot([pulled], [end(pulled, attempts=3, after_ms=200_000)], subscribed("pulled", protocol="pull")),
         "pulled_in_any_order": backlog("pulled_in_any_order", 30_000, protocol="pull"),
+        "added": Plot(
+            [added_late],
+            [added(added_late, version=2), end(added_late, after_ms=100_000)],
+            [
+                *subscribed_since("added", 2, PEAR, protocol="pull", consume_from=NOON),
+                filter_version("added", 0, APPLE, since=3, version=2),
+            ],
+        ),
         "skipped": Plot(
             [skipped],
             [wait(skipped, attempts=1), end(skipped, state="cancelled", after_ms=9000)],
@@ -151,6 +165,10 @@ def planted() -> dict[str, Plot]:
     plots["not_in_filter"].subscriptions = subscribed("not_in_filter", filter=PEAR)
     plots["missed"] = Plot([message(1, "missed", matched=())], [], subscribed("missed", filter=APPLE))
     plots["out_of_order"] = backlog("out_of_order", 30_000)
+    for kind, filter, asked in (("late_not_in_filter", PEAR, 0), ("late_unasked", APPLE, NOON + 1)):
+        late = message(1, kind, matched=())
+        group = subscribed_since(kind, 2, filter, protocol="pull", consume_from=asked)
+        plots[kind] = Plot([late], [added(late), end(late, after_ms=100_000)], group)
     blocked, direct = one["overtaken"], message(2, "overtaken", at=NOON + 20_000)
     plots["overtaken"].messages.append(direct)
     plots["overtaken"].deliveries = [
@@ -209,6 +227,7 @@ def test_what_keeps_its_promises_is_not_accused(everything: tuple[int, dict[str,
     assert certificate["counts"]["matches_judged_later"] == 1
     assert certificate["counts"]["misses_not_provable"] == 1
     assert certificate["counts"]["replays"] == 1
+    assert certificate["counts"]["late_entries"] == 3
 
 
 def test_every_violation_is_in_the_table(everything: tuple[int, dict[str, Any], Bucket], spark: SparkSession) -> None:

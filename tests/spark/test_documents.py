@@ -7,7 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
-from tagcast.archive.record import RecordKind
+from tagcast.archive.record import Change, Record, RecordKind
+from tagcast.archive.records import records_of
+from tagcast.model import Draft, Message
+from tagcast.rows.message import MessageRow, message_row
+from tagcast.state_map import Late, StateMap
 
 from glue_jobs import audit
 from glue_jobs.io.schemas import SCHEMAS
@@ -33,8 +37,8 @@ def test_the_core_writes_the_columns_of_the_schemas_and_no_others() -> None:
         "map<string,string>": dict,
     }
     written: dict[RecordKind, set[str]] = {kind: set() for kind in RecordKind}
-    for seed in range(12):
-        for record in archive_of(seed):
+    for told in (*(archive_of(seed) for seed in range(12)), late_entry()):
+        for record in told:
             types_of = {column.name: column.dataType.simpleString() for column in SCHEMAS[record.kind].fields}
             assert record.fields.keys() <= types_of.keys()
             for name, value in json.loads(record.line()).items():
@@ -43,6 +47,15 @@ def test_the_core_writes_the_columns_of_the_schemas_and_no_others() -> None:
     never = {"body", "body_base64", "body_is_text"}
     for kind, schema in SCHEMAS.items():
         assert set(schema.fieldNames()) - written[kind] <= never, kind
+
+
+def late_entry() -> tuple[Record, ...]:
+    """What is told of an entry that was added for a younger group, which no history of these has."""
+    message = Message("fruit", "07457000000000000001", Draft(b"x"), 1, 2)
+    row = MessageRow(message, StateMap.of([1]), 3, 1)
+    rows = (message_row(each) for each in (row, row.adding(2, Late(1, 1))))
+    before, after = ({**row, "pk": "MSG#fruit#1", "sk": "MSG"} for row in rows)
+    return records_of(Change(before, after, 1), keeps_body=lambda topic: False)
 
 
 def test_the_document_names_every_kind_of_violation() -> None:

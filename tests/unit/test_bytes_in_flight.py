@@ -42,16 +42,16 @@ def test_each_call_of_the_sdk_counts_with_its_copies() -> None:
 def test_what_does_not_fit_waits_and_what_is_too_large_goes_alone() -> None:
     counted = BytesInFlight(100)
     a, b, huge = Load(("a",), 60), Load(("b",), 60), Load(("huge",), 1_000)
-    counted.add(a)
-    assert counted.fits(a)
-    assert not counted.fits(b)
-    counted.add(a)
-    assert not counted.remove(a)
-    assert not counted.fits(b)
-    assert counted.remove(a)
-    assert counted.fits(huge)
-    counted.add(huge)
-    assert not counted.fits(b)
+    counted.add((a,))
+    assert counted.fits((a,))
+    assert not counted.fits((b,))
+    counted.add((a,))
+    assert not counted.remove((a,))
+    assert not counted.fits((b,))
+    assert counted.remove((a,))
+    assert counted.fits((huge,))
+    counted.add((huge,))
+    assert not counted.fits((b,))
 
 
 def test_hanging_functions_with_large_bodies_are_tried_as_far_as_memory_goes_and_small_ones_pass_them() -> None:

@@ -15,7 +15,7 @@ from tagcast.filters.function_filter import TIMEOUT_MAX_S
 from tagcast.model import Message, Strategy, Subscription
 from tagcast.operating import lanes
 from tagcast.ports import Table, Update, Write
-from tagcast.pushing.attempts import GotThrough
+from tagcast.pushing.course import GotThrough
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import lane_of

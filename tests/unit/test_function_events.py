@@ -273,6 +273,7 @@ def test_sweep_restarts_an_overdue_lane_and_says_how_late_it_was(story: Story) -
         "removed": 0,
         "oldest_overdue_seconds": 60.0,
         "oldest_blocked_head_seconds": 61.0,
+        "expiring_within_hour": 0,
     }
     assert story.fake.workflow.tasks == [Task(TOPIC, story.lane().subscription_id, story.lane().generation)]
 

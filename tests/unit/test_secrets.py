@@ -12,7 +12,7 @@ from tagcast.operating.messages import message_view
 from tagcast.ports import Key, Table
 from tagcast.pushing.webhook_signature import SecretError, signature
 from tagcast.registry import shadows, subscriptions
-from tagcast.rows import stored
+from tagcast.rows import stored_secrets
 from tagcast.rows.keys import secrets_key, subscription_key
 from tagcast.rows.registry import subscription_row
 from tagcast.sealing.secrets import OPENED_S, opened, seal_in_place
@@ -213,5 +213,5 @@ def test_a_group_s_own_secret_is_no_subscriber_s(fake: FakeWorld) -> None:
     group = fake.group("g")
 
     assert group.settings.sealed is None
-    assert stored.sealed(fake.store, "test1", "g") is None
+    assert stored_secrets.sealed(fake.store, "test1", "g") is None
     assert Key(Table.REGISTRY, "SECRETS#test1", "g") not in fake.store.rows

@@ -363,7 +363,7 @@ def test_the_age_of_the_oldest_blocked_head_grows_while_its_receiver_fails_on_sc
 
     swept = fake.sweep()
 
-    assert swept.oldest_head_s == 12 * 3_600
+    assert swept.owed.oldest_s == 12 * 3_600
     assert swept.oldest_overdue_s < 60
 
 
@@ -373,11 +373,11 @@ def test_a_head_that_waits_because_somebody_paused_it_rings_no_alarm_and_a_suspe
     fake.publish("1")
     fake.deliver()
     fake.clock.sleep(100)
-    assert fake.sweep().oldest_head_s == 0
+    assert fake.sweep().owed.oldest_s == 0
 
     suspend(fake, "gone", 1)
     fake.clock.sleep(50)
-    assert fake.sweep().oldest_head_s == 50
+    assert fake.sweep().owed.oldest_s == 50
 
 
 def test_more_lanes_than_a_page_of_the_index_holds_are_all_restarted(
@@ -640,4 +640,4 @@ def test_an_empty_backlog_has_no_age(fake: FakeWorld) -> None:
     row = next(row for key, row in fake.store.rows.items() if key.pk.startswith("LANES#"))
     row.update({"state": "blocked", "wake_at": fake.clock.now() + 60_000, "wake_shard": "0"})
 
-    assert fake.sweep().oldest_head_s == 0
+    assert fake.sweep().owed.oldest_s == 0

@@ -81,12 +81,14 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
         retention_seconds: int | None = None,
         max_message_bytes: int | None = None,
         ordering: str | None = None,
+        keep: str | None = None,
     ) -> models.Topic:
         """Make a topic, or give it these settings; what is not named gets its default."""
         settings = {
             "retention_seconds": retention_seconds,
             "max_message_bytes": max_message_bytes,
             "ordering": ordering,
+            "keep": keep,
         }
         return await self.send(operations.put_topic(topic, settings))
 

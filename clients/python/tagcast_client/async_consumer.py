@@ -102,6 +102,7 @@ class AsyncConsumer:
             client_version=options.client_version,
             mode=options.message_model,
             ordered=options.orderly,
+            consume_from=options.consume_from_where,
         )
         self._subscriptions[topic] = group.subscription
 

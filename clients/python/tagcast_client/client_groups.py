@@ -21,10 +21,12 @@ class Groups(Connection):
         client_version: str | None = None,
         mode: str | None = None,
         ordered: bool | None = None,
+        consume_from: str | None = None,
         silence_seconds: int | None = None,
     ) -> groups.Group:
         """Say that a consumer lives, every 30 seconds; a group that is absent is made. `Consumer` does all that.
 
+        A group that is made gets what is kept since *consume_from*: ``earliest``, or an instant; ``latest`` is nothing.
         Raises DisagreementError, which says what differs, when the group has another filter.
         """
         said = {
@@ -32,6 +34,7 @@ class Groups(Connection):
             "client_version": client_version,
             "mode": mode,
             "ordered": ordered,
+            "consume_from": consume_from,
             "silence_seconds": silence_seconds,
         }
         return self.send(groups.heartbeat(topic, group, client_id, said))

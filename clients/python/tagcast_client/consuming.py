@@ -69,12 +69,15 @@ class ConsumerOptions:
     one that brought nothing it rests for *pull_interval_seconds*.
 
     *orderly*: messages of one order go to one member at a time, batch after batch; a group is made for that or not.
+    *consume_from_where* is asked of a group that this consumer makes: ``latest``, ``earliest``, or an instant (RFC
+    3339) since when it gets what is kept.
     """
 
     client_id: str = field(default_factory=client_id)
     client_version: str = ""
     message_model: MessageModel = MessageModel.CLUSTERING
     orderly: bool = False
+    consume_from_where: str = "latest"
     consume_thread_max: int = 4
     consume_message_batch_max_size: int = 10
     invisible_seconds: int = 60

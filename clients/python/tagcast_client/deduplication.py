@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Protocol
 
-from tagcast_client.receiver import Received
+from tagcast_client.received import Received
 
 LIFE_S = 86_400.0
 """A message lives a day at most; after that nothing repeats it."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from tagcast_client.outgoing import ArchivedMessage as ArchivedMessage
 from tagcast_client.outgoing import NewMessage as NewMessage
+from tagcast_client.shadow_models import ShadowCounts as ShadowCounts
+from tagcast_client.shadow_models import ShadowSample as ShadowSample
 
 Filter = Mapping[str, Any]
 """A filter as the API writes it, such as ``{"kind": "tags", "tags": ["apple"]}``; None everywhere: everything."""
@@ -46,6 +48,7 @@ class Topic:
     subscriptions: int
     created_at: datetime
     updated_at: datetime
+    keep: str = "owed"
     retained_messages: int | None = None
 
 
@@ -63,7 +66,7 @@ class Lane:
     """One subscription's side of a topic: active, blocked, lost_contact, paused or suspended, and what it owes.
 
     With *backlog_has_more* the backlog is longer than was counted. Of a group that is looked at alone, about how much
-    is *queued* for its members and *in_flight* with them.
+    is *queued* for its members and *in_flight* with them; *filling* says that messages from before it still join.
     """
 
     state: str
@@ -72,11 +75,20 @@ class Lane:
     backlog_has_more: bool = False
     queued: int | None = None
     in_flight: int | None = None
+    filling: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedPushes:
+    """How much one request to a subscription's endpoint carries at most."""
+
+    max_messages: int
+    max_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription as it stands; its secret is never told. *version* is what `if_version` compares."""
+    """A subscription; *version* is what `if_version` compares. A *secret* is told once, to who has it made."""
 
     topic: str
     name: str
@@ -91,6 +103,10 @@ class Subscription:
     ordered: bool = False
     dead_letter_topic: str | None = None
     max_per_second: float | None = None
+    consume_from: str | None = None
+    secret: str | None = field(default=None, repr=False)
+    former_secret_ends_at: datetime | None = None
+    batch: BatchedPushes | None = None
     warnings: tuple[str, ...] = ()
     lane: Lane | None = None
 
@@ -104,6 +120,7 @@ class Entry:
     last_attempt_at: datetime | None = None
     last_outcome: str | None = None
     filter_version: int | None = None
+    added_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,26 +214,6 @@ class Version:
     version: int
     filter: Filter | None
     changed_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowCounts:
-    """How often the active filter and the shadow agreed, and how they differed."""
-
-    evaluated: int
-    both: int
-    only_active: int
-    only_shadow: int
-    neither: int
-    errors: int
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowSample:
-    """A message that one of the two filters would deliver and the other would not."""
-
-    message_id: str
-    way: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,20 @@ def delete_subscription(topic: str, name: str, if_version: int | None) -> Operat
     )
 
 
+def rotate_secret(
+    topic: str, name: str, secret: str | None, grace_seconds: int | None, if_version: int | None
+) -> Operation[models.Subscription]:
+    """POST …/secret/rotate: not repeated where the service makes the secret, which only one answer tells."""
+    return Operation(
+        "POST",
+        subscription_path(topic, name, "secret", "rotate"),
+        reads(models.Subscription),
+        given(secret=secret, grace_seconds=grace_seconds),
+        headers=if_match_header(if_version),
+        repeatable=secret is not None and if_version is None,
+    )
+
+
 def list_subscriptions(topic: str, limit: int | None, cursor: str | None) -> Operation[Page[models.Subscription]]:
     """GET /topics/{topic}/subscriptions."""
     query = {"limit": limit, "cursor": cursor}

@@ -26,11 +26,14 @@ class Subscriptions(Connection):
         ordered: bool | None = None,
         dead_letter_topic: str | None = None,
         max_per_second: float | None = None,
+        consume_from: str | None = None,
+        batch: Mapping[str, int] | None = None,
         if_version: int | None = None,
     ) -> models.Subscription:
         """Make a subscription, or replace its settings; *endpoint* is a URL, or an endpoint as the API writes it.
 
-        With *if_version* only if it still has that version; else PreconditionFailedError.
+        With *if_version* only if it still has that version; else PreconditionFailedError. The *secret* `generate` is
+        made by the service, which tells it in this answer and never again.
         """
         settings = {
             "endpoint": endpoint,
@@ -42,6 +45,8 @@ class Subscriptions(Connection):
             "ordered": ordered,
             "dead_letter_topic": dead_letter_topic,
             "max_per_second": max_per_second,
+            "consume_from": consume_from,
+            "batch": batch,
         }
         return self.send(operations.put_subscription(topic, subscription, settings, if_version))
 
@@ -52,6 +57,21 @@ class Subscriptions(Connection):
     def delete_subscription(self, topic: str, subscription: str, *, if_version: int | None = None) -> None:
         """Remove a subscription; what it is still owed is cancelled."""
         self.send(operations.delete_subscription(topic, subscription, if_version))
+
+    def rotate_secret(
+        self,
+        topic: str,
+        subscription: str,
+        secret: str | None = None,
+        *,
+        grace_seconds: int | None = None,
+        if_version: int | None = None,
+    ) -> models.Subscription:
+        """Exchange the secret for *secret*, or for one that the service makes and this answer tells.
+
+        For *grace_seconds* (a day by default, at most seven) pushes are signed with the former one, too.
+        """
+        return self.send(operations.rotate_secret(topic, subscription, secret, grace_seconds, if_version))
 
     def list_subscriptions(self, topic: str, *, page_size: int | None = None) -> Iterator[models.Subscription]:
         """Yield the topic's subscriptions, by name."""

@@ -23,9 +23,10 @@ class TailEvent:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many messages were accepted, deliveries made and attempts failed *since* then."""
+    """How many messages were accepted, deliveries made and attempts failed *since* then, until *counted_at*."""
 
     since: datetime
+    counted_at: datetime
     published: int
     delivered: int
     failed: int

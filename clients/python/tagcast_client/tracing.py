@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from tagcast_client.group_models import Pulled
-    from tagcast_client.receiver import Received
+    from tagcast_client.received import Received
 
 _FIELDS = ("traceparent", "tracestate")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tagcast.archive.record import Change as ArchivedChange
-from tagcast.model import Message, Ordering, Push, Subscription
+from tagcast.model import Message, Ordering, Push, PushBatch, Subscription
 from tagcast.ports import Key
 
 from tests.simulation.baton import Worker
@@ -142,6 +142,11 @@ class Checks:
     def push_begins(self, worker: Worker, push: Push) -> Attempt:
         self._marks.begins(worker, push)
         return self._attempts.begins(worker, push)
+
+    def batch_begins(self, worker: Worker, batch: PushBatch) -> list[Attempt]:
+        for push in batch.pushes:
+            self._marks.begins(worker, push)
+        return self._attempts.batch_begins(worker, batch)
 
     def push_ended(self, worker: Worker, attempt: Attempt, reply: Reply) -> None:
         self._attempts.ended(worker, attempt, reply)

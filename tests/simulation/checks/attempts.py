@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tagcast.model import Ordering, Push, Strategy
+import json
+from collections.abc import Sequence
+
+from tagcast.model import ContentFormat, Ordering, Push, PushBatch, Strategy
+from tagcast.pushing.batch_form import batch_request, shared_item
 
 from tests.simulation.baton import Worker
 from tests.simulation.ledger import Attempt, Ledger, Reply, Row, delays_ms
@@ -18,7 +22,32 @@ class AttemptChecks:
         self.ledger = ledger
 
     def begins(self, worker: Worker, push: Push) -> Attempt:
-        """Check an attempt at its start."""
+        """Check an attempt at its start that is alone in its request."""
+        owner = self.ledger.owner(push.subscription.ordinal)
+        if "batch_messages_max" in owner:
+            self.ledger.fail("batches", f"{worker.name} pushes {push.message.message_id} in another form than a batch")
+        self._within_rate(f"{worker.name} pushes {push.message.message_id}", push.subscription.ordinal, owner)
+        return self._begins(worker, push, ())
+
+    def batch_begins(self, worker: Worker, batch: PushBatch) -> list[Attempt]:
+        """Check a request with several attempts at its start: it keeps its bounds, and what failed before is alone."""
+        ledger, pushes, ordinal = self.ledger, batch.pushes, batch.subscription.ordinal
+        owner, ids = ledger.owner(ordinal), [push.message.message_id for push in pushes]
+        told = f"{worker.name} pushes {ids} to #{ordinal}"
+        body = batch_request(batch, 0, "0", [shared_item(push.message, ContentFormat.JSON) for push in pushes]).body
+        if [each["message_id"] for each in json.loads(body)] != ids or len(set(ids)) < len(ids):
+            ledger.fail("batches", f"{told}, but sends {body!r}")
+        if len(ids) > owner.get("batch_messages_max", 0):
+            ledger.fail("batches", f"{told}: {len(ids)} messages")
+        if len(ids) > 1 and len(body) > owner["batch_bytes_max"]:
+            ledger.fail("batches", f"{told}: {len(body)} bytes")
+        if len(ids) > 1 and any(push.attempt > 1 for push in pushes):
+            ledger.fail("batches", f"{told}, of which some failed before")
+        self._within_rate(told, ordinal, owner)
+        return [self._begins(worker, push, ids[:place]) for place, push in enumerate(pushes)]
+
+    def _begins(self, worker: Worker, push: Push, beside: Sequence[str]) -> Attempt:
+        """Check an attempt at its start; what is *beside* it stands before it in the same request."""
         ledger = self.ledger
         message_id, ordinal = push.message.message_id, push.subscription.ordinal
         told = f"{worker.name} pushes {message_id} to #{ordinal} {push.subscription.name}"
@@ -40,13 +69,12 @@ class AttemptChecks:
         if push.attempt > 1 + max((due["attempts"] for due in known.values()), default=push.attempt):
             ledger.fail("attempts and gaps", f"{told}: attempt {push.attempt} follows none")
         if owner["strategy"] == Strategy.BACKOFF_RETRY.value:
-            self._in_order(told, worker, message_id, ordinal)
+            self._in_order(told, worker, (message_id, ordinal), beside)
             self._not_early(told, worker, push, owner)
         ended_at = ledger.ended_at.get((message_id, ordinal), ledger.stage.steps)
         if worker.kind == "retry" and ended_at < worker.read_at.get(message_id, 0):
             ledger.fail("5 a phantom is dropped", f"{told}, which it had read to be over")
         self._judged(told, message_id, ordinal)
-        self._within_rate(told, ordinal, owner)
         attempt = Attempt(message_id, ordinal, push.attempt, seen)
         ledger.attempts[message_id, ordinal].append(attempt)
         return attempt
@@ -95,8 +123,8 @@ class AttemptChecks:
         if all('"function"' in text for text in filters) and (message_id, ordinal) not in ledger.judge_yes:
             ledger.fail("matching", f"{told} without a verdict that says yes")
 
-    def _in_order(self, told: str, worker: Worker, message_id: str, ordinal: int) -> None:
-        ledger = self.ledger
+    def _in_order(self, told: str, worker: Worker, key: tuple[str, int], beside: Sequence[str]) -> None:
+        ledger, (message_id, ordinal) = self.ledger, key
         if ledger.stage.plan.ordering is Ordering.NONE:
             return
         if message_id not in ledger.group_of:
@@ -104,7 +132,8 @@ class AttemptChecks:
         for earlier in ledger.queue_order[ledger.group_of[message_id]]:
             if earlier == message_id:
                 return
-            if ordinal in ledger.receipts[earlier].owed and not self._over(worker, earlier, ordinal):
+            is_owed = ordinal in ledger.receipts[earlier].owed and earlier not in beside
+            if is_owed and not self._over(worker, earlier, ordinal):
                 ledger.fail("order", f"{told} while {earlier} is owed before it")
 
     def _over(self, worker: Worker, message_id: str, ordinal: int) -> bool:

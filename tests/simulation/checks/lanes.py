@@ -73,6 +73,8 @@ class LaneChecks:
             ledger.fail(
                 "attempts and gaps", f"attempts of {message_id} went from {old['attempts']} to {new['attempts']}"
             )
+        if new["attempts"] > ledger.attempts_made(message_id, ordinal_in(sid)):
+            ledger.fail("attempts and gaps", f"{new['attempts']} attempts of {message_id} are counted and fewer made")
         self._remembered(message_id, new)
         rows[sk] = new
         ledger.counted[message_id, ordinal_in(sid)][sk] = new["attempts"]

@@ -108,11 +108,11 @@ class MessageChecks:
         state, attempts = terminal
         self._marks.ended(worker, message_id, ordinal, terminal)
         told = f"{message_id} #{ordinal} is {state} after {attempts} attempts"
-        pushes, failures = ledger.attempts[key], ledger.judge_failures[key]
+        pushes, failures, made = ledger.attempts[key], ledger.judge_failures[key], ledger.attempts_made(*key)
         if attempts > ledger.attempts_max(message_id, ordinal):
             ledger.fail("attempts and gaps", told)
-        if attempts > len(pushes) + failures:
-            ledger.fail("attempts and gaps", f"{told}, but {len(pushes)} pushes were made")
+        if attempts > made:
+            ledger.fail("attempts and gaps", f"{told}, but {made} were made")
         by_fan_out = worker is not None and worker.kind == "fan_out"
         counted = min(ledger.counted[key].values(), default=0)
         if attempts < counted and not by_fan_out:

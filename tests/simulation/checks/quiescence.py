@@ -100,8 +100,9 @@ class QuiescenceChecks:
         repushed = any(action.kind == "repush" for action in plan.actions)
         for (message_id, ordinal), pushes in ledger.attempts.items():
             alone = not repushed and ledger.owner(ordinal)["name"] not in touched
-            if alone and len(pushes) > ledger.attempts_max(message_id, ordinal):
-                ledger.fail("attempts and gaps", f"{message_id} was pushed to #{ordinal} {len(pushes)} times")
+            counted = sum(push.counts for push in pushes)
+            if alone and counted > ledger.attempts_max(message_id, ordinal):
+                ledger.fail("attempts and gaps", f"{message_id} was pushed to #{ordinal} {counted} times")
         healthy = {subscriber.name for subscriber in plan.subscribers if subscriber.mode == "healthy"} - touched
         fine = [("delivered", 1), ("filtered", 0)]
         if any(subscriber.mode in TAKING_TIME for subscriber in plan.subscribers):

@@ -34,7 +34,7 @@ MUTANTS = (
     Mutant(
         "the half that ends first closes the round",
         "tagcast.state_map:StateMap.settle",
-        "bool(owed - over - lies or not (owed or in_round))",
+        "bool(owed - over - lies - self.late.keys() or not (owed or in_round))",
         "not in_round",
         FAILING,
     ),

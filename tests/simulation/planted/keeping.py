@@ -34,14 +34,14 @@ MUTANTS = (
     Mutant(
         "the body outlives the last entry",
         "tagcast.rows.message:MessageRow.settled",
-        "has_body=self.has_body and bool(after.owed)",
-        "has_body=self.has_body",
+        "(self.is_kept or bool(after.owed))",
+        "True",
     ),
     Mutant(
         "the body goes with the first round",
         "tagcast.rows.message:MessageRow.settled",
-        "has_body=self.has_body and bool(after.owed)",
-        "has_body=False",
+        "has_body = self.has_body and (self.is_kept or bool(after.owed))",
+        "has_body = False",
     ),
     Mutant(
         "what is retained is not listed",

@@ -113,8 +113,8 @@ MUTANTS = (
     Mutant(
         "the counter starts anew at each redelivery",
         "tagcast.delivery.retrying:_still_owed",
-        "deliveries.append((row.message, due.attempts))",
-        "deliveries.append((row.message, 0))",
+        "(rows[message_id].message, due.attempts)",
+        "(rows[message_id].message, 0)",
         FAILING,
     ),
     Mutant(
@@ -245,7 +245,7 @@ MUTANTS = (
     Mutant(
         "redelivery knows of no rate",
         "tagcast.delivery.retrying:retry",
-        "if rate := subscription.settings.max_per_second:",
+        "if subscription.settings.max_per_second:",
         "if False:",
         LIMITED,
     ),
@@ -259,13 +259,13 @@ MUTANTS = (
     Mutant(
         "what is over the rate is pushed by the first round",
         "tagcast.delivery.fan_out:_push",
-        "messages = messages[: grant.count]",
-        "pass",
+        "if subscription.settings.max_per_second and deliveries:",
+        "if False:",
         LIMITED,
     ),
     Mutant(
         "attempts of a rate begin at once",
-        "tagcast.pushing.attempts:_Course.turn",
+        "tagcast.pushing.course:_Course.turn",
         "await self.world.clock.pause(wait_s)",
         "pass",
         LIMITED,
@@ -279,8 +279,8 @@ MUTANTS = (
     ),
     Mutant(
         "what is past its life is pushed",
-        "tagcast.pushing.attempts:_Course.is_over",
-        "if not message.is_expired(self.world.clock.now()):",
+        "tagcast.pushing.course:_Course.is_over",
+        "if not message.is_expired(now):",
         "if True:",
         Aim(retention_s=60, modes=("dead", "down")),
     ),

@@ -28,6 +28,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
         "filter": PAID,
         "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15},
     }),
+    ("rotate_secret", "POST", f"{BILLING}/secret/rotate", {"secret": "generate", "grace_seconds": 604800}),
     ("watched", "GET", "/topics/orders/tail", None),
     ("publish", "POST", "/topics/orders/messages", ORDER),
     ("publish_batch", "POST", "/topics/orders/messages/batch", {"messages": [

@@ -17,10 +17,10 @@ from tagcast.model import ContentFormat
 from tagcast.pushing.envelope import http_request
 from tagcast_aws.api.http.operations import OPERATIONS, TAGS, examples
 from tagcast_aws.api.routes import description
-from tagcast_client import Client
+from tagcast_client import Client, item_failures, read_batch
 
 from tests.clients.in_memory_api import InMemoryApi
-from tests.clients.test_receiver import BODIES, push_of
+from tests.clients.test_receiver import BODIES, push_of, signed_batch
 from tests.unit.api.example_story import played
 
 DOCUMENT = description()
@@ -72,6 +72,19 @@ def test_the_webhook_is_what_a_push_sends() -> None:
         assert faults(json.loads(request.body), content["schema"]) == []
         sent = {name for name in request.headers if name.startswith(("webhook-", "x-tagcast-", "trace"))}
         assert {name for name, required in said.items() if required} <= sent <= set(said)
+
+
+@pytest.mark.parametrize("content_format", [ContentFormat.JSON, ContentFormat.CLOUDEVENTS])
+def test_the_webhook_of_batches_is_what_a_batch_sends(content_format: ContentFormat) -> None:
+    push = DOCUMENT["webhooks"]["push_batch"]["post"]
+    headers, body = signed_batch(content_format)
+    said = {each["name"]: each["required"] for each in push["parameters"]}
+
+    content = push["requestBody"]["content"][headers["content-type"]]
+    assert faults(json.loads(body), content["schema"]) == []
+    assert {name for name in headers if name.startswith(("webhook-", "x-tagcast-", "trace"))} == set(said)
+    answer = push["responses"]["2XX"]["content"]["application/json"]["schema"]
+    assert faults(item_failures(read_batch(headers, body)), answer) == []
 
 
 @pytest.mark.timeout(180)

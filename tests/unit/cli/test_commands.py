@@ -59,6 +59,32 @@ def test_json_is_the_answer_verbatim_wherever_the_option_stands(api: FakeApi, ru
     assert run(*words).stdout == text + "\n"
 
 
+def test_what_happens_is_printed_a_line_each_until_there_were_enough(api: FakeApi, run: Run) -> None:
+    at = "2026-05-01T12:00:00.000Z"
+    event: dict[str, object] = {
+        "happened_at": at,
+        "kind": "delivery",
+        "state": "blocked",
+        "message_id": ID,
+        "attempts": 2,
+    }
+    event |= {"subscription": "A\x1b", "outcome": "http 500"}
+    counts = {"since": at, "counted_at": at, "published": 0, "delivered": 0, "failed": 2}
+    nothing = {"events": [], "left_out": 0, "counts": counts, "next_cursor": "c1"}
+    api.teach("GET /topics/test1/tail?max_events=0", nothing)
+    api.teach(
+        "GET /topics/test1/tail?cursor=c1&wait_seconds=20",
+        {**nothing, "events": [event, event, event], "left_out": 7, "next_cursor": "c2"},
+    )
+
+    result = run("tail", "test1", "--stop-after", "2")
+
+    line = f"12:00:00.000 {ID} A\\x1b blocked attempt 2 http 500"
+    assert result.stdout.splitlines() == [line, line]
+    assert "7 more events are not shown" in result.stderr
+    assert json.loads(run("tail", "test1", "--stop-after", "1", "--json").stdout)["attempts"] == 2
+
+
 def test_deleting_a_topic_says_so(api: FakeApi, run: Run) -> None:
     api.teach("DELETE /topics/test1", status=204)
     assert run("topic", "delete", "test1").output.strip() == "Topic test1 deleted."
@@ -68,7 +94,8 @@ def test_a_subscription_is_sent_as_the_specification_writes_it(api: FakeApi, run
     api.teach("PUT /topics/test1/subscriptions/A", SUBSCRIPTION, 201)
     words = ["subscribe", "test1", "A", "--url", "http://127.0.0.1:9000/", "--tag", "apple", "--tag", "imac"]
     words += ["--strategy", "BACKOFF_RETRY", "--max-retries", "3", "--interval", "15", "--timeout", "5"]
-    result = run(*words, "--format", "json", "--secret", "whsec_abc", "--max-per-second", "0.5")
+    batch = ["--batch-messages", "10", "--batch-bytes", "65536"]
+    result = run(*words, "--format", "json", "--secret", "whsec_abc", "--max-per-second", "0.5", *batch)
     assert result.exit_code == 0, result.output
     assert api.requests[0].body == {
         "endpoint": {"protocol": "http", "url": "http://127.0.0.1:9000/"},
@@ -78,6 +105,7 @@ def test_a_subscription_is_sent_as_the_specification_writes_it(api: FakeApi, run
         "content_format": "json",
         "secret": "whsec_abc",
         "max_per_second": 0.5,
+        "batch": {"max_messages": 10, "max_bytes": 65_536},
     }
     assert "A subscribed to test1." in result.output
     assert "BACKOFF_RETRY (3 retries, 15 s apart)" in result.output
@@ -237,6 +265,13 @@ def test_lane_commands_show_the_lane_that_results(api: FakeApi, run: Run, verb: 
     assert ID in output
 
 
+def test_a_secret_is_exchanged_for_one_that_is_given_or_made(api: FakeApi, run: Run) -> None:
+    api.teach("POST /topics/t/subscriptions/A/secret/rotate", {"name": "A", "secret": "whsec_new"})
+    assert "whsec_new" in run("rotate-secret", "t", "A", "--grace", "60").output
+    run("rotate-secret", "t", "A", "--secret", "whsec_own")
+    assert [request.body for request in api.requests] == [{"grace_seconds": 60}, {"secret": "whsec_own"}]
+
+
 def test_skipping_needs_a_reason(api: FakeApi, run: Run) -> None:
     api.teach("POST /topics/t/subscriptions/A/skip", LANE)
     assert run("skip", "t", "A").exit_code == 2
@@ -264,6 +299,23 @@ def test_an_explanation_is_a_tree_with_every_part_and_its_value(api: FakeApi, ru
     assert "price > 100  ✗ false  (price is '90')" in lines
     assert "region = 'eu'  – not reached" in lines
     assert "filter version: 3" in lines
+
+
+def test_an_explanation_numbers_attempts_and_calls_no_filter_everything(api: FakeApi, run: Run) -> None:
+    attempts = [{"attempt": number, "took_ms": 7, "outcome": "http 500"} for number in (1, 2)]
+    tree = {"text": "true", "value": True, "note": "", "children": []}
+    api.teach(
+        f"GET /topics/t/messages/{ID}/explain?subscription=A",
+        {"filter": {"version": 1, "filter": None, "verdict": "matched", "explanation": tree},
+         "delivery": {"state": "blocked", "last_outcome": None, "history": attempts}},
+    )  # fmt: skip
+    output = run("explain", "t", ID, "--subscription", "A").output
+    lines = [line.strip("│├└─ ") for line in output.splitlines()]
+    assert "filter: everything" in lines
+    assert [line for line in lines if line.startswith("attempt")] == ["attempt 1", "attempt 2"]
+    assert "last outcome: —" in lines
+    assert "" not in lines
+    assert "unknown" not in output
 
 
 def test_a_filter_is_tested_against_a_message(api: FakeApi, run: Run) -> None:

@@ -8,12 +8,11 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
-import typer
 from rich.console import Console
 
 from local.cli import jobs
+from local.cli.job_arguments import Days
 from local.cli.job_run import Archive, JobError, Link, Result, run_job
-from local.cli.jobs import Days
 from tests.unit.cli.conftest import Run
 
 WHERE = {
@@ -51,8 +50,13 @@ def test_the_days_are_today_unless_others_are_named() -> None:
 
 @pytest.mark.parametrize(("first", "end"), [("1.11.2026", None), ("2026-11-03", "2026-11-03"), (None, "2020-01-01")])
 def test_days_that_are_none_are_refused(first: str | None, end: str | None) -> None:
-    with pytest.raises(typer.BadParameter):
+    with pytest.raises(ValueError):
         Days.of(first, end)
+
+
+def test_days_that_are_none_are_a_fault_of_the_command(run: Run) -> None:
+    refused = run("report", "--from", "1.11.2026", "--archive", "/nowhere")
+    assert (refused.exit_code, "2026-11-20" in refused.stderr) == (2, True)
 
 
 def test_a_job_that_breaks_is_quoted(tmp_path: Path) -> None:

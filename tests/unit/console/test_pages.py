@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tagcast.model import Outcome, Push
-from tagcast_client import ConflictError, NewMessage
+from tagcast.trace_context import trace_made
+from tagcast_client import ConflictError, DisagreementError, NewMessage
 
 from local.console.filter_form import FilterForm, filter_of, form_of
+from tests.fakes.stream import FakeStream
 from tests.unit.console.visitor import Visitor
 
 LANE = "/topics/orders/subscriptions/billing"
@@ -114,6 +118,7 @@ def test_a_message_says_why_a_subscription_did_not_get_it(visitor: Visitor, ids:
 
     assert "Why mailer did not get it" in seen
     assert "its filter did not match" in seen
+    assert trace_made("orders", ids[0]).trace_id in seen
     assert "knows no subscription" in visitor.get(f"/topics/orders/messages/{ids[0]}?why=nobody").text
 
 
@@ -253,3 +258,70 @@ def test_pages_of_jobs_are_listed_and_can_do_nothing_and_no_other_file_is_served
     assert page.headers["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
     for path in ("/archive/..%2fsecret.html", "/archive/audit/..%2f..%2fsecret.html", "/archive/absent.html"):
         assert visitor.get(path).status == 404
+
+
+def test_rates_are_those_of_the_last_minute_counted_since_somebody_watches(visitor: Visitor) -> None:
+    fakes = visitor.world.fakes
+    assert "counting" in visitor.get("/topics/orders/rates").text
+    stream = FakeStream(fakes)
+    fakes.publish(*map(str, range(8)), topic="orders")
+    stream.pass_on()
+    fakes.deliver()
+    stream.pass_on()
+    fakes.clock.instant += 10_000
+
+    seen = re.sub("<[^>]+>", "", visitor.get("/topics/orders/rates").text)
+
+    assert seen.strip() == "0.80 published, 0 delivered, 0.10 failed"
+
+
+def test_a_tail_that_is_asked_for_more_waits_and_says_when_its_topic_is_gone(visitor: Visitor) -> None:
+    fakes = visitor.world.fakes
+    seen = visitor.get("/tail?topic=orders&subscription=billing")
+    assert "Nothing happened that fits" in seen.text
+    stream = FakeStream(fakes)
+    fakes.publish("one", topic="orders")
+    fakes.deliver()
+    stream.pass_on()
+    after = re.search(r"after=([^\"]+)\"", seen.text)
+    assert after is not None
+
+    asked = visitor.get(f"/tail?topic=orders&subscription=billing&after={after.group(1)}")
+
+    assert f'href="{LANE}"' in asked.text
+    assert "blocked</span>" in asked.text
+    for name in ("billing", "mailer"):
+        visitor.api.delete_subscription("orders", name)
+    visitor.api.delete_topic("orders")
+    gone = visitor.get(f"/tail?topic=orders&after={after.group(1)}")
+    assert (gone.status, 'role="alert"' in gone.text, "hx-get" in gone.text) == (200, True, False)
+    assert visitor.get("/tail?topic=orders").status == 404
+
+
+def test_groups_are_listed_with_who_is_there_and_what_waits(visitor: Visitor) -> None:
+    assert "None of these 1 topics has a group" in visitor.get("/groups").text
+    visitor.api.put_subscription("orders", "idle", {"protocol": "pull"})
+    visitor.api.put_subscription("orders", "workers", {"protocol": "pull"})
+    for client_id, wants in (("c1", None), ("c2", {"kind": "tags", "tags": ["x"]})):
+        with suppress(DisagreementError):
+            visitor.api.heartbeat("orders", "workers", client_id, filter=wants)
+    visitor.world.fakes.publish("one", topic="orders")
+    visitor.world.fakes.deliver()
+
+    told = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", visitor.get("/groups").text))
+
+    assert re.search(r"orders / idle active nobody — 1 0 0 orders / workers active 2 1 disagrees .* 1 0 0 ", told)
+
+
+def test_costs_are_estimated_from_what_was_counted_and_said_to_be_so(visitor: Visitor) -> None:
+    fakes = visitor.world.fakes
+    assert "counting" in visitor.get("/costs").text
+    stream = FakeStream(fakes)
+    fakes.publish(*map(str, range(300)), topic="orders")
+    stream.pass_on()
+    fakes.clock.instant += 30_000
+
+    told = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", visitor.get("/costs").text))
+
+    assert "An estimate, not a bill" in told
+    assert re.search(r"orders 10\.0 0 8\d\.\d\d USD 0\.00 USD", told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import unescape
@@ -12,6 +13,8 @@ from pathlib import Path
 import aiohttp
 from tagcast_client import AsyncClient, Client, Retries
 
+from local.cli.job_run import JobProgram
+from local.console.archive_jobs import JobBoard, LocalJobs
 from local.console.desk import Desk
 from local.console.server import ConsoleServer
 from tests.clients.in_memory_api import InMemoryApi
@@ -46,7 +49,8 @@ class Visitor:
         self.world = InMemoryApi()
         self.api = Client(API, transport=self.world)
         reached = AsyncClient(API, transport=self.world, retries=Retries(seconds=0))
-        self.desk = Desk(reached, reports, key=key)
+        program = JobProgram((sys.executable, str(Path(__file__).with_name("fake_job.py")), str(reports)))
+        self.desk = Desk(reached, reports, JobBoard(LocalJobs(reports.parent, program)), key=key)
         self._server = ConsoleServer(self.desk)
         self._loop.run_until_complete(self._server.start(0))
         self.url = self._server.url.partition("?")[0].rstrip("/")

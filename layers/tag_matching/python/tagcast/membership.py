@@ -50,7 +50,7 @@ class Heartbeat:
     """What a consumer says of itself again and again: which group it belongs to, and what it wants to receive.
 
     *filter* is in its JSON form. *is_ordered*: it relies on getting each order one batch at a time. How long the group
-    outlives its last member, *silence_s*, is asked when it is made.
+    outlives its last member, *silence_s*, and since when it gets messages, *consume_from*, is asked when it is made.
     """
 
     topic: str
@@ -60,6 +60,7 @@ class Heartbeat:
     mode: Mode = Mode.CLUSTERING
     silence_s: int = SILENCE_S
     is_ordered: bool = False
+    consume_from: int | None = None
 
     @property
     def subscription(self) -> str:

@@ -10,13 +10,24 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tagcast.ids import subscription_id
+from tagcast.outcome import Outcome, PastAttempt
 from tagcast.settings import (
+    Batching,
     ContentFormat,
     Endpoint,
     Protocol,
     RetryPolicy,
     Strategy,
     SubscriptionSettings,
+)
+from tagcast.topic_settings import (
+    BODY_BYTES_DEFAULT,
+    BODY_BYTES_MAX,
+    RETENTION_S_MAX,
+    RETENTION_S_MIN,
+    FilterType,
+    Keep,
+    Ordering,
 )
 from tagcast.trace_context import TraceContext, trace_made
 
@@ -25,12 +36,14 @@ __all__ = [
     "BODY_BYTES_MAX",
     "RETENTION_S_MAX",
     "RETENTION_S_MIN",
+    "Batching",
     "ContentFormat",
     "Draft",
     "Endpoint",
     "Entry",
     "EntryState",
     "FilterType",
+    "Keep",
     "LaneState",
     "Message",
     "Ordering",
@@ -38,30 +51,13 @@ __all__ = [
     "PastAttempt",
     "Protocol",
     "Push",
+    "PushBatch",
     "RetryPolicy",
     "Strategy",
     "Subscription",
     "SubscriptionSettings",
     "Topic",
 ]
-
-RETENTION_S_MIN, RETENTION_S_MAX = 60, 86_400
-BODY_BYTES_DEFAULT, BODY_BYTES_MAX = 64 * 1024, 256 * 1024
-
-
-class Ordering(StrEnum):
-    """What one order spans: the whole topic, one ordering key, or nothing."""
-
-    TOPIC = "topic"
-    KEY = "key"
-    NONE = "none"
-
-
-class FilterType(StrEnum):
-    """What the filters of a topic read that was made through the CMQ endpoint; it never changes."""
-
-    TAGS = "tags"
-    ROUTING_KEY = "routing_key"
 
 
 class EntryState(StrEnum):
@@ -117,6 +113,7 @@ class Topic:
     next_ordinal: int = 0
     recent: tuple[str, ...] = ()
     filter_type: FilterType | None = None
+    keep: Keep = Keep.OWED
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,42 +200,20 @@ class Push:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of one push. *detail* is short, for people, and free of secrets (``http 500``).
+class PushBatch:
+    """Attempts of one subscription that are made in one request, in their order; *batch_id* is the request's own."""
 
-    *retry_after_s* is what the receiver asked for; *gone* means that it wants nothing ever again (410). Remembered, but
-    of no consequence, are HTTP's *status* and *answer*: the beginning of what was said by who did not take the message.
-    Nobody sees that as it is.
-    """
-
-    delivered: bool
-    detail: str
-    retry_after_s: float | None = None
-    gone: bool = False
-    status: int | None = field(default=None, compare=False)
-    answer: bytes = field(default=b"", compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class PastAttempt:
-    """One attempt as it is remembered: when it ended, how long it took, what came of it.
-
-    *status* is HTTP's; *response* is what the receiver said, as far as people may see it.
-    """
-
-    number: int
-    ended_at: int
-    took_ms: int
-    outcome: str
-    status: int | None = None
-    response: str = ""
+    subscription: Subscription
+    pushes: tuple[Push, ...]
+    batch_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One entry of the state map, as the API shows it.
 
-    *history* are the last attempts, as far as they are remembered: no part of what an entry is.
+    *added_at* is when a late one came to be, for a group that was made after the message. *history* are the last
+    attempts, as far as they are remembered: no part of what an entry is.
     """
 
     state: EntryState
@@ -246,4 +221,5 @@ class Entry:
     last_attempt_at: int | None = None
     last_outcome: str | None = None
     filter_version: int | None = None
+    added_at: int | None = None
     history: tuple[PastAttempt, ...] = field(default=(), compare=False, repr=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from tagcast.membership import MembershipChange
 from tagcast.memory import Memory
-from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, Subscription
+from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, PushBatch, Subscription
 from tagcast.queues import GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
 from tagcast.tables import ABSENT, Delete, Found, Key, Put, Row, Table, Update, Write
 from tagcast.vault import Vault
@@ -83,7 +83,15 @@ class Store(Protocol):
         """Read the next part of all messages; return what is owed of them without anybody at work on it.
 
         That is: first rounds that are open although their message was accepted before *open_before*, and messages
-        that are owed to somebody although their life was over before *over_before*. Eventually consistent.
+        that are owed to somebody, or keep their body, although their life was over before *over_before*. Eventually
+        consistent.
+        """
+
+    def kept(self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None) -> Found:
+        """Read the next part of all messages; return those of *topic* that have a body, by their ids.
+
+        They were accepted at *accepted_from* or later, by a publish that saw a version of the topic before
+        *before_version*, live at *alive_at*, and are no replays. What was stored before the call is found.
         """
 
     def write(self, write: Write) -> None:
@@ -105,6 +113,9 @@ class Pusher(Protocol):
 
     async def push(self, push: Push) -> Outcome:
         """Make one attempt within the subscription's timeout; a failure is an outcome, never an exception."""
+
+    async def push_batch(self, batch: PushBatch) -> Outcome:
+        """Make several attempts in one request, likewise; the outcome names those that failed of what got through."""
 
 
 class EventBus(Protocol):
@@ -195,6 +206,15 @@ class Telemetry(Protocol):
 
     def count(self, name: str, value: int = 1) -> None:
         """Add to a metric."""
+
+    def waited(self, name: str, milliseconds: float) -> None:
+        """Add one wait to a metric of which people want percentiles."""
+
+    def watches(self, topic: str) -> bool:
+        """Say whether metrics tell the subscriptions of *topic* apart."""
+
+    def owes(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
+        """Tell what the lane of a subscription owes now, by the names of metrics, if its topic is watched."""
 
 
 class EndpointGuard(Protocol):

@@ -71,13 +71,31 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerSecret:
+    """A secret that was exchanged for another one: pushes are signed with it, too, *until* that instant."""
+
+    secret: str = field(repr=False)
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """How much one request to the endpoint carries at most: so many messages, and bytes unless one alone has more."""
+
+    messages_max: int
+    bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionSettings:
     """What a subscriber chooses. *filter* is its JSON form, canonical once it is stored, or None for everything.
 
     What is left out of ``repr`` is a secret: nothing shows it, and the archive is not told of it. Where *sealed* has a
     value, secrets lie encrypted in a row of their own, which it is a mark of, and are not in here until they are
-    opened. That of a group is the service's own: it signs receipt handles. *ordered* and *dead_letter_topic* are of
-    groups only, *max_per_second* is of those that are pushed to: so many attempts are made, or any number.
+    opened. That of a group is the service's own: it signs receipt handles. *ordered*, *dead_letter_topic* and
+    *consume_from* are of groups only; a new group gets of what is kept then whatever was accepted at *consume_from* or
+    later; None: nothing. *max_per_second* and *batching* are of those that are pushed to: so many requests are made, or
+    any number; and each carries several messages, or one.
     """
 
     endpoint: Endpoint
@@ -89,7 +107,16 @@ class SubscriptionSettings:
     ordered: bool = False
     dead_letter_topic: str | None = None
     max_per_second: float | None = None
+    consume_from: int | None = None
+    batching: Batching | None = None
     sealed: str | None = None
+    formers: tuple[FormerSecret, ...] = field(default=(), repr=False)
+
+    def signing_secrets(self, now: int) -> tuple[str, ...]:
+        """Return the secrets that a push is signed with at *now*, the present one first."""
+        if self.secret is None:
+            return ()
+        return (self.secret, *(former.secret for former in self.formers if now < former.until))
 
     @property
     def is_group(self) -> bool:
@@ -108,8 +135,18 @@ class SubscriptionSettings:
             return HANDED_AT_ONCE
         return 1 if self.keeps_order else DECAY_WINDOW
 
+    def drained_at_once(self, got_through: int) -> int:
+        """Return how many deliveries of a backlog are attempted together after so many got through together.
+
+        In batches that doubles from one on, so that a message which makes a batch fail is soon found.
+        """
+        if self.batching is None:
+            return self.window
+        return min(max(1, 2 * got_through), max(self.window, self.batching.messages_max))
+
 
 def secrets_of(settings: SubscriptionSettings) -> tuple[str, ...]:
     """Return what of *settings* is a secret: what is left out of ``repr``."""
     hidden = (getattr(settings, each.name) for each in fields(settings) if not each.repr)
-    return tuple(secret for secret in hidden if isinstance(secret, str))
+    present = (secret for secret in hidden if isinstance(secret, str))
+    return (*present, *(former.secret for former in settings.formers))

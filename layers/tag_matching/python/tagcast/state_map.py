@@ -15,11 +15,20 @@ FIRST_ATTEMPT_OUTCOME = "delivered at the first attempt"
 
 
 @dataclass(frozen=True, slots=True)
+class Late:
+    """How an entry came to be after its message was accepted: when, and by which version of its group's filter."""
+
+    added_at: int
+    filter_version: int
+
+
+@dataclass(frozen=True, slots=True)
 class StateMap:
     """Entries by subscription ordinal.
 
     *owed* are the entries that are not terminal; *handed* are those of them that lie in the queues of their groups, and
     *over* those that had their part of the first round while others wait for theirs: they stand in backlogs.
+    *late* are those that were added for groups that are younger than the message: they stand in backlogs, too.
     *finishes* holds, for those delivered at the first attempt, the milliseconds from *round_at* to the end of that
     attempt; *settled* holds all other terminal entries.
     """
@@ -32,6 +41,7 @@ class StateMap:
     settled: Mapping[int, Entry] = field(default_factory=dict)
     handed: frozenset[int] = frozenset()
     over: frozenset[int] = frozenset()
+    late: Mapping[int, Late] = field(default_factory=dict)
 
     @classmethod
     def of(cls, matched: Iterable[int]) -> StateMap:
@@ -51,12 +61,22 @@ class StateMap:
     @property
     def waiting(self) -> frozenset[int]:
         """Return those whose part of the first round is not over."""
-        return self.owed - self.over - self.handed if self.round_open else frozenset()
+        return self.owed - self.over - self.handed - self.late.keys() if self.round_open else frozenset()
 
     @property
     def is_retained(self) -> bool:
         """Say whether anything is owed after the first round that does not lie in the queue of a group."""
         return not self.round_open and bool(self.owed - self.handed)
+
+    def adding(self, ordinal: int, late: Late) -> StateMap:
+        """Return the map with an entry more, which is owed.
+
+        >>> StateMap.of([1]).settle({1: Entry(EntryState.DELIVERED)}, round_at=5).adding(2, Late(9, 1)).pending
+        1
+        """
+        assert ordinal not in self.matched
+        one = frozenset((ordinal,))
+        return replace(self, matched=self.matched | one, owed=self.owed | one, late={**self.late, ordinal: late})
 
     def settle(
         self,
@@ -94,7 +114,7 @@ class StateMap:
         owed = self.owed - changed.keys()
         lies = (self.handed | handed) & owed
         over = owed & (self.over if not in_round else owed if served is None else self.over | served)
-        round_open = self.round_open and bool(owed - over - lies or not (owed or in_round))
+        round_open = self.round_open and bool(owed - over - lies - self.late.keys() or not (owed or in_round))
         return replace(
             self,
             owed=owed,

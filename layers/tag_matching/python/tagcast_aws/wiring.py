@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-import warnings
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from aws_lambda_powertools import Logger, Metrics
 from tagcast.ports import Clock, Dice, GroupQueues, World
 
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.dice import SystemDice
 from tagcast_aws.runtime.home import Home
+from tagcast_aws.runtime.metering import logger as logger
+from tagcast_aws.runtime.metering import metered as metered
+from tagcast_aws.runtime.metering import metrics as metrics
+from tagcast_aws.runtime.metering import telemetry
 from tagcast_aws.runtime.settings import Settings
-from tagcast_aws.runtime.telemetry import PowertoolsTelemetry
 
 if TYPE_CHECKING:
     import ssl
@@ -100,19 +101,6 @@ PROCESS: ContextVar[Process] = ContextVar("PROCESS")
 _THIS = Process(Ground())
 
 
-@cache
-def logger() -> Logger:
-    """Return the process's logger; it never logs an event."""
-    return Logger(log_uncaught_exceptions=False)
-
-
-@cache
-def metrics() -> Metrics:
-    """Return the process's metrics, flushed by each handler; an invocation that counts nothing is no warning."""
-    warnings.filterwarnings("ignore", message="No application metrics to publish", category=UserWarning)
-    return Metrics()
-
-
 def world() -> World:
     """Return the world of this process."""
     return PROCESS.get(_THIS).world
@@ -184,7 +172,7 @@ def compose(ground: Ground) -> World:
         clock=clock,
         executor=ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads()),
         dice=ground.dice,
-        telemetry=PowertoolsTelemetry(logger(), metrics()),
+        telemetry=telemetry(clock, settings.metric_topics),
         time_scale=settings.time_scale,
         plain_queueing=settings.plain_queueing,
     )
@@ -218,7 +206,7 @@ def compose_tail(ground: Ground) -> Tail:
 
     client = _client_factory(ground, attempts_max=2, answer_s=3)
     store = DynamoStore(client("dynamodb"), Settings.from_environment(ground.environ).tables, ground.clock.sleep)
-    return Tail(store, ground.clock, ground.dice, PowertoolsTelemetry(logger(), metrics()))
+    return Tail(store, ground.clock, ground.dice, telemetry(ground.clock))
 
 
 def compose_cmq_keys(ground: Ground) -> CachedSecret:

@@ -28,6 +28,8 @@ def of_message(change: Change, keeps_body: KeepsBody) -> Iterator[Record]:
     elif before is None:
         yield _accepted(after, keeps_body(after.message.topic))
     else:
+        for ordinal in sorted(after.map.late.keys() - before.map.late.keys()):
+            yield _added(change, after, ordinal)
         for ordinal in sorted(_settled(before, after)):
             yield _ended(change, after, ordinal)
 
@@ -98,6 +100,26 @@ def _ended(change: Change, row: MessageRow, ordinal: int) -> Record:
         accepted_at=message.accepted_at,
         expires_at=message.expires_at,
         changed_at=change.changed_at,
+    )
+
+
+def _added(change: Change, row: MessageRow, ordinal: int) -> Record:
+    """Return the record of an entry that was added for a group that is younger than the message."""
+    message, late = row.message, row.map.late[ordinal]
+    return record(
+        RecordKind.DELIVERIES,
+        f"{message.topic}.{message.message_id}.{ordinal}.l",
+        topic=message.topic,
+        message_id=message.message_id,
+        ordinal=ordinal,
+        state=EntryState.PENDING.value,
+        attempts=0,
+        subscriptions_version=row.subscriptions_version,
+        accepted_at=message.accepted_at,
+        expires_at=message.expires_at,
+        changed_at=change.changed_at,
+        added_at=late.added_at,
+        filter_version=late.filter_version,
     )
 
 

@@ -17,11 +17,13 @@ class Streak:
     """How the receiver did under the present claim.
 
     *answering* is False once the claimed head went without a success: what failed before keeps to its own schedule.
-    *answered* is True once a push got through: until then only the head is tried.
+    *answered* is True once a push got through: until then only the head is tried. *got_through* is how many did
+    together the last time that any were attempted.
     """
 
     answering: bool = True
     answered: bool = False
+    got_through: int = 0
 
 
 @dataclass(frozen=True, slots=True)

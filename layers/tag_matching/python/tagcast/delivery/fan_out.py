@@ -24,9 +24,8 @@ from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.model import Subscription
 from tagcast.ports import QueueEntry, World
-from tagcast.pushing.attempts import Share
+from tagcast.pushing.course import Share, take_requests
 from tagcast.pushing.push_slots import PushSlots
-from tagcast.pushing.rate_limit import take
 from tagcast.pushing.verdicts import attempt_judged
 from tagcast.queues import PACK_MAX, Audience
 from tagcast.registry.directory import Directory, directory_of
@@ -72,6 +71,9 @@ def _in_parts(entries: Sequence[QueueEntry]) -> Iterator[tuple[Sequence[QueueEnt
 async def _serve_part(world: World, topic: str, audiences: Mapping[str, Audience], slots: PushSlots) -> None:
     round_at, read_s = world.clock.now(), world.clock.monotonic()
     batch = await _read(world, topic, audiences)
+    for row in batch.rows.values():
+        if row.map.round_open:
+            world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
     owed = batch.owed()
     parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each), read_s) for each in owed}
     faults = await side_by_side([_serve(batch, ordinal, slots, parts) for ordinal in sorted(parts)])
@@ -164,15 +166,13 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
 
 async def _push(world: World, subscription: Subscription, part: Part, slots: PushSlots) -> Part:
     """Push what stands before anything that is owed elsewhere, as far as its rate allows."""
-    messages, grant = part.pushable(), None
-    if (rate := subscription.settings.max_per_second) and messages:
-        grant = await take(world, subscription.subscription_id, rate, len(messages))
-        messages = messages[: grant.count]
+    deliveries, grant = [(message, 0) for message in part.pushable()], None
+    if subscription.settings.max_per_second and deliveries:
+        deliveries, grant = await take_requests(world, subscription, deliveries, slots.bytes)
         part = part.limited(grant.free_at)
-    unjudged = {message.message_id for message in messages} - part.judged
-    share_s = min(SHARE_S_MAX, SHARE_S * max(1, math.ceil(len(messages) / SHARE_OF)))
+    unjudged = {message.message_id for message, _ in deliveries} - part.judged
+    share_s = min(SHARE_S_MAX, SHARE_S * max(1, math.ceil(len(deliveries) / SHARE_OF)))
     until = world.clock.monotonic() + share_s
-    deliveries = [(message, 0) for message in messages]
     progress = await attempt_judged(world, subscription, deliveries, unjudged, Share(slots, share_s, grant=grant))
     return part.pushed(progress, until)
 

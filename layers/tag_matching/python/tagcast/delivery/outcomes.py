@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from tagcast.concurrency.contention import window_s
 from tagcast.delivery.lane_hold import LaneHold
-from tagcast.delivery.settling import Ending, Lost, NotOwed, settle, turn_s
+from tagcast.delivery.settling import Ending, Lost, NotOwed, settle, settle_together, size_of, turn_s
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry
@@ -18,6 +18,8 @@ from tagcast.rows import stored
 from tagcast.rows.due import OwedDelivery, due_change, due_delete, due_failure
 from tagcast.rows.message import MessageRow
 
+TOGETHER_MAX, TOGETHER_BYTES_MAX = 33, 2 * 1024 * 1024
+"""Of a transaction's 100 writes a message takes three and the lane one; of its 4 MiB half is left to be wrong by."""
 MARKED_AFTER = 3
 """So many tries to settle may be lost before the end that a push brought is kept in the due row."""
 
@@ -72,6 +74,18 @@ class Outcomes:
             await self.hold.write(due_delete(due))
         return None
 
+    async def settle_together(self, ends: Sequence[tuple[OwedDelivery, Entry, MessageRow]]) -> set[str]:
+        """Write terminal entries of messages as they were just read, as many in a transaction as it takes.
+
+        Returns the messages of which that was done; the others have to be settled one by one.
+        """
+        world, done = self.hold.world, set[str]()
+        for some in _transactions(ends):
+            endings = [(row, _ending(due, entry, (due_delete(due),))) for due, entry, row in some]
+            if await settle_together(world.store, world.executor, endings, (self.hold.check(),)):
+                done |= {due.message_id for due, _, _ in some}
+        return done
+
     async def mark(self, due: OwedDelivery, entry: Entry) -> OwedDelivery:
         """Keep the end that a push brought in the due row; return the row as it stands now."""
         marked = due.marked(entry)
@@ -89,6 +103,20 @@ class Outcomes:
     async def write_yes(self, due: OwedDelivery) -> None:
         """Keep the verdict on a delivery that was not started, so that it is not asked for again."""
         await self.hold.write(due_change(due, due), self.hold.check())
+
+
+def _transactions(
+    ends: Sequence[tuple[OwedDelivery, Entry, MessageRow]],
+) -> Iterator[Sequence[tuple[OwedDelivery, Entry, MessageRow]]]:
+    """Split *ends* into what fits into one transaction each."""
+    began, size = 0, 0
+    for place, (_, _, row) in enumerate(ends):
+        if place - began == TOGETHER_MAX or (place > began and size + size_of(row) > TOGETHER_BYTES_MAX):
+            yield ends[began:place]
+            began, size = place, 0
+        size += size_of(row)
+    if began < len(ends):
+        yield ends[began:]
 
 
 def _ending(due: OwedDelivery, entry: Entry, beside: Sequence[Write]) -> Ending:

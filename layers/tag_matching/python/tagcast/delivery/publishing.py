@@ -9,7 +9,7 @@ from tagcast.concurrency.contention import until_won
 from tagcast.delivery.idempotency import Accepted, Idempotency, claimed, is_live, repeated
 from tagcast.delivery.queueing import entries_of, packed
 from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError, UnmatchedError
-from tagcast.model import Draft, Message, Topic
+from tagcast.model import Draft, Keep, Message, Topic
 from tagcast.ports import QueueEntry, World
 from tagcast.registry.directory import Directory, directory_of
 from tagcast.registry.shadowing import observe
@@ -212,6 +212,7 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         replay_of=replay_of,
     )
     matched = directory.match(message)
+    is_kept = topic.keep is Keep.LIFE
     failed = [directory.by_ordinal[ordinal].name for ordinal in matched.errors[:FILTER_ERROR_NAMES_MAX]]
     return MessageRow(
         message=message,
@@ -220,8 +221,9 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         version=1,
         filter_errors=tuple(failed),
         filter_error_count=len(matched.errors),
-        has_body=bool(matched.ordinals),
+        has_body=is_kept or bool(matched.ordinals),
         in_order=_in_order(world, directory, matched.ordinals),
+        is_kept=is_kept,
     )
 
 

@@ -12,13 +12,14 @@ from functools import partial
 from tagcast.delivery.backlog import Attempt, End, Leave, Streak, Wait, front, next_step
 from tagcast.delivery.continuing import continue_as_new
 from tagcast.delivery.emptying import empty_queue
+from tagcast.delivery.filling import fill
 from tagcast.delivery.lane_hold import LaneHold, StaleWorkerError
 from tagcast.delivery.outcomes import Outcomes
 from tagcast.delivery.retrying import Retried, retry
 from tagcast.delivery.workflow_task import Answer, Task
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.ids import ordinal_of
-from tagcast.model import EntryState, Subscription
+from tagcast.model import EntryState, LaneState, Subscription
 from tagcast.ports import World
 from tagcast.pushing.verdicts import judging_s
 from tagcast.registry.directory import directory_of
@@ -116,6 +117,9 @@ async def _drain(hold: LaneHold) -> _Drained:
 
 async def _step(hold: LaneHold, subscription: Subscription | None, streak: Streak) -> tuple[_Drained, Streak]:
     """Serve what stands first: look, plan, carry out."""
+    lane = hold.seen
+    if lane and lane.filling and not lane.filling.is_over and lane.state is not LaneState.REMOVED:
+        return await _fill(hold), streak
     appended = await hold.appended()
     dues = await _front(hold, subscription, streak)
     if subscription is not None and not judging_s(subscription) and any(due.unjudged for due in dues):
@@ -138,6 +142,18 @@ async def _step(hold: LaneHold, subscription: Subscription | None, streak: Strea
             return _AFTER[came], streak
 
 
+async def _fill(hold: LaneHold) -> _Drained:
+    """Add a part of what was kept when the group was made, by the filter that it has now."""
+    group = await _subscription(hold)
+    if group is None:
+        raise StaleWorkerError
+    begins_at = await fill(hold, group)
+    if begins_at is None:
+        return _Drained.GOING_ON
+    await hold.release(begins_at)
+    return _Drained.WAITING
+
+
 async def _subscription(hold: LaneHold) -> Subscription | None:
     """Return the subscription of the lane as it is now; None when it is gone, even if another has its name."""
     sid = hold.task.subscription_id
@@ -151,6 +167,8 @@ async def _subscription(hold: LaneHold) -> Subscription | None:
 
 async def _front(hold: LaneHold, subscription: Subscription | None, streak: Streak) -> list[OwedDelivery]:
     """Return the head alone, or a window of the backlog once the receiver answered well."""
-    window = subscription.settings.window if subscription is not None and streak.answered else 1
+    window = 1
+    if subscription is not None and streak.answered:
+        window = subscription.settings.drained_at_once(streak.got_through)
     read = partial(stored.dues, hold.world.store, hold.task.subscription_id, limit=window)
     return front(await hold.world.executor.run(read))

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 
+from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.delivery.backlog import Streak
 from tagcast.delivery.lane_hold import LaneHold
 from tagcast.delivery.outcomes import Outcomes
 from tagcast.errors import ConditionLostError
-from tagcast.model import Entry, EntryState, LaneState, Message, Subscription
+from tagcast.model import Entry, EntryState, LaneState, Subscription
 from tagcast.ports import Write
-from tagcast.pushing.attempts import Failure, Progress, Share, lane_state_after
+from tagcast.pushing.attempts import Delivery, Failure, Progress, lane_state_after
+from tagcast.pushing.course import Share, take_requests
 from tagcast.pushing.push_slots import PushSlots
-from tagcast.pushing.rate_limit import take
 from tagcast.pushing.verdicts import attempt_judged, judging_s
 from tagcast.rows.due import OwedDelivery
+from tagcast.rows.message import MessageRow
 
 
 class Retried(Enum):
@@ -35,31 +37,33 @@ async def retry(
 ) -> tuple[Retried, Streak]:
     """Attempt *dues* under a claim that lasts, and say how the receiver does; what is not owed any more is dropped."""
     await _keep_claim(hold, subscription)
-    deliveries, known = await _still_owed(hold, dues)
+    deliveries, known, rows = await _still_owed(hold, dues)
     if not deliveries:
         return Retried.WRITTEN, replace(streak, answering=False)
-    grant = None
-    if rate := subscription.settings.max_per_second:
-        grant = await take(hold.world, subscription.subscription_id, rate, len(deliveries))
-        if not grant.count:
-            await hold.release(grant.free_at)
-            return Retried.PLANNED, streak
-        deliveries = deliveries[: grant.count]
     unjudged = {due.message_id for due in dues if due.unjudged}
+    grant = None
     async with PushSlots(hold.world.clock) as slots:
+        if subscription.settings.max_per_second:
+            deliveries, grant = await take_requests(hold.world, subscription, deliveries, slots.bytes)
+            if not grant.count:
+                await hold.release(grant.free_at)
+                return Retried.PLANNED, streak
         share = Share(slots, _share_s(hold, subscription), streak.answered, grant)
         progress = await attempt_judged(hold.world, subscription, deliveries, unjudged, share)
     known |= {each: replace(known[each], unjudged=False) for each in progress.judged}
     unwritten = _attempted(known, progress)
     came = Retried.PLANNED if progress.failures else Retried.WRITTEN
+    streak = _streak_after(streak, progress)
     try:
+        if subscription.settings.batching is not None:
+            await _write_together(hold, known, rows, progress, unwritten)
         await _write(hold, subscription, known, progress, unwritten)
     except ConditionLostError:
         came = Retried.OVERTAKEN
     finally:
         if unwritten:  # Whoever comes next makes these attempts once more.
             hold.world.telemetry.count("OutcomesLost", len(unwritten))
-    return came, _streak_after(streak, progress)
+    return came, streak
 
 
 async def _keep_claim(hold: LaneHold, subscription: Subscription) -> None:
@@ -70,17 +74,22 @@ async def _keep_claim(hold: LaneHold, subscription: Subscription) -> None:
 
 
 async def _still_owed(
-    hold: LaneHold, dues: Iterable[OwedDelivery]
-) -> tuple[list[tuple[Message, int]], dict[str, OwedDelivery]]:
-    """Return the deliveries that are still owed, with the attempts made, and their rows by message."""
-    deliveries: list[tuple[Message, int]] = []
-    known: dict[str, OwedDelivery] = {}
-    for due in dues:
-        row = await Outcomes(hold).owing(due)
-        if row is not None:
-            deliveries.append((row.message, due.attempts))
-            known[due.message_id] = due
-    return deliveries, known
+    hold: LaneHold, dues: Sequence[OwedDelivery]
+) -> tuple[list[Delivery], dict[str, OwedDelivery], dict[str, MessageRow]]:
+    """Return the deliveries that are still owed, with the attempts made, and both their rows by message."""
+    rows: dict[str, MessageRow] = {}
+
+    async def look(due: OwedDelivery) -> None:
+        if (row := await Outcomes(hold).owing(due)) is not None:
+            rows[due.message_id] = row
+
+    if len(dues) == 1:
+        await look(dues[0])
+    elif faults := await side_by_side([look(due) for due in dues]):
+        raise faults[0]
+    known = {due.message_id: due for due in dues if due.message_id in rows}
+    deliveries = [(rows[message_id].message, due.attempts) for message_id, due in known.items()]
+    return deliveries, known, rows
 
 
 def _share_s(hold: LaneHold, subscription: Subscription) -> float:
@@ -90,15 +99,30 @@ def _share_s(hold: LaneHold, subscription: Subscription) -> float:
 
 
 def _streak_after(streak: Streak, progress: Progress) -> Streak:
-    delivered = EntryState.DELIVERED in {entry.state for entry in progress.settled.values()}
-    well = delivered or bool(progress.handed)
-    return Streak(well or not progress.settled, streak.answered or well)
+    got_through = len(progress.handed)
+    got_through += sum(entry.state is EntryState.DELIVERED for entry in progress.settled.values())
+    return Streak(bool(got_through) or not progress.settled, streak.answered or bool(got_through), got_through)
 
 
 def _attempted(known: Mapping[str, OwedDelivery], progress: Progress) -> set[str]:
     """Return the deliveries to which an attempt was made that is not written yet."""
     ended = {each for each, entry in progress.settled.items() if entry.attempts > known[each].attempts}
     return ended | progress.failures.keys()
+
+
+async def _write_together(
+    hold: LaneHold,
+    known: Mapping[str, OwedDelivery],
+    rows: Mapping[str, MessageRow],
+    progress: Progress,
+    unwritten: set[str],
+) -> None:
+    """Write the ends of a batch, several at once where nobody is in the way; take from *progress* what is written."""
+    ends = [(known[each], known[each].as_last_seen(entry), rows[each]) for each, entry in progress.settled.items()]
+    for message_id in await Outcomes(hold).settle_together(ends if len(ends) > 1 else ()):
+        progress.judged.discard(message_id)
+        del progress.settled[message_id]
+        unwritten.discard(message_id)
 
 
 async def _write(

@@ -58,7 +58,7 @@ class Part:
 
     def waits(self, row: MessageRow) -> bool:
         """Say whether the subscription's part of a message's first round is not over."""
-        return row.map.round_open and self.ordinal not in row.map.over
+        return row.map.round_open and self.ordinal not in row.map.over and self.ordinal not in row.map.late
 
     def over(self, now: int) -> list[Message]:
         """Return what came to the end of its life in its first round."""

@@ -93,9 +93,7 @@ async def settle(
         ending = None if before is None else plan(before)
         if before is None or ending is None:
             return NotOwed(before)
-        after = before.settled(ending.entries, round_at=ending.round_at, served=ending.served, handed=ending.handed)
-        if any(entry.history and entry.state is not EntryState.DELIVERED for entry in ending.entries.values()):
-            after = remembering(before, after, ending.entries)
+        after = _after(before, ending)
         try:
             await executor.run(partial(write_all, store, (*ending.beside, *map_writes(before, after))))
         except ConditionLostError as error:
@@ -105,6 +103,29 @@ async def settle(
             return Ended(after, len(ending.entries))
         if not await again(refused):
             return refused
+
+
+async def settle_together(
+    store: Store, executor: Executor, endings: Sequence[tuple[MessageRow, Ending]], beside: Sequence[Write]
+) -> bool:
+    """Bring several messages, as they were just read, to their ends in one transaction with *beside*.
+
+    Says whether that was done: nothing is written if anybody wrote one of them since, and each has to be settled alone.
+    """
+    writes = [write for before, ending in endings for write in map_writes(before, _after(before, ending))]
+    writes += [write for _, ending in endings for write in ending.beside]
+    try:
+        await executor.run(partial(write_all, store, (*beside, *writes)))
+    except ConditionLostError:
+        return False
+    return True
+
+
+def _after(before: MessageRow, ending: Ending) -> MessageRow:
+    after = before.settled(ending.entries, round_at=ending.round_at, served=ending.served, handed=ending.handed)
+    if any(entry.history and entry.state is not EntryState.DELIVERED for entry in ending.entries.values()):
+        return remembering(before, after, ending.entries)
+    return after
 
 
 class _InPlace:
@@ -145,8 +166,12 @@ def turn_s(row: MessageRow) -> float:
     transactional write takes two for each KiB of the row: body and all that has ended. Half of that, so that the row
     is never idle.
     """
-    size = len(row.message.draft.body) + len(row.histories) + ENDED_BYTES * len(row.map.settled)
-    return max(TURN_S, size / 1024 / UNITS_PER_S)
+    return max(TURN_S, size_of(row) / 1024 / UNITS_PER_S)
+
+
+def size_of(row: MessageRow) -> int:
+    """Return about how many bytes a message's row has: body and all that has ended."""
+    return len(row.message.draft.body) + len(row.histories) + ENDED_BYTES * len(row.map.settled)
 
 
 def write_all(store: Store, writes: Sequence[Write]) -> None:

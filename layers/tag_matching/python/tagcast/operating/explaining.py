@@ -14,7 +14,7 @@ from tagcast.operating.lanes import lane_view
 from tagcast.operating.messages import MessageView, message_view, read_message
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
-from tagcast.registry.subscriptions import get_subscription, versions_in_force
+from tagcast.registry.subscriptions import filter_version, get_subscription, versions_in_force
 from tagcast.rows import stored
 from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.message import MessageRow
@@ -42,7 +42,11 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     """
     row = read_message(world, topic, message_id)
     ordinal = _ordinal(world, topic, subscription, row)
-    version = versions_in_force(world, topic, row.subscriptions_version, (ordinal,)).get(ordinal)
+    late = row.map.late.get(ordinal)
+    if late is None:
+        version = versions_in_force(world, topic, row.subscriptions_version, (ordinal,)).get(ordinal)
+    else:
+        version = filter_version(world, topic, ordinal, late.filter_version)
     answer: dict[str, object] = {"topic": topic, "message_id": message_id, "subscription": subscription}
     answer |= row.message.trace.fields
     absence = _absence(world, row, ordinal, version)
@@ -52,7 +56,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     view = message_view(world, topic, message_id)
     entry = view.subscribers.get(subscription)
     return answer | {
-        "existed": True,
+        "existed": late is None,
         "received": entry is not None and entry.state.value == "delivered",
         "reason": _reason(row.message, tree, entry),
         "filter": _filter(version, tree),
@@ -87,6 +91,9 @@ def _reason(message: Message, tree: Explanation, entry: Entry | None) -> str:
     if entry.state is EntryState.FILTERED:
         return "its filter function said no"
     outcome = f" ({entry.last_outcome})" if entry.last_outcome else ""
+    if entry.added_at is not None:
+        added = f"the group is younger than the message, which was added at {rfc3339(entry.added_at)}"
+        return f"{added}: its filter of then matched; the delivery is {entry.state.value}{outcome}"
     return f"its filter matched; the delivery is {entry.state.value}{outcome}"
 
 
@@ -112,4 +119,5 @@ def _delivery(world: World, topic: str, subscription: str, view: MessageView, en
         "history": [attempt_json(past) for past in entry.history],
         "expires_at": rfc3339(view.message.expires_at),
         "lane": lane,
+        **({} if entry.added_at is None else {"added_at": rfc3339(entry.added_at)}),
     }

@@ -40,13 +40,14 @@ class DueDelivery:
 class LaneView:
     """One subscription's side of a topic: its state, how much it owes, and its head.
 
-    *has_more* says that the backlog was counted only as far as *backlog*.
+    *has_more* says that the backlog was counted only as far as *backlog*; *is_filling*, that older messages join it.
     """
 
     state: LaneState
     backlog: int
     head: DueDelivery | None
     has_more: bool = False
+    is_filling: bool = False
 
 
 def _lane(world: World, subscription: Subscription) -> Lane | None:
@@ -86,11 +87,11 @@ def lane_views(world: World, topic: str, subscriptions: Sequence[Subscription]) 
 def _view(world: World, subscription: Subscription, lane: Lane | None, counted_max: int | None) -> LaneView:
     if lane is None:
         return LaneView(LaneState.ACTIVE, 0, None)
-    limit = None if counted_max is None else counted_max + 1
-    dues = stored.dues(world.store, subscription.subscription_id, limit=limit)
+    dues = stored.dues(world.store, subscription.subscription_id, limit=counted_max and counted_max + 1)
     head = due_delivery(dues[0], lane, world.clock.now(), is_head=True) if dues else None
     counted = len({due.message_id for due in dues[:counted_max]})
-    return LaneView(lane.state, counted, head, counted_max is not None and len(dues) > counted_max)
+    has_more = counted_max is not None and len(dues) > counted_max
+    return LaneView(lane.state, counted, head, has_more, lane.is_filling)
 
 
 def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None) -> Page[DueDelivery]:
@@ -126,10 +127,7 @@ def _change(
 def _move(world: World, lane: Lane | None, changed: Lane) -> None:
     """Write *changed* over *lane* under a new generation, whatever joins meanwhile, and start its workflow if awake."""
     changed = replace(changed, generation=world.dice.unique_id(world.clock.now()))
-    if lane is None:
-        world.store.write(lane_put(changed))
-    else:
-        world.store.write(lane_update(changed, lane.same_generation()))
+    world.store.write(lane_put(changed) if lane is None else lane_update(changed, lane.same_generation()))
     if not changed.state.is_asleep:
         world.workflow.start(changed.topic, changed.subscription_id, changed.generation)
 
@@ -165,17 +163,17 @@ def resume(world: World, topic: str, name: str) -> LaneView:
         lane = _lane(world, subscription)
         if lane is not None and lane.state.is_asleep:
             head = _head(world, subscription)
-            if head is None:
-                world.store.write(lane_delete(lane))
-            else:
+            if head or lane.is_filling:
                 _move(world, lane, _awake(subscription, lane, head, world.clock.now()))
+            else:
+                world.store.write(lane_delete(lane))
         return lane_view(world, subscription)
 
     return until_won(world, f"the lane of {name}", attempt)
 
 
-def _awake(subscription: Subscription, lane: Lane, head: OwedDelivery, now: int) -> Lane:
-    lost = head.attempts and subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
+def _awake(subscription: Subscription, lane: Lane, head: OwedDelivery | None, now: int) -> Lane:
+    lost = head and head.attempts and subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
     due_at = max(now, lane.next_attempt_at or 0)
     state = LaneState.LOST_CONTACT if lost else LaneState.BLOCKED
     return replace(lane, state=state, next_attempt_at=due_at, wake_at=due_at)

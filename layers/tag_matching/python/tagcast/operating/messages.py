@@ -116,7 +116,10 @@ def _view(
             entry = _handed_entry(pulls.get(ordinal), expired=expired)
         else:
             entry = _entry(backlogs, row, ordinal, expired=expired)
-        if versions is not None and ordinal in versions:
+        late = row.map.late.get(ordinal)
+        if late is not None:
+            entry = replace(entry, filter_version=late.filter_version, added_at=late.added_at)
+        elif versions is not None and ordinal in versions:
             entry = replace(entry, filter_version=versions[ordinal].version)
         entries[known.get(ordinal, f"#{ordinal}")] = entry
     return MessageView(
@@ -130,11 +133,11 @@ def _view(
 
 
 def _state(row: MessageRow, *, expired: bool) -> str:
-    if not row.map.matched:
-        return "discarded"
-    if not row.map.pending:
-        return "deleted"
-    return "expired" if expired else "retained"
+    if row.map.pending:
+        return "expired" if expired else "retained"
+    if row.is_kept and row.has_body and not expired:
+        return "kept"
+    return "deleted" if row.map.matched else "discarded"
 
 
 def _handed_entry(pulled: Pulled | None, *, expired: bool) -> Entry:

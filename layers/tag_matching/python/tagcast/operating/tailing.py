@@ -49,13 +49,14 @@ class TailWish:
 class Told:
     """Events with the names of their subscriptions, oldest first; *left_out* more happened, of whatever kind.
 
-    *counts* are of all that happened *since* then, whatever was wished for.
+    *counts*, made at *counted_at*, are of all that happened *since* then, whatever was wished for.
     """
 
     events: tuple[tuple[TailEvent, str | None], ...]
     left_out: int
     counts: Counts
     since: int
+    counted_at: int
     cursor: str
 
 
@@ -121,13 +122,15 @@ def tail(world: World, topic: str, wish: TailWish) -> Told:
         if events or left_s <= 0:
             break
         world.clock.sleep(min(LOOK_S, left_s))
+    now = world.clock.now()
     shown = events[len(events) - min(len(events), wish.events_max) :]
     return Told(
         tuple(shown),
         reading.left_out + len(events) - len(shown),
         reading.counts,
         max(watched.since, reading.since),
-        reading.cursor(world.clock.now()),
+        now,
+        reading.cursor(now),
     )
 
 

@@ -1,15 +1,13 @@
-"""Attempts of one subscription: one at a time or a window in flight, until the first failure.
+"""One attempt, of a delivery or of several in one request: the push, and what follows from its outcome.
 
-See docs/semantics.md, Delivery.
+See docs/semantics.md, Delivery and Batches.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.model import (
     Entry,
     EntryState,
@@ -18,23 +16,14 @@ from tagcast.model import (
     Outcome,
     PastAttempt,
     Push,
+    PushBatch,
     Strategy,
     Subscription,
 )
 from tagcast.ports import World
-from tagcast.pushing.push_slots import Ask, PushSlots, Rank, host_of
-from tagcast.pushing.rate_limit import Grant
 from tagcast.pushing.response_text import response_text
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
 from tagcast.settings import secrets_of
-
-KNOWN_MAX = 10_000
-"""So many receivers a process remembers the last push of."""
-
-
-class GotThrough(dict[str, bool]):
-    """Whether this process's last push to a subscription got through; it ranks them, and nothing else."""
-
 
 Delivery = tuple[Message, int]
 """A message and the number of attempts made so far."""
@@ -52,16 +41,8 @@ class Failure:
     """The attempt as it is remembered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What one subscription may take of an invocation: for how long pushes may start, and in whose slots."""
-
-    slots: PushSlots
-    seconds: float
-    answered: bool = False
-    """Whether the receiver answered well just now, so that its window is open from the beginning."""
-    grant: Grant | None = None
-    """What the subscription's rate lets begin, and when, if it has one."""
+Result = Entry | Failure
+"""What an attempt leaves: a terminal entry, or a failure after which the delivery is still owed."""
 
 
 @dataclass(slots=True)
@@ -78,13 +59,43 @@ class Progress:
     """Those to which the subscription's filter function has just said yes."""
 
 
-async def attempt(world: World, subscription: Subscription, message: Message, attempts: int) -> Entry | Failure:
-    """Push once, as attempt number *attempts*; return the terminal entry or the failure that leaves it owed."""
+async def attempt(world: World, subscription: Subscription, message: Message, attempts: int) -> Result:
+    """Push once, as attempt number *attempts*."""
     push = Push(subscription, message, attempts)
     started = world.clock.monotonic()
     outcome = await world.pusher.push(push)
     took_ms = round((world.clock.monotonic() - started) * 1000)
-    ended_at = world.clock.now()
+    return _result(world, push, outcome, world.clock.now(), took_ms)
+
+
+async def attempt_batch(
+    world: World, subscription: Subscription, deliveries: Sequence[Delivery], now: int
+) -> dict[str, Result]:
+    """Push *deliveries* in one request at *now*; return, by message id, what came of those whose attempt counts.
+
+    Nobody knows for which message a request fails that fails as a whole: that counts for its head alone. In order,
+    nothing behind the first failed one counts. All others are as if they had not been pushed.
+    """
+    pushes = tuple(Push(subscription, message, made + 1) for message, made in deliveries)
+    batch = PushBatch(subscription, pushes, f"batch_{world.dice.unique_id(now)}")
+    started = world.clock.monotonic()
+    outcome = await world.pusher.push_batch(batch)
+    took_ms, ended_at = round((world.clock.monotonic() - started) * 1000), world.clock.now()
+    return {
+        push.message.message_id: _result(world, push, outcome.of(push.message.message_id), ended_at, took_ms)
+        for push in pushes[: _counted(batch, outcome)]
+    }
+
+
+def _counted(batch: PushBatch, outcome: Outcome) -> int:
+    """Return of how many pushes of *batch*, from its head on, the attempt counts."""
+    if not outcome.delivered:
+        return 1
+    failed = [place for place, push in enumerate(batch.pushes) if push.message.message_id in outcome.failed]
+    return failed[0] + 1 if failed and batch.subscription.settings.keeps_order else len(batch.pushes)
+
+
+def _result(world: World, push: Push, outcome: Outcome, ended_at: int, took_ms: int) -> Result:
     if outcome.delivered:
         disposition = Disposition(EntryState.DELIVERED)
     elif outcome.gone:
@@ -95,7 +106,7 @@ async def attempt(world: World, subscription: Subscription, message: Message, at
     return _consequence(push, outcome, disposition, ended_at, took_ms)
 
 
-def failed_unpushed(world: World, push: Push, detail: str) -> Entry | Failure:
+def failed_unpushed(world: World, push: Push, detail: str) -> Result:
     """Return what follows when *push* failed before it was made: the same as of any other failed attempt."""
     outcome, ended_at = Outcome(False, detail), world.clock.now()
     return _consequence(push, outcome, _after_failure(world, push, outcome, ended_at), ended_at)
@@ -119,9 +130,7 @@ def _after_failure(world: World, push: Push, outcome: Outcome, ended_at: int) ->
     )
 
 
-def _consequence(
-    push: Push, outcome: Outcome, disposition: Disposition, ended_at: int, took_ms: int = 0
-) -> Entry | Failure:
+def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_at: int, took_ms: int = 0) -> Result:
     if outcome.delivered:
         return Entry(disposition.state, push.attempt, ended_at, outcome.detail)
     said = response_text(outcome.answer, secrets_of(push.subscription.settings)) if outcome.answer else ""
@@ -130,112 +139,6 @@ def _consequence(
         assert disposition.next_attempt_at is not None
         return Failure(push.attempt, ended_at, outcome, disposition.next_attempt_at, past)
     return Entry(disposition.state, push.attempt, ended_at, outcome.detail, history=(past,))
-
-
-async def attempt_in_order(
-    world: World, subscription: Subscription, deliveries: Sequence[Delivery], share: Share
-) -> Progress:
-    """Push *deliveries* in order: one at a time until the receiver answers well, then in its window.
-
-    Nothing new is started after a failure that leaves its delivery owed, nor once the *share* is over, which begins
-    with the first of them. That one waits for a slot at most as long as a share lasts.
-    """
-    until = world.clock.monotonic() + share.seconds
-    course = _Course(world, subscription, share, until, deque(deliveries), share.answered)
-    await course.run()
-    return course.progress
-
-
-@dataclass(slots=True)
-class _Course:
-    """Deliveries of one subscription in their order, and how far they came."""
-
-    world: World
-    subscription: Subscription
-    share: Share
-    until: float
-    waiting: deque[Delivery]
-    answered: bool = False
-    begun: bool = False
-    taken: int = 0
-    progress: Progress = field(default_factory=Progress)
-
-    @property
-    def slots(self) -> PushSlots:
-        return self.share.slots
-
-    @property
-    def host(self) -> str:
-        return host_of(self.subscription.settings.endpoint)
-
-    async def run(self, lead: bool = True, held: Ask | None = None) -> None:
-        """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
-        try:
-            while self.waiting:
-                window = self.subscription.settings.window
-                if lead and self.answered and window > 1:
-                    beside = [self.run(lead=False) for _ in range(min(window, len(self.waiting)) - 1)]
-                    first, held = self.run(lead=False, held=held), None
-                    faults = await side_by_side((first, *beside))
-                    if faults:
-                        raise faults[0]
-                    return
-                message, made = self.waiting.popleft()
-                await self.turn()
-                ask, before, held = self.ask(message), held, None
-                if not await self.slots.take(ask, self.until, instead_of=before):
-                    return
-                held = ask
-                if not self.begun:  # The receiver's share is not what the service made it wait.
-                    self.begun, self.until = True, self.world.clock.monotonic() + self.share.seconds
-                if self.progress.failures:  # Of those beside it, while it waited.
-                    return
-                await self.attempt(message, made)
-                if not self.may_go_on():
-                    return
-        finally:
-            if held is not None:
-                self.slots.give_back(held)
-
-    async def turn(self) -> None:
-        """Wait until the rate of the subscription lets the next attempt begin."""
-        grant, place = self.share.grant, self.taken
-        self.taken += 1
-        if grant is not None and (wait_s := grant.wait_s(place, self.world.clock.now())):
-            await self.world.clock.pause(wait_s)
-
-    def ask(self, message: Message) -> Ask:
-        known = self.world.memory.of(GotThrough).get(self.subscription.subscription_id)
-        rank = Rank.ANSWERED if self.answered else Rank.of(known)
-        return Ask(self.host, rank, self.slots.bytes.load_of(self.subscription, message))
-
-    def may_go_on(self) -> bool:
-        return not self.progress.failures and self.world.clock.monotonic() < self.until
-
-    async def attempt(self, message: Message, made: int) -> None:
-        """Attempt a delivery, or settle it if its life is over."""
-        if self.is_over(message, made):
-            return
-        result = await attempt(self.world, self.subscription, message, made + 1)
-        well = isinstance(result, Entry) and result.state is EntryState.DELIVERED
-        if isinstance(result, Failure):
-            self.progress.failures[message.message_id] = result
-        else:
-            self.progress.settled[message.message_id] = result
-        if well:
-            self.answered = True
-            self.slots.answered(self.host)
-        known = self.world.memory.of(GotThrough)
-        if len(known) >= KNOWN_MAX:
-            known.clear()
-        known[self.subscription.subscription_id] = well
-
-    def is_over(self, message: Message, made: int) -> bool:
-        if not message.is_expired(self.world.clock.now()):
-            return False
-        self.progress.settled[message.message_id] = Entry(EntryState.EXPIRED, made)
-        self.world.telemetry.settled(message, self.subscription, EntryState.EXPIRED)
-        return True
 
 
 def lane_state_after(subscription: Subscription, failures: Collection[Failure]) -> LaneState:

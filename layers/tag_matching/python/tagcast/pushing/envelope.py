@@ -16,7 +16,7 @@ from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Message, Push, Subscription
 from tagcast.pushing.cmq_form import NOBODY, cmq_headers, fields_before, shared_fields
 from tagcast.pushing.json_text import ascii_json, base64_text, compact, valid_json
-from tagcast.pushing.webhook_signature import signature
+from tagcast.pushing.webhook_signature import signed_headers
 from tagcast.settings import CMQ_FORMATS
 
 CLOUDEVENT_TYPE = "tagcast.message"
@@ -84,23 +84,14 @@ def http_request(
     """
     content_format = push.subscription.settings.content_format
     parts, headers = _http_content(push, shared or content(push.message, content_format), account)
-    message, subscription, timestamp = push.message, push.subscription, sent_at // 1000
-    headers |= {
-        "webhook-id": message.message_id,
-        "webhook-timestamp": str(timestamp),
-        "x-tagcast-topic": message.topic,
-        "x-tagcast-subscription": subscription.name,
-        "x-tagcast-attempt": str(push.attempt),
-        "x-tagcast-tags": json.dumps(message.tags),
-        "user-agent": f"tagcast/{version}",
-        **message.trace.fields,
-    }
+    message = push.message
+    headers |= signed_headers(push.subscription, message.message_id, sent_at, version, parts)
+    headers |= {"x-tagcast-attempt": str(push.attempt), "x-tagcast-tags": json.dumps(message.tags)}
+    headers |= message.trace.fields
     if content_format in CMQ_FORMATS:
         headers |= cmq_headers(push.message, sent_at)
     if message.replay_of is not None:
         headers["x-tagcast-replay-of"] = message.replay_of
-    if subscription.settings.secret is not None:
-        headers["webhook-signature"] = signature(subscription.settings.secret, message.message_id, timestamp, *parts)
     octets = sum(len(f"{name}{value}".encode()) + HEADER_BYTES_AROUND for name, value in headers.items())
     for name in _LEFT_OUT:
         if octets > HEADERS_BYTES_MAX and name in headers:
@@ -154,6 +145,12 @@ def filter_event(subscription: Subscription, messages: Sequence[Message]) -> byt
 def envelope(push: Push) -> dict[str, object]:
     """Return the envelope of the content format ``json``."""
     return {**_fields_before(push), **_shared_fields(push.message), **_fields_after(push)}
+
+
+def envelope_parts(push: Push, shared: Content) -> tuple[bytes, ...]:
+    """Return the envelope as it is written, in parts of which the large one is *shared*."""
+    before, after = compact(_fields_before(push))[:-1], compact(_fields_after(push))[1:]
+    return before + b",", shared.octets, b"," + after
 
 
 def _fields_before(push: Push) -> dict[str, object]:
@@ -215,8 +212,7 @@ def _http_content(push: Push, shared: Content, account: str) -> tuple[tuple[byte
     message = push.message
     match push.subscription.settings.content_format:
         case ContentFormat.JSON:
-            before, after = compact(_fields_before(push))[:-1], compact(_fields_after(push))[1:]
-            return (before + b",", shared.octets, b"," + after), {"content-type": JSON_TYPE}
+            return envelope_parts(push, shared), {"content-type": JSON_TYPE}
         case ContentFormat.SIMPLIFIED:
             return (shared.octets,), {"content-type": content_type(message)}
         case ContentFormat.CMQ_JSON:

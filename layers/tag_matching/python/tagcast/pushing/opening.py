@@ -11,7 +11,8 @@ from functools import partial
 from tagcast.errors import UnavailableError
 from tagcast.model import Subscription
 from tagcast.ports import World
-from tagcast.pushing.attempts import Delivery, Progress, Share, attempt_in_order
+from tagcast.pushing.attempts import Delivery, Progress
+from tagcast.pushing.course import Share, attempt_in_order
 from tagcast.pushing.unattempted import alive, put_off
 from tagcast.sealing.secrets import is_at_hand, opened
 

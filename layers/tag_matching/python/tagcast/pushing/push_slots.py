@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from tagcast.model import Endpoint, Protocol
 from tagcast.ports import Clock, Telemetry
-from tagcast.pushing.bytes_in_flight import BYTES_MAX, NOTHING, BytesInFlight, Load
+from tagcast.pushing.bytes_in_flight import BYTES_MAX, BytesInFlight, Load
 
 SLOTS = 800
 """Pushes under way: each holds a socket or a thread, and Lambda allows 1,024 of either."""
@@ -63,11 +63,11 @@ def host_of(endpoint: Endpoint) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a push needs: a place among those to its *host*, and memory for its *load*."""
+    """What a request needs: a place among those to its *host*, and memory for its *loads*."""
 
     host: str
     rank: Rank
-    load: Load = NOTHING
+    loads: tuple[Load, ...] = ()
 
 
 @dataclass(slots=True)
@@ -173,17 +173,17 @@ class PushSlots:
         return max(0, self._host_max + host.answers - host.busy)
 
     def _fits(self, ask: Ask) -> bool:
-        return self._free > 0 and self._room(self._hosts[ask.host]) > 0 and self.bytes.fits(ask.load)
+        return self._free > 0 and self._room(self._hosts[ask.host]) > 0 and self.bytes.fits(ask.loads)
 
     def _occupy(self, ask: Ask) -> None:
         self._free -= 1
         self._hosts[ask.host].busy += 1
-        self.bytes.add(ask.load)
+        self.bytes.add(ask.loads)
 
     def _release(self, ask: Ask) -> None:
         self._free += 1
         self._hosts[ask.host].busy -= 1
-        if self.bytes.remove(ask.load):
+        if self.bytes.remove(ask.loads):
             heavy, self._heavy = self._heavy, deque()
             self._put_first(heavy)
 
@@ -203,7 +203,7 @@ class PushSlots:
                 if not self._room(host):
                     host.waiting.append(waiter)
                     short = True
-                elif not self.bytes.fits(waiter.ask.load):
+                elif not self.bytes.fits(waiter.ask.loads):
                     self._heavy.append(waiter)
                     short = True
                 else:

@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 from tagcast.filters.function_filter import FunctionFilter, function_of
 from tagcast.model import Entry, EntryState, Message, Push, Subscription
 from tagcast.ports import World
-from tagcast.pushing.attempts import Delivery, Failure, Progress, Share, attempt_in_order, failed_unpushed
+from tagcast.pushing.attempts import Delivery, Failure, Progress, failed_unpushed
+from tagcast.pushing.course import Share, attempt_in_order
 from tagcast.pushing.handing import hand_over
 from tagcast.pushing.opening import attempt_opened
 from tagcast.pushing.push_slots import Ask, Rank

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tagcast.errors import ConflictError
-from tagcast.model import Subscription, SubscriptionSettings
+from tagcast.model import LaneState, Subscription, SubscriptionSettings, Topic
 from tagcast.ports import GroupQueue, World
+from tagcast.rows.lane import Filling, Lane
+
+PUBLISHED_S = 60
+"""So long after a group is made every publish is over that did not know of it, and so is whoever makes it."""
 
 
 def with_secret(world: World, settings: SubscriptionSettings, known: Subscription | None) -> SubscriptionSettings:
@@ -29,3 +33,28 @@ def with_secret(world: World, settings: SubscriptionSettings, known: Subscriptio
 def make_queue(world: World, group: Subscription) -> None:
     """Make the queue of a group that is about to be stored, or stored again; `sweep` removes one without a group."""
     world.group_queues.make(GroupQueue.of(group))
+
+
+def lane_to_fill(world: World, owner: Topic, group: Subscription) -> Lane | None:
+    """Return the lane of a new *group* of *owner* that gets what was accepted before it; None if it gets nothing.
+
+    Its worker adds that to the backlog before anything is handed over, so that all comes in its order.
+    """
+    consume_from = group.settings.consume_from
+    if consume_from is None:
+        return None
+    now = world.clock.now()
+    begins_at = now + round(PUBLISHED_S * 1000 / world.time_scale)
+    # An earlier topic of that name may have left messages that were kept: they are none of this one.
+    accepted_from = max(consume_from, owner.created_at)
+    return Lane(
+        topic=group.topic,
+        subscription_id=group.subscription_id,
+        state=LaneState.BLOCKED,
+        generation=world.dice.unique_id(now),
+        appended=1,
+        claim=0,
+        next_attempt_at=begins_at,
+        wake_at=begins_at,
+        filling=Filling(owner.subscriptions_version + 1, accepted_from, begins_at),
+    )

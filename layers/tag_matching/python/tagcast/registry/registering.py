@@ -134,6 +134,7 @@ def _settings(heartbeat: Heartbeat) -> SubscriptionSettings:
         content_format=ContentFormat.JSON,
         secret=None,
         ordered=heartbeat.is_ordered,
+        consume_from=heartbeat.consume_from,
     )
 
 

@@ -20,7 +20,7 @@ from tagcast.model import LaneState, Subscription, SubscriptionSettings, Topic
 from tagcast.paging import Page
 from tagcast.ports import GroupQueue, World, Write
 from tagcast.registry.directory import directory_of, read_topic
-from tagcast.registry.groups import make_queue, with_secret
+from tagcast.registry.groups import lane_to_fill, make_queue, with_secret
 from tagcast.rows import stored
 from tagcast.rows.filter_version import FilterVersion, version_delete, version_expiry, version_put
 from tagcast.rows.lane import Lane, lane_put, lane_update
@@ -60,7 +60,7 @@ def put_subscription(
     if refusal is not None:
         raise InvalidRequestError((Fault(refusal, "/endpoint"),))
 
-    def attempt() -> tuple[Subscription, bool]:
+    def attempt() -> tuple[Subscription, bool, Lane | None]:
         owner = read_topic(world, topic)
         known = stored.subscription(world.store, topic, name)
         _check_version(known, if_match)
@@ -68,10 +68,14 @@ def put_subscription(
         changed, secrets = sealed(world, changed, known)
         if changed.settings.is_group:
             make_queue(world, changed)
-        world.store.transact((*_put_writes(owner, changed, known), *secrets, *also))
-        return changed, known is None
+        lane = lane_to_fill(world, owner, changed) if known is None else None
+        filled = () if lane is None else (lane_put(lane),)
+        world.store.transact((*_put_writes(owner, changed, known), *secrets, *filled, *also))
+        return changed, known is None, lane
 
-    changed, is_new = until_won(world, f"topic {topic}", attempt)
+    changed, is_new, lane = until_won(world, f"topic {topic}", attempt)
+    if lane is not None:
+        world.workflow.start(topic, lane.subscription_id, lane.generation)
     _forget_old_versions(world, changed)
     return changed, is_new
 
@@ -217,6 +221,12 @@ def _tombstone(world: World, subscription: Subscription, lane: Lane | None) -> L
 def filter_versions(world: World, topic: str, name: str) -> tuple[FilterVersion, ...]:
     """Return the kept versions of a subscription's filter, newest first."""
     return tuple(reversed(_history(world, get_subscription(world, topic, name))))
+
+
+def filter_version(world: World, topic: str, ordinal: int, version: int) -> FilterVersion | None:
+    """Return one version of the filter of *ordinal*, as long as it is kept."""
+    history = stored.filter_versions(world.store, topic, ordinal, ordinal)
+    return next((each for each in history if each.version == version), None)
 
 
 def versions_in_force(

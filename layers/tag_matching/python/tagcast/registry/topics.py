@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tagcast.concurrency.contention import until_won
 from tagcast.errors import ConflictError, PreconditionFailedError
-from tagcast.model import RETENTION_S_MAX, FilterType, Ordering, Topic
+from tagcast.model import RETENTION_S_MAX, FilterType, Keep, Ordering, Topic
 from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.registry.directory import Directories, read_topic
@@ -19,7 +19,7 @@ COUNTERS_LIFE_S = 4 * 366 * 86_400
 
 
 def put_topic(
-    world: World, name: str, *, retention_s: int, body_bytes_max: int, ordering: Ordering
+    world: World, name: str, *, retention_s: int, body_bytes_max: int, ordering: Ordering, keep: Keep = Keep.OWED
 ) -> tuple[Topic, bool]:
     """Create the topic or replace its settings; return it and whether it is new.
 
@@ -30,11 +30,16 @@ def put_topic(
         known = stored.topic(world.store, name)
         now = world.clock.now()
         if known is None:
-            return _create(world, _new(world, name, retention_s, body_bytes_max, ordering)), True
+            return _create(world, replace(_new(world, name, retention_s, body_bytes_max, ordering), keep=keep)), True
         if known.ordering is not ordering and retained_count(world, name):
             raise ConflictError("the ordering cannot change while messages are retained")
         changed = replace(
-            known, retention_s=retention_s, body_bytes_max=body_bytes_max, ordering=ordering, updated_at=now
+            known,
+            retention_s=retention_s,
+            body_bytes_max=body_bytes_max,
+            ordering=ordering,
+            keep=keep,
+            updated_at=now,
         )
         world.store.write(settings_update(changed))
         return changed, False

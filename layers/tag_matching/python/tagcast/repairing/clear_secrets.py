@@ -11,7 +11,7 @@ from functools import partial
 from tagcast.concurrency.isolation import each
 from tagcast.errors import ConditionLostError
 from tagcast.ports import Row, World
-from tagcast.rows import stored
+from tagcast.rows import stored, stored_secrets
 from tagcast.rows.registry import subscription_of
 from tagcast.sealing.secrets import seal_in_place
 from tagcast.settings import secrets_of
@@ -33,7 +33,7 @@ async def seal_clear(world: World, ends: float) -> int:
 
 
 async def _seal_all(world: World, ends: float, topic: str) -> int:
-    rows = await world.executor.run(partial(stored.subscription_rows, world.store, topic))
+    rows = await world.executor.run(partial(stored_secrets.subscription_rows, world.store, topic))
 
     async def seal(row: Row) -> bool:
         subscription = subscription_of(row)

@@ -17,12 +17,12 @@ from tagcast.errors import ConditionLostError
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
 from tagcast.ports import Row, World, Write
+from tagcast.repairing.forgetting import forget
 from tagcast.rows import stored
 from tagcast.rows.due import OwedDelivery, due_delete, due_delete_as_read, due_of
 from tagcast.rows.lane import Lane, wake_update
 from tagcast.rows.listed import retained_of
 from tagcast.rows.message import MessageRow, message_row_of
-from tagcast.rows.message_writes import retained_delete
 from tagcast.rows.pulled import Pulled
 
 PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
@@ -243,7 +243,7 @@ def _expire_message(
                 before, expired = after, expired + entries
             case NotOwed(found):
                 if found is not None and not found.map.owed:
-                    world.store.write(retained_delete(found))
+                    forget(world, found)
                 break
             case Lost():
                 break

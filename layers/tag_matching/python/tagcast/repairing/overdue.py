@@ -21,18 +21,23 @@ ANY_TIME = 1 << 53
 
 @dataclass(slots=True)
 class Lanes:
-    """What a look at the lanes found: *asleep* are those with something to expire, *blocked* the longest blocked."""
+    """What a look at the lanes found: *asleep* are those with something to expire, *blocked* the longest blocked.
+
+    *watched* are those of topics whose subscriptions metrics tell apart, the same number of them at most.
+    """
 
     restarted: int = 0
     oldest_overdue_s: float = 0.0
     asleep: list[Lane] = field(default_factory=list)
     blocked: list[Lane] = field(default_factory=list)
+    watched: list[Lane] = field(default_factory=list)
 
     def absorb(self, other: Lanes) -> None:
         """Add what another look found; of the blocked lanes those stay whose generation is oldest."""
         self.restarted += other.restarted
         self.oldest_overdue_s = max(self.oldest_overdue_s, other.oldest_overdue_s)
         self.asleep += other.asleep
+        self.watched = (self.watched + other.watched)[:HEADS_MAX]
         self.blocked = nsmallest(HEADS_MAX, self.blocked + other.blocked, key=lambda lane: lane.generation)
 
 
@@ -50,12 +55,19 @@ async def _shard(world: World, ends: float, shard: int) -> Lanes:
     lanes, seen, last = Lanes(), 0, None
     while seen < LANES_MAX and world.clock.monotonic() < ends:
         page = await world.executor.run(partial(world.store.lanes_to_wake, shard, ANY_TIME, LANES_PAGE, after=last))
-        for found in await each(world, "a lane", page, partial(_look, world)):
+        for found in await each(world, "a lane", page, partial(_look_at, world)):
             lanes.absorb(found)
         if len(page) < LANES_PAGE:
             break
         seen, last = seen + len(page), page[-1]
     return lanes
+
+
+async def _look_at(world: World, row: Row) -> Lanes:
+    found, lane = await _look(world, row), lane_of(row)
+    if lane.state is not LaneState.REMOVED and world.telemetry.watches(lane.topic):
+        found.watched.append(lane)
+    return found
 
 
 async def _look(world: World, row: Row) -> Lanes:
@@ -94,13 +106,3 @@ def _restart(world: World, lane: Lane, now: int) -> int:
         return 0
     world.workflow.start(fresh.topic, fresh.subscription_id, fresh.generation)
     return 1
-
-
-async def oldest_head_s(world: World, lanes: list[Lane]) -> float:
-    """Return how long the longest blocked of the heads of *lanes* has been owed, in seconds."""
-
-    async def age_s(lane: Lane) -> float:
-        heads = await world.executor.run(partial(stored.dues, world.store, lane.subscription_id, limit=1))
-        return max(((world.clock.now() - due.accepted_at) / 1000 for due in heads), default=0.0)
-
-    return max(await each(world, "a head", lanes, age_s), default=0.0)

@@ -14,9 +14,11 @@ from functools import partial
 from tagcast.concurrency.isolation import each
 from tagcast.ports import World
 from tagcast.repairing.clear_secrets import seal_clear
+from tagcast.repairing.exchanged_secrets import forget_exchanged
 from tagcast.repairing.expiry import expire_retained, expire_sleeping
 from tagcast.repairing.orphans import remove_orphans
-from tagcast.repairing.overdue import Lanes, oldest_head_s, wake_lanes
+from tagcast.repairing.overdue import Lanes, wake_lanes
+from tagcast.repairing.owed import Owed, owed_by_all, tell_watched
 from tagcast.repairing.search import search
 from tagcast.repairing.silent_groups import remove_silent
 from tagcast.repairing.unsent import Sending, resend
@@ -32,7 +34,7 @@ class Swept:
     """What one sweep did.
 
     *restarted* lanes, *expired* entries, *sent* messages, *removed* subscriptions of silent groups; how late the most
-    overdue lane was, and how long the longest blocked head has been owed, in seconds.
+    overdue lane was, in seconds, and what the longest blocked lanes *owe*.
     """
 
     restarted: int = 0
@@ -40,7 +42,7 @@ class Swept:
     sent: int = 0
     removed: int = 0
     oldest_overdue_s: float = 0.0
-    oldest_head_s: float = 0.0
+    owed: Owed = field(default_factory=Owed)
     progress: Progress = field(default_factory=Progress)
     """How far it came: what it leaves to the next."""
 
@@ -53,6 +55,8 @@ async def sweep(world: World, budget_s: float) -> Swept:
     swept = Swept(lanes.restarted, oldest_overdue_s=lanes.oldest_overdue_s)
     swept.progress = await world.executor.run(partial(stored.progress, world.store))
     await each(world, "a part of the sweep", _parts(world, swept, lanes, ends), lambda part: part)
+    if swept.expired:
+        world.telemetry.count("Expired", swept.expired)
     await world.executor.run(partial(world.store.write, progress_put(swept.progress)))
     return swept
 
@@ -61,7 +65,8 @@ def _parts(world: World, swept: Swept, lanes: Lanes, ends: float) -> tuple[Corou
     sending = Sending(world)
 
     async def heads() -> None:
-        swept.oldest_head_s = await oldest_head_s(world, lanes.blocked)
+        swept.owed = await owed_by_all(world, lanes.blocked)
+        await tell_watched(world, lanes.watched)
 
     async def unsent() -> None:
         swept.sent += await resend(world, sending, ends)
@@ -87,4 +92,7 @@ def _parts(world: World, swept: Swept, lanes: Lanes, ends: float) -> tuple[Corou
     async def silent() -> None:
         swept.removed += await remove_silent(world, ends)
 
-    return heads(), unsent(), sleeping(), retained(), lost(), silent()
+    async def exchanged() -> None:
+        await forget_exchanged(world)
+
+    return heads(), unsent(), sleeping(), retained(), lost(), silent(), exchanged()

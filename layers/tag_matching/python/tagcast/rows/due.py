@@ -107,6 +107,10 @@ class OwedDelivery:
         )
 
 
+LATE_POSITION = f"{0:020d}"
+"""Where what is older than its group stands, in the order of the messages: before all batches, whose first is 1."""
+
+
 def position(appended: int, place: int) -> str:
     """Return where a delivery stands in its backlog; a large batch reaches into those of some ``appended`` behind it.
 

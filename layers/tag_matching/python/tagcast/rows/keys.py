@@ -53,6 +53,11 @@ def secrets_key(topic: str, name: str) -> Key:
     return Key(Table.REGISTRY, f"SECRETS#{topic}", name)
 
 
+def exchange_key(until: int, topic: str, name: str) -> Key:
+    """Return the key that lists the secrets of a subscription that were exchanged and go at *until*."""
+    return Key(Table.REGISTRY, "EXCHANGED", f"{until:>015}#{topic}#{name}")
+
+
 def all_subscriptions(topic: str) -> tuple[Key, Key]:
     """Return the keys between which all subscriptions of a topic stand."""
     return _all(subscription_key(topic, ""))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from math import ceil
 from typing import cast
 from zlib import crc32
@@ -21,6 +22,21 @@ JOINED_MAX, ID_BYTES = 100, 8
 
 
 @dataclass(frozen=True, slots=True)
+class Filling:
+    """How far the backlog of a new group was filled with what was kept when it was made.
+
+    That is what was accepted at *accepted_from* or later, by a publish that saw a version of the topic before *since*;
+    the last of these is over at *begins_at*. *cursor* is where the look through all messages goes on.
+    """
+
+    since: int
+    accepted_from: int
+    begins_at: int
+    cursor: str | None = None
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Lane:
     """A lane that is not active.
 
@@ -28,6 +44,7 @@ class Lane:
     *appended* grows with every batch that joins the backlog; *claim* counts the workers that took the head.
     *wake_at* is when somebody has to look at the lane at the latest (None: never). *joined* names, packed, what joined
     the backlog last: a batch that comes twice joins once. *queue* is that of a removed group: its worker empties it.
+    *filling* is of a new group that gets what was accepted before it.
     """
 
     topic: str
@@ -41,6 +58,12 @@ class Lane:
     ttl: int | None = None
     joined: bytes = b""
     queue: GroupQueue | None = None
+    filling: Filling | None = None
+
+    @property
+    def is_filling(self) -> bool:
+        """Say whether messages from before its group may still join the backlog."""
+        return self.filling is not None and not self.filling.is_over
 
     @property
     def key(self) -> Key:
@@ -105,6 +128,8 @@ def lane_row(lane: Lane) -> Row:
         row["joined"] = lane.joined
     if lane.queue is not None:
         row["queue"] = _ORDERED if lane.queue.ordered else _UNORDERED
+    if lane.filling is not None:
+        row["filling"] = json.dumps(astuple(lane.filling))
     return row
 
 
@@ -131,10 +156,10 @@ def joined_by(joined: bytes, message_ids: Iterable[str]) -> bytes:
 def lane_update(lane: Lane, expect: Expectation, *, claims: bool = False) -> Update:
     """Return the write that brings a lane's row to *lane*, on condition of *expect*.
 
-    Batches may join the backlog meanwhile: ``appended`` and ``joined`` belong to fan-out and stay as they are. So does
-    the claim, which only those who take the head raise (*claims*).
+    Batches may join the backlog meanwhile: ``appended`` and ``joined`` belong to fan-out and stay as they are. So do
+    the claim and how far the backlog was filled, which only those change who take the head (*claims*).
     """
-    kept = ("appended", "joined") if claims else ("appended", "joined", "claim")
+    kept = ("appended", "joined") if claims else ("appended", "joined", "claim", "filling")
     changes = {name: value for name, value in lane_row(lane).items() if name not in kept}
     asleep = ("wake_at", "wake_shard") if lane.wake_at is None else ()
     return Update(lane.key, changes, asleep, expect)
@@ -154,6 +179,7 @@ def lane_of(row: Row) -> Lane:
         ttl=cast("int | None", row.get("ttl")),
         joined=cast("bytes", row.get("joined", b"")),
         queue=GroupQueue(cast("str", row["sk"]), row["queue"] == _ORDERED) if "queue" in row else None,
+        filling=Filling(*json.loads(cast("str", row["filling"]))) if "filling" in row else None,
     )
 
 

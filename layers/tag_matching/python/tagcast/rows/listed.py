@@ -52,6 +52,11 @@ def found_of(row: Row) -> FoundMessage:
     )
 
 
+def kept_id(row: Row) -> str:
+    """Return the id of a message that is kept."""
+    return text(row, "message_id")
+
+
 def unsent_put(entry: QueueEntry, expires_at: int) -> Put:
     """Return the write that lists what the queue did not take; *expires_at* is the end of the message's life."""
     row: Row = {"topic": entry.topic, "group": entry.group, "ttl": expires_at // 1000 + GARBAGE_S}

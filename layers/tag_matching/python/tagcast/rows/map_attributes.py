@@ -7,29 +7,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping
-from typing import TypedDict, cast
+from typing import cast
 
 from tagcast.model import Entry
 from tagcast.rows import ordinals
 from tagcast.rows.ended_entries import of_bytes, of_text
+from tagcast.rows.late_entries import late_of, late_text
+from tagcast.rows.message_attributes import MessageAttributes
 from tagcast.state_map import StateMap
 from tagcast.tables import Row, Value
-
-
-class _Attributes(TypedDict, total=False):
-    """The attributes of a map as they are read; the first three are always there."""
-
-    accepted_at: int
-    matched: bytes
-    round: str
-    owed: bytes
-    handed: bytes
-    over: bytes
-    round_at: int
-    finished: bytes
-    finishes: bytes
-    exceptions: str
-    ended: bytes
 
 
 def progress_attributes(state_map: StateMap) -> dict[str, Value]:
@@ -40,6 +26,7 @@ def progress_attributes(state_map: StateMap) -> dict[str, Value]:
         "owed": _packed(state_map.owed),
         "handed": _packed(state_map.handed),
         "over": _packed(state_map.over),
+        "late": late_text(state_map.late) if state_map.late else None,
         "pending": len(state_map.owed),
         "round": "open" if state_map.round_open else "done",
         "round_at": state_map.round_at,
@@ -50,7 +37,7 @@ def progress_attributes(state_map: StateMap) -> dict[str, Value]:
 
 def map_of(row: Row) -> StateMap:
     """Return the state map in the row of a message."""
-    read = cast("_Attributes", row)
+    read = cast("MessageAttributes", row)
     delivered = sorted(_unpacked(read.get("finished")))
     offsets = struct.unpack(f">{len(delivered)}H", read.get("finishes") or b"")
     matched = ordinals.unpack(read["matched"])
@@ -64,10 +51,11 @@ def map_of(row: Row) -> StateMap:
         settled=_ended(read, matched - still - set(delivered)),
         handed=_unpacked(read.get("handed")) & still,
         over=_unpacked(read.get("over")) & still if is_open else frozenset(),
+        late=late_of(read["late"]) if "late" in read else {},
     )
 
 
-def _ended(row: _Attributes, ended: frozenset[int]) -> Mapping[int, Entry]:
+def _ended(row: MessageAttributes, ended: frozenset[int]) -> Mapping[int, Entry]:
     """Return the ended entries in a row, whichever form they have."""
     packed = row.get("ended")
     if packed is not None:

@@ -5,9 +5,9 @@ See docs/architecture.md, The state map in a row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
-from typing import TypedDict, cast
+from typing import cast
 
 from tagcast.model import Draft, Entry, Message
 from tagcast.queues import Audience, QueueEntry
@@ -20,9 +20,11 @@ from tagcast.rows.ended_entries import (
     to_bytes,
     to_text,
 )
+from tagcast.rows.late_entries import LATE_BYTES
 from tagcast.rows.map_attributes import map_of, progress_attributes
+from tagcast.rows.message_attributes import MessageAttributes
 from tagcast.rows.values import dense, row_bytes
-from tagcast.state_map import StateMap
+from tagcast.state_map import Late, StateMap
 from tagcast.tables import Row, Value
 from tagcast.trace_context import trace_in
 
@@ -46,6 +48,7 @@ class MessageRow:
     *in_order* are those of whom it matched who keep an order; None says that all wait for its turn, whoever keeps one.
     *packs* are the entries of the request that it came in, in the row of the last message, and none in the others; None
     says that it came alone.
+    *is_kept*: its body stays to the end of its life, whoever is owed it.
     """
 
     message: Message
@@ -58,6 +61,7 @@ class MessageRow:
     histories: bytes = b""
     in_order: frozenset[int] | None = None
     packs: tuple[QueueEntry, ...] | None = None
+    is_kept: bool = False
 
     @property
     def is_split(self) -> bool:
@@ -75,6 +79,10 @@ class MessageRow:
             case Audience.APART:
                 return frozenset() if in_order is None else matched - in_order
 
+    def adding(self, ordinal: int, late: Late) -> MessageRow:
+        """Return the row with an entry more, for a group that is younger than the message."""
+        return replace(self, map=self.map.adding(ordinal, late), version=self.version + 1)
+
     def settled(
         self,
         entries: Mapping[int, Entry],
@@ -83,7 +91,7 @@ class MessageRow:
         served: Set[int] | None = None,
         handed: Set[int] = frozenset(),
     ) -> MessageRow:
-        """Return the row after *entries* became terminal; the body goes with the last of them.
+        """Return the row after *entries* became terminal; the body goes with the last of them, unless it is kept.
 
         Their outcomes are kept as far as the row has room; what ended before stays as it is.
         """
@@ -91,7 +99,8 @@ class MessageRow:
         for outcome_bytes_max in OUTCOME_BYTES:
             ended = shortened(entries, outcome_bytes_max)
             after = self.map.settle(ended, round_at=round_at, served=served, handed=handed)
-            row = replace(self, map=after, version=self.version + 1, has_body=self.has_body and bool(after.owed))
+            has_body = self.has_body and (self.is_kept or bool(after.owed))
+            row = replace(self, map=after, version=self.version + 1, has_body=has_body)
             if is_light(row) or _fits(row):
                 break
         return row
@@ -123,6 +132,7 @@ def _envelope(value: MessageRow) -> dict[str, Value]:
             "unordered": 1 if value.in_order == frozenset() else None,
             "in_order": ordinals.pack(value.in_order) if value.in_order else None,
             "packs": None if value.packs is None else packs.to_bytes(value.packs),
+            "kept": 1 if value.is_kept else None,
             "subscriptions_version": value.subscriptions_version,
             "filter_errors": list(value.filter_errors[:FILTER_ERROR_NAMES_MAX]) or None,
             "filter_error_count": value.filter_error_count or None,
@@ -151,6 +161,7 @@ def is_light(value: MessageRow) -> bool:
     """Say, without making the map's attributes, whether the row is small enough for text; most rows are."""
     state_map = value.map
     members = 4 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
+    members += LATE_BYTES * len(state_map.late)
     at_most = members + MAP_BYTES + text_bytes_at_most(state_map.settled) + COMPACT_ENTRY_BYTES * len(state_map.owed)
     return row_bytes(_envelope(value)) + KEY_BYTES + len(value.histories) + at_most <= TEXT_ROW_BYTES_MAX
 
@@ -166,35 +177,9 @@ def _reserved_bytes(value: MessageRow, progress: Row) -> int:
     return row_bytes(_envelope(value)) + KEY_BYTES + row_bytes(progress) + COMPACT_ENTRY_BYTES * len(value.map.owed)
 
 
-class _Attributes(TypedDict, total=False):
-    """The attributes of a message's row, but those of its map, as they are read; the first seven are always there."""
-
-    topic: str
-    message_id: str
-    is_text: int
-    accepted_at: int
-    expires_at: int
-    subscriptions_version: int
-    version: int
-    body: bytes
-    tags: Sequence[str]
-    routing_key: str
-    properties: Mapping[str, str]
-    ordering_key: str
-    content_type: str
-    trace: str
-    replay_of: str
-    unordered: int
-    in_order: bytes
-    packs: bytes
-    filter_errors: Sequence[str]
-    filter_error_count: int
-    histories: bytes
-
-
 def message_row_of(row: Row) -> MessageRow:
     """Return the message and state map in a row."""
-    read = cast("_Attributes", row)
+    read = cast("MessageAttributes", row)
     return MessageRow(
         message=_message_of(read),
         map=map_of(row),
@@ -206,15 +191,16 @@ def message_row_of(row: Row) -> MessageRow:
         histories=read.get("histories") or b"",
         in_order=frozenset() if "unordered" in read else _in_order(read),
         packs=packs.of_bytes(read["packs"], read["topic"]) if "packs" in read else None,
+        is_kept="kept" in read,
     )
 
 
-def _in_order(row: _Attributes) -> frozenset[int] | None:
+def _in_order(row: MessageAttributes) -> frozenset[int] | None:
     packed = row.get("in_order")
     return None if packed is None else ordinals.unpack(packed)
 
 
-def _message_of(row: _Attributes) -> Message:
+def _message_of(row: MessageAttributes) -> Message:
     draft = Draft(
         body=row.get("body") or b"",
         is_text=bool(row["is_text"]),

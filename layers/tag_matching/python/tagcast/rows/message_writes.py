@@ -46,6 +46,12 @@ def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
     return gone if value.has_body else (*gone, *CONTENT_ATTRIBUTES)
 
 
+def body_removal(row: MessageRow) -> Update:
+    """Return the write that takes the body of a message that is kept no longer, unless its row changed since."""
+    key = message_key(row.message.topic, row.message.message_id)
+    return Update(key, {"version": row.version + 1}, (*CONTENT_ATTRIBUTES, "kept"), {"version": row.version})
+
+
 def retained_delete(row: MessageRow) -> Delete:
     """Return the write that takes a message off the list of what is retained."""
     return Delete(retained_key(row.message.topic, row.message.message_id))

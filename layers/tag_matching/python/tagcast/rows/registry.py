@@ -6,9 +6,11 @@ import json
 from typing import NotRequired, TypedDict, cast
 
 from tagcast.model import (
+    Batching,
     ContentFormat,
     Endpoint,
     FilterType,
+    Keep,
     Ordering,
     Protocol,
     RetryPolicy,
@@ -46,6 +48,8 @@ def topic_row(topic: Topic) -> Row:
         "subscription_count": topic.subscription_count,
         "next_ordinal": topic.next_ordinal,
     }
+    if topic.keep is not Keep.OWED:
+        row["keep"] = topic.keep.value
     return row if topic.filter_type is None else row | {"filter_type": topic.filter_type.value}
 
 
@@ -63,6 +67,7 @@ class _TopicAttributes(TypedDict):
     subscription_count: int
     next_ordinal: int
     filter_type: NotRequired[str]
+    keep: NotRequired[str]
 
 
 def topic_of(row: Row) -> Topic:
@@ -81,6 +86,7 @@ def topic_of(row: Row) -> Topic:
         next_ordinal=read["next_ordinal"],
         recent=recent_of(row),
         filter_type=FilterType(read["filter_type"]) if "filter_type" in read else None,
+        keep=Keep(read.get("keep", Keep.OWED)),
     )
 
 
@@ -131,6 +137,9 @@ def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int |
         "ordered": 1 if settings.ordered else None,
         "dead_letter_topic": settings.dead_letter_topic,
         "max_per_second": None if settings.max_per_second is None else str(settings.max_per_second),
+        "consume_from": settings.consume_from,
+        "batch_messages_max": None if settings.batching is None else settings.batching.messages_max,
+        "batch_bytes_max": None if settings.batching is None else settings.batching.bytes_max,
     }
 
 
@@ -158,8 +167,16 @@ def _settings_of(row: Row) -> SubscriptionSettings:
         ordered="ordered" in row,
         dead_letter_topic=optional_text(row, "dead_letter_topic"),
         max_per_second=None if rate is None else float(rate),
+        consume_from=optional_number(row, "consume_from"),
+        batching=_batching_of(row),
         sealed=secret.removeprefix(_SEALED) if secret is not None and is_sealed else None,
     )
+
+
+def _batching_of(row: Row) -> Batching | None:
+    if "batch_messages_max" not in row:
+        return None
+    return Batching(number(row, "batch_messages_max"), number(row, "batch_bytes_max"))
 
 
 def _content_format_of(row: Row) -> ContentFormat:

@@ -7,28 +7,61 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 from tagcast.model import Subscription, SubscriptionSettings
-from tagcast.rows.keys import secrets_key, subscription_key
+from tagcast.rows.keys import exchange_key, secrets_key, subscription_key
 from tagcast.rows.registry import sealed_mark
-from tagcast.rows.values import text
-from tagcast.tables import Delete, Put, Row, Update, Write
+from tagcast.rows.values import number, optional_number, text
+from tagcast.settings import FormerSecret
+from tagcast.tables import Delete, Expectation, Key, Put, Row, Update, Value, Write
 
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The encrypted secrets of a subscription; *token* is another one every time that they are sealed."""
+    """The encrypted secrets of a subscription; *token* is another one every time that they are sealed.
+
+    *formers* are those that were exchanged, encrypted apart, so that they can go at *formers_until* without being read.
+    """
 
     token: str
     content: bytes
+    formers: bytes | None = None
+    formers_until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """That exchanged secrets of a subscription have to go at *until*, if they are still those of *token*."""
+
+    topic: str
+    name: str
+    token: str
+    until: int
+
+    @property
+    def key(self) -> Key:
+        """Return the key of its row."""
+        return exchange_key(self.until, self.topic, self.name)
 
 
 def sealed_of(row: Row) -> Sealed:
     """Return the secrets in a row."""
-    return Sealed(text(row, "token"), cast("bytes", row["content"]))
+    formers = cast("bytes | None", row.get("formers"))
+    return Sealed(text(row, "token"), cast("bytes", row["content"]), formers, optional_number(row, "formers_until"))
 
 
-def sealed_put(topic: str, name: str, sealed: Sealed) -> Put:
-    """Return the write of a subscription's secrets; it goes with one that puts the token in the subscription's row."""
-    return Put(secrets_key(topic, name), {"token": sealed.token, "content": sealed.content})
+def exchange_of(row: Row) -> Exchange:
+    """Return what is listed in a row."""
+    return Exchange(text(row, "topic"), text(row, "name"), text(row, "token"), number(row, "until"))
+
+
+def sealed_puts(topic: str, name: str, sealed: Sealed) -> tuple[Write, ...]:
+    """Return the writes of a subscription's secrets; they go with one that puts the token in the subscription's row."""
+    row: dict[str, Value] = {"token": sealed.token, "content": sealed.content}
+    if sealed.formers is None or sealed.formers_until is None:
+        return (Put(secrets_key(topic, name), row),)
+    row |= {"formers": sealed.formers, "formers_until": sealed.formers_until}
+    listed = Exchange(topic, name, sealed.token, sealed.formers_until)
+    entry: Row = {"topic": topic, "name": name, "token": listed.token, "until": listed.until}
+    return Put(secrets_key(topic, name), row), Put(listed.key, entry)
 
 
 def sealed_delete(topic: str, name: str) -> Delete:
@@ -36,39 +69,57 @@ def sealed_delete(topic: str, name: str) -> Delete:
     return Delete(secrets_key(topic, name))
 
 
+def formers_removal(listed: Exchange) -> Update:
+    """Return the write after which the exchanged secrets are gone, unless they were sealed anew or are gone already."""
+    expect: Expectation = {"token": listed.token, "formers_until": listed.until}
+    return Update(secrets_key(listed.topic, listed.name), {}, remove=("formers", "formers_until"), expect=expect)
+
+
+def exchange_delete(listed: Exchange) -> Delete:
+    """Return the write that takes *listed* from the list."""
+    return Delete(listed.key)
+
+
 def sealing_writes(known: Subscription, sealed: Sealed) -> tuple[Write, ...]:
     """Return the writes that seal the secrets of *known*, which stand in its row, unless it changed since."""
     mark, as_read = sealed_mark(sealed.token), {"version": known.version, "ordinal": known.ordinal}
     return (
         Update(subscription_key(known.topic, known.name), {"secret": mark}, expect=as_read),
-        sealed_put(known.topic, known.name, sealed),
+        *sealed_puts(known.topic, known.name, sealed),
     )
 
 
 def plain_text(settings: SubscriptionSettings) -> bytes:
-    """Return the secrets in *settings* as they are encrypted."""
+    """Return the present secrets in *settings* as they are encrypted."""
     hidden = {name: getattr(settings, name) for name in _hidden()}
     return json.dumps({name: value for name, value in hidden.items() if value is not None}).encode()
 
 
-def with_plain_text(settings: SubscriptionSettings, plain: bytes) -> SubscriptionSettings:
+def formers_text(settings: SubscriptionSettings) -> bytes:
+    """Return the exchanged secrets in *settings* as they are encrypted."""
+    return json.dumps([[former.secret, former.until] for former in settings.formers]).encode()
+
+
+def with_plain_text(settings: SubscriptionSettings, plain: bytes, formers: bytes | None = None) -> SubscriptionSettings:
     """Return *settings* with the secrets that were encrypted; what another release knows besides is left out.
 
     >>> from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy
     >>> at, retry = Endpoint(Protocol.HTTP, "http://a.test/"), RetryPolicy(Strategy.BACKOFF_RETRY, 3)
-    >>> chosen = SubscriptionSettings(at, None, retry, 15, ContentFormat.JSON, secret="s")
-    >>> with_plain_text(without_secrets(chosen), plain_text(chosen)) == chosen
+    >>> chosen = SubscriptionSettings(at, None, retry, 15, ContentFormat.JSON, "s", formers=(FormerSecret("r", 9),))
+    >>> with_plain_text(without_secrets(chosen), plain_text(chosen), formers_text(chosen)) == chosen
     True
     """
     found = json.loads(plain)
-    return replace(settings, **{name: found[name] for name in _hidden() if name in found})
+    exchanged = tuple(FormerSecret(*each) for each in json.loads(formers or b"[]"))
+    return replace(settings, **{name: found[name] for name in _hidden() if name in found}, formers=exchanged)
 
 
 def without_secrets(settings: SubscriptionSettings) -> SubscriptionSettings:
     """Return *settings* without what nobody is shown."""
     nothing: dict[str, Any] = dict.fromkeys(_hidden())
-    return replace(settings, **nothing)
+    return replace(settings, **nothing, formers=())
 
 
 def _hidden() -> tuple[str, ...]:
-    return tuple(each.name for each in fields(SubscriptionSettings) if not each.repr)
+    """Return the names of what nobody is shown, but for the exchanged secrets, which are sealed apart."""
+    return tuple(each.name for each in fields(SubscriptionSettings) if not each.repr and each.name != "formers")

@@ -23,7 +23,6 @@ from tagcast.rows.pulled import Pulled, ordinal_pulled, pulled_of
 from tagcast.rows.rate import free_us_of
 from tagcast.rows.recent_changes import names_changed
 from tagcast.rows.registry import subscription_of, topic_of
-from tagcast.rows.sealed import Sealed, sealed_of
 from tagcast.rows.shadow import Shadow, shadow_of
 from tagcast.rows.topic_writes import Counters, counters_of
 from tagcast.rows.values import number, text
@@ -175,18 +174,6 @@ def subscription(store: Store, topic: str, name: str) -> Subscription | None:
     """Return a subscription."""
     row = store.get(keys.subscription_key(topic, name))
     return None if row is None else subscription_of(row)
-
-
-def sealed(store: Store, topic: str, name: str) -> Sealed | None:
-    """Return the encrypted secrets of a subscription."""
-    row = store.get(keys.secrets_key(topic, name))
-    return None if row is None else sealed_of(row)
-
-
-def subscription_rows(store: Store, topic: str) -> list[Row]:
-    """Return the rows of all subscriptions of a topic, in order of their names."""
-    low, high = keys.all_subscriptions(topic)
-    return store.query(Table.REGISTRY, low.pk, sk_from=low.sk, sk_to=high.sk)
 
 
 def subscriptions_and_shadows(store: Store, topic: str) -> tuple[list[Subscription], list[Shadow]]:

@@ -11,6 +11,8 @@ from tagcast.rows.registry import topic_row
 from tagcast.rows.values import optional_number
 from tagcast.tables import ABSENT, Delete, Expectation, Put, Row, Update, Value, Write
 
+SETTINGS = ("retention_s", "body_bytes_max", "ordering", "updated_at")
+
 
 @dataclass(frozen=True, slots=True)
 class Counters:
@@ -38,8 +40,9 @@ def topic_puts(topic: Topic) -> tuple[Write, ...]:
 def settings_update(changed: Topic) -> Update:
     """Return the write of a topic's settings, unless another topic has its name by now."""
     row = topic_row(changed)
-    settings = {name: row[name] for name in ("retention_s", "body_bytes_max", "ordering", "updated_at")}
-    return Update(topic_key(changed.name), settings, expect={"topic_id": changed.topic_id})
+    settings = {name: row[name] for name in (*SETTINGS, "keep") if name in row}
+    gone = () if "keep" in settings else ("keep",)
+    return Update(topic_key(changed.name), settings, gone, {"topic_id": changed.topic_id})
 
 
 def change_update(owner: Topic, name: str, *, subscriptions: int = 0, ordinals: int = 0) -> Update:

@@ -11,12 +11,13 @@ from dataclasses import replace
 from tagcast.errors import UnavailableError
 from tagcast.model import Subscription
 from tagcast.ports import World, Write
-from tagcast.rows import stored
+from tagcast.rows import stored_secrets
 from tagcast.rows.sealed import (
     Sealed,
+    formers_text,
     plain_text,
     sealed_delete,
-    sealed_put,
+    sealed_puts,
     sealing_writes,
     with_plain_text,
     without_secrets,
@@ -28,8 +29,8 @@ OPENED_S = 900.0
 OPENED_MAX = 10_000
 
 
-class Opened(dict[str, tuple[float, bytes]]):
-    """Secrets that this process opened, by their token, and when, on the monotonic clock."""
+class Opened(dict[str, tuple[float, bytes, bytes | None]]):
+    """When, on the monotonic clock, this process opened which secrets, present and exchanged ones, by their token."""
 
 
 def sealed(world: World, changed: Subscription, known: Subscription | None) -> tuple[Subscription, tuple[Write, ...]]:
@@ -48,7 +49,7 @@ def sealed(world: World, changed: Subscription, known: Subscription | None) -> t
         return changed, ()
     made = _seal(world, changed)
     kept = replace(without_secrets(changed.settings), sealed=made.token)
-    return replace(changed, settings=kept), (sealed_put(changed.topic, changed.name, made),)
+    return replace(changed, settings=kept), sealed_puts(changed.topic, changed.name, made)
 
 
 def seal_in_place(world: World, known: Subscription) -> None:
@@ -64,14 +65,16 @@ def opened(world: World, subscription: Subscription) -> Subscription:
     token = subscription.settings.sealed
     if token is None:
         return subscription
-    plain = _known(world, token)
-    if plain is None:
-        row = stored.sealed(world.store, subscription.topic, subscription.name)
+    known = _known(world, token)
+    if known is None:
+        row = stored_secrets.sealed(world.store, subscription.topic, subscription.name)
         if row is None:  # They went with a later version of the subscription, which is read at the next look.
             raise UnavailableError("the subscription's secrets are gone")
-        plain = world.vault.open(row.content, _context(subscription))
-        _keep(world, token, plain)
-    settings = with_plain_text(subscription.settings, plain)
+        context = _context(subscription)
+        formers = None if row.formers is None else world.vault.open(row.formers, context)
+        known = world.vault.open(row.content, context), formers
+        _keep(world, token, *known)
+    settings = with_plain_text(subscription.settings, *known)
     return replace(subscription, settings=replace(settings, sealed=None))
 
 
@@ -81,23 +84,27 @@ def is_at_hand(world: World, subscription: Subscription) -> bool:
     return token is None or _known(world, token) is not None
 
 
-def _known(world: World, token: str) -> bytes | None:
-    opened_s, plain = world.memory.of(Opened).get(token, (0.0, None))
-    return None if plain is None or world.clock.monotonic() >= opened_s + OPENED_S else plain
+def _known(world: World, token: str) -> tuple[bytes, bytes | None] | None:
+    known = world.memory.of(Opened).get(token)
+    return None if known is None or world.clock.monotonic() >= known[0] + OPENED_S else known[1:]
 
 
-def _keep(world: World, token: str, plain: bytes) -> None:
+def _keep(world: World, token: str, plain: bytes, formers: bytes | None) -> None:
     """Remember secrets, and forget those that were opened too long ago."""
     kept, now_s = world.memory.of(Opened), world.clock.monotonic()
-    over = [each for each, (opened_s, _) in tuple(kept.items()) if now_s >= opened_s + OPENED_S]
+    over = [each for each, (opened_s, _, _) in tuple(kept.items()) if now_s >= opened_s + OPENED_S]
     for each in over if len(kept) < OPENED_MAX else tuple(kept):
         kept.pop(each, None)
-    kept[token] = now_s, plain
+    kept[token] = now_s, plain, formers
 
 
 def _seal(world: World, subscription: Subscription) -> Sealed:
-    content = world.vault.seal(plain_text(subscription.settings), _context(subscription))
-    return Sealed(world.dice.unique_id(world.clock.now()), content)
+    settings, context = subscription.settings, _context(subscription)
+    token, content = world.dice.unique_id(world.clock.now()), world.vault.seal(plain_text(settings), context)
+    if not settings.formers:
+        return Sealed(token, content)
+    formers = world.vault.seal(formers_text(settings), context)
+    return Sealed(token, content, formers, max(former.until for former in settings.formers))
 
 
 def _context(subscription: Subscription) -> Mapping[str, str]:

@@ -62,8 +62,14 @@ URL_LENGTH_MAX = 2_048
 TIMEOUT_S_MIN, TIMEOUT_S_DEFAULT, TIMEOUT_S_MAX = 1, 15, 30
 BACKOFF_INTERVAL_S_MAX = 3_600
 RATE_MIN, RATE_MAX = 0.01, 1_000
+BATCHED_MIN, BATCHED_MAX = 2, 100
+BATCHED_BYTES_MIN, BATCHED_BYTES_DEFAULT, BATCHED_BYTES_MAX = 1_024, 256 * 1024, 1024 * 1024
+QUEUE_BATCH_MAX = 10
+"""As many as SQS takes in a request."""
 URL = r"^https?://[\x21-\x7e]+$"
-SECRET = r"^whsec_[A-Za-z0-9+/]{32,86}={0,2}$"
+SECRET = r"^(generate|whsec_[A-Za-z0-9+/]{32,86}={0,2})$"
+CONSUME_FROM = r"^(latest|earliest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,18}(Z|[+-][0-9]{2}:[0-9]{2}))$"
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
+GRACE_S_DEFAULT = 86_400
 REASON_LENGTH_MAX = 256
 CONTENT_TYPE = r"^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+[\x20-\x7e]*$"

@@ -19,6 +19,7 @@ from tagcast_aws.api.filters import FilterBody, filter_faults
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.subscriptions.consume_from import ConsumeFrom, instant_of
 
 
 class HeartbeatBody(Body):
@@ -28,6 +29,7 @@ class HeartbeatBody(Body):
     client_version: Annotated[str, StringConstraints(max_length=limits.CLIENT_VERSION_LENGTH_MAX)] = ""
     mode: Literal["clustering", "broadcasting"] = "clustering"
     ordered: bool = False
+    consume_from: ConsumeFrom | None = None
     silence_seconds: Annotated[int, Field(ge=limits.SILENCE_S_MIN, le=limits.SILENCE_S_MAX)] = SILENCE_S
 
     @classmethod
@@ -73,6 +75,7 @@ def beat(world: World, request: Request[HeartbeatBody]) -> Answer:
         mode=Mode(body.mode),
         silence_s=body.silence_seconds,
         is_ordered=body.ordered,
+        consume_from=instant_of(body.consume_from),
     )
     found = register(world, heartbeat)
     group, filter = found.subscription, found.subscription.settings.filter

@@ -27,6 +27,7 @@ class EntryAnswer(TypedDict):
     last_attempt_at: NotRequired[str]
     last_outcome: NotRequired[str]
     filter_version: NotRequired[int]
+    added_at: NotRequired[str]
 
 
 class MessageAnswer(TypedDict):
@@ -148,6 +149,8 @@ def _entry(value: Entry) -> EntryAnswer:
         answer["last_outcome"] = value.last_outcome
     if value.filter_version is not None:
         answer["filter_version"] = value.filter_version
+    if value.added_at is not None:
+        answer["added_at"] = rfc3339(value.added_at)
     return answer
 
 

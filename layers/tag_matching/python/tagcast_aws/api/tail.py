@@ -31,9 +31,10 @@ class TailEventAnswer(TypedDict):
 
 
 class CountsAnswer(TypedDict):
-    """How many messages were accepted, deliveries made and attempts failed since then, as far as somebody watched."""
+    """How many messages were accepted, deliveries made and attempts failed since then, while somebody watched."""
 
     since: str
+    counted_at: str
     published: int
     delivered: int
     failed: int
@@ -72,6 +73,7 @@ def shown(value: Told) -> TailAnswer:
         "left_out": value.left_out,
         "counts": {
             "since": rfc3339(value.since),
+            "counted_at": rfc3339(value.counted_at),
             "published": value.counts.published,
             "delivered": value.counts.delivered,
             "failed": value.counts.failed,

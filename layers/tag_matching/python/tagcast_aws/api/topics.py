@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
 from tagcast.instant import rfc3339
-from tagcast.model import BODY_BYTES_DEFAULT, BODY_BYTES_MAX, RETENTION_S_MAX, RETENTION_S_MIN, Ordering, Topic
+from tagcast.model import BODY_BYTES_DEFAULT, BODY_BYTES_MAX, RETENTION_S_MAX, RETENTION_S_MIN, Keep, Ordering, Topic
 from tagcast.ports import World
 from tagcast.registry.topics import delete_topic, get_topic, list_topics, put_topic, retained_count
 from typing_extensions import TypedDict
@@ -23,6 +23,7 @@ class TopicBody(Body):
     retention_seconds: Annotated[int, Field(ge=RETENTION_S_MIN, le=RETENTION_S_MAX)] = RETENTION_S_MAX
     max_message_bytes: Annotated[int, Field(ge=1, le=BODY_BYTES_MAX)] = BODY_BYTES_DEFAULT
     ordering: Literal["topic", "key", "none"] = Ordering.TOPIC.value
+    keep: Literal["owed", "life"] = Keep.OWED.value
 
 
 class TopicAnswer(TypedDict):
@@ -35,6 +36,7 @@ class TopicAnswer(TypedDict):
     subscriptions: int
     created_at: str
     updated_at: str
+    keep: NotRequired[str]
     retained_messages: NotRequired[int]
 
 
@@ -55,6 +57,7 @@ def shown(value: Topic) -> TopicAnswer:
         "subscriptions": value.subscription_count,
         "created_at": rfc3339(value.created_at),
         "updated_at": rfc3339(value.updated_at),
+        "keep": value.keep.value,
     }
 
 
@@ -66,6 +69,7 @@ def put(world: World, request: Request[TopicBody]) -> Answer:
         retention_s=request.body.retention_seconds,
         body_bytes_max=request.body.max_message_bytes,
         ordering=Ordering(request.body.ordering),
+        keep=Keep(request.body.keep),
     )
     return Answer(201 if is_new else 200, shown(topic))
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tagcast.model import Outcome, Push
+from tagcast.model import Outcome, Push, PushBatch, Subscription
 from tagcast.ports import Clock
 from tagcast.pushing.cmq_form import NOBODY
 from tagcast.pushing.push_slots import SLOTS
@@ -58,10 +58,13 @@ class EndpointAdapter(Protocol):
     async def deliver(self, push: Push) -> Outcome:
         """Make one attempt within the subscription's timeout."""
 
+    async def deliver_batch(self, batch: PushBatch) -> Outcome:
+        """Make several attempts in one request within the subscription's timeout."""
+
     async def close(self) -> None:
         """Let go of all connections."""
 
 
-def timed_out(push: Push) -> Outcome:
-    """Return the outcome of an attempt that took too long."""
-    return Outcome(False, f"timeout after {push.subscription.settings.timeout_s} s")
+def timed_out(subscription: Subscription) -> Outcome:
+    """Return the outcome of a request that took too long."""
+    return Outcome(False, f"timeout after {subscription.settings.timeout_s} s")

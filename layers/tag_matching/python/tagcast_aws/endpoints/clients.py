@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
-from tagcast.model import Outcome, Push
+from tagcast.model import Outcome, Subscription
 from tagcast.pushing.push_slots import SLOTS
 
 from tagcast_aws.endpoints.adapter import ClientFactory, Surroundings, timed_out
@@ -30,12 +30,12 @@ class Caller:
         self._lock = threading.Lock()
         self._threads = surroundings.threads
 
-    async def attempt(self, push: Push, region: str | None, call: Callable[[Any], Outcome]) -> Outcome:
+    async def attempt(self, subscription: Subscription, region: str | None, call: Callable[[Any], Outcome]) -> Outcome:
         """Return what *call* makes of a client of *region*; a fault of AWS or on the way is an outcome."""
         try:
-            return await self.call(region, push.subscription.settings.timeout_s, call)
+            return await self.call(region, subscription.settings.timeout_s, call)
         except (TimeoutError, ReadTimeoutError, ConnectTimeoutError):
-            return timed_out(push)
+            return timed_out(subscription)
         except ClientError as error:
             return Outcome(False, f"{self._service}: {error.response['Error'].get('Code', 'unknown')}")
         except BotoCoreError as error:

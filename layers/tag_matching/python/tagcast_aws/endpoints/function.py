@@ -1,12 +1,16 @@
-"""Lambda endpoints: one synchronous invocation per attempt; delivered means no function error."""
+"""Lambda endpoints: one synchronous invocation per request; delivered means no function error."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from tagcast.model import Outcome, Push
+from tagcast.model import Outcome, Push, PushBatch, Subscription
+from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX, answered
+from tagcast.pushing.batch_form import batch_event
 from tagcast.pushing.envelope import function_event
 from tagcast.pushing.response_text import READ_BYTES_MAX
 
@@ -24,24 +28,30 @@ class FunctionEndpoint:
 
     async def deliver(self, push: Push) -> Outcome:
         """Invoke the function once."""
-        target = push.subscription.settings.endpoint.target
-        region = target.split(":")[3] if target.startswith("arn:") else None
-        return await self._caller.attempt(push, region, lambda client: _invoke(client, push))
+        return await self._attempt(push.subscription, lambda: function_event(push), lambda made, _: made)
+
+    async def deliver_batch(self, batch: PushBatch) -> Outcome:
+        """Invoke the function once; what it returns may name messages that failed."""
+        return await self._attempt(batch.subscription, lambda: batch_event(batch), partial(answered, batch))
 
     async def close(self) -> None:
         """Do nothing: no connection belongs to the event loop."""
 
+    async def _attempt(
+        self, subscription: Subscription, event: Callable[[], bytes], read: Callable[[Outcome, bytes], Outcome]
+    ) -> Outcome:
+        """Invoke the function with *event*; *read* says what its answer makes of one that it took."""
+        target = subscription.settings.endpoint.target
+        region = target.split(":")[3] if target.startswith("arn:") else None
+        return await self._caller.attempt(subscription, region, lambda client: _invoke(client, target, event(), read))
 
-def _invoke(client: Any, push: Push) -> Outcome:
-    answer = client.invoke(
-        FunctionName=push.subscription.settings.endpoint.target,
-        InvocationType="RequestResponse",
-        Payload=function_event(push),
-    )
-    payload: bytes = answer["Payload"].read()
+
+def _invoke(client: Any, name: str, event: bytes, read: Callable[[Outcome, bytes], Outcome]) -> Outcome:
+    answer = client.invoke(FunctionName=name, InvocationType="RequestResponse", Payload=event)
+    payload: bytes = answer["Payload"].read(ANSWER_BYTES_MAX)
     kind = answer.get("FunctionError")
     if not kind:
-        return Outcome(True, "function returned")
+        return read(Outcome(True, "function returned"), payload)
     return Outcome(False, f"function error: {error_type(payload, kind)}", answer=payload[:READ_BYTES_MAX])
 
 

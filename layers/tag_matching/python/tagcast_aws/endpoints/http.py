@@ -1,10 +1,10 @@
-"""HTTP and HTTPS endpoints: one POST per attempt over a pool of kept connections, no redirects."""
+"""HTTP and HTTPS endpoints: one POST per request over a pool of kept connections, no redirects."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -12,8 +12,9 @@ from types import SimpleNamespace
 from weakref import WeakValueDictionary
 
 import aiohttp
-from aiohttp.client_proto import ResponseHandler
-from tagcast.model import ContentFormat, Outcome, Push
+from tagcast.model import ContentFormat, Message, Outcome, Push, PushBatch, Subscription
+from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX, answered
+from tagcast.pushing.batch_form import batch_request, shared_item
 from tagcast.pushing.envelope import Content, HttpRequest, content, http_request
 from tagcast.pushing.push_slots import SLOTS
 from tagcast.pushing.response_text import READ_BYTES_MAX
@@ -22,56 +23,14 @@ from yarl import URL
 from tagcast_aws.endpoints.adapter import Surroundings, timed_out
 from tagcast_aws.endpoints.addresses import url_refusal
 from tagcast_aws.endpoints.connection_faults import failure
-from tagcast_aws.endpoints.payload import SLICE_BYTES, body_of
+from tagcast_aws.endpoints.connector import KeepingConnector
+from tagcast_aws.endpoints.payload import body_of
 from tagcast_aws.endpoints.resolver import CheckedResolver
 from tagcast_aws.endpoints.time_limit import time_limit
 
-ANSWER_BYTES_MAX = 64 * 1024
 RETRY_AFTER_S_MAX = 86_400.0
 KEPT_S = 60.0
-OPEN_SHARE = 1.1
-"""Idle connections may add a tenth to those in use: 880 of the 1,024 descriptors that Lambda allows.
-
-The clients of the table, the queue and the workflow need some, too.
-"""
 RESOLVED_S = 30
-
-
-class KeepingConnector(aiohttp.TCPConnector):
-    """A pool whose idle connections count too: before it grows beyond its limit it closes some of them.
-
-    aiohttp itself counts only connections in use, so many endpoints would exhaust the file descriptors.
-    """
-
-    async def _create_connection(
-        self, req: aiohttp.ClientRequest, traces: list[aiohttp.tracing.Trace], timeout: aiohttp.ClientTimeout
-    ) -> ResponseHandler:
-        if sum(map(len, self._conns.values())) + len(self._acquired) > self._open_max:
-            excess = self.idle + len(self._acquired) - self._open_max
-            self._close_idle(int(excess) + self.limit // 50 if excess > 0 else 0)
-        protocol = await super()._create_connection(req, traces, timeout)
-        if isinstance(protocol.transport, asyncio.WriteTransport):
-            protocol.transport.set_write_buffer_limits(high=SLICE_BYTES)
-        return protocol
-
-    @property
-    def _open_max(self) -> float:
-        return OPEN_SHARE * self.limit
-
-    @property
-    def idle(self) -> int:
-        """How many connections are open and not in use."""
-        return len(self._open())
-
-    def _open(self) -> list[tuple[float, ResponseHandler]]:
-        # Closed connections stay listed until the pool next looks for one of their endpoint.
-        kept = (entry for entries in self._conns.values() for entry in entries)
-        return [(since, protocol) for protocol, since in kept if protocol.is_connected()]
-
-    def _close_idle(self, count: int) -> None:
-        # Batches come back to the same endpoints in turn: what was used last will be needed latest.
-        for _, protocol in sorted(self._open(), key=lambda entry: entry[0], reverse=True)[:count]:
-            protocol.close()
 
 
 @dataclass(slots=True)
@@ -87,7 +46,7 @@ class HttpEndpoint:
         self._version, self._account = surroundings.version, surroundings.account
         self._allow_private = surroundings.allow_private
         self._resolver = CheckedResolver(surroundings.allow_private, surroundings.threads, surroundings.lookup)
-        self._contents: WeakValueDictionary[tuple[str, ContentFormat], Content] = WeakValueDictionary()
+        self._contents: WeakValueDictionary[tuple[str, str], Content] = WeakValueDictionary()
         tls = surroundings.tls or ssl.create_default_context()
         self._kept = self._session(
             KeepingConnector(
@@ -111,22 +70,39 @@ class HttpEndpoint:
 
     async def deliver(self, push: Push) -> Outcome:
         """Make one attempt; the timeout covers connecting, TLS and reading the answer."""
-        endpoint = push.subscription.settings.endpoint
-        refusal = url_refusal(endpoint.target, endpoint.protocol, self._allow_private)
-        if refusal is not None:
-            return Outcome(False, refusal)
-        key = push.message.message_id, push.subscription.settings.content_format
+        shared = self._shared(push, push.subscription.settings.content_format.value, content)
+        request = http_request(push, self._clock.now(), self._version, shared, self._account)
+        return (await self._attempt(push.subscription, request, READ_BYTES_MAX))[0]
+
+    async def deliver_batch(self, batch: PushBatch) -> Outcome:
+        """Make several attempts in one request; the answer may name messages that failed."""
+        form = f"{batch.subscription.settings.content_format.value} item"
+        shared = [self._shared(push, form, shared_item) for push in batch.pushes]
+        request = batch_request(batch, self._clock.now(), self._version, shared)
+        outcome, answer = await self._attempt(batch.subscription, request, ANSWER_BYTES_MAX)
+        return answered(batch, outcome, answer) if outcome.delivered else outcome
+
+    def _shared(self, push: Push, form: str, encode: Callable[[Message, ContentFormat], Content]) -> Content:
+        """Return what all requests in this *form* share that hold the message, as long as one of them holds it."""
+        key = push.message.message_id, form
         shared = self._contents.get(key)
         if shared is None:
-            shared = self._contents[key] = content(push.message, push.subscription.settings.content_format)
-        request = http_request(push, self._clock.now(), self._version, shared, self._account)
+            shared = self._contents[key] = encode(push.message, push.subscription.settings.content_format)
+        return shared
+
+    async def _attempt(self, subscription: Subscription, request: HttpRequest, kept_max: int) -> tuple[Outcome, bytes]:
+        """Return the outcome of a request, and at most so many bytes of the answer."""
+        endpoint = subscription.settings.endpoint
+        refusal = url_refusal(endpoint.target, endpoint.protocol, self._allow_private)
+        if refusal is not None:
+            return Outcome(False, refusal), b""
         try:
-            async with time_limit(push.subscription.settings.timeout_s):
-                return await self._post(URL(endpoint.target), request)
+            async with time_limit(subscription.settings.timeout_s):
+                return await self._post(URL(endpoint.target), request, kept_max)
         except TimeoutError:
-            return timed_out(push)
+            return timed_out(subscription), b""
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Outcome(False, failure(error))
+            return Outcome(False, failure(error)), b""
 
     async def close(self) -> None:
         """Close both pools."""
@@ -134,7 +110,7 @@ class HttpEndpoint:
         await self._fresh.close()
         await self._resolver.close()
 
-    async def _post(self, url: URL, request: HttpRequest) -> Outcome:
+    async def _post(self, url: URL, request: HttpRequest, kept_max: int) -> tuple[Outcome, bytes]:
         trail = _Trail()
         try:
             response = await self._send(self._kept, url, request, trail)
@@ -143,12 +119,12 @@ class HttpEndpoint:
                 raise
             response = await self._send(self._fresh, url, request, trail)
         try:
-            answer = await _read_answer(response)
+            answer = await _read_answer(response, kept_max)
         finally:
             # A connection whose answer was read to its end went back to the pool; this closes the others.
             response.close()
         retry_after = response.headers.get("Retry-After") if response.status in (429, 503) else None
-        return outcome(response.status, retry_after, self._clock.now(), answer)
+        return outcome(response.status, retry_after, self._clock.now(), answer[:READ_BYTES_MAX]), answer
 
     async def _send(
         self, session: aiohttp.ClientSession, url: URL, request: HttpRequest, trail: _Trail
@@ -205,12 +181,12 @@ def _died_silently(error: Exception) -> bool:
     return not isinstance(error, aiohttp.ServerDisconnectedError) or isinstance(error.message, str)
 
 
-async def _read_answer(response: aiohttp.ClientResponse) -> bytes:
+async def _read_answer(response: aiohttp.ClientResponse, kept_max: int) -> bytes:
     """Read the answer, to its end if it is not too long; return its beginning."""
     left, kept = ANSWER_BYTES_MAX, b""
     while left > 0 and (chunk := await response.content.read(left)):
         left -= len(chunk)
-        kept += chunk[: READ_BYTES_MAX - len(kept)]
+        kept += chunk[: kept_max - len(kept)]
     return kept
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tagcast.model import Outcome, Protocol, Push
+from tagcast.model import Outcome, Protocol, Push, PushBatch, Subscription
 from tagcast.ports import Clock
 from tagcast.pushing.cmq_form import NOBODY
 from tagcast.pushing.webhook_signature import SecretError
@@ -92,8 +92,17 @@ class EndpointPusher:
 
     async def push(self, push: Push) -> Outcome:
         """Make one attempt within the subscription's timeout; a failure is an outcome, never an exception."""
+        return await self._attempt(push.subscription, lambda adapter: adapter.deliver(push))
+
+    async def push_batch(self, batch: PushBatch) -> Outcome:
+        """Make several attempts in one request, likewise."""
+        return await self._attempt(batch.subscription, lambda adapter: adapter.deliver_batch(batch))
+
+    async def _attempt(
+        self, subscription: Subscription, deliver: Callable[[EndpointAdapter], Awaitable[Outcome]]
+    ) -> Outcome:
         try:
-            return await self._adapter(push.subscription.settings.endpoint.protocol).deliver(push)
+            return await deliver(self._adapter(subscription.settings.endpoint.protocol))
         except SecretError:
             return Outcome(False, "malformed webhook secret")
         except Exception as error:  # noqa: BLE001 One subscriber's strange fault must not end the others' batch.

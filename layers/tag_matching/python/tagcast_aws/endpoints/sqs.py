@@ -1,4 +1,4 @@
-"""SQS endpoints: one SendMessage per attempt; delivered means that the queue took the message."""
+"""SQS endpoints: one SendMessage or SendMessageBatch per request; delivered means that the queue took the message."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import hashlib
 import re
 from typing import Any
 
-from tagcast.model import Message, Outcome, Push
+from tagcast.model import Message, Outcome, Push, PushBatch
 from tagcast.pushing.envelope import queue_message
 
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.clients import Caller
 
 _REGION = re.compile(r"^https?://(?:[^/]*\.)?sqs(?:-fips)?\.([a-z0-9-]+)\.|^https?://([a-z0-9-]+)\.queue\.amazonaws\.")
+ACCEPTED = "sqs accepted"
 _GROUP = re.compile(r"[!-~]{1,128}")
 
 
@@ -25,18 +26,28 @@ class QueueEndpoint:
     async def deliver(self, push: Push) -> Outcome:
         """Send the message once."""
         region = region_of(push.subscription.settings.endpoint.target)
-        return await self._caller.attempt(push, region, lambda sqs: self._send(sqs, push))
+        return await self._caller.attempt(push.subscription, region, lambda sqs: self._send(sqs, push))
+
+    async def deliver_batch(self, batch: PushBatch) -> Outcome:
+        """Send all messages in one request; the queue may refuse some of them."""
+        region = region_of(batch.subscription.settings.endpoint.target)
+        return await self._caller.attempt(batch.subscription, region, lambda sqs: self._send_batch(sqs, batch))
 
     async def close(self) -> None:
         """Do nothing: no connection belongs to the event loop."""
 
     def _send(self, sqs: Any, push: Push) -> Outcome:
         url = self._url(sqs, push.subscription.settings.endpoint.target)
-        content = queue_message(push)
-        fifo = _fifo_fields(push.message) if url.endswith(".fifo") else {}
-        attributes = {name: {"DataType": "String", "StringValue": value} for name, value in content.attributes.items()}
-        sqs.send_message(QueueUrl=url, MessageBody=content.body, MessageAttributes=attributes, **fifo)
-        return Outcome(True, "sqs accepted")
+        sqs.send_message(QueueUrl=url, **_fields(push, url))
+        return Outcome(True, ACCEPTED)
+
+    def _send_batch(self, sqs: Any, batch: PushBatch) -> Outcome:
+        url = self._url(sqs, batch.subscription.settings.endpoint.target)
+        # An entry's name is the message's id: both are digits, and unique in the request.
+        entries = [{"Id": push.message.message_id, **_fields(push, url)} for push in batch.pushes]
+        answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
+        failed = {each["Id"]: f"sqs: {each.get('Code', 'unknown')}" for each in answer.get("Failed", [])}
+        return Outcome(True, ACCEPTED, failed=failed)
 
     def _url(self, sqs: Any, target: str) -> str:
         if not target.startswith("arn:"):
@@ -65,6 +76,13 @@ def group_id(key: str) -> str:
     ('order-7', 64)
     """
     return key if _GROUP.fullmatch(key) else hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+
+
+def _fields(push: Push, url: str) -> dict[str, Any]:
+    content = queue_message(push)
+    fifo = _fifo_fields(push.message) if url.endswith(".fifo") else {}
+    attributes = {name: {"DataType": "String", "StringValue": value} for name, value in content.attributes.items()}
+    return {"MessageBody": content.body, "MessageAttributes": attributes, **fifo}
 
 
 def _fifo_fields(message: Message) -> dict[str, str]:

@@ -26,6 +26,7 @@ class Settings:
     archive_streams: str
     archive_bodies: tuple[str, ...]
     cmq_keys: str
+    metric_topics: tuple[str, ...]
     secrets_key: str
 
     @classmethod
@@ -44,6 +45,7 @@ class Settings:
             archive_streams=environ["ARCHIVE_STREAMS"],
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
             cmq_keys=environ["CMQ_KEYS"],
+            metric_topics=tuple(filter(None, environ["METRIC_TOPICS"].split(","))),
             secrets_key=environ["SECRETS_KEY"],
         )
 

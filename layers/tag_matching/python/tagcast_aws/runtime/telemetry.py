@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tagcast.model import EntryState, Message, Outcome, Push, Subscription
+from tagcast.ports import Clock
+
+from tagcast_aws.runtime.subscription_metrics import SubscriptionMetrics
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger, Metrics
@@ -19,11 +22,21 @@ _METRIC_NAMES = {
 
 
 class PowertoolsTelemetry:
-    """The port ``Telemetry``."""
+    """The port ``Telemetry``; *watched* are the topics whose subscriptions have metrics of their own."""
 
-    def __init__(self, logger: Logger, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        logger: Logger,
+        metrics: Metrics,
+        clock: Clock,
+        by_subscription: SubscriptionMetrics,
+        watched: Collection[str] = (),
+    ) -> None:
         self._logger = logger
         self._metrics = metrics
+        self._clock = clock
+        self._by_subscription = by_subscription
+        self._watched = frozenset(watched)
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
         """Log one push and count its result."""
@@ -40,10 +53,10 @@ class PowertoolsTelemetry:
                 "trace_id": push.message.trace.trace_id,
             },
         )
-        self.count(_METRIC_NAMES[state])
+        self._came_to(push.message, push.subscription, state, push.attempt)
 
     def settled(self, message: Message, subscription: Subscription, state: EntryState) -> None:
-        """Log an entry that became terminal without a push."""
+        """Log an entry that became terminal without a push, and count how."""
         self._logger.info(
             "settled",
             extra={
@@ -53,18 +66,14 @@ class PowertoolsTelemetry:
                 "state": state.value,
             },
         )
+        if state in _METRIC_NAMES:
+            self._came_to(message, subscription, state)
 
     def filter_failed(self, topic: str, subscriptions: Iterable[str]) -> None:
-        """Log the filters that failed and count each under the names of its topic and subscription."""
-        from aws_lambda_powertools.metrics import MetricUnit, single_metric
-
+        """Log the filters that failed, and count them."""
         names = list(subscriptions)
         self._logger.warning("filter failed", extra={"topic": topic, "subscriptions": names})
         self.count("FilterErrors", len(names))
-        for name in names:
-            with single_metric(name="FilterErrors", unit=MetricUnit.Count, value=1) as metric:
-                metric.add_dimension(name="topic", value=topic)
-                metric.add_dimension(name="subscription", value=name)
 
     def failed(self, what: str, error: Exception) -> None:
         """Log the fault with its traceback, and count it."""
@@ -74,3 +83,26 @@ class PowertoolsTelemetry:
     def count(self, name: str, value: int = 1) -> None:
         """Add to a metric."""
         self._metrics.add_metric(name=name, unit="Count", value=value)
+
+    def waited(self, name: str, milliseconds: float) -> None:
+        """Add one wait to a metric."""
+        self._metrics.add_metric(name=name, unit="Milliseconds", value=milliseconds)
+
+    def watches(self, topic: str) -> bool:
+        """Say whether *topic* is one of those that the deployment names."""
+        return topic in self._watched
+
+    def owes(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
+        """Keep *values* for the metrics of a subscription."""
+        if topic in self._watched:
+            self._by_subscription.add(topic, ordinal, subscription, values)
+
+    def _came_to(self, message: Message, subscription: Subscription, state: EntryState, attempts: int = 0) -> None:
+        """Count what became of a delivery; of one that ended after pushes, with the number of its *attempts*."""
+        self.count(_METRIC_NAMES[state])
+        values: dict[str, float] = {_METRIC_NAMES[state]: 1}
+        if state is EntryState.DELIVERED:
+            values["DeliveryMs"] = self._clock.now() - message.accepted_at
+        if attempts and state.is_terminal:
+            values["Attempts"] = attempts
+        self.owes(message.topic, subscription.ordinal, subscription.name, values)

@@ -1,17 +1,24 @@
-"""The scan that looks through all messages for what is owed without anybody at work on it."""
+"""The scans through all messages: for what is owed without anybody at work on it, and for what is kept of a topic."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from tagcast.rows.keys import MESSAGE_PARTITION
+from tagcast.rows.keys import MESSAGE_PARTITION, message_key
 from tagcast.rows.listed import FOUND_ATTRIBUTES
 
 FILTER = (
-    "begins_with(pk, :message) AND pending > :none AND "
-    "((#round = :open AND accepted_at < :open_before) OR expires_at < :over_before)"
+    "begins_with(pk, :message) AND ("
+    "(pending > :none AND ((#round = :open AND accepted_at < :open_before) OR expires_at < :over_before)) OR "
+    "(attribute_exists(kept) AND expires_at < :over_before))"
 )
+KEPT = (
+    "begins_with(pk, :message) AND attribute_exists(body) AND attribute_not_exists(replay_of) AND "
+    "accepted_at >= :accepted_from AND subscriptions_version < :before_version AND expires_at > :alive_at"
+)
+KEPT_PAGE = 1_000
+"""As many rows as one page looks at: what is found in it is added within seconds."""
 SHOWN = ", ".join(("pk", "sk", *("#round" if name == "round" else name for name in FOUND_ATTRIBUTES)))
 """``round`` is a reserved word of DynamoDB."""
 
@@ -30,10 +37,32 @@ def search_request(open_before: int, over_before: int, cursor: str | None) -> di
             ":over_before": {"N": str(over_before)},
         },
     }
-    if cursor is not None:
-        pk, _, sk = cursor.partition("\x00")
-        request["ExclusiveStartKey"] = {"pk": {"S": pk}, "sk": {"S": sk}}
-    return request
+    return request | _going_on(cursor)
+
+
+def kept_request(
+    topic: str, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
+) -> dict[str, Any]:
+    """Return the parameters of one page of what is kept of *topic*, read strongly consistent."""
+    numbers = {"accepted_from": accepted_from, "before_version": before_version, "alive_at": alive_at}
+    request: dict[str, Any] = {
+        "FilterExpression": KEPT,
+        "ProjectionExpression": "message_id",
+        "ExpressionAttributeValues": {
+            ":message": {"S": message_key(topic, "").pk},
+            **{f":{name}": {"N": str(number)} for name, number in numbers.items()},
+        },
+        "ConsistentRead": True,
+        "Limit": KEPT_PAGE,
+    }
+    return request | _going_on(cursor)
+
+
+def _going_on(cursor: str | None) -> dict[str, Any]:
+    if cursor is None:
+        return {}
+    pk, _, sk = cursor.partition("\x00")
+    return {"ExclusiveStartKey": {"pk": {"S": pk}, "sk": {"S": sk}}}
 
 
 def cursor_at(last: Mapping[str, Any] | None) -> str | None:

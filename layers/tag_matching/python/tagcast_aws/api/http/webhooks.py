@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
@@ -50,11 +51,67 @@ _HEADERS = {
     "x-tagcast-replay-of": "The id of the archived message that this one repeats, if it does.",
 }
 _OPTIONAL = ("webhook-signature", "x-tagcast-tags", "tracestate", "x-tagcast-replay-of")
+_BATCH_HEADERS = {
+    "webhook-id": "The request's own, another one at every attempt: repetitions are told by the message ids inside.",
+    **{name: _HEADERS[name] for name in ("webhook-timestamp", "webhook-signature")},
+    **{name: _HEADERS[name] for name in ("x-tagcast-topic", "x-tagcast-subscription", "x-tagcast-attempt")},
+    "x-tagcast-batch": "How many messages there are.",
+}
+_ITEM: dict[str, Any] = {
+    "type": "object",
+    "properties": {"itemIdentifier": {"type": "string", "description": "The message's id."}},
+    "required": ["itemIdentifier"],
+}
+_FAILURES: dict[str, Any] = {
+    "type": "object",
+    "properties": {"batchItemFailures": {"type": ["array", "null"], "items": _ITEM}},
+}
+"""What a receiver may answer to a batch: the messages that it did not take."""
 
 
 def webhooks(reference: str) -> dict[str, Any]:
     """Return the ``webhooks`` section; *reference* names the schema of :class:`PushBody`."""
-    parameters = [
+    body, others = {"$ref": reference}, "The body alone (simplified), or CloudEvents 1.0 in binary mode."
+    push: dict[str, Any] = {
+        "operationId": "receive",
+        "summary": "A message is pushed to an HTTP endpoint",
+        "tags": ["publishing"],
+        "parameters": _parameters(_HEADERS),
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": body, "example": EXAMPLE},
+                "*/*": {"description": others, "schema": {}},
+            },
+        },
+        "responses": {
+            "2XX": {"description": "The message was processed; it is not pushed again."},
+            "default": {"description": "It was not: it is pushed again as the retry strategy says."},
+        },
+    }
+    taken = "All were processed, or those that the answer does not name."
+    batch: dict[str, Any] = {
+        "operationId": "receive_batch",
+        "summary": "Several messages are pushed to the endpoint of a subscription with batches",
+        "tags": ["publishing"],
+        "parameters": _parameters(_BATCH_HEADERS),
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": {"type": "array", "items": body}, "example": [EXAMPLE]},
+                "application/cloudevents-batch+json": {"schema": {"type": "array", "items": {"type": "object"}}},
+            },
+        },
+        "responses": {
+            "2XX": {"description": taken, "content": {"application/json": {"schema": _FAILURES}}},
+            "default": {"description": "It failed as a whole: its first message is pushed again alone."},
+        },
+    }
+    return {"push": {"post": push}, "push_batch": {"post": batch}}
+
+
+def _parameters(headers: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [
         {
             "name": name,
             "in": "header",
@@ -62,27 +119,5 @@ def webhooks(reference: str) -> dict[str, Any]:
             "description": text,
             "schema": {"type": "string"},
         }
-        for name, text in _HEADERS.items()
+        for name, text in headers.items()
     ]
-    anything = {"description": "The body alone (simplified), or CloudEvents 1.0 in binary mode.", "schema": {}}
-    return {
-        "push": {
-            "post": {
-                "operationId": "receive",
-                "summary": "A message is pushed to an HTTP endpoint",
-                "tags": ["publishing"],
-                "parameters": parameters,
-                "requestBody": {
-                    "required": True,
-                    "content": {
-                        "application/json": {"schema": {"$ref": reference}, "example": EXAMPLE},
-                        "*/*": anything,
-                    },
-                },
-                "responses": {
-                    "2XX": {"description": "The message was processed; it is not pushed again."},
-                    "default": {"description": "It was not: it is pushed again as the retry strategy says."},
-                },
-            }
-        }
-    }

@@ -33,6 +33,7 @@ class LaneAnswer(TypedDict):
     """The state of a lane; lists count a backlog to 1,000 only, and say so by ``backlog_has_more``.
 
     Of a group that is looked at alone, about how much is ``queued`` for its members and ``in_flight`` with them.
+    ``filling`` is there while messages from before a new group join its backlog.
     """
 
     state: str
@@ -41,6 +42,7 @@ class LaneAnswer(TypedDict):
     backlog_has_more: NotRequired[bool]
     queued: NotRequired[int]
     in_flight: NotRequired[int]
+    filling: NotRequired[bool]
 
 
 class DeliveryAnswer(TypedDict):
@@ -102,6 +104,8 @@ def shown_lane(value: LaneView, counts: QueueCounts | None = None) -> LaneAnswer
     answer: LaneAnswer = {"state": value.state.value, "backlog": value.backlog, "head": head}
     if value.has_more:
         answer["backlog_has_more"] = True
+    if value.is_filling:
+        answer["filling"] = True
     if counts is not None:
         answer |= {"queued": counts.waiting, "in_flight": counts.in_flight}
     return answer

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from tagcast.errors import Fault, InvalidRequestError, NotFoundError, PreconditionFailedError
+from tagcast.instant import rfc3339
 from tagcast.model import Endpoint, Subscription
 from tagcast.operating.lanes import backlog, lane_view, lane_views, pause, repush, resume, retry_now, skip_head
 from tagcast.operating.urgency import urgent_lanes
 from tagcast.ports import World
 from tagcast.pulling.group import queue_counts
+from tagcast.registry.rotation import rotate_secret
 from tagcast.registry.subscriptions import (
     delete_subscription,
     filter_versions,
@@ -32,6 +37,7 @@ from tagcast_aws.api.subscriptions.lane import (
     shown_lane,
     shown_urgent,
 )
+from tagcast_aws.api.subscriptions.secret import RotationBody, made
 from tagcast_aws.api.subscriptions.settings import (
     SubscriptionAnswer,
     SubscriptionBody,
@@ -46,11 +52,29 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     """Create or replace a subscription."""
     wanted = _wanted_version(world, request.topic, request.subscription, request.if_match())
     settings = request.body.settings()
+    secret, untold = made(world, settings.secret)
+    settings = replace(settings, secret=secret)
     try:
         subscription, is_new = put_subscription(world, request.topic, request.subscription, settings, wanted)
     except InvalidRequestError as error:
         raise InvalidRequestError(tuple(_narrowed(fault, settings.endpoint) for fault in error.faults)) from None
-    return _with_lane(world, subscription, 201 if is_new else 200)
+    return _with_lane(world, subscription, 201 if is_new else 200, _told(untold))
+
+
+def rotate(world: World, request: Request[RotationBody]) -> Answer:
+    """Give a subscription another secret; for a while the former one signs besides."""
+    wanted = _wanted_version(world, request.topic, request.subscription, request.if_match())
+    secret, untold = made(world, request.body.secret)
+    assert secret is not None
+    grace_s = request.body.grace_seconds
+    rotated, ends_at = rotate_secret(world, request.topic, request.subscription, secret, grace_s, wanted)
+    return _with_lane(world, rotated, 200, _told(untold, ends_at))
+
+
+def _told(secret: str | None, former_ends_at: int | None = None) -> dict[str, str]:
+    """Return what only the answer of this request says of secrets."""
+    told = {} if secret is None else {"secret": secret}
+    return told if former_ends_at is None else told | {"former_secret_ends_at": rfc3339(former_ends_at)}
 
 
 def _narrowed(fault: Fault, endpoint: Endpoint) -> Fault:
@@ -126,9 +150,9 @@ def push(world: World, request: Request[EmptyBody]) -> Answer:
     return Answer(202, {"lanes": list(repush(world, request.topic))})
 
 
-def _with_lane(world: World, subscription: Subscription, status: int) -> Answer:
+def _with_lane(world: World, subscription: Subscription, status: int, told: Mapping[str, str] | None = None) -> Answer:
     answer = shown(subscription, lane_view(world, subscription), queue_counts(world, subscription))
-    return Answer(status, answer, {"ETag": f'"{subscription.version}"'})
+    return Answer(status, {**answer, **(told or {})}, {"ETag": f'"{subscription.version}"'})
 
 
 def _wanted_version(world: World, topic: str, name: str, allowed: tuple[str, ...] | None) -> int | None:
@@ -163,6 +187,15 @@ ROUTES = (
     ),
     Route("GET", _ONE, one, "Look at a subscription and its lane", {200: SubscriptionAnswer}),
     Route("DELETE", _ONE, delete, "Remove a subscription", {204: None}, headers=("If-Match",)),
+    Route(
+        "POST",
+        _ONE + "/secret/rotate",
+        rotate,
+        "Exchange the secret",
+        {200: SubscriptionAnswer},
+        body=RotationBody,
+        headers=("If-Match",),
+    ),
     Route("POST", _ONE + "/pause", pause_lane, "Stop the attempts", {200: LaneAnswer}, body=EmptyBody),
     Route("POST", _ONE + "/resume", resume_lane, "End a pause", _LANE, body=EmptyBody),
     Route("POST", _ONE + "/retry", retry_lane, "Attempt the head now", _LANE, body=EmptyBody),

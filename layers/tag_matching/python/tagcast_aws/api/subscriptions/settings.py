@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
-from pydantic_core import PydanticCustomError
 from tagcast.errors import Fault
 from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
@@ -23,31 +20,35 @@ from typing_extensions import TypedDict
 from tagcast_aws.api import limits
 from tagcast_aws.api.filters import FilterBody, filter_faults
 from tagcast_aws.api.http.body import Body
+from tagcast_aws.api.subscriptions.batch import (
+    OF_BATCHES,
+    BatchedPushes,
+    BatchedPushesAnswer,
+    batch_faults,
+    batching_of,
+    shown_batch,
+)
+from tagcast_aws.api.subscriptions.consume_from import ConsumeFrom, instant_of, shown_from
 from tagcast_aws.api.subscriptions.endpoint import AnyEndpoint, endpoint_faults, endpoint_of, shown_endpoint
 from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
 from tagcast_aws.api.subscriptions.retry import DecayRetry, Retry, policy, shown_retry
+from tagcast_aws.api.subscriptions.secret import Secret
 
-
-def _secret(text: str) -> str:
-    try:
-        key = base64.b64decode(text.removeprefix("whsec_").encode(), validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if not text.startswith("whsec_") or not limits.SECRET_BYTES_MIN <= len(key) <= limits.SECRET_BYTES_MAX:
-        span = f"{limits.SECRET_BYTES_MIN}-{limits.SECRET_BYTES_MAX}"
-        raise PydanticCustomError("secret", f"must be whsec_ and the base64 of {span} bytes")
-    return text
-
-
-_SECRET_SCHEMA: JsonDict = {"writeOnly": True, "format": "secret", "pattern": limits.SECRET}
 _NULL: JsonDict = {"type": "null"}
-OF_PUSHES: JsonDict = {"timeout_seconds": False, "content_format": False, "secret": _NULL, "max_per_second": _NULL}
-OF_GROUPS: JsonDict = {"ordered": {"const": False}, "dead_letter_topic": _NULL}
+OF_PUSHES: JsonDict = {
+    "timeout_seconds": False,
+    "content_format": False,
+    "secret": _NULL,
+    "max_per_second": _NULL,
+    "batch": _NULL,
+}
+OF_GROUPS: JsonDict = {"ordered": {"const": False}, "dead_letter_topic": _NULL, "consume_from": _NULL}
 """What only a subscription has that is pushed to, and what only a group has, each with what it may be on the other."""
 _OF_EITHER: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
     "then": {"properties": OF_PUSHES},
     "else": {"properties": OF_GROUPS},
+    "allOf": [OF_BATCHES],
 }
 
 
@@ -65,10 +66,12 @@ class SubscriptionBody(Body):
     )
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
     content_format: Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"] = "json"
-    secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra=_SECRET_SCHEMA)] | None = None
+    secret: Secret | None = None
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
+    consume_from: ConsumeFrom | None = None
     max_per_second: Annotated[float, Field(ge=limits.RATE_MIN, le=limits.RATE_MAX)] | None = None
+    batch: BatchedPushes | None = None
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
@@ -76,6 +79,7 @@ class SubscriptionBody(Body):
         endpoint = value.get("endpoint")
         crossed = endpoint_faults(endpoint) if isinstance(endpoint, Mapping) else []
         faults = [fault.under("/endpoint") for fault in crossed] + filter_faults(value.get("filter"))
+        faults += batch_faults(value)
         is_group = isinstance(endpoint, Mapping) and endpoint.get("protocol") == "pull"
         others = OF_PUSHES if is_group else OF_GROUPS
         reason = "a group has none: nothing is pushed to it" if is_group else "only a group (protocol pull) has it"
@@ -93,11 +97,17 @@ class SubscriptionBody(Body):
             ordered=self.ordered,
             dead_letter_topic=self.dead_letter_topic,
             max_per_second=self.max_per_second,
+            consume_from=instant_of(self.consume_from),
+            batching=batching_of(self.batch),
         )
 
 
 class SubscriptionAnswer(TypedDict):
-    """A subscription with its lane, as far as that was looked at."""
+    """A subscription with its lane, as far as that was looked at.
+
+    Only the request that had the service make a secret is told it, and only one that exchanges it until when the former
+    one signs besides.
+    """
 
     topic: str
     name: str
@@ -108,7 +118,11 @@ class SubscriptionAnswer(TypedDict):
     content_format: str
     ordered: NotRequired[bool]
     dead_letter_topic: NotRequired[str]
+    consume_from: NotRequired[str]
     max_per_second: NotRequired[float]
+    secret: NotRequired[str]
+    former_secret_ends_at: NotRequired[str]
+    batch: NotRequired[BatchedPushesAnswer]
     version: int
     created_at: str
     updated_at: str
@@ -154,10 +168,13 @@ def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts
     }
     if chosen.is_group:
         answer["ordered"] = chosen.ordered
+        answer["consume_from"] = shown_from(chosen.consume_from)
     if chosen.dead_letter_topic is not None:
         answer["dead_letter_topic"] = chosen.dead_letter_topic
     if chosen.max_per_second is not None:
         answer["max_per_second"] = chosen.max_per_second
+    if chosen.batching is not None:
+        answer["batch"] = shown_batch(chosen.batching)
     warnings = compile_filter(chosen.filter).warnings
     if warnings:
         answer["warnings"] = list(warnings)

@@ -1,0 +1,203 @@
+"""What tagcast pushed over HTTP, as values: one message, or those of a batch, whatever the content format."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import unquote
+
+from tagcast_client.errors import TagcastError
+
+STRUCTURED_TYPE = "application/cloudevents+json"
+BATCH_TYPE = "application/cloudevents-batch+json"
+BATCH_HEADER = "x-tagcast-batch"
+
+
+class UnreadableError(TagcastError):
+    """The request is signed and yet no push of tagcast: answer 400."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message as one push brought it; a field is None where the content format does not carry it.
+
+    Deliveries may repeat: *message_id* and *subscription* are the same then, *attempt* is not.
+    """
+
+    message_id: str
+    topic: str
+    subscription: str
+    attempt: int
+    body: bytes
+    content_type: str | None = None
+    tags: tuple[str, ...] | None = None
+    routing_key: str | None = None
+    properties: Mapping[str, str] | None = None
+    ordering_key: str | None = None
+    accepted_at: datetime | None = None
+    replay_of: str | None = None
+    traceparent: str | None = None
+    tracestate: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The body as text. Raises UnicodeDecodeError."""
+        return self.body.decode()
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON. Raises ValueError."""
+        return json.loads(self.body)
+
+
+def read(headers: Mapping[str, str], body: bytes) -> Received:
+    """Return the message of a push **without verifying it**. Raises UnreadableError."""
+    lowered = {name.lower(): value for name, value in headers.items()}
+    if BATCH_HEADER in lowered:
+        raise UnreadableError(
+            "several messages in one push: `read_batch` reads them, `verify_batch` with its signature"
+        )
+    try:
+        base = _of_headers(lowered, body)
+        if lowered.get("ce-specversion"):
+            return _binary_event(base, lowered)
+        if _media_type(lowered) == STRUCTURED_TYPE:
+            return _structured_event(base, json.loads(body))
+        envelope = _envelope(base, body)
+        return base if envelope is None else _enveloped(base, envelope)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as fault:
+        raise UnreadableError(f"no push of tagcast: {fault!r}") from fault
+
+
+def read_batch(headers: Mapping[str, str], body: bytes) -> tuple[Received, ...]:
+    """Return the messages of a push **without verifying it**, in their order. Raises UnreadableError.
+
+    A push of a single message is read, too: that is what a service sends that knows of no batches.
+    """
+    lowered = {name.lower(): value for name, value in headers.items()}
+    if BATCH_HEADER not in lowered:
+        return (read(lowered, body),)
+    try:
+        request = replace(_of_headers(lowered, b""), content_type=None, tags=None)
+        one = _event_of_batch if _media_type(lowered) == BATCH_TYPE else _envelope_of_batch
+        return tuple(one(request, item) for item in json.loads(body))
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as fault:
+        raise UnreadableError(f"no batch of tagcast: {fault!r}") from fault
+
+
+def item_failures(messages: Iterable[Received]) -> dict[str, list[dict[str, str]]]:
+    """Return what is answered, with a 2xx and as JSON, for *messages* of a batch that failed; all others are taken.
+
+    >>> item_failures([Received("07457000000000000001", "orders", "billing", 1, b"")])
+    {'batchItemFailures': [{'itemIdentifier': '07457000000000000001'}]}
+    """
+    return {"batchItemFailures": [{"itemIdentifier": each.message_id} for each in messages]}
+
+
+def _media_type(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _envelope_of_batch(request: Received, item: Mapping[str, Any]) -> Received:
+    if (item["topic"], item["subscription"]) != (request.topic, request.subscription):
+        raise ValueError("the message is of another topic or subscription than the push")
+    return _enveloped(_in_batch(request, str(item["message_id"]), item), item)
+
+
+def _event_of_batch(request: Received, item: Mapping[str, Any]) -> Received:
+    return _structured_event(_in_batch(request, str(item["id"]), item), item)
+
+
+def _in_batch(request: Received, message_id: str, item: Mapping[str, Any]) -> Received:
+    traceparent, tracestate = item.get("traceparent"), item.get("tracestate")
+    return replace(request, message_id=message_id, traceparent=traceparent, tracestate=tracestate)
+
+
+def _of_headers(headers: Mapping[str, str], body: bytes) -> Received:
+    tags = headers.get("x-tagcast-tags")
+    return Received(
+        message_id=headers["webhook-id"],
+        topic=headers["x-tagcast-topic"],
+        subscription=headers["x-tagcast-subscription"],
+        attempt=int(headers["x-tagcast-attempt"]),
+        body=body,
+        content_type=headers.get("content-type"),
+        tags=None if tags is None else tuple(json.loads(tags)),
+        replay_of=headers.get("x-tagcast-replay-of"),
+        traceparent=headers.get("traceparent"),
+        tracestate=headers.get("tracestate"),
+    )
+
+
+def _envelope(base: Received, body: bytes) -> dict[str, Any] | None:
+    """Return the envelope, or None where the body stands alone.
+
+    An envelope repeats what the headers say, the id of the message among it: no producer knows that beforehand.
+    """
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    said = (base.message_id, base.topic, base.subscription, base.attempt)
+    names = ("message_id", "topic", "subscription", "attempt")
+    is_envelope = isinstance(found, dict) and tuple(found.get(name) for name in names) == said
+    return found if is_envelope else None
+
+
+def _octets(found: Mapping[str, Any], text_name: str, octets_name: str) -> bytes:
+    if octets_name in found:
+        return base64.b64decode(found[octets_name], validate=True)
+    return str(found[text_name]).encode("utf-8", "surrogatepass")
+
+
+def _enveloped(base: Received, found: Mapping[str, Any]) -> Received:
+    return Received(
+        message_id=base.message_id,
+        topic=base.topic,
+        subscription=base.subscription,
+        attempt=base.attempt,
+        body=_octets(found, "body", "body_base64"),
+        tags=tuple(found["tags"]),
+        routing_key=found.get("routing_key"),
+        properties=found["properties"],
+        accepted_at=datetime.fromisoformat(found["accepted_at"]),
+        replay_of=found.get("replay_of"),
+        traceparent=base.traceparent,
+        tracestate=base.tracestate,
+    )
+
+
+def _event(base: Received, attributes: Mapping[str, str], body: bytes) -> Received:
+    if attributes["id"] != base.message_id:
+        raise ValueError("the event has another id than the push")
+    return Received(
+        message_id=base.message_id,
+        topic=base.topic,
+        subscription=base.subscription,
+        attempt=base.attempt,
+        body=body,
+        content_type=attributes.get("datacontenttype", base.content_type),
+        tags=base.tags,
+        ordering_key=attributes.get("partitionkey"),
+        accepted_at=datetime.fromisoformat(attributes["time"]),
+        replay_of=attributes.get("replayof", base.replay_of),
+        traceparent=base.traceparent,
+        tracestate=base.tracestate,
+    )
+
+
+def _binary_event(base: Received, headers: Mapping[str, str]) -> Received:
+    attributes = {name[3:]: unquote(value) for name, value in headers.items() if name.startswith("ce-")}
+    return _event(base, attributes, base.body)
+
+
+def _structured_event(base: Received, found: Mapping[str, Any]) -> Received:
+    if "data_base64" in found or isinstance(found.get("data"), str):
+        is_json = "json" in found.get("datacontenttype", "")
+        if "data_base64" in found or not is_json:
+            return _event(base, found, _octets(found, "data", "data_base64"))
+    return _event(base, found, json.dumps(found.get("data")).encode())

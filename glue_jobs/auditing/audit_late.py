@@ -1,0 +1,77 @@
+"""Late entries, judged again: each was asked for by its group, and matches the version of the filter that it names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sql
+from tagcast.filters.index.topic_index import TopicIndex
+
+from glue_jobs.auditing.audit_entries import ENTRY, violation
+from glue_jobs.auditing.history import LANE
+from glue_jobs.io.messages_read import Known, known_of, seen_of
+from glue_jobs.io.settled import settled
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+REMEMBERED_MAX = 200_000
+
+
+@lru_cache(REMEMBERED_MAX)
+def _matches(filter: str | None, known: Known) -> bool:
+    index = _index(filter)
+    return bool(index.match(seen_of(known)).ordinals)
+
+
+@lru_cache(1_000)
+def _index(filter: str | None) -> TopicIndex:
+    return TopicIndex.build({0: None if filter is None else json.loads(filter)})
+
+
+def _not_matched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield of each batch those whose filter does not match them, or is none that ever was."""
+    import pyarrow as pa
+
+    for batch in batches:
+        names = batch.schema.names
+        filters, since = (batch.column(names.index(name)).to_pylist() for name in ("filter", "since"))
+        wrong = [
+            version is None or not _matches(filter, known)
+            for filter, version, known in zip(filters, since, known_of(batch), strict=True)
+        ]
+        yield batch.filter(pa.array(wrong, pa.bool_()))
+
+
+def late_entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
+    """Return the entries that were added after their messages were accepted, with what filters read of these."""
+    columns = ("matched", "replay_of", "tags", "routing_key", "properties")
+    known = messages.select("topic", "message_id", "accepted_at", "subscriptions_version", *columns)
+    added = deliveries.where("added_at is not null").select(*ENTRY, "added_at", "filter_version")
+    return settled(added.join(known, ["topic", "message_id"]))
+
+
+def wrong(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
+    """Return the late entries that nobody asked for, and those that their filter does not match.
+
+    A group asks when it is made: for what is no older than that, and was accepted by a publish that did not know the
+    group, since any other decided about it itself. A replay is for whom it was published.
+    """
+    filters = subscriptions.where("part = 'filter'")
+    made = filters.groupBy(*LANE).agg(sql.min("since").alias("made_since"))
+    asked = subscriptions.where("part = 'settings' and version = 1").select(*LANE, "consume_from")
+    told = late.join(sql.broadcast(made.join(asked, list(LANE))), list(LANE), "left")
+    is_due = sql.col("accepted_at") >= sql.col("consume_from")
+    is_due &= (sql.col("subscriptions_version") < sql.col("made_since")) & sql.col("replay_of").isNull()
+    is_due &= ~sql.array_contains("matched", sql.col("ordinal"))
+    unasked = told.where(~sql.coalesce(is_due, sql.lit(False)))
+    found = violation("late_unasked", unasked, sql.col("added_at"), "its group did not ask for it when it was made")
+    versions = filters.select(*LANE, sql.col("version").alias("filter_version"), "filter", "since")
+    named = late.join(sql.broadcast(versions), [*LANE, "filter_version"], "left")
+    other = named.mapInArrow(lambda batches: _not_matched(iter(batches)), named.schema)
+    detail = ("version ", sql.col("filter_version"), " of the filter does not match it")
+    return found.unionByName(violation("late_not_in_filter", other, sql.col("added_at"), *detail))

@@ -1,0 +1,121 @@
+"""Late entries: what was kept when a group was made is matched against its filter, and joins the group's backlog.
+
+See docs/architecture.md, Late entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from tagcast.delivery.lane_hold import LaneHold
+from tagcast.errors import ConditionLostError
+from tagcast.filters.index.topic_index import TopicIndex
+from tagcast.model import Subscription
+from tagcast.ports import World, Write
+from tagcast.pushing.verdicts import is_judged_by_function
+from tagcast.rows import stored
+from tagcast.rows.due import LATE_POSITION, OwedDelivery, due_put
+from tagcast.rows.lane import Filling
+from tagcast.rows.late_entries import LATE_MAX
+from tagcast.rows.listed import kept_id
+from tagcast.rows.message import MessageRow
+from tagcast.rows.message_writes import map_writes
+from tagcast.state_map import Late
+
+ADDED_AT_ONCE = 8
+"""As many messages as one transaction changes: it takes 4 MB, and a row is at most a tenth of that."""
+
+
+async def fill(hold: LaneHold, group: Subscription) -> int | None:
+    """Add the next part of what is kept to the backlog of *group*; return when to begin if that is too early yet.
+
+    A part that was added before, wholly or not, is added no second time. Raises ConditionLostError or
+    StaleWorkerError for a worker that lost the lane.
+    """
+    world, filling = hold.world, hold.lane.filling
+    assert filling is not None
+    now = world.clock.now()
+    if now < filling.begins_at:
+        return filling.begins_at
+    read = partial(
+        world.store.kept,
+        group.topic,
+        accepted_from=filling.accepted_from,
+        before_version=filling.since,
+        alive_at=now,
+        cursor=filling.cursor,
+    )
+    found = await world.executor.run(read)
+    ids = [kept_id(row) for row in found.rows]
+    for start in range(0, len(ids), ADDED_AT_ONCE):
+        await _add(hold, group, filling, ids[start : start + ADDED_AT_ONCE])
+        await hold.prolong(0)
+    is_over = found.cursor is None
+    hold.seen = replace(hold.lane, filling=replace(filling, cursor=found.cursor, is_over=is_over))
+    if is_over:
+        await hold.claim(0)
+    return None
+
+
+async def _add(hold: LaneHold, group: Subscription, filling: Filling, ids: Sequence[str]) -> None:
+    """Add these messages in one transaction; one by one, with patience, where others write them just now."""
+    lost = 0
+    while True:  # It ends: with the budget, if nothing else ends it.
+        try:
+            await _add_together(hold, group, filling, ids)
+        except ConditionLostError:
+            await hold.appended()
+            lost += 1
+            if len(ids) == 1 and not await hold.wait(lost):
+                raise
+        else:
+            return
+        if len(ids) > 1:
+            break
+    for message_id in ids:
+        await _add(hold, group, filling, (message_id,))
+
+
+async def _add_together(hold: LaneHold, group: Subscription, filling: Filling, ids: Sequence[str]) -> None:
+    world = hold.world
+    rows = await world.executor.run(partial(stored.messages, world.store, group.topic, ids))
+    late = [row for row in rows.values() if _is_late(world, group, filling, row)]
+    if not late:
+        return
+    entry = Late(world.clock.now(), group.version)
+    writes: list[Write] = [hold.check()]
+    for row in late:
+        writes += [*map_writes(row, row.adding(group.ordinal, entry)), due_put(_due(group, row))]
+    await hold.try_once(*writes)
+    world.telemetry.count("LateEntries", len(late))
+
+
+def _is_late(world: World, group: Subscription, filling: Filling, row: MessageRow) -> bool:
+    """Say whether *group* gets a message that was accepted without it.
+
+    One that a publish at *since* or later accepted was matched by that: it is the group's already, or not for it.
+    """
+    message = row.message
+    if row.subscriptions_version >= filling.since or message.accepted_at < filling.accepted_from:
+        return False
+    if not row.has_body or message.is_expired(world.clock.now()) or message.replay_of is not None:
+        return False
+    if group.ordinal in row.map.matched or len(row.map.late) >= LATE_MAX:
+        return False
+    matched = TopicIndex.build({group.ordinal: group.settings.filter}).match(message)
+    if matched.errors:
+        world.telemetry.filter_failed(group.topic, (group.name,))
+    return group.ordinal in matched.ordinals
+
+
+def _due(group: Subscription, row: MessageRow) -> OwedDelivery:
+    return OwedDelivery(
+        subscription_id=group.subscription_id,
+        position=LATE_POSITION,
+        message_id=row.message.message_id,
+        attempts=0,
+        expires_at=row.message.expires_at,
+        unjudged=is_judged_by_function(group),
+    )

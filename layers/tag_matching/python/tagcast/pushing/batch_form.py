@@ -1,0 +1,73 @@
+"""What a batch looks like on the wire: one array of envelopes or CloudEvents, or several messages for a queue.
+
+See docs/http-api.md, Batches; the batch format of CloudEvents 1.0 (JSON event format, 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tagcast.model import ContentFormat, Message, Protocol, Push, PushBatch
+from tagcast.pushing.envelope import (
+    JSON_TYPE,
+    Content,
+    HttpRequest,
+    content,
+    envelope_parts,
+    queue_message,
+    structured_cloudevent,
+)
+from tagcast.pushing.webhook_signature import signed_headers
+
+CLOUDEVENTS_BATCH_TYPE = "application/cloudevents-batch+json"
+BATCH_FORMATS = frozenset((ContentFormat.JSON, ContentFormat.CLOUDEVENTS))
+"""Formats in which messages tell themselves apart, so that one body can carry several."""
+
+
+def shared_item(message: Message, content_format: ContentFormat) -> Content:
+    """Return what all batches that hold *message* in *content_format* have in common, whoever receives them."""
+    if content_format is ContentFormat.CLOUDEVENTS:
+        return Content(structured_cloudevent(message).encode())
+    return content(message, ContentFormat.JSON)
+
+
+def item_bytes(push: Push) -> int:
+    """Return how many bytes a message takes in a batch, without what is around it there."""
+    settings = push.subscription.settings
+    if settings.endpoint.protocol is Protocol.SQS:
+        sent = queue_message(push)
+        return len(sent.body.encode()) + sum(len(f"{name}String{text}") for name, text in sent.attributes.items())
+    return len(shared_item(push.message, settings.content_format).octets)
+
+
+def batch_request(batch: PushBatch, sent_at: int, version: str, shared: Sequence[Content]) -> HttpRequest:
+    """Return the request for an HTTP endpoint, signed if the subscription has a secret.
+
+    *shared* is what :func:`shared_item` returned for each message; the others are those of
+    :func:`~tagcast.pushing.envelope.http_request`. Raises SecretError.
+    """
+    parts = array_parts(batch, shared)
+    events = batch.subscription.settings.content_format is ContentFormat.CLOUDEVENTS
+    headers = signed_headers(batch.subscription, batch.batch_id, sent_at, version, parts)
+    headers["content-type"] = CLOUDEVENTS_BATCH_TYPE if events else JSON_TYPE
+    headers["x-tagcast-batch"] = str(len(batch.pushes))
+    headers["x-tagcast-attempt"] = str(batch.pushes[0].attempt)  # Of all: what failed before is alone.
+    return HttpRequest(parts, headers)
+
+
+def batch_event(batch: PushBatch) -> bytes:
+    """Return the JSON event for a Lambda function."""
+    content_format = batch.subscription.settings.content_format
+    shared = [shared_item(push.message, content_format) for push in batch.pushes]
+    return b"".join((b'{"messages":', *array_parts(batch, shared), b"}"))
+
+
+def array_parts(batch: PushBatch, shared: Sequence[Content]) -> tuple[bytes, ...]:
+    """Return the array of all messages of *batch* as it is written, in parts of which the large ones are *shared*."""
+    parts = [b"["]
+    for push, each in zip(batch.pushes, shared, strict=True):
+        if len(parts) > 1:
+            parts.append(b",")
+        in_envelope = batch.subscription.settings.content_format is ContentFormat.JSON
+        parts += envelope_parts(push, each) if in_envelope else (each.octets,)
+    return (*parts, b"]")

@@ -1,0 +1,70 @@
+"""The use case of exchanging a subscription's secret: for a while, pushes are signed with the former one, too."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+
+from tagcast.concurrency.contention import until_won
+from tagcast.errors import ConditionLostError, ConflictError, PreconditionFailedError
+from tagcast.model import Protocol, Subscription, SubscriptionSettings
+from tagcast.ports import World
+from tagcast.registry.subscriptions import get_subscription, put_subscription
+from tagcast.sealing.secrets import opened
+from tagcast.settings import FormerSecret
+
+GRACE_S_MAX = 7 * 86_400
+FORMERS_MAX = 3
+"""So many exchanged secrets sign besides the present one; of more, those that end first go at once."""
+
+
+def generated_secret(world: World) -> str:
+    """Return a new secret of 256 bits, as subscribers write them."""
+    return f"whsec_{b64encode(sha256(world.dice.secret().encode()).digest()).decode()}"
+
+
+def rotate_secret(
+    world: World, topic: str, name: str, secret: str, grace_s: int, if_match: int | None = None
+) -> tuple[Subscription, int | None]:
+    """Give the subscription another secret; return it and until when the former one signs besides, if it does.
+
+    A secret that it has already changes nothing, so that this can be repeated. Raises NotFoundError, ConflictError
+    (nothing is signed of it), PreconditionFailedError, UnavailableError.
+    """
+    until = world.clock.now() + round(grace_s * 1000 / world.time_scale)
+
+    def change(present: SubscriptionSettings) -> SubscriptionSettings:
+        if present.secret is None or not grace_s:
+            return replace(present, secret=secret, formers=())
+        now = world.clock.now()
+        alive = [former for former in present.formers if now < former.until and former.secret != secret]
+        formers = sorted((*alive, FormerSecret(present.secret, until)), key=lambda former: former.until)
+        return replace(present, secret=secret, formers=tuple(formers[-FORMERS_MAX:]))
+
+    return until_won(world, f"topic {topic}", lambda: _rotate(world, topic, name, secret, change, if_match))
+
+
+def _rotate(
+    world: World,
+    topic: str,
+    name: str,
+    secret: str,
+    change: Callable[[SubscriptionSettings], SubscriptionSettings],
+    if_match: int | None,
+) -> tuple[Subscription, int | None]:
+    known = get_subscription(world, topic, name)
+    if known.settings.endpoint.protocol not in (Protocol.HTTP, Protocol.HTTPS):
+        raise ConflictError("only pushes over HTTP are signed")
+    if if_match is not None and known.version != if_match:
+        raise PreconditionFailedError(f"the subscription has version {known.version}")
+    present = opened(world, known).settings
+    changed = present if present.secret == secret else change(present)
+    ends_at = max((former.until for former in changed.formers), default=None)
+    if changed is present:
+        return known, ends_at
+    try:
+        return put_subscription(world, topic, name, changed, known.version)[0], ends_at
+    except PreconditionFailedError:
+        raise ConditionLostError from None

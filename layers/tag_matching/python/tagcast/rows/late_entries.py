@@ -1,0 +1,25 @@
+"""The late entries of a state map as text in their message's row: which were added, when, and by which filter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from tagcast.state_map import Late
+
+LATE_MAX, LATE_BYTES = 100, 48
+"""So many late entries a message may get; each takes at most so many bytes, and what any owed entry takes."""
+
+
+def late_text(late: Mapping[int, Late]) -> str:
+    """Return late entries as text.
+
+    >>> late_text({7: Late(1_800_000_000_000, 2)}), late_of(late_text({7: Late(5, 2)}))
+    ('{"7":[1800000000000,2]}', {7: Late(added_at=5, filter_version=2)})
+    """
+    return json.dumps({o: [each.added_at, each.filter_version] for o, each in late.items()}, separators=(",", ":"))
+
+
+def late_of(text: str) -> dict[int, Late]:
+    """Return the late entries in a text."""
+    return {int(ordinal): Late(*each) for ordinal, each in json.loads(text).items()}

@@ -1,0 +1,102 @@
+"""Batched pushes of a subscription, in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.config import JsonDict
+from tagcast.errors import Fault
+from tagcast.model import Batching, Protocol, Strategy
+from tagcast.pushing.batch_form import BATCH_FORMATS
+from typing_extensions import TypedDict
+
+from tagcast_aws.api import limits
+from tagcast_aws.api.http.body import Body
+
+
+class BatchedPushes(Body):
+    """How much one request to the endpoint carries at most; a message that has more bytes alone is alone in it."""
+
+    max_messages: Annotated[int, Field(ge=limits.BATCHED_MIN, le=limits.BATCHED_MAX)]
+    max_bytes: Annotated[int, Field(ge=limits.BATCHED_BYTES_MIN, le=limits.BATCHED_BYTES_MAX)] = (
+        limits.BATCHED_BYTES_DEFAULT
+    )
+
+
+class BatchedPushesAnswer(TypedDict):
+    """How much one request to the endpoint carries at most."""
+
+    max_messages: int
+    max_bytes: int
+
+
+_FORMATS = sorted(each.value for each in BATCH_FORMATS)
+_SQS, _FIFO = Protocol.SQS.value, ".fifo"
+_BACKOFF = Strategy.BACKOFF_RETRY.value
+_IS_FIFO: JsonDict = {"type": "string", "pattern": r"\.fifo$"}
+OF_BATCHES: JsonDict = {
+    "if": {"properties": {"batch": {"type": "object"}}, "required": ["batch"]},
+    "then": {
+        "properties": {"retry": {"properties": {"max_retries": {"minimum": 1}}}},
+        "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": _SQS}}}}},
+        "then": {"properties": {"batch": {"properties": {"max_messages": {"maximum": limits.QUEUE_BATCH_MAX}}}}},
+        "else": {"properties": {"content_format": {"enum": list(_FORMATS)}}},
+        "not": {
+            "properties": {
+                "endpoint": {
+                    "anyOf": [
+                        {"properties": {"arn": _IS_FIFO}, "required": ["arn"]},
+                        {"properties": {"queue_url": _IS_FIFO}, "required": ["queue_url"]},
+                    ]
+                },
+                "retry": {"properties": {"strategy": {"const": _BACKOFF}}, "required": ["strategy"]},
+            },
+            "required": ["retry"],
+        },
+    },
+}
+"""What a subscription with batches is besides, as :func:`batch_faults` checks it."""
+
+
+def batch_faults(subscription: Mapping[str, object]) -> list[Fault]:
+    """Return what the batches of a subscription say about its other fields; pointers are relative to it."""
+    batch = subscription.get("batch")
+    if not isinstance(batch, Mapping):
+        return []
+    faults = []
+    endpoint, retry = (_object(subscription.get(name)) for name in ("endpoint", "retry"))
+    retries, wanted = retry.get("max_retries"), batch.get("max_messages")
+    if retries == 0 and not isinstance(retries, bool):
+        reason = "must be at least 1 with batches: what fails as a whole is told apart by a retry"
+        faults.append(Fault(reason, "/retry/max_retries"))
+    if endpoint.get("protocol") != _SQS:
+        if subscription.get("content_format", _FORMATS[-1]) not in _FORMATS:
+            faults.append(Fault(f"must be one of {', '.join(_FORMATS)} with batches", "/content_format"))
+        return faults
+    if isinstance(wanted, int) and limits.QUEUE_BATCH_MAX < wanted <= limits.BATCHED_MAX:
+        faults.append(Fault(f"must be at most {limits.QUEUE_BATCH_MAX} for a queue", "/batch/max_messages"))
+    target = endpoint.get("arn") or endpoint.get("queue_url")
+    if isinstance(target, str) and target.endswith(_FIFO) and retry.get("strategy") == _BACKOFF:
+        reason = "a FIFO queue takes what stands behind a message that it refuses: no order could be kept"
+        faults.append(Fault(reason, "/batch"))
+    return faults
+
+
+def batching_of(body: BatchedPushes | None) -> Batching | None:
+    """Return the bounds as the core knows them."""
+    return None if body is None else Batching(body.max_messages, body.max_bytes)
+
+
+def shown_batch(value: Batching) -> BatchedPushesAnswer:
+    """Return the bounds under the names of the body.
+
+    >>> shown_batch(Batching(10, 65_536))
+    {'max_messages': 10, 'max_bytes': 65536}
+    """
+    return {"max_messages": value.messages_max, "max_bytes": value.bytes_max}
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}

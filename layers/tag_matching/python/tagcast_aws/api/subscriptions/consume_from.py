@@ -1,0 +1,50 @@
+"""From when on a new group gets messages, in and out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+from tagcast.instant import parse, rfc3339
+
+from tagcast_aws.api import limits
+
+LATEST, EARLIEST = "latest", "earliest"
+FROM_EARLIEST = 0
+
+
+def _checked(text: str) -> str:
+    try:
+        instant_of(text)
+    except (ValueError, OverflowError):
+        raise PydanticCustomError("consume_from", f"must be {LATEST}, {EARLIEST}, or an instant of RFC 3339") from None
+    return text
+
+
+ConsumeFrom = Annotated[
+    str, AfterValidator(_checked), Field(json_schema_extra={"pattern": limits.CONSUME_FROM, "format": "consume-from"})
+]
+"""``latest``, ``earliest``, or an instant: what is kept then is a new group's as well."""
+
+
+def instant_of(text: str | None) -> int | None:
+    """Return the instant that *text* names in milliseconds, 0 for the earliest; None for nothing older.
+
+    >>> instant_of("latest"), instant_of("earliest"), instant_of("1970-01-01T00:00:01Z")
+    (None, 0, 1000)
+    """
+    if text is None or text == LATEST:
+        return None
+    return FROM_EARLIEST if text == EARLIEST else max(FROM_EARLIEST, parse(text))
+
+
+def shown_from(instant: int | None) -> str:
+    """Return how the API writes it.
+
+    >>> shown_from(None), shown_from(0), shown_from(1_000)
+    ('latest', 'earliest', '1970-01-01T00:00:01.000Z')
+    """
+    if instant is None:
+        return LATEST
+    return EARLIEST if instant == FROM_EARLIEST else rfc3339(instant)

@@ -1,0 +1,54 @@
+"""The log and the metrics of this process, and who writes them out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection
+from functools import cache, wraps
+from typing import Any, cast
+
+from aws_lambda_powertools import Logger, Metrics
+from tagcast.ports import Clock
+
+from tagcast_aws.runtime.subscription_metrics import SubscriptionMetrics
+from tagcast_aws.runtime.telemetry import PowertoolsTelemetry
+
+Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
+
+
+@cache
+def logger() -> Logger:
+    """Return the process's logger; it never logs an event."""
+    return Logger(log_uncaught_exceptions=False)
+
+
+@cache
+def metrics() -> Metrics:
+    """Return the process's metrics, flushed by each handler; an invocation that counts nothing is no warning."""
+    warnings.filterwarnings("ignore", message="No application metrics to publish", category=UserWarning)
+    return Metrics()
+
+
+@cache
+def by_subscription() -> SubscriptionMetrics:
+    """Return the process's metrics of single subscriptions."""
+    return SubscriptionMetrics()
+
+
+def telemetry(clock: Clock, watched: Collection[str] = ()) -> PowertoolsTelemetry:
+    """Return the port over log and metrics; *watched* are the topics whose subscriptions have metrics of their own."""
+    return PowertoolsTelemetry(logger(), metrics(), clock, by_subscription(), watched)
+
+
+def metered(handler: Handler) -> Handler:
+    """Return *handler* as one that writes, when it ends, whatever was counted meanwhile."""
+    counting = metrics().log_metrics(handler)
+
+    @wraps(handler)
+    def invoked(event: dict[str, Any], context: Any) -> dict[str, Any]:
+        try:
+            return cast("dict[str, Any]", counting(event, context))
+        finally:
+            by_subscription().flush()
+
+    return invoked

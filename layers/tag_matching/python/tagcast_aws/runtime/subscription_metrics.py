@@ -1,0 +1,47 @@
+"""Metrics by topic and subscription, for the topics that a deployment names: each costs as much as any other metric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+METERED_MAX = 50
+"""So many subscriptions of a topic, the first that it had, have metrics of their own; all others share theirs."""
+OTHERS = "*"
+UNITS = {
+    "DeliveryMs": "Milliseconds",
+    "OldestOwedSeconds": "Seconds",
+    "Attempts": "Count",
+    "Delivered": "Count",
+    "AttemptFailed": "Count",
+    "Discarded": "Count",
+    "Expired": "Count",
+    "Backlog": "Count",
+    "ExpiringWithinHour": "Count",
+}
+"""All that is told of a subscription."""
+
+
+class SubscriptionMetrics:
+    """Keeps what is told in one invocation, until it is written as one line of EMF for each subscription."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str], list[tuple[str, float]]] = {}
+
+    def add(self, topic: str, ordinal: int, subscription: str, values: Mapping[str, float]) -> None:
+        """Keep values of metrics of the subscription of that name and *ordinal*."""
+        name = subscription if ordinal < METERED_MAX else OTHERS
+        self._values.setdefault((topic, name), []).extend(values.items())
+
+    def flush(self) -> None:
+        """Write everything, and begin anew."""
+        from aws_lambda_powertools.metrics import EphemeralMetrics
+
+        kept, self._values = self._values, {}
+        for (topic, subscription), values in kept.items():
+            line = EphemeralMetrics()
+            line.add_dimension("topic", topic)
+            line.add_dimension("subscription", subscription)
+            for name, value in values:
+                line.add_metric(name, UNITS[name], value)
+            if line.metric_set:
+                line.flush_metrics()

@@ -1,0 +1,230 @@
+"""Jobs over the archive that are started from a page: one at a time, on this machine or by Glue."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+from tagcast.instant import rfc3339
+
+from local.cli.filters import filter_text
+from local.cli.job_arguments import Days, audit_arguments, backtest_arguments, compacting, report_arguments
+from local.cli.job_run import NOTHING_JUDGED, STARTING, Archive, JobError, JobProgram, check_spark
+from local.rules.limits import PRICES_USD
+
+JOBS: Mapping[str, str] = {"audit": "audit", "report": "delivery_report", "backtest": "backtest"}
+"""The jobs that a page may start, and the programs that they are."""
+LOOK_S = 5.0
+GLUE_USD_A_MINUTE = 2 * PRICES_USD["glue: a DPU-hour"] / 60
+"""With two workers, as many as the template gives a job by default."""
+ARCHIVE = "ArchiveBucketName"
+"""The output of a stack that names its bucket."""
+ENDED_WELL, UNDER_WAY = "SUCCEEDED", ("STARTING", "RUNNING", "WAITING", "STOPPING")
+Said = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Order:
+    """One job with what it is asked; *candidate* is the filter of a backtest."""
+
+    job: str
+    days: Days
+    topic: str | None = None
+    candidate: Mapping[str, Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """What it is, for people.
+
+        >>> Order("audit", Days.of("2026-11-01", "2026-11-02")).text
+        'audit from 2026-11-01 to before 2026-11-02, of all topics'
+        """
+        of = f"{self.job} from {self.days.first} to before {self.days.end}, of {self.topic or 'all topics'}"
+        return of if self.job != "backtest" else f"{of}, with {filter_text(self.candidate)}"
+
+    def arguments(self, place: Archive) -> list[str]:
+        """Return them as the program takes them, of an archive that is complete now."""
+        if self.job == "backtest":
+            return backtest_arguments(self.days, self.topic or "", self.candidate)
+        if self.job == "report":
+            return report_arguments(self.days, self.topic)
+        as_of = rfc3339(round(time.time() * 1000)) if place.is_local else None
+        return audit_arguments(place, self.days, self.topic, as_of)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What came of a job: the page that it made, and what it found in a sentence."""
+
+    page: Path | None
+    sentence: str
+    is_well: bool = True
+
+
+class Runner(Protocol):
+    """Who carries jobs out; both methods are called beside the event loop."""
+
+    @property
+    def means(self) -> str:
+        """Say to people who does it, and what that takes."""
+
+    def run(self, order: Order, said: Said) -> Ended:
+        """Carry out one job and tell how far it is. Raises JobError."""
+
+    def stop(self) -> None:
+        """End what runs on this machine."""
+
+
+@dataclass
+class LocalJobs:
+    """Jobs over the archive of the stack that runs on *folder*, as the command line runs them."""
+
+    folder: Path
+    program: JobProgram = field(default_factory=JobProgram)
+
+    @property
+    def means(self) -> str:
+        """Say what Spark takes."""
+        return "Spark does it on this machine: it takes some 20 seconds to start, and all of its cores."
+
+    def run(self, order: Order, said: Said) -> Ended:
+        """Compact what was archived since, then run the job."""
+        if self.program == JobProgram():
+            check_spark()
+        place = Archive.of_stack(self.folder)
+        said(STARTING)
+        arguments = order.arguments(place)
+        result = self.program.run(JOBS[order.job], place, arguments, said, first=compacting(place, order.days))
+        uri = result.summary.get("html")
+        page = None if uri is None else place.fetch(str(uri))
+        return Ended(page, verdict(order.job, result.code, result.summary), result.code == 0)
+
+    def stop(self) -> None:
+        """End the program that runs."""
+        self.program.stop()
+
+
+def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
+    """Say what a job found.
+
+    >>> verdict("audit", 0, {"judged": 12, "violations": 0}), verdict("audit", 3, {}), verdict("report", 0, {})
+    ('No violation in 12 judged deliveries.', 'Nothing was proved: there was nothing to judge.', 'Done.')
+    """
+    if code == NOTHING_JUDGED:
+        return "Nothing was proved: there was nothing to judge."
+    if job != "audit":
+        return "Done."
+    found = summary.get("violations", 0)
+    return f"{found} violations" if found else f"No violation in {summary.get('judged')} judged deliveries."
+
+
+@dataclass
+class GlueJobs:
+    """The jobs of a deployment, the stack *stack*: Glue runs them, and what they make is read from S3.
+
+    *client* makes clients of AWS with the profile of whoever uses the console.
+    """
+
+    stack: str
+    reports: Path
+    client: Callable[[str], Any]
+    sleep: Callable[[float], object] = time.sleep
+
+    @property
+    def means(self) -> str:
+        """Say what a run of Glue costs."""
+        return f"Glue does it for the stack {self.stack}: minutes, at about {GLUE_USD_A_MINUTE:.3f} USD each."
+
+    def run(self, order: Order, said: Said) -> Ended:
+        """Start the job, look at it until it ends, and fetch the page that it made."""
+        try:
+            return self._run(order, said)
+        except (BotoCoreError, ClientError) as fault:
+            raise JobError(f"AWS refused: {fault}") from fault
+
+    def _run(self, order: Order, said: Said) -> Ended:
+        bucket, glue = self._bucket(), self.client("glue")
+        name = f"{self.stack}-{JOBS[order.job].replace('_', '-')}"
+        words = order.arguments(Archive(f"s3://{bucket}"))
+        began_at = datetime.now(UTC)
+        run_id = glue.start_job_run(JobName=name, Arguments=dict(zip(words[::2], words[1::2], strict=True)))["JobRunId"]
+        while (run := glue.get_job_run(JobName=name, RunId=run_id)["JobRun"])["JobRunState"] in UNDER_WAY:
+            said(f"Glue: {run['JobRunState'].lower()}, {run.get('ExecutionTime', 0)} s")
+            self.sleep(LOOK_S)
+        page = self._page(bucket, order.job, began_at)
+        if run["JobRunState"] == ENDED_WELL:
+            return Ended(page, "Done.")
+        if page is None:
+            raise JobError(f"Glue: {run['JobRunState'].lower()}: {run.get('ErrorMessage', 'its log says why')}")
+        return Ended(page, str(run.get("ErrorMessage", "The job failed; its page says why.")), is_well=False)
+
+    def _bucket(self) -> str:
+        [found] = self.client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]
+        outputs = {each["OutputKey"]: str(each["OutputValue"]) for each in found.get("Outputs", ())}
+        if ARCHIVE not in outputs:
+            raise JobError(f"the stack {self.stack} has no archive: name yours with --stack")
+        return outputs[ARCHIVE]
+
+    def _page(self, bucket: str, job: str, began_at: datetime) -> Path | None:
+        """Fetch the page that was made since, if there is one."""
+        s3 = self.client("s3")
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"reports/{job}/")
+        listed = [each for page in pages for each in page.get("Contents", ())]
+        made = [each for each in listed if each["Key"].endswith(".html") and each["LastModified"] >= began_at]
+        if not made:
+            return None
+        key = max(made, key=lambda each: each["LastModified"])["Key"]
+        target = self.reports / str(key).removeprefix("reports/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        s3.download_file(bucket, key, str(target))
+        return target
+
+    def stop(self) -> None:
+        """Leave it: what runs in the cloud goes on."""
+
+
+@dataclass
+class JobBoard:
+    """The job that was started last, and how far it is."""
+
+    runner: Runner
+    order: Order | None = None
+    began_at: datetime | None = None
+    said: str = ""
+    ended: Ended | None = None
+    fault: str = ""
+    _task: asyncio.Task[None] | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether a job is under way."""
+        return self._task is not None and not self._task.done()
+
+    def start(self, order: Order) -> bool:
+        """Start a job; False if another one is under way."""
+        if self.runs:
+            return False
+        self.order, self.began_at, self.said, self.ended, self.fault = order, datetime.now(UTC), "", None, ""
+        self._task = asyncio.create_task(self._carry_out(order))
+        return True
+
+    async def _carry_out(self, order: Order) -> None:
+        try:
+            self.ended = await asyncio.to_thread(self.runner.run, order, self._hear)
+        except (JobError, OSError) as fault:
+            self.fault = str(fault)
+
+    def _hear(self, said: str) -> None:
+        self.said = said
+
+    async def stop(self) -> None:
+        """End the job that is under way on this machine."""
+        if self._task is not None and self.runs:
+            await asyncio.to_thread(self.runner.stop)
+            await self._task

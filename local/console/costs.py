@@ -1,0 +1,53 @@
+"""What topics cost at the pace of the last minute: the counts of the tail, and the list prices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aiohttp import web
+from tagcast_client import TailWish, operations
+
+from local.console.desk import desk_of, together
+from local.console.tail import Rates, rates_of
+from local.rules.costs import usd_a_month, usd_of_a_million_messages
+
+TOPICS_SHOWN = 25
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a topic costs in a month if it goes on like this; None as long as too little was counted."""
+
+    topic: str
+    rates: Rates | None
+    messages_usd: float = 0.0
+    retries_usd: float = 0.0
+
+
+def cost_of(topic: str, rates: Rates | None) -> Cost:
+    """Return what a topic costs; each failed attempt is taken for a retry of the workflow.
+
+    >>> round(cost_of("t", Rates(60.0, 10.0, 30.0, 0.0)).messages_usd)
+    86
+    """
+    return Cost(topic, rates) if rates is None else Cost(topic, rates, *usd_a_month(rates.published, rates.failed))
+
+
+async def costs(request: web.Request) -> web.Response:
+    """Show the topics of a page with what they cost."""
+    desk = desk_of(request)
+    topics = await desk.api.send(operations.list_topics(TOPICS_SHOWN, request.query.get("topics")))
+    told = await together(desk.api.tail(each.name, TailWish(max_events=0)) for each in topics.items)
+    found = [cost_of(topic.name, rates_of(tail.counts)) for topic, tail in zip(topics.items, told, strict=True)]
+    return desk.page(
+        "costs.html",
+        costs=found,
+        topics=topics,
+        cursor=request.query.get("topics", ""),
+        prices=usd_of_a_million_messages(),
+        messages_usd=sum(each.messages_usd for each in found),
+        retries_usd=sum(each.retries_usd for each in found),
+    )
+
+
+ROUTES = (web.get("/costs", costs),)

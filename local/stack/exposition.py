@@ -1,0 +1,108 @@
+"""The metrics that the functions tell, as Prometheus reads them: what CloudWatch would make of their lines of EMF."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+LEVELS = ("Backlog", "ExpiringWithinHour", "OldestOwedSeconds", "OldestBlockedHeadSeconds", "OldestOverdueLaneSeconds")
+"""What is told again by every sweep, whole; all else adds up."""
+SWEPT = "OldestBlockedHeadSeconds"
+"""Every sweep tells this, before it tells of single subscriptions."""
+SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400)
+ATTEMPTS = (1, 2, 3, 4, 5, 10, 20, 50, 100, 200)
+LABELS = ("topic", "subscription")
+
+
+@dataclass(frozen=True)
+class Described:
+    """What Prometheus is told that a metric is: its name, and bounds of buckets where its values are kept apart."""
+
+    name: str
+    buckets: tuple[float, ...] = ()
+    is_level: bool = False
+
+    @property
+    def sample(self) -> str:
+        """The name of what is asked for: of a counter the total, of a histogram its buckets."""
+        return self.name + ("_bucket" if self.buckets else "" if self.is_level else "_total")
+
+
+def described(metric: str, labels: Sequence[str] = ()) -> Described:
+    """How a metric of CloudWatch is called here; durations are in seconds.
+
+    >>> described("DeliveryMs", LABELS).sample, described("Delivered").sample, described("Backlog", LABELS).sample
+    ('tagcast_subscription_delivery_seconds_bucket', 'tagcast_delivered_total', 'tagcast_subscription_backlog')
+    """
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", metric).lower()
+    name = f"tagcast_subscription_{words}" if labels else f"tagcast_{words}"
+    if metric == "Attempts":
+        return Described(name, ATTEMPTS)
+    if metric in LEVELS:
+        return Described(name, is_level=True)
+    if metric == "SlotWaitMs":
+        return Described(name.removesuffix("_ms") + "_milliseconds")
+    return Described(name.removesuffix("_ms") + "_seconds", SECONDS) if words.endswith("_ms") else Described(name)
+
+
+class Exposition:
+    """Adds up what the functions tell, from the start of the stack on."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._families: dict[str, Counter | Gauge | Histogram] = {}
+
+    def hear(self, line: str) -> None:
+        """Take one line of a function's log, if it is one of EMF."""
+        if '"_aws"' not in line or not line.startswith("{"):
+            return
+        told = json.loads(line)
+        for directive in told["_aws"]["CloudWatchMetrics"]:
+            names = {each["Name"] for each in directive["Metrics"]}
+            if SWEPT in names:
+                self._forget_levels()
+            for dimensions in directive["Dimensions"]:
+                labels = {label: str(told[label]) for label in LABELS if label in dimensions}
+                for name in names:
+                    self._add(name, labels, told[name])
+
+    def text(self) -> bytes:
+        """Everything in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def _add(self, metric: str, labels: Mapping[str, str], values: Sequence[float]) -> None:
+        kind = described(metric, tuple(labels))
+        match self._family(metric, kind, tuple(labels)):
+            case Histogram() as histogram:
+                for value in values:
+                    (histogram.labels(**labels) if labels else histogram).observe(_in_base_units(metric, value))
+            case Gauge() as gauge:
+                (gauge.labels(**labels) if labels else gauge).set(values[-1])
+            case Counter() as counter:
+                (counter.labels(**labels) if labels else counter).inc(sum(values))
+
+    def _family(self, metric: str, kind: Described, labels: tuple[str, ...]) -> Counter | Gauge | Histogram:
+        if kind.name not in self._families:
+            what = f"{metric} of docs/metrics.md"
+            if kind.buckets:
+                made: Counter | Gauge | Histogram = Histogram(
+                    kind.name, what, labels, registry=self._registry, buckets=kind.buckets
+                )
+            elif kind.is_level:
+                made = Gauge(kind.name, what, labels, registry=self._registry)
+            else:
+                made = Counter(kind.name, what, labels, registry=self._registry)
+            self._families[kind.name] = made
+        return self._families[kind.name]
+
+    def _forget_levels(self) -> None:
+        """Forget what lanes owed at the sweep before: of those that are active again nothing is told any more."""
+        for family in self._families.values():
+            if isinstance(family, Gauge):
+                family.clear()
+
+
+def _in_base_units(metric: str, value: float) -> float:
+    return value / 1000 if metric.endswith("Ms") else value

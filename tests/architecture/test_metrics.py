@@ -1,0 +1,71 @@
+"""What docs/metrics.md says of metrics and alarms is what code and template have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tagcast_aws.runtime.subscription_metrics import METERED_MAX, UNITS
+
+from local.rules.limits import PRICES_USD
+from local.template.translated import read_template
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENT = (ROOT / "docs/metrics.md").read_text()
+TEMPLATE = read_template(ROOT / "template.yaml")
+ALARMS = dict(TEMPLATE.of_type("AWS::CloudWatch::Alarm"))
+FUNCTIONS = {path.name for path in (ROOT / "functions").iterdir() if (path / "app.py").exists()}
+COUNTED = (
+    (r'\.count\(\s*"(\w+)"', "Count"),
+    (r'\.waited\(\s*"(\w+)"', "Milliseconds"),
+    (r'add_metric\(name="(\w+)", unit="Count"', "Count"),
+    (r'add_metric\(name="(\w+)", unit="Seconds"', "Seconds"),
+    (r'EntryState\.[A-Z]+: "(\w+)"', "Count"),
+)
+"""How a metric of the deployment is told of in the code."""
+
+
+def rows(heading: str) -> Iterator[list[str]]:
+    """Yield the cells of the tables under a heading, without their heads."""
+    section = DOCUMENT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    for line in lines[2:]:
+        yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def told_by_the_code() -> Mapping[str, str]:
+    """The metrics of the deployment with their units."""
+    sources = [*(ROOT / "functions").rglob("*.py"), *(ROOT / "layers/tag_matching/python").rglob("*.py")]
+    text = "\n".join(source.read_text() for source in sources)
+    return {name: unit for pattern, unit in COUNTED for name in re.findall(pattern, text)}
+
+
+def test_every_metric_of_a_deployment_is_described_with_its_unit_and_its_alarm() -> None:
+    described = {name.strip("`"): (unit, alarm.strip("`")) for name, unit, _, _, alarm in rows("By deployment")}
+    watching = {alarm["MetricName"]: name for name, alarm in ALARMS.items() if alarm["Namespace"] == "tagcast"}
+    assert described == {name: (unit, watching.get(name, "")) for name, unit in told_by_the_code().items()}
+
+
+def test_every_metric_of_a_subscription_is_described_with_its_unit() -> None:
+    assert {name.strip("`"): unit for name, unit, _, _ in rows("By topic and subscription")} == UNITS
+
+
+def test_who_tells_of_a_metric_is_a_function() -> None:
+    for heading in ("By deployment", "By topic and subscription"):
+        for row in rows(heading):
+            assert set(row[2].split(", ")) <= FUNCTIONS | {"all"}, row
+
+
+def test_every_alarm_is_described_with_the_metric_that_it_looks_at() -> None:
+    described = {
+        name: metric.strip("`") for names, metric, _ in rows("Alarms") for name in re.findall(r"`(\w+)`", names)
+    }
+    assert described == {name: alarm["MetricName"] for name, alarm in ALARMS.items()}
+
+
+def test_the_number_of_metrics_by_subscription_and_their_price_are_as_stated() -> None:
+    topics = 1 + int(re.search(r"\{0,(\d+)\}\)\?\$$", TEMPLATE.parameters["MetricTopics"]["AllowedPattern"])[1])  # type: ignore[index]
+    names = METERED_MAX + 1
+    assert f"{topics} × {names} × {len(UNITS)} = {topics * names * len(UNITS):,}" in DOCUMENT
+    assert f"{PRICES_USD['cloudwatch: a metric and month']:.2f} USD" in DOCUMENT

@@ -1,0 +1,90 @@
+"""Table writes of late entries and of bodies that are kept: ``python -m tests.benchmarks.late_calls``.
+
+Messages of 1 KiB to one subscription that is pushed to, on moto: in a topic that keeps what is owed, in one that keeps
+for life, and there for a group that is made afterwards and consumes from the earliest. Counts do not depend on the
+machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from dataclasses import replace
+
+import boto3
+from moto import mock_aws
+from tagcast.delivery.publishing import publish
+from tagcast.model import Draft, Keep
+from tagcast.rows import stored
+from tagcast_aws import wiring
+from tagcast_aws.dispatch.group_queues import SqsGroupQueues
+from tagcast_aws.dispatch.queue import SqsQueue
+from tagcast_aws.store.dynamodb import DynamoStore
+
+from functions.fan_out import app as fan_out
+from tests.benchmarks.calls import BATCH, BODY, Meter
+from tests.fakes.world import FakeWorld
+from tests.integration.tables import make_tables
+
+MESSAGES = 40
+DAY_S = 86_400
+
+
+def measure(keep: Keep, *, is_late: bool = False) -> Meter:
+    """Publish and deliver, with *is_late* let a new group have everything; then let the lives end."""
+    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+    meter = Meter()
+    with mock_aws():
+        dynamodb, sqs = boto3.client("dynamodb"), boto3.client("sqs")
+        queue_url = sqs.create_queue(QueueName="delivery.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+        fake = FakeWorld()
+        fake.world = world = replace(
+            fake.world,
+            store=DynamoStore(dynamodb, make_tables(dynamodb)),
+            queue=SqsQueue(sqs, queue_url, wiring.logger()),
+            group_queues=SqsGroupQueues(sqs, lambda: sqs, queue_url, "g-", wiring.logger()),
+        )
+        fake.topic(keep=keep)
+        fake.subscribe("pushed")
+        meter.watch(dynamodb)
+        ids: list[str] = []
+        for _ in range(0, MESSAGES, BATCH):
+            meter.phase = "publish"
+            accepted = [each.message_id for each in publish(world, "test1", [Draft(BODY)] * BATCH)]
+            meter.phase = "fan_out"
+            bodies = [json.dumps({"topic": "test1", "message_id": each}) for each in accepted]
+            records = [{"messageId": each, "body": body} for each, body in zip(accepted, bodies, strict=True)]
+            assert asyncio.run(fan_out.handle({"Records": records}, world)) == {"batchItemFailures": []}
+            ids += accepted
+        if is_late:
+            meter.phase = "setup"
+            group = fake.group("late", consume_from=0)
+            meter.phase = "late entries"
+            fake.run_workflows(fake.clock.now() + 300_000)
+            rows = [stored.message(world.store, "test1", each) for each in ids]
+            assert all(row is not None and group.ordinal in row.map.handed for row in rows)
+        meter.phase = "end of life"
+        fake.clock.sleep(2 * DAY_S)
+        fake.sweep()
+        meter.phase = "setup"
+        assert not any(row.has_body for row in stored.messages(world.store, "test1", ids).values())
+    return meter
+
+
+def writes(meter: Meter) -> float:
+    """Return the table writes of one message; what a transaction writes counts twice, as it costs."""
+    return meter.budgeted["table writes"] / MESSAGES
+
+
+def main() -> None:
+    """Print the table."""
+    owed, life, late = measure(Keep.OWED), measure(Keep.LIFE), measure(Keep.LIFE, is_late=True)
+    print(f"{MESSAGES} messages of 1 KiB to one subscription; table writes per message\n\n| what | writes |\n|---|---|")
+    print(f"| published and delivered, keep: owed | {writes(owed):.2f} |")
+    print(f"| published, delivered and over, keep: life | {writes(life):.2f} |")
+    print(f"| more of a late entry, from the look for it to its end | {writes(late) - writes(life):.2f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""The handlers of a deployment in one process, and the lines of EMF that each invocation writes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tagcast.ports import World
+from tagcast_aws import wiring
+from tagcast_aws.runtime import metering
+from tagcast_aws.runtime.telemetry import PowertoolsTelemetry
+
+from functions.fan_out import app as fan_out
+from functions.retry import app as retry
+from functions.sweep import app as sweep
+from tests.cloudwatch.alarms import Datum, data_in
+from tests.fakes.log import Log
+from tests.fakes.world import FakeWorld
+
+STACK = "tagcast"
+
+
+@dataclass
+class Deployed:
+    """A world in memory behind the shipped entry points; what they tell is kept as CloudWatch keeps it."""
+
+    capsys: pytest.CaptureFixture[str]
+    watched: tuple[str, ...] = ()
+    fakes: FakeWorld = field(default_factory=FakeWorld)
+    data: list[Datum] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        telemetry = PowertoolsTelemetry(
+            Log().logger, wiring.metrics(), self.fakes.clock, metering.by_subscription(), self.watched
+        )
+        self.world: World = replace(self.fakes.world, telemetry=telemetry)
+
+    def fan_out(self) -> None:
+        """Let everything in the queue have its first round."""
+        entries, self.fakes.queue.entries = self.fakes.queue.entries, []
+        for start in range(0, len(entries), 10):
+            records = [
+                {"messageId": each.message_id, "body": json.dumps({"topic": each.topic, "message_id": each.message_id})}
+                for each in entries[start : start + 10]
+            ]
+            self._invoked(fan_out, {"Records": records})
+
+    def retry(self) -> None:
+        """Let every lane that has an execution be worked on once."""
+        tasks, self.fakes.workflow.tasks = self.fakes.workflow.tasks, []
+        for task in tasks:
+            named = {"topic": task.topic, "subscription_id": task.subscription_id, "generation": task.generation}
+            self._invoked(retry, {**named, "rounds": 0})
+
+    def sweep(self) -> None:
+        self._invoked(sweep, {})
+
+    def pass_by(self, seconds: float) -> None:
+        self.fakes.clock.sleep(seconds)
+
+    @property
+    def now_s(self) -> float:
+        return self.fakes.clock.instant / 1000
+
+    def values(self, name: str, **dimensions: str) -> list[float]:
+        """What was told of one metric so far."""
+        wanted = frozenset({"service": STACK, **dimensions}.items())
+        return [each.value for each in self.data if (each.name, each.dimensions) == (name, wanted)]
+
+    def _invoked(self, function: Any, event: dict[str, Any]) -> None:
+        at_s = self.now_s
+        context = SimpleNamespace(function_name=function.__name__, get_remaining_time_in_millis=lambda: 120_000)
+        self.capsys.readouterr()
+        function.lambda_handler(event, context)
+        for line in self.capsys.readouterr().out.splitlines():
+            if "_aws" in line:
+                self.data += data_in(line, at_s)
+
+
+@pytest.fixture
+def deployed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Deployed:
+    """A deployment that watches the topic test1."""
+    provider = wiring.metrics().provider
+    monkeypatch.setattr(provider, "namespace", "tagcast")
+    monkeypatch.setattr(provider, "service", STACK)
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "tagcast")
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", STACK)
+    wiring.metrics().clear_metrics()
+    made = Deployed(capsys, watched=("test1",))
+    monkeypatch.setattr(wiring, "world", lambda: made.world)
+    monkeypatch.setattr(wiring, "run", lambda world, work: asyncio.run(work))
+    return made

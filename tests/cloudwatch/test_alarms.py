@@ -1,0 +1,124 @@
+"""Each alarm of the template, evaluated as CloudWatch does it: once to ALARM and once to OK."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tagcast.model import Ordering
+
+from local.rules.needs import Account
+from local.template.intrinsics import Resolver
+from local.template.translated import read_template
+from tests.cloudwatch.alarms import Datum, state
+from tests.cloudwatch.deployed import Deployed, deployed
+from tests.fakes.world import FAIL
+
+__all__ = ["deployed"]
+
+TEMPLATE = read_template(Path(__file__).resolve().parents[2] / "template.yaml")
+ALARMS = dict(Resolver(TEMPLATE, Account("123456789012", "us-east-1")).of_type("AWS::CloudWatch::Alarm"))
+OWN = {name for name, alarm in ALARMS.items() if alarm["Namespace"] == "tagcast"}
+HOUR_S = 3_600
+CALM_AND_BAD = {
+    "Errors": (0, 1),
+    "Throttles": (0, 1),
+    "ExecutionsFailed": (0, 1),
+    "ApproximateNumberOfMessagesVisible": (0, 1),
+    "ApproximateAgeOfOldestMessage": (119, 121),
+    ("RelayFunction", "IteratorAge"): (299_000, 301_000),
+    ("ArchiveFunction", "IteratorAge"): (3_599_000, 3_601_000),
+}
+"""Values of AWS's own metrics that are as they should be, and that somebody has to be called for."""
+
+
+def blocked_for(world: Deployed, seconds: int) -> None:
+    """A subscriber that fails, and a sweep so much later."""
+    world.fakes.topic()
+    world.fakes.subscribe("A")
+    world.fakes.pusher.behaviours["A"] = lambda _: FAIL
+    world.fakes.publish("1")
+    world.fan_out()
+    world.pass_by(seconds)
+    world.sweep()
+    world.pass_by(300)
+
+
+def waiting(world: Deployed, *waits_s: int) -> None:
+    """Half an hour in whose periods messages wait so long for their first round."""
+    world.fakes.topic(ordering=Ordering.NONE)
+    world.fakes.subscribe("A")
+    for wait_s in waits_s:
+        world.fakes.publish("1")
+        world.pass_by(wait_s)
+        world.fan_out()
+        world.pass_by(300 - wait_s)
+
+
+def sweeps(world: Deployed, *are_broken: bool) -> None:
+    """A quarter of an hour with three sweeps, of which some cannot read a part of the lanes."""
+    whole = world.fakes.store.lanes_to_wake
+
+    def broken(shard: int, *given: Any, **more: Any) -> Any:
+        raise TimeoutError
+
+    for is_broken in are_broken:
+        world.fakes.store.lanes_to_wake = broken if is_broken else whole  # type: ignore[method-assign]
+        world.sweep()
+        world.pass_by(300)
+
+
+Story = Callable[[Deployed], None]
+STORIES: dict[str, tuple[Story, Story]] = {
+    "OldestBlockedHead": (lambda w: blocked_for(w, HOUR_S - 60), lambda w: blocked_for(w, HOUR_S + 60)),
+    "ExpiringSoon": (lambda w: blocked_for(w, 23 * HOUR_S - 60), lambda w: blocked_for(w, 23 * HOUR_S + 60)),
+    "LatencyObjective": (lambda w: waiting(w, 1, 6, 1, 6, 1, 1), lambda w: waiting(w, 1, 6, 1, 6, 6, 1)),
+    "SweepFailures": (lambda w: sweeps(w, True, False, True), lambda w: sweeps(w, True, True, True)),
+}
+"""What happens to a deployment that is as it should be, and to one that somebody has to look at."""
+
+
+def test_every_alarm_about_our_own_metrics_has_its_story() -> None:
+    assert STORIES.keys() == OWN
+
+
+@pytest.mark.parametrize("expected", ["OK", "ALARM"])
+@pytest.mark.parametrize("name", STORIES)
+def test_an_alarm_rings_for_its_story_and_for_nothing_less(name: str, expected: str, deployed: Deployed) -> None:
+    calm, bad = STORIES[name]
+    deployed.fakes.clock.instant -= deployed.fakes.clock.instant % 1_800_000
+
+    (calm if expected == "OK" else bad)(deployed)
+
+    assert deployed.data
+    assert state(ALARMS[name], deployed.data, deployed.now_s) == expected
+
+
+@pytest.mark.parametrize("name", sorted(ALARMS.keys() - OWN))
+def test_an_alarm_about_a_metric_of_aws_rings_when_it_is_bad_and_not_when_it_is_as_it_should_be(name: str) -> None:
+    alarm = ALARMS[name]
+    dimensions = frozenset((each["Name"], each["Value"]) for each in alarm["Dimensions"])
+    owner = TEMPLATE.resources[name]["Properties"]["Dimensions"][0]["Value"].get("Ref")
+    metric = alarm["MetricName"]
+    calm, bad = CALM_AND_BAD[(owner, metric) if metric == "IteratorAge" else metric]
+
+    def evaluated(value: float) -> str:
+        now_s = 36_000.0
+        instants = [now_s - 60 * minute for minute in range(1, 31)]
+        return state(alarm, [Datum(alarm["Namespace"], metric, dimensions, at, value) for at in instants], now_s)
+
+    assert (evaluated(calm), evaluated(bad)) == ("OK", "ALARM")
+    assert state(alarm, [], 36_000.0) == "OK"
+
+
+def test_what_people_are_called_for_has_an_alarm() -> None:
+    watched = {(alarm["Namespace"], alarm["MetricName"]) for alarm in ALARMS.values()}
+    assert {
+        ("tagcast", "OldestBlockedHeadSeconds"),
+        ("tagcast", "ExpiringWithinHour"),
+        ("tagcast", "FirstRoundMs"),
+        ("AWS/SQS", "ApproximateAgeOfOldestMessage"),
+    } <= watched
+    assert {"RelayFailuresPresent", "ArchiveFailuresPresent", "RelayErrors", "ArchiveErrors"} <= ALARMS.keys()

@@ -1,0 +1,240 @@
+"""Several messages in one request to a server, a queue or a function, and what their answers mean."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tagcast.model import Batching, ContentFormat, Draft, Endpoint, Outcome, Protocol, Push, PushBatch
+from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX, MALFORMED, NAMED, answered
+from tagcast.pushing.batch_form import CLOUDEVENTS_BATCH_TYPE, batch_event, batch_request, shared_item
+from tagcast.pushing.bytes_in_flight import ITEM_BYTES_AROUND, BytesInFlight
+from tagcast.pushing.envelope import envelope, queue_message, structured_cloudevent
+from tagcast_aws.endpoints.function import FunctionEndpoint
+from tagcast_aws.endpoints.sqs import QueueEndpoint
+
+from tests.integration.test_endpoint_words import Clients
+from tests.integration.test_endpoints_http import NOW, push_to, pusher_with, serving_elsewhere
+
+IDS = [f"{7457000000000000000 + number:020d}" for number in range(3)]
+DRAFTS = [
+    Draft("Grüße".encode(), tags=("apple",)),
+    Draft(b'{"a": 1}', content_type="application/json", ordering_key="k"),
+    Draft(b"\xff\x00", is_text=False),
+]
+TAKEN = Outcome(True, "http 200", status=200)
+FUNCTION = "arn:aws:lambda:eu-west-1:123456789012:function:f"
+QUEUE = "https://sqs.eu-west-1.amazonaws.com/123456789012/q"
+
+
+def batch_to(
+    protocol: Protocol, target: str, content_format: ContentFormat = ContentFormat.JSON, secret: str | None = None
+) -> PushBatch:
+    known = push_to("http://127.0.0.1/", secret=secret)
+    settings = replace(
+        known.subscription.settings,
+        endpoint=Endpoint(protocol, target),
+        content_format=content_format,
+        batching=Batching(10, 65_536),
+    )
+    owner = replace(known.subscription, settings=settings)
+    messages = [replace(known.message, message_id=each, draft=draft) for each, draft in zip(IDS, DRAFTS, strict=True)]
+    return PushBatch(owner, tuple(Push(owner, message, 1) for message in messages), "batch_1")
+
+
+def posted(batch: PushBatch, answer: bytes = b"ok") -> tuple[bytes, bytes, Outcome]:
+    """Return the head and the body that a server gets, and the outcome when it answers 200 with *answer*."""
+    heads: list[bytes] = []
+    bodies: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        length = next(line for line in heads[0].lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        bodies.append(await reader.readexactly(int(length.partition(b":")[2])))
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(answer)}\r\n\r\n".encode() + answer)
+
+    pusher = pusher_with()
+    with serving_elsewhere(talk) as port:
+        url = f"http://127.0.0.1:{port}/"
+        settings = replace(batch.subscription.settings, endpoint=Endpoint(Protocol.HTTP, url))
+        moved = replace(batch, subscription=replace(batch.subscription, settings=settings))
+        outcome = pusher.run(pusher.push_batch(moved))
+        pusher.close()
+    return heads[0], bodies[0], outcome
+
+
+def test_a_server_gets_one_array_of_envelopes_under_an_id_of_the_request() -> None:
+    batch = batch_to(Protocol.HTTP, "", secret="whsec_c2VjcmV0")
+    head, body, outcome = posted(batch)
+    lines = head.lower().split(b"\r\n")
+
+    assert outcome == TAKEN
+    assert json.loads(body) == [envelope(push) for push in batch.pushes]
+    assert {b"webhook-id: batch_1", b"x-tagcast-batch: 3", b"content-type: application/json"} <= set(lines)
+    assert not [line for line in lines if line.startswith((b"x-tagcast-tags", b"traceparent"))]
+
+
+def test_a_server_gets_cloudevents_in_their_batch_format() -> None:
+    batch = batch_to(Protocol.HTTP, "", ContentFormat.CLOUDEVENTS)
+    head, body, _ = posted(batch)
+
+    assert json.loads(body) == [json.loads(structured_cloudevent(push.message)) for push in batch.pushes]
+    assert f"content-type: {CLOUDEVENTS_BATCH_TYPE}".encode() in head.lower().split(b"\r\n")
+
+
+def failures(*ids: object) -> bytes:
+    return json.dumps({"batchItemFailures": [{"itemIdentifier": each} for each in ids]}).encode()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"ok",
+        b"null",
+        b"[]",
+        b"<html>",
+        b"{}",
+        b'{"ok": true}',
+        b'{"batchItemFailures": null}',
+        failures(),
+    ],
+)
+def test_an_answer_that_names_nobody_takes_all(answer: bytes) -> None:
+    assert answered(batch_to(Protocol.HTTP, ""), TAKEN, answer) == TAKEN
+
+
+def test_a_page_without_end_takes_all_and_a_list_without_end_fails_the_batch() -> None:
+    batch, more = batch_to(Protocol.HTTP, ""), b" " * ANSWER_BYTES_MAX
+
+    assert posted(batch, b"<html>" + more)[2] == TAKEN
+    assert posted(batch, b'{"batchItemFailures": [' + more + b"]}")[2].detail == MALFORMED
+
+
+def test_an_answer_names_the_messages_that_failed() -> None:
+    outcome = posted(batch_to(Protocol.HTTP, ""), b" \n" + failures(IDS[2], IDS[1], IDS[1]))[2]
+
+    assert outcome == replace(TAKEN, failed={IDS[1]: NAMED, IDS[2]: NAMED})
+    assert [outcome.of(each).delivered for each in IDS] == [True, False, False]
+    assert outcome.of(IDS[1]).detail == NAMED
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        failures("07457000000000000099"),
+        failures(IDS[0], ""),
+        failures(None),
+        failures(7),
+        failures([IDS[0]]),
+        b'{"batchItemFailures": {}}',
+        b'{"batchItemFailures": ["x"]}',
+        b'{"batchItemFailures": [{"id": "x"}]}',
+        b'{"batchItemFailures": [{"itemIdentifier": "',
+        b'{"a":' * 50_000,
+        b'{"a": ' + b"1" * 5_000 + b"}",
+    ],
+)
+def test_an_answer_that_names_failures_and_cannot_be_read_fails_the_batch(answer: bytes) -> None:
+    outcome = answered(batch_to(Protocol.HTTP, ""), TAKEN, answer)
+
+    assert (outcome.delivered, outcome.detail, outcome.status) == (False, MALFORMED, 200)
+
+
+def delivered(endpoint: Any, clients: Clients, batch: PushBatch) -> Outcome:
+    async def deliver() -> Outcome:
+        result: Outcome = await endpoint(clients.surroundings()).deliver_batch(batch)
+        return result
+
+    return asyncio.run(deliver())
+
+
+@pytest.mark.parametrize("content_format", [ContentFormat.JSON, ContentFormat.SIMPLIFIED])
+def test_a_queue_gets_all_messages_in_one_request_and_may_refuse_some(content_format: ContentFormat) -> None:
+    batch = batch_to(Protocol.SQS, QUEUE, content_format)
+    clients = Clients({"Successful": [], "Failed": [{"Id": IDS[1], "Code": "InternalError", "SenderFault": False}]})
+
+    outcome = delivered(QueueEndpoint, clients, batch)
+
+    assert outcome == Outcome(True, "sqs accepted", failed={IDS[1]: "sqs: InternalError"})
+    [(operation, request)] = clients.client.asked
+    assert (operation, request["QueueUrl"]) == ("send_message_batch", QUEUE)
+    assert [each["Id"] for each in request["Entries"]] == IDS
+    assert [each["MessageBody"] for each in request["Entries"]] == [queue_message(push).body for push in batch.pushes]
+
+
+def test_a_fifo_queue_gets_group_and_id_of_each() -> None:
+    batch = batch_to(Protocol.SQS, "arn:aws:sqs:eu-west-1:123456789012:q.fifo")
+    clients = Clients({})
+    clients.client.meta = SimpleNamespace(endpoint_url="https://sqs.eu-west-1.amazonaws.com")
+
+    assert delivered(QueueEndpoint, clients, batch) == Outcome(True, "sqs accepted")
+    entries = clients.client.requests[0]["Entries"]
+    assert [each["MessageGroupId"] for each in entries] == ["fruit", "k", "fruit"]
+    assert [each["MessageDeduplicationId"] for each in entries] == IDS
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        (b"null", Outcome(True, "function returned")),
+        (b'{"batchItemFailures": []}', Outcome(True, "function returned")),
+        (failures(IDS[0]), Outcome(True, "function returned", failed={IDS[0]: NAMED})),
+        (failures("unknown"), Outcome(False, MALFORMED)),
+    ],
+)
+def test_a_function_gets_all_messages_in_one_event_and_may_name_some(payload: bytes, expected: Outcome) -> None:
+    batch = batch_to(Protocol.LAMBDA, FUNCTION)
+    clients = Clients({"Payload": io.BytesIO(payload)})
+
+    assert delivered(FunctionEndpoint, clients, batch) == expected
+    [(_, request)] = clients.client.asked
+    assert json.loads(request["Payload"]) == {"messages": [envelope(push) for push in batch.pushes]}
+
+
+def test_a_function_that_fails_fails_the_batch() -> None:
+    clients = Clients({"Payload": io.BytesIO(failures(IDS[0])), "FunctionError": "Unhandled"})
+
+    assert delivered(FunctionEndpoint, clients, batch_to(Protocol.LAMBDA, FUNCTION)).delivered is False
+
+
+@pytest.mark.parametrize("content_format", [ContentFormat.JSON, ContentFormat.CLOUDEVENTS])
+@pytest.mark.parametrize("protocol", [Protocol.HTTP, Protocol.LAMBDA, Protocol.SQS])
+def test_what_a_message_is_counted_with_is_what_it_takes_or_slightly_more(
+    protocol: Protocol, content_format: ContentFormat
+) -> None:
+    batch = batch_to(protocol, QUEUE, content_format)
+    counted = BytesInFlight()
+    weights = [counted.item_size(batch.subscription, push.message) for push in batch.pushes]
+    if protocol is Protocol.SQS:
+        sent = [queue_message(push) for push in batch.pushes]
+        taken = sum(
+            len(each.body.encode()) + sum(len(f"{name}String{value}") for name, value in each.attributes.items())
+            for each in sent
+        )
+    elif protocol is Protocol.LAMBDA:
+        taken = len(batch_event(batch))
+    else:
+        shared = [shared_item(push.message, content_format) for push in batch.pushes]
+        taken = len(batch_request(batch, NOW, "1", shared).body)
+
+    assert taken <= sum(weights) <= taken + len(weights) * ITEM_BYTES_AROUND
+
+
+def test_what_two_receivers_get_in_batches_counts_once_in_memory() -> None:
+    counted, batch = BytesInFlight(), batch_to(Protocol.HTTP, "http://a.test/")
+    other = replace(batch.subscription, ordinal=1)
+    message = batch.pushes[0].message
+
+    assert counted.load_of(batch.subscription, message) == counted.load_of(other, message)
+
+
+def test_a_receiver_s_words_about_failures_are_remembered() -> None:
+    told = answered(batch_to(Protocol.HTTP, ""), TAKEN, failures(IDS[0]))
+
+    assert told.of(IDS[0]).answer == failures(IDS[0])

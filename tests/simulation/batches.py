@@ -1,0 +1,71 @@
+"""Batched pushes: what a receiver makes of a request with several messages, told apart from the code under test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tagcast.model import Outcome, PushBatch, Strategy
+from tagcast.pushing import batch_answer
+
+from tests.simulation.ledger import Reply
+
+if TYPE_CHECKING:
+    from tests.simulation.history import History
+
+TAKING_ALL = (b"", b"ok", b"{}", b"null", b'{"batchItemFailures": []}', b'{"batchItemFailures": null}')
+MALFORMED = (b'{"batchItemFailures": [{"id": "1"}]}', b'{"batchItemFailures": "1"}', b'{"batchItemFailures": [{')
+
+
+@dataclass(frozen=True)
+class BatchReply:
+    """What a receiver does with a batch: *reply* to the request, with an *answer*; and what that says of each message.
+
+    *uncounted* are those for which it is no attempt.
+    """
+
+    reply: Reply
+    answer: bytes
+    of: Mapping[str, Reply]
+    uncounted: frozenset[str]
+
+
+def batch_reply(history: History, batch: PushBatch) -> BatchReply:
+    """Return what the receiver does: the whole request fails, or all of it is taken, or some messages are named."""
+    reply, ids = history.endpoints.reply(batch.pushes[0]), [push.message.message_id for push in batch.pushes]
+    if not reply.success:
+        return BatchReply(reply, b"", dict.fromkeys(ids, reply), frozenset(ids[1:]))
+    dice = history.chance
+    if not _is_partial(history, batch.subscription.name):
+        return BatchReply(reply, dice.choice(TAKING_ALL), dict.fromkeys(ids, reply), frozenset())
+    if dice.random() < 0.3:
+        unknown = json.dumps({"batchItemFailures": [{"itemIdentifier": "0"}]}).encode()
+        told = Reply(None, "a malformed answer", reply.took_ms)
+        return BatchReply(reply, dice.choice((*MALFORMED, unknown)), dict.fromkeys(ids, told), frozenset(ids[1:]))
+    named = [each for each in ids if dice.random() < 0.4] or [dice.choice(ids)]
+    answer = json.dumps({"batchItemFailures": [{"itemIdentifier": each} for each in dice.sample(named, len(named))]})
+    behind = ids[ids.index(named[0]) + 1 :] if _keeps_order(batch) else []
+    failed = Reply(None, "named as failed, or behind one that is", reply.took_ms)
+    of = {each: failed if each in named or each in behind else reply for each in ids}
+    return BatchReply(reply, answer.encode(), of, frozenset(behind))
+
+
+def outcome_of(history: History, batch: PushBatch, reply: BatchReply, now: int) -> Outcome:
+    """Return what the shipped code makes of a reply."""
+    outcome = history.endpoints.outcome(reply.reply, now)
+    return batch_answer.answered(batch, outcome, reply.answer) if outcome.delivered else outcome
+
+
+def _keeps_order(batch: PushBatch) -> bool:
+    return batch.subscription.settings.retry.strategy is Strategy.BACKOFF_RETRY
+
+
+def _is_partial(history: History, name: str) -> bool:
+    subscriber = next(each for each in history.plan.subscribers if each.name == name)
+    if not history.faulty and subscriber.recovers:
+        return False
+    if subscriber.mode == "healthy":
+        return history.draws("endpoint", 0.3)
+    return history.chance.random() < 0.4

@@ -1,0 +1,103 @@
+"""Bugs of batched pushes."""
+
+from __future__ import annotations
+
+from tagcast.model import Strategy
+
+from tests.simulation.plan import Aim
+from tests.simulation.planted.mutant import Mutant
+
+BATCHED = Aim(modes=("flapping", "down"), rules=("all",), batched=1.0)
+IN_ORDER = Aim(
+    modes=("flapping", "down"), rules=("all",), strategy=Strategy.BACKOFF_RETRY, operations=("sweep",), batched=1.0
+)
+SHORT_LIVED = Aim(modes=("flapping", "slow"), rules=("all",), retention_s=60, steered=0.5, batched=1.0)
+
+RACING = Aim(
+    faults=("task_copy", "workflow_loss", "stall"),
+    modes=("flapping", "down", "slow"),
+    rules=("all",),
+    operations=("retry_now", "pause", "resume", "skip_head", "sweep"),
+    restless=True,
+    batched=1.0,
+)
+
+MUTANTS = (
+    Mutant(
+        "a batch that fails is an attempt of all that it holds",
+        "tagcast.pushing.attempts:_counted",
+        "return 1\n",
+        "return len(batch.pushes)\n",
+        BATCHED,
+    ),
+    Mutant(
+        "what a receiver names as failed is delivered",
+        "tagcast.pushing.batch_answer:answered",
+        "failed=dict.fromkeys(ids, NAMED)",
+        "failed={}",
+        BATCHED,
+    ),
+    Mutant(
+        "what stands behind a failed message of its batch is delivered",
+        "tagcast.pushing.attempts:_counted",
+        "if failed and batch.subscription.settings.keeps_order",
+        "if False",
+        IN_ORDER,
+    ),
+    Mutant(
+        "an answer that names a message of no batch takes all",
+        "tagcast.pushing.batch_answer:answered",
+        "if ids is None or not ids <= {push.message.message_id for push in batch.pushes}:",
+        "if ids is None:",
+        BATCHED,
+    ),
+    Mutant(
+        "an answer that is cut off takes all",
+        "tagcast.pushing.batch_answer:answered",
+        "    except (ValueError, RecursionError):\n        return replace(told, delivered=False, detail=MALFORMED)",
+        "    except (ValueError, RecursionError):\n        return taken",
+        BATCHED,
+    ),
+    Mutant(
+        "what failed before takes others into its request",
+        "tagcast.pushing.course:requests_of",
+        "not made and not last[0][1]",
+        "True",
+        BATCHED,
+    ),
+    Mutant(
+        "a batch is as long as its backlog",
+        "tagcast.pushing.course:requests_of",
+        "0 < len(last) < batching.messages_max",
+        "0 < len(last)",
+        BATCHED,
+    ),
+    Mutant(
+        "the bytes of a batch are those of its last message",
+        "tagcast.pushing.course:requests_of",
+        "size += added",
+        "size = added",
+        BATCHED,
+    ),
+    Mutant(
+        "a batch holds what is over",
+        "tagcast.pushing.course:_Course.attempt",
+        "[each for each in request if not self.is_over(*each, now)]",
+        "list(request)",
+        SHORT_LIVED,
+    ),
+    Mutant(
+        "the ends of a batch are written by whoever pushed it",
+        "tagcast.delivery.outcomes:Outcomes.settle_together",
+        "endings, (self.hold.check(),))",
+        "endings, ())",
+        RACING,
+    ),
+    Mutant(
+        "the ends of a batch are written over what others wrote",
+        "tagcast.delivery.settling:settle_together",
+        "map_writes(before, _after(before, ending))]",
+        "(__import__('dataclasses').replace(each, expect={}) for each in map_writes(before, _after(before, ending)))]",
+        RACING,
+    ),
+)

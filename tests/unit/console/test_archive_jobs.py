@@ -1,0 +1,185 @@
+"""Jobs over the archive that are started from a page; the program that is started is a small one."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from local.cli.job_arguments import Days
+from local.cli.job_run import JobError
+from local.console.archive_jobs import GlueJobs, Order
+from tests.unit.console.visitor import Seen, Visitor
+
+STACK = {
+    "job_environment": {},
+    "engine_url": "http://127.0.0.1:1",
+    "outputs": {"ArchiveBucketName": "kept"},
+    "time_scale": 10.0,
+}
+DAYS = {"from": "2026-11-01", "to": "2026-11-02"}
+
+
+@pytest.fixture
+def stack(visitor: Visitor) -> Visitor:
+    """A console whose stack runs."""
+    visitor.desk.reports.parent.joinpath("stack.json").write_text(json.dumps(STACK))
+    return visitor
+
+
+def started(visitor: Visitor, **asked: str) -> Seen:
+    """What the page says once the job that was started as the form asks has ended."""
+    preview = visitor.get("/archive/job?" + "&".join(f"{name}={text}" for name, text in {**DAYS, **asked}.items()))
+    fields = {name: preview.field(name) for name in ("job", "from", "to", "topic", "kind", "text", "dialect")}
+    assert visitor.act("/archive/job", fields).location == "/archive"
+    return ended(visitor)
+
+
+def ended(visitor: Visitor) -> Seen:
+    until = time.monotonic() + 60
+    while "under way" in (seen := visitor.get("/archive")).text and time.monotonic() < until:
+        time.sleep(0.02)
+    return seen
+
+
+def test_a_job_is_told_of_then_started_and_leaves_a_page_that_is_read(stack: Visitor) -> None:
+    told = stack.get("/archive/job?job=audit&topic=orders&from=2026-11-01&to=2026-11-02").text
+    assert "audit from 2026-11-01 to before 2026-11-02, of orders" in told
+    assert not list(stack.desk.reports.rglob("*"))
+
+    seen = started(stack, job="audit", topic="orders")
+
+    assert "No violation in 12 judged deliveries." in seen.text
+    assert 'href="/archive/audit/day/index.html">Read its page' in seen.text
+    assert "hx-get" not in seen.text
+    page = stack.get("/archive/audit/day/index.html")
+    assert "--topic orders" in page.text
+    assert "--time-scale 10" in page.text
+
+
+def test_a_backtest_has_a_topic_and_a_filter(stack: Visitor) -> None:
+    assert "name it" in stack.get("/archive/job?job=backtest").text
+
+    started(stack, job="backtest", topic="orders", kind="sql92", text="price > 100")
+
+    page = stack.get("/archive/backtest/day/index.html").text
+    assert '{"kind": "sql92", "expression": "price > 100", "dialect": "strict"}' in page
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [({"job": "replay"}, "no job"), ({"job": "audit", "from": "1.11.2026"}, "2026-11-20"),
+     ({"job": "report", "from": "2026-11-02"}, "later"), ({"job": "backtest", "topic": "t", "kind": "json"}, "JSON")],
+)  # fmt: skip
+def test_what_is_no_job_is_said_and_not_started(stack: Visitor, asked: dict[str, str], said: str) -> None:
+    refused = stack.act("/archive/job", {**DAYS, **asked})
+
+    assert (refused.status, said in refused.text) == (409, True)
+    assert stack.desk.jobs.order is None
+
+
+def test_a_failure_is_seen_with_what_was_said_last(stack: Visitor) -> None:
+    seen = started(stack, job="report", topic="broken").text
+
+    assert "It failed." in seen
+    assert "the archive has &lt;no&gt; such day" in seen
+
+
+def test_a_violation_is_no_calm_sentence(stack: Visitor) -> None:
+    seen = started(stack, job="audit", topic="violated").text
+
+    assert 'role="alert"' in seen
+    assert "2 violations" in seen
+
+
+def test_without_a_stack_it_is_said_how_to_get_one(visitor: Visitor) -> None:
+    assert "make run" in started(visitor, job="audit").text
+
+
+def test_one_job_runs_at_a_time_and_ends_with_the_console(stack: Visitor) -> None:
+    assert stack.act("/archive/job", {**DAYS, "job": "audit", "topic": "slow"}).status == 303
+    until = time.monotonic() + 60
+    while "reading what was archived" not in stack.get("/archive").text:
+        assert time.monotonic() < until
+
+    assert "Another job is under way: audit" in stack.get("/archive/job?job=report").text
+    assert stack.act("/archive/job", {**DAYS, "job": "report"}).status == 409
+    # The fixture closes the console, which has to end the job: otherwise this never returns.
+
+
+def test_nothing_is_started_without_the_token_of_a_page(stack: Visitor) -> None:
+    assert stack.post("/archive/job", {**DAYS, "job": "audit"}).status == 403
+    assert stack.desk.jobs.order is None
+
+
+class FakeAws:
+    """Glue, S3 and CloudFormation of one stack: a job runs for two looks, then ends in *state*."""
+
+    def __init__(self, state: str, error: str | None = None) -> None:
+        self.states = ["STARTING", "RUNNING", state]
+        self.error = error
+        self.started: list[tuple[str, dict[str, str]]] = []
+        now = datetime.now(UTC)
+        self.pages = {"reports/audit/old/index.html": now - timedelta(1)}
+        self.made = {"reports/audit/day/index.html": now + timedelta(seconds=30)}
+
+    def __call__(self, service: str) -> Any:
+        return self
+
+    def describe_stacks(self, StackName: str) -> Any:  # noqa: N803
+        if StackName != "mine":
+            raise ClientError({"Error": {"Code": "ValidationError", "Message": "no such stack"}}, "DescribeStacks")
+        return {"Stacks": [{"Outputs": [{"OutputKey": "ArchiveBucketName", "OutputValue": "kept"}]}]}
+
+    def start_job_run(self, JobName: str, Arguments: dict[str, str]) -> Any:  # noqa: N803
+        self.started.append((JobName, Arguments))
+        return {"JobRunId": "jr_1"}
+
+    def get_job_run(self, JobName: str, RunId: str) -> Any:  # noqa: N803
+        state = self.states.pop(0)
+        if not self.states and state != "ERROR":
+            self.pages |= self.made
+        return {"JobRun": {"JobRunState": state, "ExecutionTime": 7, "ErrorMessage": self.error or ""}}
+
+    def get_paginator(self, name: str) -> Any:
+        return self
+
+    def paginate(self, Bucket: str, Prefix: str) -> Any:  # noqa: N803
+        listed = [{"Key": key, "LastModified": at} for key, at in self.pages.items() if key.startswith(Prefix)]
+        return [{"Contents": listed}, {}]
+
+    def download_file(self, bucket: str, key: str, target: str) -> None:
+        Path(target).write_text(f"{bucket} {key}")
+
+
+ORDER = Order("audit", Days.of("2026-11-01", "2026-11-02"), "orders")
+
+
+@pytest.mark.parametrize(("state", "is_well"), [("SUCCEEDED", True), ("FAILED", False)])
+def test_glue_runs_the_jobs_of_a_deployment_and_their_pages_come_from_its_bucket(
+    tmp_path: Path, state: str, is_well: bool
+) -> None:
+    aws, said = FakeAws(state, "2 violations"), list[str]()
+
+    found = GlueJobs("mine", tmp_path, aws, sleep=lambda seconds: None).run(ORDER, said.append)
+
+    assert aws.started == [
+        ("mine-audit", {"--from": "2026-11-01", "--to": "2026-11-02", "--topic": "orders"}),
+    ]
+    assert said == ["Glue: starting, 7 s", "Glue: running, 7 s"]
+    assert found.is_well is is_well
+    assert found.page == tmp_path / "audit/day/index.html"
+    assert found.page.read_text() == "kept reports/audit/day/index.html"
+
+
+def test_a_job_of_glue_that_leaves_no_page_failed_and_says_why(tmp_path: Path) -> None:
+    jobs = GlueJobs("mine", tmp_path, FakeAws("ERROR", "no memory"), sleep=lambda seconds: None)
+    with pytest.raises(JobError, match="no memory"):
+        jobs.run(ORDER, lambda said: None)
+    with pytest.raises(JobError, match="no such stack"):
+        GlueJobs("other", tmp_path, FakeAws("SUCCEEDED")).run(ORDER, lambda said: None)

@@ -1,0 +1,344 @@
+"""Several messages in a request: what goes together, what counts as an attempt, what comes again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tagcast.errors import ConditionLostError
+from tagcast.model import Batching, EntryState, Outcome, PushBatch, Strategy, Subscription
+from tagcast.operating import lanes, messages
+from tagcast.ports import Write
+from tagcast.registry import subscriptions
+
+from tests.fakes.handlers import answered
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FAIL, OK, FakeWorld
+
+DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
+A = "/topics/test1/subscriptions/A"
+URL = {"protocol": "https", "url": "https://a.test/"}
+QUEUE = "arn:aws:sqs:eu-west-1:123456789012:orders"
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.topic()
+    return fake
+
+
+def batched(
+    fake: FakeWorld, messages_max: int = 100, bytes_max: int = 65_536, strategy: Strategy = Strategy.BACKOFF_RETRY
+) -> Subscription:
+    known = fake.subscribe("A", strategy=strategy)
+    settings = replace(known.settings, batching=Batching(messages_max, bytes_max))
+    return subscriptions.put_subscription(fake.world, "test1", "A", settings)[0]
+
+
+def bodies(batch: PushBatch) -> list[str]:
+    return [push.message.draft.body.decode() for push in batch.pushes]
+
+
+def requests(fake: FakeWorld) -> list[list[str]]:
+    return [bodies(batch) for batch in fake.pusher.batches]
+
+
+def entry(fake: FakeWorld, message_id: str) -> Any:
+    return messages.message_view(fake.world, "test1", message_id).subscribers["A"]
+
+
+def failing(*poison: str) -> Callable[[PushBatch], Outcome]:
+    """Return a receiver that fails whatever holds a poisonous message, and does not say which it is."""
+    return lambda batch: FAIL if set(poison) & set(bodies(batch)) else OK
+
+
+def naming(*poison: str) -> Callable[[PushBatch], Outcome]:
+    """Return a receiver that takes a request and names the poisonous messages in it."""
+    return lambda batch: replace(
+        OK,
+        failed={
+            push.message.message_id: "named" for push in batch.pushes if push.message.draft.body.decode() in poison
+        },
+    )
+
+
+def test_what_was_published_singly_goes_together_in_its_order(fake: FakeWorld) -> None:
+    batched(fake)
+    ids = [fake.publish(str(number))[0] for number in range(10)]
+    fake.deliver()
+
+    assert requests(fake) == [[str(number) for number in range(10)]]
+    shown = [entry(fake, message_id) for message_id in ids]
+    assert {(each.state, each.attempts, each.last_attempt_at) for each in shown} == {
+        (EntryState.DELIVERED, 1, shown[0].last_attempt_at)
+    }
+
+
+def test_a_request_keeps_both_bounds_and_a_message_that_exceeds_them_is_alone(fake: FakeWorld) -> None:
+    batched(fake, messages_max=3, bytes_max=2_048)
+    fake.publish("1", "2", "3", "4", "x" * 4_000, "5", "y" * 700, "z" * 700)
+    fake.deliver()
+
+    assert requests(fake) == [["1", "2", "3"], ["4"], ["x" * 4_000], ["5", "y" * 700], ["z" * 700]]
+
+
+def test_each_request_has_an_id_of_its_own(fake: FakeWorld) -> None:
+    batched(fake, messages_max=2)
+    fake.publish("1", "2", "3", "4")
+    fake.deliver()
+
+    ids = [batch.batch_id for batch in fake.pusher.batches]
+    assert len(set(ids)) == 2
+    assert all(each.startswith("batch_") for each in ids)
+
+
+def test_a_batch_that_fails_is_an_attempt_of_its_head_alone(fake: FakeWorld) -> None:
+    batched(fake)
+    fake.pusher.batch_behaviours["A"] = lambda batch: FAIL
+    ids = fake.publish("1", "2", "3")
+    fake.deliver()
+
+    shown = [entry(fake, message_id) for message_id in ids]
+    assert [(each.state, each.attempts) for each in shown] == [
+        (EntryState.BLOCKED, 1),
+        (EntryState.BLOCKED, 0),
+        (EntryState.BLOCKED, 0),
+    ]
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_a_poisonous_message_takes_no_other_with_it(fake: FakeWorld, strategy: Strategy) -> None:
+    batched(fake, strategy=strategy)
+    known = subscriptions.get_subscription(fake.world, "test1", "A").settings
+    retry = replace(known.retry, max_retries=1)
+    subscriptions.put_subscription(fake.world, "test1", "A", replace(known, retry=retry))
+    fake.pusher.batch_behaviours["A"] = failing("7")
+    ids = fake.publish(*map(str, range(10)))
+    fake.deliver()
+    fake.run_workflows(until=fake.clock.instant + 3_600_000)
+
+    ends = {str(number): entry(fake, message_id).state for number, message_id in enumerate(ids)}
+    assert ends == {str(number): EntryState.DELIVERED for number in range(10)} | {"7": EntryState.DISCARDED}
+    assert requests(fake).count(["7"]) == 1
+
+
+def test_after_a_failure_the_head_is_alone_and_what_follows_doubles(fake: FakeWorld) -> None:
+    batched(fake)
+    fake.pusher.batch_behaviours["A"] = lambda batch: FAIL
+    fake.publish(*map(str, range(10)))
+    fake.deliver()
+    fake.pusher.batch_behaviours["A"] = lambda batch: OK
+    fake.pusher.batches.clear()
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+
+    assert [len(each) for each in requests(fake)] == [1, 2, 4, 3]
+    assert fake.pusher.received["A"] == list(map(str, range(10)))
+
+
+def test_in_order_all_behind_the_first_that_failed_comes_again(fake: FakeWorld) -> None:
+    batched(fake)
+    fake.pusher.batch_behaviours["A"] = naming("1", "3")
+    ids = fake.publish("0", "1", "2", "3", "4")
+    fake.deliver()
+
+    assert [entry(fake, each).state for each in ids] == [EntryState.DELIVERED, *[EntryState.BLOCKED] * 4]
+    assert [entry(fake, each).attempts for each in ids] == [1, 1, 0, 0, 0]
+    fake.pusher.batch_behaviours["A"] = lambda batch: OK
+    fake.pusher.batches.clear()
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+
+    assert requests(fake) == [["1"], ["2", "3"], ["4"]]
+
+
+def test_without_order_only_what_failed_comes_again_and_each_alone(fake: FakeWorld) -> None:
+    batched(fake, strategy=DECAY)
+    fake.pusher.batch_behaviours["A"] = naming("1", "3")
+    ids = fake.publish("0", "1", "2", "3", "4")
+    fake.deliver()
+
+    assert [entry(fake, each).state is EntryState.DELIVERED for each in ids] == [True, False, True, False, True]
+    assert {entry(fake, each).attempts for each in ids} == {1}
+    fake.pusher.batch_behaviours["A"] = lambda batch: OK
+    fake.pusher.batches.clear()
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+
+    assert requests(fake) == [["1"], ["3"]]
+
+
+def test_what_a_failed_batch_held_goes_on_when_its_head_expires_with_the_attempt(fake: FakeWorld) -> None:
+    fake.topic(retention_s=60)
+    batched(fake, messages_max=2)
+    known = subscriptions.get_subscription(fake.world, "test1", "A").settings
+    retry = replace(known.retry, interval_s=60)
+    subscriptions.put_subscription(fake.world, "test1", "A", replace(known, retry=retry))
+    fake.pusher.batch_behaviours["A"] = failing("0")
+    ids = fake.publish("0", "1", "2")
+    fake.deliver()
+
+    assert requests(fake) == [["0", "1"], ["1"], ["2"]]
+    assert [entry(fake, each).state for each in ids] == [
+        EntryState.EXPIRED,
+        EntryState.DELIVERED,
+        EntryState.DELIVERED,
+    ]
+
+
+def test_what_is_over_is_left_out_of_a_batch(fake: FakeWorld) -> None:
+    fake.topic(retention_s=60)
+    batched(fake)
+    old = fake.publish("old")
+    fake.clock.sleep(30)
+    fake.publish("new", "newer")
+    fake.clock.sleep(31)
+    fake.deliver()
+
+    assert requests(fake) == [["new", "newer"]]
+    assert entry(fake, old[0]).state is EntryState.EXPIRED
+
+
+def test_the_rate_counts_requests(fake: FakeWorld) -> None:
+    known = batched(fake, messages_max=4)
+    subscriptions.put_subscription(fake.world, "test1", "A", replace(known.settings, max_per_second=0.5))
+    ids = fake.publish(*map(str, range(10)))
+    fake.deliver()
+
+    assert requests(fake) == [["0", "1", "2", "3"], ["4", "5", "6", "7"]]
+    assert {(entry(fake, each).attempts, entry(fake, each).last_outcome) for each in ids[8:]} == {(0, "rate")}
+
+
+def test_a_filter_function_s_no_is_left_out_of_a_batch(fake: FakeWorld) -> None:
+    known = batched(fake)
+    judged = replace(known.settings, filter={"kind": "function", "function": "decide"})
+    subscriptions.put_subscription(fake.world, "test1", "A", judged)
+    fake.filter_functions.behaviours["A"] = lambda found: tuple(each.draft.body != b"1" for each in found)
+    ids = fake.publish("0", "1", "2")
+    fake.deliver()
+
+    assert requests(fake) == [["0", "2"]]
+    assert entry(fake, ids[1]).state is EntryState.FILTERED
+
+
+def test_a_head_that_was_skipped_is_not_in_the_next_batch(fake: FakeWorld) -> None:
+    batched(fake)
+    fake.pusher.batch_behaviours["A"] = lambda batch: FAIL
+    ids = fake.publish("0", "1", "2")
+    fake.deliver()
+    lanes.skip_head(fake.world, "test1", "A", "poison")
+    fake.pusher.batch_behaviours["A"] = lambda batch: OK
+    fake.pusher.batches.clear()
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+
+    assert requests(fake) == [["1"], ["2"]]
+    assert entry(fake, ids[0]).state is EntryState.CANCELLED
+
+
+def test_a_410_to_a_batch_suspends_and_leaves_all_of_it_owed(fake: FakeWorld) -> None:
+    batched(fake)
+    fake.pusher.batch_behaviours["A"] = lambda batch: Outcome(False, "http 410", gone=True)
+    ids = fake.publish("0", "1")
+    fake.deliver()
+
+    assert lanes.lane_view(fake.world, subscriptions.get_subscription(fake.world, "test1", "A")).state == "suspended"
+    assert {entry(fake, each).state for each in ids} == {EntryState.BLOCKED}
+
+
+class WatchedStore(MemoryStore):
+    """Remembers how many messages each transaction ends, and refuses those that end more than *together*."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: list[int] = []
+        self.together = 100
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        ended = sum(write.key.pk.startswith("MSG#") for write in writes)
+        if ended > self.together:
+            raise ConditionLostError
+        super().transact(writes)
+        self.ended.append(ended)
+
+
+@pytest.fixture
+def store() -> WatchedStore:
+    return WatchedStore()
+
+
+def drained(store: WatchedStore, *written: str) -> tuple[FakeWorld, list[Any]]:
+    """Let the receiver be away while these are published, and come back; return the world and the entries."""
+    fake = FakeWorld(store=store)
+    fake.topic()
+    batched(fake, bytes_max=1024 * 1024)
+    fake.pusher.batch_behaviours["A"] = lambda batch: FAIL
+    ids = fake.publish(*written)
+    fake.deliver()
+    fake.pusher.batch_behaviours["A"] = lambda batch: OK
+    store.ended.clear()
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+    return fake, [entry(fake, each) for each in ids]
+
+
+def test_the_ends_of_a_batch_are_written_together(store: WatchedStore) -> None:
+    _, ends = drained(store, *map(str, range(100)))
+
+    assert {each.state for each in ends} == {EntryState.DELIVERED}
+    assert [ended for ended in store.ended if ended] == [1, 2, 4, 8, 16, 32, 33, 4]
+
+
+def test_a_transaction_takes_no_more_than_dynamodb_does(store: WatchedStore) -> None:
+    drained(store, *(f"{place:65536}" for place in range(90)))
+
+    assert max(store.ended) == 2 * 1024 * 1024 // 65_536
+
+
+def test_where_others_write_the_same_messages_each_end_is_written_alone(store: WatchedStore) -> None:
+    store.together = 1
+    fake, ends = drained(store, *map(str, range(20)))
+
+    assert {(each.state, each.attempts) for each in ends[1:]} == {(EntryState.DELIVERED, 1)}
+    assert fake.pusher.received["A"] == list(map(str, range(20)))
+    assert fake.telemetry.counts["OutcomesLost"] == 0
+
+
+def put(fake: FakeWorld, **body: object) -> Any:
+    return answered(fake.world, "PUT", A, json.dumps(body))
+
+
+def test_batches_are_stored_and_shown(fake: FakeWorld) -> None:
+    assert put(fake, endpoint=URL, batch={"max_messages": 100, "max_bytes": 1_048_576})["statusCode"] == 201
+    assert json.loads(answered(fake.world, "GET", A)["body"])["batch"] == {"max_messages": 100, "max_bytes": 1_048_576}
+    put(fake, endpoint={"protocol": "sqs", "arn": QUEUE}, batch={"max_messages": 10}, content_format="simplified")
+    assert json.loads(answered(fake.world, "GET", A)["body"])["batch"] == {"max_messages": 10, "max_bytes": 262_144}
+
+
+@pytest.mark.parametrize(
+    ("pointer", "body"),
+    [
+        ("#/batch/max_messages", {"batch": {"max_messages": 1}}),
+        ("#/batch/max_messages", {"batch": {"max_messages": 101}}),
+        ("#/batch/max_messages", {"batch": {"max_bytes": 4_096}}),
+        ("#/batch/max_bytes", {"batch": {"max_messages": 2, "max_bytes": 1_023}}),
+        ("#/batch/max_bytes", {"batch": {"max_messages": 2, "max_bytes": 1_048_577}}),
+        ("#/content_format", {"batch": {"max_messages": 2}, "content_format": "simplified"}),
+        ("#/content_format", {"batch": {"max_messages": 2}, "content_format": "cmq_json"}),
+        ("#/retry/max_retries", {"batch": {"max_messages": 2}, "retry": {"max_retries": 0}}),
+        ("#/batch", {"batch": {"max_messages": 2}, "endpoint": {"protocol": "pull"}}),
+        ("#/batch/max_messages", {"batch": {"max_messages": 11}, "endpoint": {"protocol": "sqs", "arn": QUEUE}}),
+        (
+            "#/batch",
+            {
+                "batch": {"max_messages": 2},
+                "endpoint": {"protocol": "sqs", "arn": f"{QUEUE}.fifo"},
+                "retry": {"strategy": "BACKOFF_RETRY"},
+            },
+        ),
+    ],
+)
+def test_batches_that_could_not_be_kept_are_refused(fake: FakeWorld, pointer: str, body: dict[str, object]) -> None:
+    refused = put(fake, **{"endpoint": URL} | body)
+
+    assert refused["statusCode"] == 422
+    assert [each["pointer"] for each in json.loads(refused["body"])["errors"]] == [pointer]

@@ -1,0 +1,344 @@
+"""Groups that consume from an earlier instant: what was kept joins their backlog once, in order, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from tagcast.delivery import publishing
+from tagcast.model import Draft, EntryState, Keep
+from tagcast.operating import lanes
+from tagcast.operating.explaining import explain
+from tagcast.operating.messages import message_view
+from tagcast.ports import Put, Update, Write
+from tagcast.pulling.answering import acknowledge
+from tagcast.pulling.pull import Wish, pull
+from tagcast.registry import topics
+from tagcast.registry.groups import PUBLISHED_S
+from tagcast.registry.subscriptions import delete_subscription
+from tagcast.rows import stored
+from tagcast.rows.message import MessageRow
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FakeWorld
+
+EARLIEST = 0
+
+
+class RacingStore(MemoryStore):
+    """Lets a rival be faster than a write: than one that adds late entries, or *before* another one."""
+
+    rival: Callable[[], object] | None = None
+    before: Callable[[Write], bool] = staticmethod(lambda write: isinstance(write, Update) and "late" in write.changes)
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        rival = self.rival
+        if rival is not None and any(map(self.before, writes)):
+            self.rival = None
+            rival()
+        super().transact(writes)
+
+
+@pytest.fixture
+def store() -> RacingStore:
+    return RacingStore()
+
+
+@pytest.fixture
+def fake(store: RacingStore) -> FakeWorld:
+    fake = FakeWorld(store=store)
+    fake.topic(retention_s=3_600)
+    fake.subscribe("asleep")
+    lanes.pause(fake.world, "test1", "asleep")
+    return fake
+
+
+def work(fake: FakeWorld, seconds: int = 2 * PUBLISHED_S) -> None:
+    fake.run_workflows(fake.clock.instant + seconds * 1_000)
+
+
+def pulled(fake: FakeWorld, name: str = "late", topic: str = "test1") -> list[str]:
+    """Pull and acknowledge all there is; return the bodies."""
+    bodies: list[str] = []
+    wish = Wish(32, 0, 60, lambda handed: 1, 10**6, 10**9, 1)
+    while handed := pull(fake.world, topic, name, wish):
+        bodies += [each.attempt.message.draft.body.decode() for each in handed]
+        acknowledge(fake.world, topic, name, [each.receipt_handle for each in handed])
+    return bodies
+
+
+def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
+    row = stored.message(fake.store, "test1", message_id)
+    assert row is not None
+    return row
+
+
+def test_a_new_group_gets_what_is_kept_in_its_order_and_then_what_is_published(fake: FakeWorld) -> None:
+    fake.publish("1", "2", "3")
+    fake.deliver()
+    fake.group("late", ordered=True, consume_from=EARLIEST)
+    fake.publish("4")
+    fake.deliver()
+    work(fake)
+    assert pulled(fake) == ["1", "2", "3", "4"]
+
+
+def test_a_group_that_asks_for_nothing_older_gets_nothing_older(fake: FakeWorld) -> None:
+    fake.publish("1")
+    fake.deliver()
+    fake.group("late")
+    fake.publish("2")
+    fake.deliver()
+    work(fake)
+    assert pulled(fake) == ["2"]
+
+
+def test_an_instant_is_where_a_new_group_begins(fake: FakeWorld) -> None:
+    fake.publish("before")
+    fake.clock.sleep(10)
+    instant = fake.clock.now()
+    fake.publish("at it")
+    fake.deliver()
+    fake.group("late", consume_from=instant)
+    work(fake)
+    assert pulled(fake) == ["at it"]
+
+
+def test_a_late_entry_is_matched_by_the_groups_filter_and_says_when_and_by_which_version(fake: FakeWorld) -> None:
+    [apple] = fake.publish("apple", tags=["apple"])
+    [pear] = fake.publish("pear", tags=["pear"])
+    fake.deliver()
+    fake.group("late", filter={"kind": "tags", "tags": ["apple"]}, consume_from=EARLIEST)
+    work(fake)
+    entry = message_view(fake.world, "test1", apple).subscribers["late"]
+    assert (entry.state, entry.filter_version) == (EntryState.PENDING, 1)
+    assert entry.added_at is not None
+    assert entry.added_at >= fake.clock.now() - 2 * PUBLISHED_S * 1_000
+    assert "late" not in message_view(fake.world, "test1", pear).subscribers
+    told = explain(fake.world, "test1", apple, "late")
+    assert (told["existed"], told["received"]) == (False, False)
+    assert "the group is younger than the message, which was added at" in str(told["reason"])
+    assert explain(fake.world, "test1", pear, "late")["reason"] == (
+        "the subscription was made after the message was accepted"
+    )
+    assert pulled(fake) == ["apple"]
+    assert explain(fake.world, "test1", apple, "late")["received"]
+
+
+def test_what_nobody_is_owed_any_more_is_gone_for_a_new_group(fake: FakeWorld) -> None:
+    delete_subscription(fake.world, "test1", "asleep")
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    fake.group("late", consume_from=EARLIEST)
+    work(fake)
+    assert pulled(fake) == []
+    assert message_view(fake.world, "test1", message_id).state == "discarded"
+
+
+def test_a_topic_that_keeps_for_life_gives_a_new_group_what_all_others_have_and_nobody_wanted(fake: FakeWorld) -> None:
+    fake.topic("kept", keep=Keep.LIFE)
+    fake.subscribe("tagged", "apple", topic="kept")
+    [read] = fake.publish("read", tags=["apple"], topic="kept")
+    [unread] = fake.publish("unread", topic="kept")
+    fake.deliver()
+    assert {message_view(fake.world, "kept", each).state for each in (read, unread)} == {"kept"}
+    fake.group("late", topic="kept", consume_from=EARLIEST)
+    work(fake)
+    assert message_view(fake.world, "kept", read).state == "retained"
+    assert sorted(pulled(fake, topic="kept")) == ["read", "unread"]
+    assert message_view(fake.world, "kept", read).state == "kept"
+
+
+def test_a_body_that_is_kept_goes_with_the_life_of_its_message(fake: FakeWorld) -> None:
+    fake.topic(retention_s=3_600, keep=Keep.LIFE)
+    [wanted] = fake.publish("wanted")
+    fake.deliver()
+    lanes.resume(fake.world, "test1", "asleep")
+    work(fake)
+    assert message_view(fake.world, "test1", wanted).body == b"wanted"
+    fake.clock.sleep(3_600)
+    assert message_view(fake.world, "test1", wanted).body is None
+    fake.clock.sleep(6 * 3_600)
+    fake.sweep()
+    row = row_of(fake, wanted)
+    assert (row.has_body, row.is_kept) == (False, False)
+    assert message_view(fake.world, "test1", wanted).state == "deleted"
+
+
+def test_what_is_accepted_while_the_group_is_made_is_its_once(fake: FakeWorld, store: RacingStore) -> None:
+    store.before = lambda write: isinstance(write, Put) and "body" in write.row
+    store.rival = lambda: fake.group("late", consume_from=EARLIEST)
+    [unaware] = fake.publish("unaware")
+    [aware] = fake.publish("aware")
+    assert ["late" in message_view(fake.world, "test1", each).subscribers for each in (unaware, aware)] == [False, True]
+    fake.deliver()
+    work(fake)
+    assert pulled(fake) == ["unaware", "aware"]
+
+
+def test_nothing_is_looked_for_before_every_publish_is_over_that_did_not_know_the_group(fake: FakeWorld) -> None:
+    made_at = fake.clock.now()
+    fake.group("late", consume_from=EARLIEST)
+    [task] = [task for task in fake.workflow.tasks if task.topic == "test1"][-1:]
+    fake.clock.sleep(PUBLISHED_S - 15)
+    assert fake.redeliver(task).wait_until == made_at + PUBLISHED_S * 1_000
+
+
+def test_whoever_is_matched_by_publication_is_not_added_again_whatever_its_filter_is_by_now(fake: FakeWorld) -> None:
+    fake.group("late", filter={"kind": "tags", "tags": ["apple"]}, consume_from=EARLIEST)
+    [apple] = fake.publish("apple", tags=["apple"])
+    [pear] = fake.publish("pear", tags=["pear"])
+    fake.deliver()
+    fake.group("late", consume_from=EARLIEST)
+    work(fake)
+    assert pulled(fake) == ["apple"]
+    assert not row_of(fake, apple).map.late
+    assert "late" not in message_view(fake.world, "test1", pear).subscribers
+
+
+def test_a_worker_that_dies_leaves_the_rest_to_the_next_one(fake: FakeWorld, store: RacingStore) -> None:
+    fake.publish(*map(str, range(30)))
+    fake.deliver()
+    group = fake.group("late", ordered=True, consume_from=EARLIEST)
+    store.kept_page = 4
+
+    def dies() -> None:
+        if len(stored.dues(store, group.subscription_id)) >= 10:
+            raise KeyboardInterrupt
+        store.rival = dies
+
+    store.rival = dies
+    with pytest.raises(KeyboardInterrupt):
+        work(fake)
+    assert pulled(fake) == []
+    fake.clock.sleep(300)
+    fake.sweep()
+    work(fake)
+    assert pulled(fake) == [str(number) for number in range(30)]
+
+
+def test_a_message_that_others_write_just_then_is_added_once_they_are_done(fake: FakeWorld, store: RacingStore) -> None:
+    ids = fake.publish(*map(str, range(5)))
+    fake.deliver()
+    fake.group("late", ordered=True, consume_from=EARLIEST)
+    store.rival = lambda: lanes.skip_head(fake.world, "test1", "asleep", "in the way")
+    work(fake)
+    assert pulled(fake) == ["1", "2", "3", "4"]
+    assert row_of(fake, ids[0]).map.matched == {0}
+
+
+def test_a_stale_worker_adds_nothing(fake: FakeWorld, store: RacingStore) -> None:
+    ids = fake.publish("1", "2")
+    fake.deliver()
+    group = fake.group("late", consume_from=EARLIEST)
+    store.rival = lambda: delete_subscription(fake.world, "test1", "late")
+    work(fake)
+    assert not [each for each in ids if group.ordinal in row_of(fake, each).map.matched]
+    assert not stored.dues(store, group.subscription_id)
+
+
+def test_what_was_added_is_cancelled_with_the_group(fake: FakeWorld) -> None:
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    group = fake.group("late", consume_from=EARLIEST)
+    fake.group_queues.broken = True
+    work(fake)
+    delete_subscription(fake.world, "test1", "late")
+    fake.group_queues.broken = False
+    work(fake)
+    assert row_of(fake, message_id).map.entry(group.ordinal).state is EntryState.CANCELLED
+
+
+def test_a_paused_group_goes_on_where_it_was(fake: FakeWorld) -> None:
+    fake.publish("1")
+    fake.deliver()
+    fake.group("late", consume_from=EARLIEST)
+    lanes.pause(fake.world, "test1", "late")
+    fake.clock.sleep(2 * PUBLISHED_S)
+    work(fake)
+    fake.sweep()
+    assert pulled(fake) == []
+    lanes.resume(fake.world, "test1", "late")
+    work(fake)
+    assert pulled(fake) == ["1"]
+
+
+def test_retrying_now_does_not_begin_too_early(fake: FakeWorld) -> None:
+    fake.publish("1")
+    fake.deliver()
+    group = fake.group("late", consume_from=EARLIEST)
+    lanes.retry_now(fake.world, "test1", "late")
+    work(fake, 5)
+    assert not stored.dues(fake.store, group.subscription_id)
+    lane = stored.lane(fake.store, "test1", group.subscription_id)
+    assert lane is not None
+    assert lane.is_filling
+
+
+def test_a_message_whose_first_round_is_open_is_added_and_closes(fake: FakeWorld) -> None:
+    [message_id] = fake.publish_unqueued("1")
+    fake.group("late", consume_from=EARLIEST)
+    work(fake)
+    assert pulled(fake) == ["1"]
+    fake.fan_out("test1", [message_id])
+    work(fake)
+    assert not row_of(fake, message_id).map.round_open
+    assert pulled(fake) == []
+
+
+def test_replays_are_for_those_for_whom_they_were_published(fake: FakeWorld) -> None:
+    original = publishing.Original(Draft(b"again"), "0" * 20)
+    publishing.replay(fake.world, "test1", "asleep", [original])
+    fake.deliver()
+    fake.group("late", consume_from=EARLIEST)
+    work(fake)
+    assert pulled(fake) == []
+
+
+def test_a_filter_function_is_asked_about_late_entries(fake: FakeWorld) -> None:
+    fake.publish("yes", "no")
+    fake.deliver()
+    fake.filter_functions.behaviours["late"] = lambda messages: tuple(each.draft.body == b"yes" for each in messages)
+    fake.group("late", filter={"kind": "function", "function": "f"}, consume_from=EARLIEST)
+    work(fake)
+    assert pulled(fake) == ["yes"]
+
+
+def test_what_an_earlier_topic_of_that_name_left_is_none_of_this_one(fake: FakeWorld) -> None:
+    fake.topic("again", keep=Keep.LIFE)
+    fake.publish("of the first", topic="again")
+    fake.clock.sleep(1)
+    topics.delete_topic(fake.world, "again")
+    fake.clock.sleep(1)
+    fake.topic("again", keep=Keep.LIFE)
+    fake.group("late", topic="again", consume_from=EARLIEST)
+    work(fake)
+    assert pulled(fake, topic="again") == []
+
+
+def test_a_message_gets_no_more_late_entries_than_its_row_has_room_for(
+    fake: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tagcast.delivery.filling.LATE_MAX", 2)
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    for name in ("one", "two", "three"):
+        fake.group(name, consume_from=EARLIEST)
+    work(fake)
+    assert [pulled(fake, name) for name in ("one", "two", "three")] == [["1"], ["1"], []]
+    assert len(row_of(fake, message_id).map.late) == 2
+
+
+def test_keeping_for_life_costs_one_write_more_for_each_message(fake: FakeWorld) -> None:
+    written = []
+    for keep in Keep:
+        fake.topic(keep.value, keep=keep)
+        fake.subscribe("pushed", topic=keep.value)
+        before = fake.store.writes
+        fake.publish("1", "2", "3", topic=keep.value)
+        fake.deliver()
+        fake.clock.sleep(2 * 86_400)
+        fake.sweep()
+        written.append(fake.store.writes - before)
+    owed, life = written
+    assert life - owed == 3
