@@ -27,7 +27,8 @@ def endpoint_of(url: str | None, queue: str | None, function: str | None) -> Jso
             raise typer.BadParameter("give exactly one endpoint: --url, --sqs or --lambda")
 
 
-def _protocol(endpoint: Any) -> Any:
+def protocol_of(endpoint: Any) -> Any:
+    """How an endpoint is reached, if that is told."""
     return endpoint.get("protocol") if isinstance(endpoint, dict) else None
 
 

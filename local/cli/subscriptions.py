@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
-from local.cli.endpoints import endpoint_of, endpoint_text
+from local.cli.endpoints import endpoint_of, endpoint_text, protocol_of
 from local.cli.filters import (
     JsonFilter,
     RoutingKeyFilter,
@@ -78,7 +78,7 @@ _OF_PUSHES = ("timeout_seconds", "content_format")
 def subscription_fields(answer: Json) -> Table:
     """One subscription, a field a line; its lane is shown by `tagcast lane`. Of a group only what a group uses."""
     shown, retry = dict(answer), answer.get("retry")
-    is_group = _protocol(answer.get("endpoint")) == "pull"
+    is_group = protocol_of(answer.get("endpoint")) == "pull"
     if is_group and isinstance(retry, dict):
         shown["retry"] = {"strategy": "pulled again", "max_retries": retry.get("max_retries")}
     readable = {"endpoint": endpoint_text, "filter": filter_text, "retry": _retry_text, "batch": _batch_text}
