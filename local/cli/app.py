@@ -13,6 +13,7 @@ from local.cli.console import console
 from local.cli.consume import consume
 from local.cli.filters import filters
 from local.cli.groups import group
+from local.cli.hosts import hosts
 from local.cli.jobs import archive, audit, backtest, replay, report
 from local.cli.lanes import lane, lanes, pause, resume, retry, skip
 from local.cli.listen import listen
@@ -93,6 +94,7 @@ app.command("explain", rich_help_panel=_MESSAGES)(explain)
 app.command("tail", rich_help_panel=_MESSAGES)(tail)
 app.command("lane", rich_help_panel=_LANES)(lane)
 app.command("lanes", rich_help_panel=_LANES)(lanes)
+app.command("hosts", rich_help_panel=_LANES)(hosts)
 app.command("pause", rich_help_panel=_LANES)(pause)
 app.command("resume", rich_help_panel=_LANES)(resume)
 app.command("retry", rich_help_panel=_LANES)(retry)

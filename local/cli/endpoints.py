@@ -28,7 +28,7 @@ def endpoint_of(url: str | None, queue: str | None, function: str | None) -> Jso
 
 
 def protocol_of(endpoint: Any) -> Any:
-    """How an endpoint is reached, if that is told."""
+    """The protocol of an endpoint as the API tells it."""
     return endpoint.get("protocol") if isinstance(endpoint, dict) else None
 
 

@@ -12,7 +12,8 @@ from tagcast_client.tailing import Counts, Tail
 from local.console.desk import desk_of
 
 SHOWN, SHOWN_IN_TOPIC = 60, 12
-WAIT_S = 20
+WAIT_S = 5
+"""Whoever leaves a page leaves its question behind, which keeps an invocation for so long."""
 COUNTED_S_MIN = 5.0
 """Of less than that no rate is told."""
 

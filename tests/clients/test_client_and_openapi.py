@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from tagcast_client import group_models, group_operations, groups, models, operations, publishing, service, tailing
+from tagcast_client import (
+    group_models,
+    group_operations,
+    groups,
+    hosts,
+    models,
+    operations,
+    publishing,
+    service,
+    tailing,
+)
 from tagcast_client.operation import Operation
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
@@ -45,6 +55,7 @@ OPERATIONS: list[Operation[Any]] = [
     operations.skip("t", "s", "r"),
     operations.backlog("t", "s", 1, "c"),
     operations.list_lanes(1, "c"),
+    hosts.list_hosts(1, "c"),
     operations.push("t"),
     group_operations.pull("t", "s", 1, 1, 10, "c"),
     group_operations.ack("t", "s", ["h"]),
@@ -69,6 +80,7 @@ ANSWERS = {
     models.Lane: "LaneAnswer",
     models.OwedHead: "OwedHeadAnswer",
     models.UrgentLane: "UrgentLaneAnswer",
+    hosts.Host: "HostAnswer",
     models.Subscription: "SubscriptionAnswer",
     models.BatchedPushes: "BatchedPushesAnswer",
     models.Entry: "EntryAnswer",
@@ -92,8 +104,8 @@ ANSWERS = {
     tailing.Tail: "TailAnswer",
 }
 ENVELOPES = {
-    "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "PullAnswer",
-    "KeysAnswer", "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
+    "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "HostsAnswer", "KeysAnswer", "PullAnswer",
+    "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
     "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip
 

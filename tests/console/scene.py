@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
-from tagcast_client import Accepted, Client, NewMessage
+from tagcast_client import Accepted, Client, DisagreementError, NewMessage
 
 from local.cli.receiver import Push, Receiver, Reply
 from tests.running_stack import wait_until
@@ -63,6 +63,9 @@ def played(url: str) -> Iterator[Scene]:
         api.put_subscription("orders", "crm", failing.url, retry=backoff)
         api.put_subscription("payments", "ledger", well.url)
         api.put_subscription("quotes", "ticker", failing.url, retry={**backoff, "interval_seconds": 600})
+        api.put_subscription("payments", "settlement", {"protocol": "pull"})
+        api.put_subscription("payments", "statements", {"protocol": "pull"})
+        talk(api)
         api.pause("orders", "crm")
         api.set_shadow("orders", "warehouse", {"kind": "sql92", "expression": "price > 20"})
         ordered = _published(api)
@@ -71,6 +74,13 @@ def played(url: str) -> Iterator[Scene]:
         api.publish("payments", "paid 17", ordering_key="17")
         assert wait_until(lambda: _states(api) == TROUBLES)
         yield Scene(ordered, hostile.message_id)
+
+
+def talk(api: Client) -> None:
+    """Let two members of a group say that they live, of whom one wants another filter."""
+    api.heartbeat("payments", "settlement", "10.0.0.1@7")
+    with suppress(DisagreementError):
+        api.heartbeat("payments", "settlement", "10.0.0.2@7", filter={"kind": "tags", "tags": ["late"]})
 
 
 def _states(api: Client) -> dict[str, tuple[str, int]]:

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
-from tagcast_client import Client
+from tagcast_client import AsyncClient, Client
 
+from local.console.archive_jobs import JobBoard, LocalJobs
+from local.console.desk import Desk
+from local.console.server import ConsoleServer
 from tests.console.browser import browser, console_of, settle
 from tests.console.pictures import others, pages
-from tests.console.scene import Scene, played
+from tests.console.scene import Scene, played, talk
 from tests.running_stack import start_stack, wait_until
+from tests.unit.console.test_archive_jobs import STACK
+from tests.unit.console.visitor import faking_jobs
 
 pytestmark = pytest.mark.e2e
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 BYTES_MAX = 300_000
 PATIENCE_MS = 20_000
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @dataclass
@@ -89,6 +100,7 @@ def window(opened: tuple[Browser, str, Scene, Client]) -> Iterator[Window]:
     assert window.complaints == []
 
 
+@pytest.mark.timeout(300)
 def test_every_page_passes_axe_fits_and_asks_nobody_else(window: Window) -> None:
     page = window.page
     for path in {**pages(window.scene), **others(window.scene)}.values():
@@ -232,3 +244,46 @@ def test_the_tail_shows_what_happens_as_it_happens_until_it_is_paused(window: Wi
     window.open("/topics/quotes")
     expect(page.locator("#tail")).to_contain_text(last)
     expect(page.locator(".facts")).to_contain_text("published")
+
+
+@contextmanager
+def console_with_small_jobs(folder: Path, api: str) -> Iterator[str]:
+    """Serve a console whose jobs are small programs; nothing else of it is another."""
+    folder.joinpath("stack.json").write_text(json.dumps(STACK))
+    loop = asyncio.new_event_loop()
+    jobs = JobBoard(LocalJobs(folder, faking_jobs(folder / "reports")))
+    server = ConsoleServer(Desk(AsyncClient(api), folder / "reports", jobs))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(server.start(0), loop).result()
+        yield server.url.rstrip("/")
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def test_a_job_is_started_from_its_page_watched_and_read(window: Window, tmp_path: Path) -> None:
+    with console_with_small_jobs(tmp_path, window.api.url) as console:
+        window.console, page = console, window.page
+        for topic, said in (("broken", "no> such day"), ("orders", "No violation in 12 judged deliveries.")):
+            window.open("/archive")
+            page.get_by_label("Topic; all without one").fill(topic)
+            page.get_by_role("button", name="Start …").click()
+            expect(page.locator("main")).to_contain_text(f"of {topic}")
+            page.get_by_role("button", name="Start").click()
+            expect(page.locator("#job")).to_contain_text(said)
+            assert window.violations() == []
+        page.get_by_role("link", name="Read its page").click()
+        expect(page.locator("body")).to_contain_text("--topic orders")
+
+
+def test_groups_and_costs_are_shown(window: Window) -> None:
+    talk(window.api)  # Whoever was silent for two minutes is gone.
+    page = window.open("/groups")
+    expect(page.get_by_role("row").filter(has_text="settlement")).to_contain_text("1 disagrees")
+    expect(page.get_by_role("row").filter(has_text="statements")).to_contain_text("nobody")
+    page.get_by_role("link", name="Costs").click()
+    expect(page.get_by_role("row").filter(has_text="orders")).to_contain_text(re.compile("counting|USD"))

@@ -110,6 +110,7 @@ class Story:
         self.get("/topics/kept/subscriptions/s/versions")
         self.get("/topics")
         self.get("/lanes")
+        self.get("/hosts")
         self.put("/topics/kept/subscriptions/workers/clients/1", {"filter": None})
         self.call("DELETE", "/topics/kept/subscriptions/workers/clients/1")
         self.put("/topics/gone", {})

@@ -41,6 +41,11 @@ class Seen:
         return unescape(found.group(1))
 
 
+def faking_jobs(reports: Path) -> JobProgram:
+    """Return the program that stands for Spark."""
+    return JobProgram((sys.executable, str(Path(__file__).parents[2] / "console/fake_job.py"), str(reports)))
+
+
 class Visitor:
     """Asks a console that runs in a loop of its own; `api` speaks to the same world."""
 
@@ -49,8 +54,7 @@ class Visitor:
         self.world = InMemoryApi()
         self.api = Client(API, transport=self.world)
         reached = AsyncClient(API, transport=self.world, retries=Retries(seconds=0))
-        program = JobProgram((sys.executable, str(Path(__file__).with_name("fake_job.py")), str(reports)))
-        self.desk = Desk(reached, reports, JobBoard(LocalJobs(reports.parent, program)), key=key)
+        self.desk = Desk(reached, reports, JobBoard(LocalJobs(reports.parent, faking_jobs(reports))), key=key)
         self._server = ConsoleServer(self.desk)
         self._loop.run_until_complete(self._server.start(0))
         self.url = self._server.url.partition("?")[0].rstrip("/")

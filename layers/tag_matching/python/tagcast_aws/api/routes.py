@@ -9,7 +9,7 @@ from typing import Any, Literal
 from tagcast.ports import World
 from typing_extensions import TypedDict
 
-from tagcast_aws.api import filters, members, messages, shadows, tail, topics
+from tagcast_aws.api import filters, hosts, members, messages, shadows, tail, topics
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing import routes as publishing
@@ -70,6 +70,7 @@ MANAGE = (
     *subscriptions.ROUTES,
     *shadows.ROUTES,
     *members.ROUTES,
+    *hosts.ROUTES,
 )
 """The routes of the manage function: all that is not publishing."""
 

@@ -69,4 +69,4 @@ class EndpointAdapter(Protocol):
 
 def timed_out(subscription: Subscription) -> Outcome:
     """Return the outcome of a request that took too long."""
-    return Outcome(False, f"timeout after {subscription.settings.timeout_s} s")
+    return Outcome(False, f"timeout after {subscription.settings.timeout_s} s", unreached=True)

@@ -22,7 +22,7 @@ from yarl import URL
 
 from tagcast_aws.endpoints.adapter import Surroundings, timed_out
 from tagcast_aws.endpoints.addresses import url_refusal
-from tagcast_aws.endpoints.connection_faults import failure
+from tagcast_aws.endpoints.connection_faults import failure, is_unreached
 from tagcast_aws.endpoints.connector import KeepingConnector
 from tagcast_aws.endpoints.payload import body_of
 from tagcast_aws.endpoints.resolver import CheckedResolver
@@ -102,7 +102,7 @@ class HttpEndpoint:
         except TimeoutError:
             return timed_out(subscription), b""
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Outcome(False, failure(error)), b""
+            return Outcome(False, failure(error), unreached=is_unreached(error)), b""
 
     async def close(self) -> None:
         """Close both pools."""
