@@ -106,6 +106,7 @@ SUBSCRIPTIONS = _schema(
     consume_from=_LONG,
     batch_messages_max=_INT,
     batch_bytes_max=_INT,
+    signature=_TEXT,
     ordering=_TEXT,
     retention_s=_LONG,
     created_at=_LONG,

@@ -13,6 +13,7 @@ from local.cli.console import console
 from local.cli.consume import consume
 from local.cli.filters import filters
 from local.cli.groups import group
+from local.cli.hosts import hosts
 from local.cli.jobs import archive, audit, backtest, replay, report
 from local.cli.lanes import lane, lanes, pause, resume, retry, skip
 from local.cli.listen import listen
@@ -69,6 +70,13 @@ def health(ctx: typer.Context) -> None:
     session.show(session.api.request("GET", "/health"), fields_table)
 
 
+def keys(ctx: typer.Context) -> None:
+    """Show the public keys by which pushes with the signature v1a verify."""
+    session = session_of(ctx)
+    answer = session.api.request("GET", "/keys")
+    session.show(answer, lambda shown: "\n".join(each["public_key"] for each in shown["keys"]))
+
+
 _TOPICS, _MESSAGES, _LANES, _TOOLS = "Topics and subscriptions", "Messages", "Lanes", "Tools"
 _ARCHIVE = "Archive"
 app.add_typer(topics, name="topic", rich_help_panel=_TOPICS)
@@ -86,6 +94,7 @@ app.command("explain", rich_help_panel=_MESSAGES)(explain)
 app.command("tail", rich_help_panel=_MESSAGES)(tail)
 app.command("lane", rich_help_panel=_LANES)(lane)
 app.command("lanes", rich_help_panel=_LANES)(lanes)
+app.command("hosts", rich_help_panel=_LANES)(hosts)
 app.command("pause", rich_help_panel=_LANES)(pause)
 app.command("resume", rich_help_panel=_LANES)(resume)
 app.command("retry", rich_help_panel=_LANES)(retry)
@@ -101,6 +110,7 @@ app.add_typer(cmq_keys, name="cmq-key", rich_help_panel=_TOOLS)
 app.command("console", rich_help_panel=_TOOLS)(console)
 app.command("consume", rich_help_panel=_TOOLS)(consume)
 app.command("listen", rich_help_panel=_TOOLS)(listen)
+app.command("keys", rich_help_panel=_TOOLS)(keys)
 app.command("health", rich_help_panel=_TOOLS)(health)
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
+from local.cli.endpoints import endpoint_of, endpoint_text, protocol_of
 from local.cli.filters import (
     JsonFilter,
     RoutingKeyFilter,
@@ -51,36 +52,6 @@ class Format(StrEnum):
     CMQ_SIMPLIFIED = "cmq_simplified"
 
 
-def endpoint_of(url: str | None, queue: str | None, function: str | None) -> Json:
-    """The endpoint that one of the three options names.
-
-    >>> endpoint_of("https://example.com/hook", None, None)
-    {'protocol': 'https', 'url': 'https://example.com/hook'}
-    >>> endpoint_of(None, "arn:aws:sqs:eu-west-1:123456789012:orders", None)
-    {'protocol': 'sqs', 'arn': 'arn:aws:sqs:eu-west-1:123456789012:orders'}
-    """
-    match url, queue, function:
-        case str(), None, None:
-            return {"protocol": "http" if url.lower().startswith("http:") else "https", "url": url}
-        case None, str(), None:
-            return {"protocol": "sqs", "arn" if queue.startswith("arn:") else "queue_url": queue}
-        case None, None, str():
-            return {"protocol": "lambda", "function": function}
-        case _:
-            raise typer.BadParameter("give exactly one endpoint: --url, --sqs or --lambda")
-
-
-def _protocol(endpoint: Any) -> Any:
-    return endpoint.get("protocol") if isinstance(endpoint, dict) else None
-
-
-def _endpoint_text(endpoint: Any) -> str:
-    if not isinstance(endpoint, dict):
-        return "—"
-    address = next((endpoint[name] for name in ("url", "queue_url", "arn", "function") if endpoint.get(name)), "")
-    return str(address) if endpoint.get("url") else f"{endpoint.get('protocol')} {address}"
-
-
 def _retry_text(retry: Any) -> str:
     if not isinstance(retry, dict):
         return "—"
@@ -107,10 +78,10 @@ _OF_PUSHES = ("timeout_seconds", "content_format")
 def subscription_fields(answer: Json) -> Table:
     """One subscription, a field a line; its lane is shown by `tagcast lane`. Of a group only what a group uses."""
     shown, retry = dict(answer), answer.get("retry")
-    is_group = _protocol(answer.get("endpoint")) == "pull"
+    is_group = protocol_of(answer.get("endpoint")) == "pull"
     if is_group and isinstance(retry, dict):
         shown["retry"] = {"strategy": "pulled again", "max_retries": retry.get("max_retries")}
-    readable = {"endpoint": _endpoint_text, "filter": filter_text, "retry": _retry_text, "batch": _batch_text}
+    readable = {"endpoint": endpoint_text, "filter": filter_text, "retry": _retry_text, "batch": _batch_text}
     for name in readable.keys() & shown.keys():
         shown[name] = readable[name](shown[name])
     return fields_table(shown, leave_out=("lane", *(_OF_PUSHES if is_group else ())))
@@ -127,7 +98,7 @@ def _row(subscription: Json) -> list[Any]:
     return [
         subscription.get("name"),
         filter_text(subscription.get("filter")),
-        _endpoint_text(subscription.get("endpoint")),
+        endpoint_text(subscription.get("endpoint")),
         _retry_text(subscription.get("retry")),
         state_text(lane.get("state")),
         _backlog_text(lane),
@@ -178,6 +149,9 @@ def subscribe(
             envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes: whsec_…, or generate: told once."
         ),
     ] = None,
+    signature: Annotated[
+        str | None, typer.Option(metavar="v1|v1a", help="v1a: signed with the service's own key, too.")
+    ] = None,
     max_per_second: Annotated[
         float | None, typer.Option(metavar="RATE", help="Attempts per second, 0.01-1,000, by default any number.")
     ] = None,
@@ -214,6 +188,7 @@ def subscribe(
         "timeout_seconds": timeout,
         "content_format": content_format and content_format.value,
         "secret": secret,
+        "signature": signature,
         "max_per_second": max_per_second,
         "batch": _batch(batch_messages, batch_bytes),
     }

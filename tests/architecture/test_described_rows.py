@@ -32,6 +32,7 @@ from tagcast.operating.signed_requests import take_once
 from tagcast.operating.tailing import TailWish, tail
 from tagcast.ports import Found, Key, Row, Write
 from tagcast.pulling.pull import Wish, pull
+from tagcast.pushing.circuit import LANES_MIN
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.members import leave
 from tagcast.registry.registering import register
@@ -40,13 +41,13 @@ from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows.due import OwedDelivery, due_row
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row, message_row_of
-from tagcast.settings import FormerSecret
+from tagcast.settings import FormerSecret, Signature
 from tagcast.state_map import StateMap
 from tagcast.trace_context import trace_made
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.stream import FakeStream
-from tests.fakes.world import FAIL, FakeClock, FakeWorld
+from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "architecture.md").read_text()
 
@@ -64,6 +65,7 @@ SIGNED = SubscriptionSettings(
     consume_from=1,
     batching=Batching(10, 65_536),
     sealed="0",
+    signature=Signature.V1A,
     formers=(FormerSecret("whsec_former", 1),),
 )
 
@@ -170,6 +172,19 @@ def deliver_all(fake: FakeWorld) -> None:
     lanes.skip_head(fake.world, "test1", "broken", "poison")
 
 
+def lose_host(fake: FakeWorld) -> None:
+    """Let a host give no answer to anybody, and then to everybody."""
+    names = [f"dead{place}" for place in range(LANES_MIN)]
+    for name in names:
+        dead = replace(fake.subscribe(name).settings, endpoint=Endpoint(Protocol.HTTPS, f"https://dead.test/{name}"))
+        subscriptions.put_subscription(fake.world, "test1", name, dead)
+        fake.pusher.behaviours[name] = lambda push: Outcome(False, "connection refused", unreached=True)
+    fake.publish("unheard")
+    fake.deliver()
+    fake.pusher.behaviours = dict.fromkeys(names, lambda push: OK)
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+
+
 def pull_all(fake: FakeWorld) -> None:
     """Let a group pull in vain, beside one that is pushed to."""
     fake.group("group")
@@ -220,6 +235,7 @@ def store() -> WatchedStore:
     exchange(fake)
     stream.pass_on()
     deliver_all(fake)
+    lose_host(fake)
     pull_all(fake)
     sweep_all(fake, store)
     fill_all(fake)

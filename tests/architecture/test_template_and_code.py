@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tagcast.ports import Key
+from tagcast.registry.groups import PUBLISHED_S
 from tagcast.rows import keys
 from tagcast.rows.kinds import kind_of
 from tagcast_aws.api.http.authorization import Scope
@@ -234,3 +235,10 @@ def test_functions_and_layer_are_built_for_the_same_python() -> None:
     runtimes = {properties["Runtime"] for properties in FUNCTIONS.values()}
     assert runtimes == set(layer["CompatibleRuntimes"]) == {"python3.13"}
     assert f"BuildMethod: {runtimes.pop()}" in _text("template.yaml")
+
+
+def test_whoever_makes_a_group_and_publishes_without_it_are_over_when_late_entries_are_looked_for() -> None:
+    slowest = max(
+        FUNCTIONS[name]["Timeout"] for name in ("PublishFunction", "PullFunction", "ManageFunction", "CmqFunction")
+    )
+    assert 2 * slowest <= PUBLISHED_S

@@ -17,6 +17,7 @@ from tests.aws.network import Network
 from tests.aws.queue_source import QueueSource
 from tests.aws.roles import Roles
 from tests.aws.s3 import S3
+from tests.aws.secrets_manager import SecretsManager
 from tests.aws.sources import StreamSource
 from tests.aws.sqs import SQS
 from tests.aws.stack import deployed
@@ -56,9 +57,13 @@ class Deployment:
         self.kms = KMS(self.box)
         for logical_id, _ in self.stack.of_type("AWS::KMS::Key"):
             self.kms.create(self.stack.name_of(logical_id))
+        self.secrets = SecretsManager(self.box)
+        for _, properties in self.stack.of_type("AWS::SecretsManager::Secret"):
+            self.secrets.make(properties["Name"], f"generated for {seed}")
         self.functions = Functions(self.box, timeline, self.stack, self.network, seed)
         self.machine = StateMachine(self.box, timeline, self.stack, self.functions, seed)
-        for service in (self.dynamodb, self.sqs, self.s3, self.firehose, self.kms, self.functions, self.machine):
+        keepers = (self.dynamodb, self.sqs, self.s3, self.firehose, self.kms, self.secrets)
+        for service in (*keepers, self.functions, self.machine):
             self.box.add(service)
         self.schedules = Schedules(timeline, self.stack, self.functions, seed)
         self.api = HttpApi(timeline, self.stack, self.functions)

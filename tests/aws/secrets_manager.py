@@ -37,6 +37,13 @@ class SecretsManager(Service):
         super().__init__(box)
         self.secrets: dict[str, Secret] = {}
 
+    def make(self, name: str, text: str) -> Secret:
+        """Make a secret as CloudFormation does; its ARN is the one that references to it resolve to."""
+        arn = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:{name}-a1b2c3"
+        secret = self.secrets[name] = Secret(name, arn, self._now())
+        self._put(secret, f"made with {name}", {"SecretString": text})
+        return secret
+
     def needs(self, call: Call) -> Iterable[tuple[str, str]]:
         if call.operation == "ListSecrets":
             yield "secretsmanager:ListSecrets", "*"

@@ -47,7 +47,8 @@ def bill(template: Template) -> dict[str, float]:
             + (WAKE_SHARDS + 4) * PRICES_USD["dynamodb: a million read request units"] / 1e6
             + PRICES_USD["x-ray: a million traces"] / 1e6
         ),
-        "keys": _count(template, "AWS::KMS::Key") * PRICES_USD["kms: a key and month"],
+        "keys": _count(template, "AWS::KMS::Key") * PRICES_USD["kms: a key and month"]
+        + _count(template, "AWS::SecretsManager::Secret") * PRICES_USD["secretsmanager: a secret and month"],
         "nightly jobs": DAYS * _nightly_workers(template) * JOB_MINUTES / 60 * PRICES_USD["glue: a DPU-hour"],
     }
 

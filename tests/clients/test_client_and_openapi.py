@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from tagcast_client import group_models, group_operations, groups, models, operations, publishing, tailing
+from tagcast_client import (
+    group_models,
+    group_operations,
+    groups,
+    hosts,
+    models,
+    operations,
+    publishing,
+    service,
+    tailing,
+)
 from tagcast_client.operation import Operation
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_text())
@@ -20,7 +30,8 @@ SCHEMAS = DOCUMENT["components"]["schemas"]
 MESSAGE = models.NewMessage("x")
 TRACE = {"traceparent": "p", "tracestate": "s"}
 OPERATIONS: list[Operation[Any]] = [
-    operations.health(),
+    service.health(),
+    service.list_keys(),
     operations.put_topic("t", {}),
     operations.get_topic("t"),
     operations.delete_topic("t"),
@@ -44,6 +55,7 @@ OPERATIONS: list[Operation[Any]] = [
     operations.skip("t", "s", "r"),
     operations.backlog("t", "s", 1, "c"),
     operations.list_lanes(1, "c"),
+    hosts.list_hosts(1, "c"),
     operations.push("t"),
     group_operations.pull("t", "s", 1, 1, 10, "c"),
     group_operations.ack("t", "s", ["h"]),
@@ -68,6 +80,7 @@ ANSWERS = {
     models.Lane: "LaneAnswer",
     models.OwedHead: "OwedHeadAnswer",
     models.UrgentLane: "UrgentLaneAnswer",
+    hosts.Host: "HostAnswer",
     models.Subscription: "SubscriptionAnswer",
     models.BatchedPushes: "BatchedPushesAnswer",
     models.Entry: "EntryAnswer",
@@ -84,13 +97,14 @@ ANSWERS = {
     groups.Member: "MemberAnswer",
     groups.Group: "GroupAnswer",
     models.FilterTest: "FilterTestAnswer",
-    models.Health: "HealthAnswer",
+    service.Health: "HealthAnswer",
+    service.PublicKey: "KeyAnswer",
     tailing.TailEvent: "TailEventAnswer",
     tailing.Counts: "CountsAnswer",
     tailing.Tail: "TailAnswer",
 }
 ENVELOPES = {
-    "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "PullAnswer",
+    "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "HostsAnswer", "KeysAnswer", "PullAnswer",
     "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
     "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from nacl.signing import SigningKey
 from standardwebhooks import Webhook
 from tagcast.model import (
     ContentFormat,
@@ -30,7 +31,7 @@ from tagcast.model import (
 )
 from tagcast.pushing.batch_form import batch_request, shared_item
 from tagcast.pushing.envelope import http_request
-from tagcast.settings import CMQ_FORMATS
+from tagcast.settings import CMQ_FORMATS, Signature
 from tagcast_client import (
     Deduplicator,
     MemoryStore,
@@ -43,6 +44,8 @@ from tagcast_client import (
 )
 
 SECRET, OTHER = "whsec_" + "QUJD" * 8, "whsec_" + "REVG" * 8
+SERVICE_KEY = SigningKey(b"k" * 32)
+PUBLIC_KEY = f"whpk_{base64.b64encode(bytes(SERVICE_KEY.verify_key)).decode()}"
 RECIPES = Path(__file__).parents[2] / "clients/python/recipes"
 BODIES: dict[str, Draft] = {
     "text": Draft(b"hello", True, ("apple", "pear")),
@@ -147,6 +150,44 @@ def test_what_is_older_or_newer_than_five_minutes_is_refused(off_s: int) -> None
     with pytest.raises(VerificationError):
         Receiver(SECRET).verify(*late)
     assert Receiver(SECRET).verify(*signed(BODIES["text"], at_s=time.time() + off_s * 0.97)).text == "hello"
+
+
+def signed_by_the_service(secret: str | None = None, at_s: float | None = None) -> tuple[dict[str, str], bytes]:
+    """A push of a subscription with the signature v1a."""
+    push = push_of(BODIES["text"], ContentFormat.JSON, secret)
+    settings = replace(push.subscription.settings, signature=Signature.V1A)
+    push = replace(push, subscription=replace(push.subscription, settings=settings))
+    sent_at = round((time.time() if at_s is None else at_s) * 1000)
+    request = http_request(push, sent_at, "0.1.0", sign=lambda content: SERVICE_KEY.sign(content).signature)
+    return dict(request.headers), request.body
+
+
+def test_what_the_service_signs_with_its_own_key_verifies_by_the_public_one() -> None:
+    alone, both = signed_by_the_service(), signed_by_the_service(SECRET)
+    for receiver in (Receiver(PUBLIC_KEY), Receiver(OTHER, PUBLIC_KEY)):
+        assert [receiver.verify(*push).text for push in (alone, both)] == ["hello", "hello"]
+    assert Receiver(SECRET).verify(*both).text == "hello"
+    with pytest.raises(VerificationError):
+        Receiver(PUBLIC_KEY).verify(*signed(BODIES["text"]))
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_what_was_changed_on_its_way_is_refused_by_the_public_key_too(name: str) -> None:
+    headers, body = signed_by_the_service()
+    with pytest.raises(VerificationError):
+        Receiver(PUBLIC_KEY).verify(*TAMPERED[name](headers, body))
+
+
+@pytest.mark.parametrize("off_s", [-301, 301])
+def test_what_the_service_signed_counts_for_five_minutes(off_s: int) -> None:
+    with pytest.raises(VerificationError):
+        Receiver(PUBLIC_KEY).verify(*signed_by_the_service(at_s=time.time() + off_s))
+
+
+@pytest.mark.parametrize("key", ["whpk_", "whpk_QUJD", "whpk_ä"])
+def test_what_is_no_public_key_is_refused(key: str) -> None:
+    with pytest.raises(ValueError):
+        Receiver(key)
 
 
 def test_any_of_the_secrets_may_have_signed() -> None:

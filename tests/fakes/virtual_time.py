@@ -274,6 +274,7 @@ class TimedWorld:
         strategy: Strategy = Strategy.BACKOFF_RETRY,
         answers: tuple[float, Outcome] = (0.0, OK),
         filter: dict[str, object] | None = None,
+        max_retries: int = 3,
         batching: Batching | None = None,
     ) -> None:
         """Subscribe all *names*, each at a host of its own unless one is given, with what they *answer*."""
@@ -281,7 +282,7 @@ class TimedWorld:
             settings = SubscriptionSettings(
                 endpoint=Endpoint(protocol, f"http://{host or name}.test/" if protocol is Protocol.HTTP else name),
                 filter=filter,
-                retry=RetryPolicy(strategy, 3),
+                retry=RetryPolicy(strategy, max_retries),
                 timeout_s=timeout_s,
                 content_format=ContentFormat.JSON,
                 secret=None,

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from nacl.signing import SigningKey
 from tagcast.delivery import publishing
 from tagcast.delivery.fan_out import fan_out
 from tagcast.delivery.redelivery import redeliver
@@ -246,6 +247,27 @@ class FakeEventBus:
         self.changes.append(change)
 
 
+class FakeSigner:
+    """Signs with a key that is always the same; while it is *broken* nobody can read it."""
+
+    def __init__(self) -> None:
+        self.key = SigningKey(b"k" * 32)
+        self.is_ready = self.broken = False
+
+    def prepare(self) -> None:
+        if self.broken:
+            raise UnavailableError("the key cannot be read")
+        self.is_ready = True
+
+    def sign(self, content: bytes) -> bytes:
+        assert self.is_ready
+        return self.key.sign(content).signature
+
+    def public_key(self) -> bytes:
+        self.prepare()
+        return bytes(self.key.verify_key)
+
+
 class FakeVault:
     """Reverses what it seals, and knows for whom it did; *broken* does neither."""
 
@@ -280,6 +302,7 @@ class FakeWorld:
     clock: FakeClock = field(default_factory=FakeClock)
     telemetry: QuietTelemetry = field(default_factory=QuietTelemetry)
     vault: FakeVault = field(default_factory=FakeVault)
+    signer: FakeSigner = field(default_factory=FakeSigner)
 
     def __post_init__(self) -> None:
         self.group_queues = FakeGroupQueues(self.clock.now, self.clock.sleep)
@@ -294,6 +317,7 @@ class FakeWorld:
             event_bus=self.event_bus,
             guard=OpenGuard(),
             vault=self.vault,
+            signer=self.signer,
             clock=self.clock,
             executor=InlineExecutor(),
             dice=FakeDice(),

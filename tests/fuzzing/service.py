@@ -72,6 +72,7 @@ class Service:
                 yield from self._shown("list_versions", f"{subscription}/versions")
                 yield from self._shown("list_backlog", f"{subscription}/backlog")
         yield from self._shown("list_lanes", "/lanes")
+        yield from self._shown("list_hosts", "/hosts")
 
     def _items(self, operation: str, path: str, key: str) -> list[Any]:
         found: list[Any] = []

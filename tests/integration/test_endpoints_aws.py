@@ -24,6 +24,7 @@ from tagcast.model import (
     Outcome,
     Protocol,
     Push,
+    PushBatch,
     RetryPolicy,
     Strategy,
     Subscription,
@@ -123,6 +124,22 @@ def test_a_fifo_queue_gets_the_group_and_drops_repetitions(
     assert attributes["MessageGroupId"] == group
     assert attributes["MessageDeduplicationId"] == "07457000000000000042"
     assert "Messages" not in sqs.receive_message(QueueUrl=url)
+
+
+def test_a_batch_arrives_as_messages_of_a_queue_and_its_repetition_is_dropped_message_by_message(
+    pusher: EndpointPusher,
+) -> None:
+    sqs = boto3.client("sqs", region_name="us-east-1")
+    url = sqs.create_queue(QueueName="q.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    first = push_to(Protocol.SQS, url)
+    second, third = (
+        replace(first, message=replace(first.message, message_id=f"0745700000000000004{last}")) for last in (3, 4)
+    )
+    for pushes in ((first, second), (second, third)):
+        outcome = pusher.run(pusher.push_batch(PushBatch(first.subscription, pushes, "batch_1")))
+        assert outcome == Outcome(True, "sqs accepted")
+    found = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+    assert [json.loads(each["Body"])["message_id"][-2:] for each in found] == ["42", "43", "44"]
 
 
 def test_a_missing_queue_is_a_failure_with_the_code_of_aws(pusher: EndpointPusher) -> None:

@@ -170,6 +170,21 @@ def test_broken_answers_are_failures_with_a_short_reason(answer: bytes, detail: 
     assert outcome_of(saying(answer)) == Outcome(False, detail)
 
 
+@pytest.mark.parametrize(
+    ("answer", "unreached"),
+    [
+        (b"", True),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", False),
+        (b"HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n", False),
+        (b"HTTP/1.1 302 X\r\nLocation: /\r\nContent-Length: 0\r\n\r\n", False),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", False),
+    ],
+)
+def test_whatever_a_host_says_it_was_reached_but_not_if_it_says_nothing(answer: bytes, unreached: bool) -> None:
+    assert outcome_of(saying(answer)).unreached is unreached
+
+
 def test_a_silent_receiver_and_a_dripping_one_run_into_the_timeout() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
@@ -182,7 +197,9 @@ def test_a_silent_receiver_and_a_dripping_one_run_into_the_timeout() -> None:
             await asyncio.sleep(0.1)
 
     for talk in (silent, dripping):
-        assert outcome_of(talk, timeout_s=1) == Outcome(False, "timeout after 1 s")
+        outcome = outcome_of(talk, timeout_s=1)
+        assert outcome == Outcome(False, "timeout after 1 s")
+        assert outcome.unreached
 
 
 def test_of_an_endless_answer_only_the_beginning_is_read() -> None:
@@ -219,7 +236,9 @@ def test_a_closed_port_is_connection_refused() -> None:
         return await pusher.push(push_to(f"http://127.0.0.1:{port}/"))
 
     pusher = pusher_with()
-    assert pusher.run(attempt()).detail == "connection refused"
+    refused = pusher.run(attempt())
+    assert refused.detail == "connection refused"
+    assert refused.unreached
     pusher.close()
 
 

@@ -10,6 +10,7 @@ import pytest
 from moto import mock_aws
 from tagcast.errors import ConditionLostError
 from tagcast.ports import ABSENT, Delete, Found, Key, Put, Row, Store, Table, Update, Write
+from tagcast.rows.listed import kept_id
 from tagcast.tables import Check, Value
 from tagcast_aws.store.dynamodb import DynamoStore
 
@@ -191,6 +192,8 @@ def test_a_search_finds_open_rounds_and_ended_lives_and_shows_no_bodies(store: S
         message(4, accepted_at=10, expires_at=49, round="done"),
         message(5, accepted_at=10, expires_at=50, round="done"),
         message(6, accepted_at=10, expires_at=20, pending=0),
+        message(7, accepted_at=10, expires_at=49, pending=0, round="done", kept=1),
+        message(8, accepted_at=10, expires_at=50, pending=0, round="done", kept=1),
         Put(Key(Table.MESSAGES, "DUE#s", "1"), {"pending": 1, "expires_at": 1, "round": "open", "accepted_at": 1}),
     ):
         store.write(write)
@@ -205,7 +208,7 @@ def test_a_search_finds_open_rounds_and_ended_lives_and_shows_no_bodies(store: S
             break
 
     shown = sorted(rows, key=lambda row: str(row["message_id"]))
-    assert [int(str(row["message_id"])) for row in shown] == [1, 4]
+    assert [int(str(row["message_id"])) for row in shown] == [1, 4, 7]
     assert shown[0] == {
         "pk": f"MSG#t#{1:020d}",
         "sk": "MSG",
@@ -231,3 +234,46 @@ def test_a_search_goes_on_behind_its_cursor(store: Store, monkeypatch: pytest.Mo
 
     assert sorted(found) == [f"{number:020d}" for number in range(7)]
     assert pages > 1
+
+
+def kept_ids(store: Store, **bounds: int) -> tuple[list[int], int]:
+    """What is kept of the topic ``t``, and how many pages that took."""
+    found: list[int] = []
+    pages, cursor = 0, None
+    while pages == 0 or cursor is not None:
+        asked = {"accepted_from": 10, "before_version": 5, "alive_at": 100, **bounds}
+        part = store.kept("t", **asked, cursor=cursor)
+        found += [int(kept_id(row)) for row in part.rows]
+        pages, cursor = pages + 1, part.cursor
+    return sorted(found), pages
+
+
+def test_what_is_kept_has_a_body_lives_is_as_young_as_asked_for_and_of_a_version_before(store: Store) -> None:
+    alike: dict[str, Value] = {"accepted_at": 10, "expires_at": 101, "subscriptions_version": 4}
+    for write in (
+        message(1, **alike),
+        message(2, **{**alike, "accepted_at": 9}),
+        message(3, **{**alike, "expires_at": 100}),
+        message(4, **{**alike, "subscriptions_version": 5}),
+        message(5, **alike, replay_of="1"),
+        message(6, **alike, pending=0),
+        Put(Key(Table.MESSAGES, "MSG#t#7", "MSG"), {**alike, "topic": "t", "message_id": "7"}),
+        Put(Key(Table.MESSAGES, "MSG#t2#8", "MSG"), {**alike, "topic": "t2", "message_id": "8", "body": b"x"}),
+    ):
+        store.write(write)
+
+    assert kept_ids(store)[0] == [1, 6]
+    assert kept_ids(store, accepted_from=11)[0] == []
+
+
+def test_a_look_for_what_is_kept_goes_on_behind_its_cursor(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tagcast_aws.store.search.KEPT_PAGE", 3)
+    if isinstance(store, MemoryStore):
+        store.kept_page = 3
+    for number in range(7):
+        store.write(message(number, accepted_at=10, expires_at=101, subscriptions_version=1))
+
+    found, pages = kept_ids(store)
+
+    assert found == list(range(7))
+    assert pages >= 3

@@ -33,6 +33,7 @@ COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
 MEMBERS = "unit/test_members.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
 SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
+CIRCUIT = "unit/test_circuit.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 TAIL = "unit/test_tail.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
@@ -165,10 +166,12 @@ REDELIVERY = (
         "tagcast.pushing.attempts:attempt",
         "    outcome = await world.pusher.push(push)\n"
         "    took_ms = round((world.clock.monotonic() - started) * 1000)\n"
+        "    passage.hear(outcome)\n"
         "    return _result(world, push, outcome, world.clock.now(), took_ms)\n",
         "    ended_at = world.clock.now()\n"
         "    outcome = await world.pusher.push(push)\n"
         "    took_ms = round((world.clock.monotonic() - started) * 1000)\n"
+        "    passage.hear(outcome)\n"
         "    return _result(world, push, outcome, ended_at, took_ms)\n",
         f"{PLANS}::test_the_wait_begins_at_the_end",
     ),
@@ -814,6 +817,20 @@ SEALED = (
         f"{ROTATION}::test_who_exchanges_again",
     ),
     _planted(
+        "a push goes out without the service's own signature",
+        "tagcast.pushing.webhook_signature:signatures",
+        "if settings.signature is Signature.V1A:",
+        "if False:",
+        "clients/test_receiver.py::test_what_the_service_signs",
+    ),
+    _planted(
+        "the public key verifies pushes of any age",
+        "tagcast_client.verifying:_by_public_key",
+        "if not _is_verified(",
+        "if False and not _is_verified(",
+        "clients/test_receiver.py::test_what_the_service_signed_counts",
+    ),
+    _planted(
         "secrets open for every subscription",
         "tagcast_aws.store.vault:_part",
         "{**context,",
@@ -821,6 +838,79 @@ SEALED = (
         "integration/test_vault.py::test_what_belongs_to_one_subscription",
     ),
 )
+CIRCUITS = (
+    _planted(
+        "whoever asks is the probe",
+        "tagcast.pushing.circuit:Passage.ask",
+        "if host.probe_at <= now and rested_at <= now:",
+        "if rested_at <= now:",
+        f"{CIRCUIT}::test_one_of_those_that_ask",
+    ),
+    _planted(
+        "a lane that waits for its host forgets that in another process",
+        "tagcast.delivery.retrying:_is_in_doubt",
+        "return due.last_outcome == CIRCUIT or (due.attempts > 0 and not answered)",
+        "return False",
+        f"{CIRCUIT}::test_lanes_at_a_dead_host",
+    ),
+    _planted(
+        "two that ask at once both probe",
+        "tagcast.rows.host:host_put",
+        '{"version": ABSENT if known is None else known.version}',
+        "{}",
+        f"{CIRCUIT}::test_of_two_that_ask",
+    ),
+    _planted(
+        "a dead prober keeps its probe for ever",
+        "tagcast.pushing.circuit:Passage.ask",
+        "if host.probe_at <= now and rested_at <= now:",
+        "if host.probe_at == (host.opened_at or 0) + _ms(self.world, PROBE_GAP_S) and rested_at <= now:",
+        f"{CIRCUIT}::test_a_probe_that_nobody_hears_of",
+    ),
+    _planted(
+        "only a good answer closes a circuit",
+        "tagcast.pushing.circuit:Passage.hear",
+        "self.reached = self.reached or not outcome.unreached",
+        "self.reached = self.reached or outcome.delivered",
+        f"{CIRCUIT}::test_a_probe_that_gets_an_answer",
+    ),
+    _planted(
+        "some tenants that hang are everybody's trouble",
+        "tagcast.pushing.circuit:Passage.is_doubtful",
+        "return news.answered_at is None or news.answered_at <= self.world.clock.now() - _ms(self.world, WINDOW_S)",
+        "return True",
+        f"{CIRCUIT}::test_a_process_that_had_an_answer",
+    ),
+    _planted(
+        "failures count however long ago they were",
+        "tagcast.pushing.circuit:failed",
+        "if at > since and each != lane",
+        "if each != lane",
+        f"{CIRCUIT}::test_five_lanes_that_fail_in_more",
+    ),
+    _planted(
+        "a host that flaps is asked as often as one that died just now",
+        "tagcast.pushing.circuit:failed",
+        "opened_at=known.opened_at if goes_on else now,",
+        "opened_at=now,",
+        f"{CIRCUIT}::test_a_host_that_flaps",
+    ),
+    _planted(
+        "a probe that was not made is kept",
+        "tagcast.pushing.circuit:Passage.tell",
+        "gap_s = 0 if self.reached is None else PROBE_GAP_S",
+        "gap_s = PROBE_GAP_S",
+        f"{CIRCUIT}::test_a_probe_that_makes_no_attempt",
+    ),
+    _planted(
+        "what is over waits for its host",
+        "tagcast.delivery.retrying:_passage",
+        "await hold.release(min(passage.until, head.expires_at), *told)",
+        "await hold.release(passage.until + 10**9, *told)",
+        f"{CIRCUIT}::test_life_runs_on",
+    ),
+)
+
 TOLD = (
     _planted(
         "the trace of a request goes before that of its message",
@@ -891,5 +981,6 @@ PLANTED = (
     *CMQ,
     *MEMBERSHIP,
     *SEALED,
+    *CIRCUITS,
     *TOLD,
 )

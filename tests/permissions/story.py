@@ -110,6 +110,7 @@ class Story:
         self.get("/topics/kept/subscriptions/s/versions")
         self.get("/topics")
         self.get("/lanes")
+        self.get("/hosts")
         self.put("/topics/kept/subscriptions/workers/clients/1", {"filter": None})
         self.call("DELETE", "/topics/kept/subscriptions/workers/clients/1")
         self.put("/topics/gone", {})
@@ -152,8 +153,9 @@ class Story:
         """A secret signs the first attempts and the others; one that an earlier release stored in clear is sealed."""
         with Subscriber() as subscriber:
             self.put("/topics/signed", {})
+            self.get("/keys")
             for name in ("s", "old"):
-                self.subscribe("signed", name, subscriber.endpoint, secret=SECRET)
+                self.subscribe("signed", name, subscriber.endpoint, secret=SECRET, signature="v1a")
             dynamodb, table = self.owner("dynamodb"), self.stack.where["outputs"]["RegistryTableName"]
             key = {"pk": {"S": "TOPIC#signed"}, "sk": {"S": "SUB#old"}}
             clear = {"Value": {"S": SECRET}, "Action": "PUT"}

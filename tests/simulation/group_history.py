@@ -15,7 +15,7 @@ from typing import Any
 from tagcast.errors import ConflictError, NotFoundError, UnavailableError
 from tagcast.model import Entry, EntryState, LaneState, Subscription
 from tagcast.operating import lanes
-from tagcast.ports import QueueEntry, Row, Write
+from tagcast.ports import GroupQueue, QueueEntry, Row, Write
 from tagcast.pulling.answering import Status, acknowledge, extend, give_back
 from tagcast.pulling.pull import Handed, Wish, pull
 from tagcast.registry import subscriptions
@@ -40,12 +40,19 @@ class BrokenPromiseError(AssertionError):
 
 @dataclass
 class Accidents:
-    """When the running use case dies: at its *left*-th call, before or after its effect (None: not at all)."""
+    """When the running use case dies: at its *left*-th call, before or after its effect (None: not at all).
+
+    A *rival* does something before the call that is its *rival_in*-th.
+    """
 
     dice: random.Random
     left: int | None = None
+    rival: Callable[[], object] | None = None
+    rival_in: int = 1
 
     def around(self, effect: Callable[[], Any]) -> Any:
+        if self.rival is not None:
+            self._let_the_rival_move()
         if self.left is None:
             return effect()
         self.left -= 1
@@ -55,6 +62,14 @@ class Accidents:
         if self.dice.random() < 0.5:
             effect()
         raise CrashError
+
+    def _let_the_rival_move(self) -> None:
+        self.rival_in -= 1
+        if self.rival is not None and self.rival_in <= 0:
+            (rival, self.rival), (left, self.left) = (self.rival, None), (self.left, None)
+            with suppress(UnavailableError, ConflictError, NotFoundError):
+                rival()
+            self.left = left
 
 
 class CrashingStore(MemoryStore):
@@ -125,12 +140,15 @@ class GroupHistory:
         self.ends: dict[str, Entry] = {}
         self.removed = self.paused = False
 
-    def play(self) -> None:
-        moves = (
+    def moves(self) -> Sequence[Callable[[], None]]:
+        return (
             self.publish, self.publish, self.first_round, self.first_round, self.pull, self.pull, self.pull, self.ack,
             self.ack, self.nack, self.extend, self.repeat_round, self.pass_time, self.pause_or_resume, self.work,
             self.queue_trouble, self.sweep,
         )  # fmt: skip
+
+    def play(self) -> None:
+        moves = self.moves()
         for _ in range(STEPS):
             self.accidents.left = self.dice.randint(1, 6) if self.dice.random() < 0.25 else None
             try:
@@ -139,7 +157,7 @@ class GroupHistory:
                 self.resent = True
             except (UnavailableError, ConflictError, NotFoundError):
                 pass
-            self.accidents.left = None
+            self.accidents.left = self.accidents.rival = None
             self.check()
         self.come_to_rest()
 
@@ -243,7 +261,7 @@ class GroupHistory:
             is_listed = retained_key("test1", message_id) in self.world.store.rows
             if is_listed != (not row.map.round_open and row.map.owed != row.map.handed):
                 raise BrokenPromiseError("the list of what is retained is not what is owed")
-            if row.has_body != bool(row.map.owed):
+            if row.has_body != (row.is_kept or bool(row.map.owed)):
                 raise BrokenPromiseError("the body is not kept as long as it is owed")
             if not row.map.handed <= row.map.owed:
                 raise BrokenPromiseError("what is handed over is not owed")
@@ -304,7 +322,7 @@ class GroupHistory:
         owed = [row for row in map(self._row, self.published) if row.get("pending")]
         if owed:
             raise BrokenPromiseError("something is owed for ever")
-        if self.removed and self.world.group_queues.queues:
+        if self.removed and GroupQueue.of(self.group) in self.world.group_queues.queues:
             raise BrokenPromiseError("the queue of a removed group stays")
         lane = stored.lane(self.world.store, "test1", self.group.subscription_id)
         if not self.removed and lane is not None and lane.state is not LaneState.REMOVED and lane.wake_at is None:

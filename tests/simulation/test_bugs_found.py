@@ -13,6 +13,7 @@ from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
 from tagcast.operating import lanes
 from tagcast.ports import Key, Put, Row, World, Write
+from tagcast.pushing.circuit import Passage
 from tagcast.pushing.course import Share
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.verdicts import attempt_judged
@@ -255,7 +256,7 @@ def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict() -> No
     message = stored(fake, message_id).message
     world = replace(fake.world, clock=SetBack(message.expires_at))
 
-    share = Share(PushSlots(world.clock), 2.0)
+    share = Share(PushSlots(world.clock), 2.0, Passage(world, subscription))
     progress = asyncio.run(attempt_judged(world, subscription, [(message, 0)], {message_id}, share))
 
     assert fake.pusher.pushes == []

@@ -29,7 +29,6 @@ from tagcast.model import (
 )
 from tagcast.pushing.cmq_form import AGENT
 from tagcast.pushing.envelope import (
-    cloudevent_header,
     content,
     content_type,
     envelope,
@@ -38,6 +37,7 @@ from tagcast.pushing.envelope import (
     queue_message,
     structured_cloudevent,
 )
+from tagcast.pushing.push_headers import cloudevent_header
 from tagcast.pushing.webhook_signature import SecretError, signature
 from tagcast.settings import CMQ_FORMATS
 from tagcast.trace_context import TraceContext, trace_made

@@ -16,6 +16,7 @@ from tagcast.rows import stored_secrets
 from tagcast.rows.keys import secrets_key, subscription_key
 from tagcast.rows.registry import subscription_row
 from tagcast.sealing.secrets import OPENED_S, opened, seal_in_place
+from tagcast.settings import Signature
 
 from tests.fakes.world import FakeWorld
 
@@ -131,13 +132,29 @@ def test_while_a_secret_cannot_be_read_nothing_is_pushed_and_no_attempt_is_count
     assert pushed_with(fake) == []
     view = lanes.lane_view(fake.world, known(fake))
     assert view.head is not None
-    assert (view.head.attempts, view.head.last_outcome) == (0, "the subscription's secrets cannot be read")
+    assert (view.head.attempts, view.head.last_outcome) == (0, "what signs the push cannot be read")
 
     fake.vault.broken = False
     lanes.retry_now(fake.world, "test1", "A")
     fake.run_workflows(fake.clock.instant + 60_000)
     assert pushed_with(fake) == [SECRET]
     assert message_view(fake.world, "test1", message_id).subscribers["A"].attempts == 1
+
+
+def test_while_the_service_s_own_key_cannot_be_read_nothing_is_pushed_either(fake: FakeWorld) -> None:
+    settings = replace(settings_of(fake, None), signature=Signature.V1A)
+    subscriptions.put_subscription(fake.world, "test1", "A", settings)
+    fake.signer.broken = True
+    fake.publish("1")
+    fake.deliver()
+    assert pushed_with(fake) == []
+
+    fake.signer.broken = False
+    lanes.retry_now(fake.world, "test1", "A")
+    fake.run_workflows(fake.clock.instant + 60_000)
+
+    [push] = [push for push in fake.pusher.pushes if push.subscription.name == "A"]
+    assert (push.attempt, fake.signer.is_ready) == (1, True)
 
 
 def test_what_cannot_be_signed_in_its_life_expires(fake: FakeWorld) -> None:

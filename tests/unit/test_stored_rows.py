@@ -31,6 +31,7 @@ from tagcast.ports import Key, Table
 from tagcast.rows import keys
 from tagcast.rows.attempt_history import remembering
 from tagcast.rows.due import PLACES, OwedDelivery, due_of, due_row, position
+from tagcast.rows.host import Host, host_of_row, host_put
 from tagcast.rows.lane import Lane, lane_of, lane_row
 from tagcast.rows.member import member_gone, member_of, member_put, registration_of, registration_put
 from tagcast.rows.message import (
@@ -424,6 +425,24 @@ def test_what_heartbeats_made_is_stored_as_it_always_was_and_read_back() -> None
 
     assert (put.key, put.row) == (Key(Table.MESSAGES, "GROUPS", "t#fans#fans-1"), row)
     assert registration_of(row) == made
+
+
+def test_a_host_that_gave_no_answer_is_stored_as_it_always_was_and_read_back() -> None:
+    host = Host("https://dead.test", 7, {"t.1": 2_000, "t.2": 3_000}, 3_603_000, 1_000, 1_500, 13_000)
+    put = host_put(replace(host, version=6), host)
+
+    assert (put.key.pk, len(put.key.sk), put.expect) == ("HOSTS", 32, {"version": 6})
+    assert put.row == {
+        "host": "https://dead.test",
+        "version": 7,
+        "failures": {"t.1": "2000", "t.2": "3000"},
+        "opened_at": 1_000,
+        "closed_at": 1_500,
+        "probe_at": 13_000,
+        "ttl": 3_603,
+    }
+    assert host_of_row(put.row) == host
+    assert host_put(None, host).expect == {"version": ABSENT}
 
 
 def test_that_somebody_watches_is_stored_as_it_always_was_and_read_back() -> None:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tagcast_client import models, operations, publishing
+from tagcast_client import models, operations, publishing, service
 from tagcast_client.async_groups import AsyncGroups
 from tagcast_client.async_lanes import AsyncLanes
 from tagcast_client.async_subscriptions import AsyncSubscriptions
@@ -154,9 +154,13 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
 
     # Anything
 
-    async def health(self) -> models.Health:
+    async def health(self) -> service.Health:
         """Return the API's health and version."""
-        return await self.send(operations.health())
+        return await self.send(service.health())
+
+    async def list_keys(self) -> tuple[service.PublicKey, ...]:
+        """Return the public keys by which pushes of subscriptions with the signature `v1a` verify."""
+        return await self.send(service.list_keys())
 
     async def request(
         self,

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from tagcast_client import models, operations
 from tagcast_client.async_connection import AsyncConnection
+from tagcast_client.hosts import Host, list_hosts
 
 
 class AsyncLanes(AsyncConnection):
@@ -36,3 +37,7 @@ class AsyncLanes(AsyncConnection):
     def list_lanes(self, *, page_size: int | None = None) -> AsyncIterator[models.UrgentLane]:
         """Yield the lanes of all topics that are not active, in the order in which somebody has to look at them."""
         return self.all_pages(lambda cursor: operations.list_lanes(page_size, cursor))
+
+    def list_hosts(self, *, page_size: int | None = None) -> AsyncIterator[Host]:
+        """Yield the hosts that gave no answer lately, and whether their circuits are open."""
+        return self.all_pages(lambda cursor: list_hosts(page_size, cursor))

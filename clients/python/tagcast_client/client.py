@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tagcast_client import models, operations, publishing
+from tagcast_client import models, operations, publishing, service
 from tagcast_client.client_groups import Groups
 from tagcast_client.client_lanes import Lanes
 from tagcast_client.client_tail import Watching
@@ -150,9 +150,13 @@ class Client(Groups, Lanes, Subscriptions, Watching):
 
     # Anything
 
-    def health(self) -> models.Health:
+    def health(self) -> service.Health:
         """Return the API's health and version."""
-        return self.send(operations.health())
+        return self.send(service.health())
+
+    def list_keys(self) -> tuple[service.PublicKey, ...]:
+        """Return the public keys by which pushes of subscriptions with the signature `v1a` verify."""
+        return self.send(service.list_keys())
 
     def request(
         self,

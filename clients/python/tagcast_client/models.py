@@ -104,6 +104,7 @@ class Subscription:
     dead_letter_topic: str | None = None
     max_per_second: float | None = None
     consume_from: str | None = None
+    signature: str = "v1"
     secret: str | None = field(default=None, repr=False)
     former_secret_ends_at: datetime | None = None
     batch: BatchedPushes | None = None
@@ -235,11 +236,3 @@ class FilterTest:
 
     verdict: str
     explanation: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """The API is there; *version* is its software's."""
-
-    status: str
-    version: str

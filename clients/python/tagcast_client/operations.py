@@ -21,11 +21,6 @@ from tagcast_client.operation import (
 )
 
 
-def health() -> Operation[models.Health]:
-    """GET /health."""
-    return Operation("GET", "/health", reads(models.Health))
-
-
 def put_topic(topic: str, settings: Mapping[str, Any]) -> Operation[models.Topic]:
     """PUT /topics/{topic}."""
     return Operation("PUT", topic_path(topic), reads(models.Topic), given(**settings))

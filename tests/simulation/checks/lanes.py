@@ -101,7 +101,7 @@ class LaneChecks:
         lane: dict[str, Any] = next(before, {}) or self.ledger.lanes.get(sid, {})
         mine = lane.get("generation") == generation and (claimed or lane.get("claim") == worker.claim)
         for key, old, new in changes:
-            if key.pk.startswith("RATE#"):  # What is taken there in vain is lost, and changes nothing.
+            if key.pk.startswith(("RATE#", "HOSTS")):  # What is taken or told there in vain changes no delivery.
                 continue
             if key.pk.startswith("DUE#") and new is None:
                 known = self.ledger.receipts.get(key.sk.partition("#")[2])

@@ -16,11 +16,13 @@ from tests.fakes.world import FakeWorld
 FILE = Path(operations.__file__).parent / "examples.json"
 BILLING = "/topics/orders/subscriptions/billing"
 WORKERS = "/topics/orders/subscriptions/workers"
+DEAD = "/topics/orders/subscriptions/dead"
 MEMBER = "/topics/orders/subscriptions/workers/clients/10.0.0.1@7"
 PAID = {"kind": "tags", "tags": ["paid"]}
 ORDER = {"body": "order 17", "tags": ["paid"], "properties": {"amount": "30"}}
 STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("health", "GET", "/health", None),
+    ("list_keys", "GET", "/keys", None),
     ("put_topic", "PUT", "/topics/orders", {"retention_seconds": 86400, "ordering": "topic"}),
     ("list_topics", "GET", "/topics", None),
     ("put_subscription", "PUT", BILLING, {
@@ -66,6 +68,11 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("leave", "DELETE", MEMBER, None),
     ("no more workers", "DELETE", "/topics/orders/subscriptions/workers", None),
     ("delete_subscription", "DELETE", BILLING, None),
+    ("made at a dead host", "PUT", DEAD, {"endpoint": {"protocol": "https", "url": "https://example.net/hook"}}),
+    ("unheard", "POST", "/topics/orders/messages", ORDER),
+    ("deliver", "", "", None),
+    ("list_hosts", "GET", "/hosts", None),
+    ("no more dead", "DELETE", DEAD, None),
     ("made", "PUT", WORKERS, {"endpoint": {"protocol": "pull"}}),
     ("more", "POST", "/topics/orders/messages", ORDER),
     ("deliver", "", "", None),
@@ -77,7 +84,18 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("removed", "DELETE", WORKERS, None),
     ("delete_topic", "DELETE", "/topics/orders", None),
 )  # fmt: skip
-BETWEEN = {"again", "made", "more", "no more workers", "pulled", "removed", "watched"}
+BETWEEN = {
+    "again",
+    "made",
+    "made at a dead host",
+    "more",
+    "no more dead",
+    "no more workers",
+    "pulled",
+    "removed",
+    "unheard",
+    "watched",
+}
 """What is asked only for the sake of what comes next."""
 
 
@@ -85,6 +103,7 @@ def played() -> dict[str, dict[str, Any]]:
     """Tell the story to the shipped handlers; answers what each operation was asked and said."""
     fakes = FakeWorld()
     fakes.pusher.behaviours["billing"] = lambda push: Outcome(False, "http 503", status=503, answer=b"We are moving.")
+    fakes.pusher.behaviours["dead"] = lambda push: Outcome(False, "connection refused", unreached=True)
     found: dict[str, dict[str, Any]] = {}
     stream = FakeStream(fakes)
     known = {"first": "", "handle": ""}

@@ -390,3 +390,34 @@ def test_every_event_is_answered(api: Client, name: str) -> None:
     event = json.loads((ROOT / "events" / name).read_text())
     function = publish if name.startswith("publish") else manage
     assert function.handle(event, api.fakes.world)["statusCode"] in (200, 201)
+
+
+def test_a_group_shows_from_when_on_it_gets_messages_and_only_a_group_has_that(api: Client) -> None:
+    group = {"endpoint": {"protocol": "pull"}}
+    assert api("PUT", S, group).json["consume_from"] == "latest"
+    for name, asked, shown in (
+        ("b", "earliest", "earliest"),
+        ("c", "2026-11-22T09:00:00+01:00", "2026-11-22T08:00:00.000Z"),
+    ):
+        made = api("PUT", f"/topics/orders/subscriptions/{name}", {**group, "consume_from": asked})
+        assert (made.status, made.json["consume_from"]) == (201, shown)
+        assert api("GET", f"/topics/orders/subscriptions/{name}").json["lane"]["filling"] is True
+    client = api("PUT", f"{S}/clients/1", {"filter": None, "consume_from": "earliest"})
+    assert client.status == 200
+    assert api("GET", S).json["consume_from"] == "latest"
+    for wrong in ("yesterday", "2026-11-22T09:00:00", "2026-13-22T09:00:00Z", 0):
+        assert api("PUT", S, {**group, "consume_from": wrong}).pointers == ["#/consume_from"]
+        assert api("PUT", f"{S}/clients/1", {"filter": None, "consume_from": wrong}).pointers == ["#/consume_from"]
+    assert api("PUT", "/topics/orders/subscriptions/d", {**HOOK, "consume_from": "latest"}).pointers == [
+        "#/consume_from"
+    ]
+
+
+def test_a_topic_says_how_long_bodies_are_kept_and_a_message_that_it_is(api: Client) -> None:
+    assert api("GET", "/topics/orders").json["keep"] == "owed"
+    assert api("PUT", "/topics/orders", {"keep": "life"}).json["keep"] == "life"
+    sent = api("POST", "/topics/orders/messages", {"body": "x"}).json["message_id"]
+    kept = api("GET", f"/topics/orders/messages/{sent}").json
+    assert (kept["state"], kept["body"]) == ("kept", "x")
+    assert api("PUT", "/topics/orders", {}).json["keep"] == "owed"
+    assert api("GET", f"/topics/orders/messages/{sent}").json["state"] == "kept"

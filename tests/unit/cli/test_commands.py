@@ -257,6 +257,15 @@ def test_the_lanes_of_all_topics_are_listed(api: FakeApi, run: Run) -> None:
     assert "Every lane is active." in run("lanes").output
 
 
+def test_hosts_are_listed_with_their_circuits(api: FakeApi, run: Run) -> None:
+    dead = {"host": "https://dead.test", "circuit": "open", "next_probe_at": "2026-11-22T09:00:10Z"}
+    api.teach("GET /hosts?limit=20", {"hosts": [dead], "next_cursor": None})
+    output = run("hosts").output
+    assert all(word in output for word in ("open", "https://dead.test"))
+    api.teach("GET /hosts?limit=20", {"hosts": [], "next_cursor": None})
+    assert "Every host gave answers" in run("hosts").output
+
+
 @pytest.mark.parametrize("verb", ["pause", "resume", "retry"])
 def test_lane_commands_show_the_lane_that_results(api: FakeApi, run: Run, verb: str) -> None:
     api.teach(f"POST /topics/t/subscriptions/A/{verb}", LANE)

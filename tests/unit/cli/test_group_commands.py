@@ -95,3 +95,14 @@ def test_a_group_is_shown_with_its_members_and_who_disagrees(
     client.put_subscription("orders", "workers", {"protocol": "pull"}, filter=TAG_A)
     assert "1, 1 disagrees" in run("group", "list", "orders").output
     assert json.loads(run("--json", "group", "show", "orders", "workers").stdout)["members"][0]["agrees"] is False
+
+
+def test_a_new_group_begins_where_it_is_told_to(client: Client, run: Callable[..., Result]) -> None:
+    result = run("consume", "orders", "workers", "--from", "the beginning")
+    assert result.exit_code == 1
+    assert "must be latest, earliest, or an instant of RFC 3339" in result.output
+    client.heartbeat("orders", "workers", "one", consume_from="earliest")
+    shown = run("group", "show", "orders", "workers").output
+    assert "earliest" in shown
+    assert run("topic", "create", "kept", "--keep", "life").exit_code == 0
+    assert client.get_topic("kept").keep == "life"

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 class Outcome:
     """What came of one request. *detail* is short, for people, and free of secrets (``http 500``).
 
-    *retry_after_s* is what the receiver asked for; *gone* means that it wants nothing ever again (410). Remembered, but
-    of no consequence, are HTTP's *status* and *answer*: the beginning of what was said by who did not take the message.
-    Nobody sees that as it is. *failed* are those messages of a batch that was *delivered* which the receiver did not
-    take all the same, by id, each with a detail of its own.
+    *retry_after_s* is what the receiver asked for; *gone* means that it wants nothing ever again (410), *unreached*
+    that its host gave no answer. Remembered, but of no consequence, are HTTP's *status* and *answer*: the beginning of
+    what was said by who did not take the message. Nobody sees that as it is. *failed* are those messages of a batch
+    that was *delivered* which the receiver did not take all the same, by id, each with a detail of its own.
     """
 
     delivered: bool
@@ -23,6 +23,7 @@ class Outcome:
     status: int | None = field(default=None, compare=False)
     answer: bytes = field(default=b"", compare=False, repr=False)
     failed: Mapping[str, str] = field(default_factory=dict)
+    unreached: bool = field(default=False, compare=False, repr=False)
 
     def of(self, message_id: str) -> Outcome:
         """Return what came of one message of a batch.

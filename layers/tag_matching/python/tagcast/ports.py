@@ -11,7 +11,7 @@ from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, PushBatch, Subscription
 from tagcast.queues import GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
 from tagcast.tables import ABSENT, Delete, Found, Key, Put, Row, Table, Update, Write
-from tagcast.vault import Vault
+from tagcast.vault import Signer, Vault
 
 __all__ = [
     "ABSENT",
@@ -34,6 +34,7 @@ __all__ = [
     "QueueEntry",
     "Received",
     "Row",
+    "Signer",
     "Store",
     "Table",
     "Telemetry",
@@ -226,8 +227,7 @@ class EndpointGuard(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The ports together, as every use case takes them; *time_scale* divides delays and lives.
-
+    """The ports together, as every use case takes them; *time_scale* divides delays and lives,
     *memory* is what this process knows from earlier invocations.
     """
 
@@ -241,6 +241,7 @@ class World:
     event_bus: EventBus
     guard: EndpointGuard
     vault: Vault
+    signer: Signer
     clock: Clock
     executor: Executor
     dice: Dice

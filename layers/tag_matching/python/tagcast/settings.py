@@ -39,6 +39,13 @@ CMQ_FORMATS = frozenset((ContentFormat.CMQ_JSON, ContentFormat.CMQ_SIMPLIFIED))
 """What receivers that were written for CMQ expect."""
 
 
+class Signature(StrEnum):
+    """What a push over HTTP is signed with: the subscription's secret if it has one, or also the deployment's key."""
+
+    V1 = "v1"
+    V1A = "v1a"
+
+
 class Strategy(StrEnum):
     """The notify strategies of CMQ topic mode."""
 
@@ -111,6 +118,7 @@ class SubscriptionSettings:
     batching: Batching | None = None
     sealed: str | None = None
     formers: tuple[FormerSecret, ...] = field(default=(), repr=False)
+    signature: Signature = Signature.V1
 
     def signing_secrets(self, now: int) -> tuple[str, ...]:
         """Return the secrets that a push is signed with at *now*, the present one first."""

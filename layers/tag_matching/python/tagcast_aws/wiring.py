@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tagcast.ports import Clock, Dice, GroupQueues, World
 
+from tagcast_aws.runtime.aws_clients import client_factory
 from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.dice import SystemDice
 from tagcast_aws.runtime.home import Home
@@ -24,9 +25,11 @@ from tagcast_aws.runtime.settings import Settings
 
 if TYPE_CHECKING:
     import ssl
+    from concurrent.futures import ThreadPoolExecutor
 
     from aiohttp.connector import SocketFactoryType
     from tagcast.archive.tail import Tail
+    from tagcast.pushing.webhook_signature import Sign
 
     from tagcast_aws.dispatch.firehose import FirehoseArchive
     from tagcast_aws.endpoints.addresses import Lookup
@@ -34,12 +37,6 @@ if TYPE_CHECKING:
     from tagcast_aws.store.secret import CachedSecret
 
 T = TypeVar("T")
-
-
-def _boto3_client(service: str, **how: Any) -> Any:
-    import boto3
-
-    return boto3.client(service, **how)  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)
@@ -134,40 +131,30 @@ def compose(ground: Ground) -> World:
     from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
     from tagcast_aws.endpoints.filter_function import LambdaFilterFunctions
     from tagcast_aws.endpoints.guard import Guard
-    from tagcast_aws.endpoints.pusher import EndpointPusher
     from tagcast_aws.runtime.executor import ThreadExecutor
     from tagcast_aws.runtime.version import VERSION
     from tagcast_aws.store.dynamodb import DynamoStore
     from tagcast_aws.store.index_archive import S3IndexArchive
+    from tagcast_aws.store.signing_key import Ed25519Signer
     from tagcast_aws.store.vault import KmsVault
 
     settings = Settings.from_environment(ground.environ)
-    client = _client_factory(ground, attempts_max=5)
-    clock = ground.clock
-    threads = threads_for_pushes()
+    client = client_factory(ground.make_client, attempts_max=5)
+    clock, threads = ground.clock, threads_for_pushes()
+    signer = Ed25519Signer(lambda: client("secretsmanager"), settings.signing_key, clock, logger())
     return World(
         store=DynamoStore(client("dynamodb"), settings.tables, clock.sleep),
         queue=SqsQueue(client("sqs"), settings.queue_url, logger()),
         group_queues=_group_queues(ground, settings),
         workflow=StepFunctionsWorkflow(client("stepfunctions"), settings.state_machine_arn, logger()),
-        pusher=EndpointPusher(
-            clock,
-            VERSION,
-            allow_private=settings.allow_private_endpoints,
-            tls=ground.tls,
-            lookup=ground.lookup,
-            make_client=ground.make_client,
-            make_socket=ground.make_socket,
-            make_loop=ground.make_loop,
-            threads=threads,
-            account=settings.home.account,
-        ),
+        pusher=_pusher(ground, settings, threads, signer.sign),
         index_archive=S3IndexArchive(lambda: client("s3"), settings.index_bucket, logger()),
         event_bus=EventBridgeBus(lambda: client("events"), logger()),
         filter_functions=LambdaFilterFunctions(
             Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)
         ),
         guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, settings.group_queues),
+        signer=signer,
         vault=KmsVault(lambda: client("kms"), settings.secrets_key),
         clock=clock,
         executor=ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads()),
@@ -177,11 +164,30 @@ def compose(ground: Ground) -> World:
     )
 
 
+def _pusher(ground: Ground, settings: Settings, threads: ThreadPoolExecutor, sign: Sign) -> EndpointPusher:
+    from tagcast_aws.endpoints.pusher import EndpointPusher
+    from tagcast_aws.runtime.version import VERSION
+
+    return EndpointPusher(
+        ground.clock,
+        VERSION,
+        allow_private=settings.allow_private_endpoints,
+        tls=ground.tls,
+        lookup=ground.lookup,
+        make_client=ground.make_client,
+        make_socket=ground.make_socket,
+        make_loop=ground.make_loop,
+        threads=threads,
+        account=settings.home.account,
+        sign=sign,
+    )
+
+
 def _group_queues(ground: Ground, settings: Settings) -> GroupQueues:
     from tagcast_aws.dispatch.group_queues import SqsGroupQueues
 
-    quick = _client_factory(ground, attempts_max=3, answer_s=5)("sqs")
-    patient = partial(_client_factory(ground, attempts_max=1, answer_s=25), "sqs")
+    quick = client_factory(ground.make_client, attempts_max=3, answer_s=5)("sqs")
+    patient = partial(client_factory(ground.make_client, attempts_max=1, answer_s=25), "sqs")
     return SqsGroupQueues(quick, patient, settings.queue_url, settings.group_queues, logger())
 
 
@@ -193,7 +199,7 @@ def compose_archive(ground: Ground) -> FirehoseArchive:
 
     settings = Settings.from_environment(ground.environ)
     streams = {kind: f"{settings.archive_streams}{kind.value}" for kind in RecordKind}
-    client = _client_factory(ground, attempts_max=3)
+    client = client_factory(ground.make_client, attempts_max=3)
     return FirehoseArchive(client("firehose"), streams, settings.archive_bodies, logger(), ground.clock.sleep)
 
 
@@ -203,7 +209,7 @@ def compose_tail(ground: Ground) -> Tail:
 
     from tagcast_aws.store.dynamodb import DynamoStore
 
-    client = _client_factory(ground, attempts_max=2, answer_s=3)
+    client = client_factory(ground.make_client, attempts_max=2, answer_s=3)
     store = DynamoStore(client("dynamodb"), Settings.from_environment(ground.environ).tables, ground.clock.sleep)
     return Tail(store, ground.clock, ground.dice, telemetry(ground.clock))
 
@@ -212,24 +218,8 @@ def compose_cmq_keys(ground: Ground) -> CachedSecret:
     """Put together what reads the keys of the CMQ endpoint."""
     from tagcast_aws.store.secret import CachedSecret
 
-    client = _client_factory(ground, attempts_max=3)
-    name = Settings.from_environment(ground.environ).cmq_keys
-    return CachedSecret(client("secretsmanager"), name, ground.clock, logger())
-
-
-def _client_factory(ground: Ground, attempts_max: int, answer_s: int = 10) -> Callable[[str], Any]:
-    """Return what makes the clients of the services that belong to the deployment, which answer within *answer_s*."""
-    from botocore.config import Config
-
-    from tagcast_aws.runtime.executor import CALLS_MAX
-
-    config = Config(
-        retries={"mode": "standard", "max_attempts": attempts_max},
-        connect_timeout=3,
-        read_timeout=answer_s,
-        max_pool_connections=CALLS_MAX,
-    )
-    return partial(ground.make_client or _boto3_client, config=config)
+    client, settings = client_factory(ground.make_client, attempts_max=3), Settings.from_environment(ground.environ)
+    return CachedSecret(client("secretsmanager"), settings.cmq_keys, ground.clock, logger())
 
 
 def run(world: World, work: Coroutine[Any, Any, T]) -> T:

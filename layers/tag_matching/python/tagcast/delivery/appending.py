@@ -34,7 +34,9 @@ class Left:
     judged: Set[str]
     """Those to which the subscription's filter function has said yes."""
     free_at: int | None = None
-    """When the subscription's rate lets the next attempt begin, if that is known."""
+    """When the next attempt may begin, if anything keeps it from beginning now."""
+    reason: str | None = None
+    """What does."""
 
 
 def appending(subscription: Subscription, lane: Lane | None, left: Left, now: int, generation: str) -> Appending:
@@ -68,8 +70,9 @@ def appending(subscription: Subscription, lane: Lane | None, left: Left, now: in
 
 def _dues(subscription: Subscription, lane: Lane | None, left: Left) -> list[OwedDelivery]:
     by_function, dues = is_judged_by_function(subscription), []
-    waits_for_rate = subscription.settings.max_per_second is not None and not left.failures
-    reason = RATE if waits_for_rate and (lane is None or lane.state is LaneState.BLOCKED) else None
+    waits = not left.failures and (lane is None or lane.state is LaneState.BLOCKED)
+    by_default = None if subscription.settings.max_per_second is None else RATE
+    reason = left.reason or by_default if waits else None
     for place, message in enumerate(left.messages):
         failure = left.failures.get(message.message_id)
         dues.append(

@@ -22,8 +22,10 @@ from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.model import Subscription
 from tagcast.ports import World
+from tagcast.pushing.circuit import CIRCUIT, Passage
 from tagcast.pushing.course import Share, take_requests
 from tagcast.pushing.push_slots import PushSlots
+from tagcast.pushing.rate_limit import RATE
 from tagcast.pushing.verdicts import attempt_judged
 from tagcast.registry.directory import Directory, directory_of
 from tagcast.rows import stored
@@ -117,15 +119,19 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
 
 
 async def _push(world: World, subscription: Subscription, part: Part, slots: PushSlots) -> Part:
-    """Push what stands before anything that is owed elsewhere, as far as its rate allows."""
+    """Push what stands before anything that is owed elsewhere, as far as its rate and its host allow."""
     deliveries, grant = [(message, 0) for message in part.pushable()], None
     if subscription.settings.max_per_second and deliveries:
         deliveries, grant = await take_requests(world, subscription, deliveries, slots.bytes)
-        part = part.limited(grant.free_at)
+        part = part.limited(grant.free_at, RATE)
     unjudged = {message.message_id for message, _ in deliveries} - part.judged
     until = world.clock.monotonic() + SHARE_S
-    progress = await attempt_judged(world, subscription, deliveries, unjudged, Share(slots, SHARE_S, grant=grant))
-    return part.pushed(progress, until)
+    passage = Passage(world, subscription)
+    share = Share(slots, SHARE_S, passage, grant=grant)
+    progress = await attempt_judged(world, subscription, deliveries, unjudged, share)
+    await passage.tell()
+    part = part.pushed(progress, until)
+    return part if passage.until is None else part.limited(passage.until, CIRCUIT)
 
 
 async def _append(world: World, subscription: Subscription, part: Part) -> bool:

@@ -123,6 +123,6 @@ class LaneHold:
             return
         await self.write(lane_delete(replace(self.lane, appended=appended)))
 
-    async def release(self, due_at: int) -> None:
+    async def release(self, due_at: int, *beside: Write) -> None:
         """Give the claim back while the backlog is not empty; it goes on at *due_at*."""
-        await self.write(self.move(replace(self.lane, next_attempt_at=due_at, wake_at=due_at)))
+        await self.write(*beside, self.move(replace(self.lane, next_attempt_at=due_at, wake_at=due_at)))

@@ -14,10 +14,11 @@ from tagcast.errors import ConditionLostError
 from tagcast.model import Entry, EntryState, LaneState, Subscription
 from tagcast.ports import Write
 from tagcast.pushing.attempts import Delivery, Failure, Progress, lane_state_after
+from tagcast.pushing.circuit import CIRCUIT, Passage
 from tagcast.pushing.course import Share, take_requests
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.verdicts import attempt_judged, judging_s
-from tagcast.rows.due import OwedDelivery
+from tagcast.rows.due import OwedDelivery, due_change
 from tagcast.rows.message import MessageRow
 
 
@@ -37,8 +38,12 @@ async def retry(
 ) -> tuple[Retried, Streak]:
     """Attempt *dues* under a claim that lasts, and say how the receiver does; what is not owed any more is dropped."""
     await _keep_claim(hold, subscription)
-    deliveries, known, rows = await _still_owed(hold, dues)
+    passage = await _passage(hold, subscription, dues[0])
+    if passage.until is not None:
+        return Retried.PLANNED, streak
+    deliveries, known, rows = await _still_owed(hold, dues[:1] if passage.probe else dues)
     if not deliveries:
+        await passage.tell()
         return Retried.WRITTEN, replace(streak, answering=False)
     unjudged = {due.message_id for due in dues if due.unjudged}
     grant = None
@@ -46,9 +51,10 @@ async def retry(
         if subscription.settings.max_per_second:
             deliveries, grant = await take_requests(hold.world, subscription, deliveries, slots.bytes)
             if not grant.count:
+                await passage.tell()
                 await hold.release(grant.free_at)
                 return Retried.PLANNED, streak
-        share = Share(slots, _share_s(hold, subscription), streak.answered, grant)
+        share = Share(slots, _share_s(hold, subscription), passage, streak.answered, grant)
         progress = await attempt_judged(hold.world, subscription, deliveries, unjudged, share)
     known |= {each: replace(known[each], unjudged=False) for each in progress.judged}
     unwritten = _attempted(known, progress)
@@ -63,7 +69,30 @@ async def retry(
     finally:
         if unwritten:  # Whoever comes next makes these attempts once more.
             hold.world.telemetry.count("OutcomesLost", len(unwritten))
+    await passage.tell()
     return came, streak
+
+
+async def _passage(hold: LaneHold, subscription: Subscription, head: OwedDelivery) -> Passage:
+    """Return the way to the host; release the lane until it may ask again, if that is shut.
+
+    What got no answer the last time, or was kept from an attempt, asks first; what is over only has to end.
+    """
+    passage = Passage(hold.world, subscription)
+    if _is_in_doubt(head):
+        passage.doubt()
+    if passage.is_doubtful and hold.world.clock.now() < head.expires_at:
+        await passage.ask(subscription.settings.timeout_s + judging_s(subscription), head.last_attempt_at)
+        if passage.until is not None:
+            told = (due_change(head, replace(head, last_outcome=CIRCUIT)),) if head.last_outcome != CIRCUIT else ()
+            await hold.release(min(passage.until, head.expires_at), *told)
+    return passage
+
+
+def _is_in_doubt(due: OwedDelivery) -> bool:
+    """Say whether a delivery waits for its host to answer, or has no answer of HTTP to its last attempt."""
+    answered = bool(due.history) and due.history[-1].status is not None
+    return due.last_outcome == CIRCUIT or (due.attempts > 0 and not answered)
 
 
 async def _keep_claim(hold: LaneHold, subscription: Subscription) -> None:

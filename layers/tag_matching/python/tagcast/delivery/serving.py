@@ -20,7 +20,8 @@ class Part:
     *read_s* was before the lane was read, and pushes start before *until*: both in the clock's monotonic seconds.
     *handed* are those that lie in the queue of a group since this batch, *judged* those to which its filter function
     said yes. *is_served*: everything it was owed has ended here or stands in its backlog.
-    *free_at* is when the subscription's rate lets more begin than was pushed here.
+    *free_at* is when more may begin than was pushed here, and *reason* the word for why not before: the rate of the
+    subscription, or the circuit of its host.
     """
 
     ordinal: int
@@ -34,6 +35,7 @@ class Part:
     until: float = math.inf
     is_served: bool = False
     free_at: int | None = None
+    reason: str | None = None
 
     @property
     def is_removed(self) -> bool:
@@ -81,7 +83,7 @@ class Part:
     def left(self) -> Left:
         """Return what has to join the backlog; what is owed after a closed round stands there already."""
         messages = [row.message for row in self.open() if row.map.round_open]
-        return Left(messages, self.failures, self.judged, self.free_at)
+        return Left(messages, self.failures, self.judged, self.free_at, self.reason)
 
     def cancelled(self) -> Part:
         """Return the part when nobody is subscribed any more: whatever is owed ends without a push."""
@@ -94,9 +96,9 @@ class Part:
         failures = {each: failure for each, failure in self.failures.items() if each not in ended}
         return replace(self, ended={**self.ended, **ended}, failures=failures)
 
-    def limited(self, free_at: int) -> Part:
-        """Return the part whose rate lets nothing more begin before *free_at*."""
-        return replace(self, free_at=free_at)
+    def limited(self, free_at: int, reason: str) -> Part:
+        """Return the part of which, for this *reason*, nothing more may begin before *free_at*."""
+        return replace(self, free_at=free_at, reason=reason)
 
     def pushed(self, progress: Progress, until: float) -> Part:
         """Return the part after pushes that were to start before *until*."""

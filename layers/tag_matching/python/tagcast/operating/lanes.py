@@ -12,6 +12,7 @@ from tagcast.errors import ConflictError, NotFoundError
 from tagcast.model import EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
 from tagcast.ports import World
+from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import directory_of
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
@@ -101,10 +102,9 @@ def backlog(world: World, topic: str, name: str, limit: int, cursor: str | None)
     if lane is None:
         return Page(())
     dues = stored.dues(world.store, subscription.subscription_id, after=cursor or "", limit=limit + 1)
-    now = world.clock.now()
-    shown = tuple(
-        due_delivery(due, lane, now, is_head=cursor is None and place == 0) for place, due in enumerate(dues[:limit])
-    )
+    dues, now = as_waiting(dues, _head(world, subscription)), world.clock.now()
+    scheduled = (cursor is None and place == 0 for place in range(limit))
+    shown = tuple(due_delivery(due, lane, now, is_head=each) for due, each in zip(dues, scheduled, strict=False))
     return Page(shown, dues[limit - 1].place if len(dues) > limit else None)
 
 

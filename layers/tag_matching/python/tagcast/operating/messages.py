@@ -10,6 +10,7 @@ from tagcast.ids import subscription_id
 from tagcast.model import Entry, EntryState, Message
 from tagcast.paging import Page
 from tagcast.ports import World
+from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import read_topic
 from tagcast.registry.subscriptions import versions_in_force
 from tagcast.rows import stored
@@ -98,7 +99,7 @@ class Backlogs:
         """Return the due row of one entry, if it stands at the front."""
         if ordinal not in self._dues:
             dues = stored.dues(self.world.store, subscription_id(self._topic_id, ordinal), limit=FRONT_ROWS)
-            self._dues[ordinal] = {due.message_id: due for due in reversed(dues)}
+            self._dues[ordinal] = {due.message_id: due for due in reversed(as_waiting(dues, dues[0] if dues else None))}
         return self._dues[ordinal].get(message_id)
 
 

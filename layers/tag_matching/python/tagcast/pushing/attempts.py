@@ -21,6 +21,7 @@ from tagcast.model import (
     Subscription,
 )
 from tagcast.ports import World
+from tagcast.pushing.circuit import Passage
 from tagcast.pushing.response_text import response_text
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
 from tagcast.settings import secrets_of
@@ -59,17 +60,17 @@ class Progress:
     """Those to which the subscription's filter function has just said yes."""
 
 
-async def attempt(world: World, subscription: Subscription, message: Message, attempts: int) -> Result:
-    """Push once, as attempt number *attempts*."""
-    push = Push(subscription, message, attempts)
+async def attempt(world: World, push: Push, passage: Passage) -> Result:
+    """Push once."""
     started = world.clock.monotonic()
     outcome = await world.pusher.push(push)
     took_ms = round((world.clock.monotonic() - started) * 1000)
+    passage.hear(outcome)
     return _result(world, push, outcome, world.clock.now(), took_ms)
 
 
 async def attempt_batch(
-    world: World, subscription: Subscription, deliveries: Sequence[Delivery], now: int
+    world: World, subscription: Subscription, deliveries: Sequence[Delivery], now: int, passage: Passage
 ) -> dict[str, Result]:
     """Push *deliveries* in one request at *now*; return, by message id, what came of those whose attempt counts.
 
@@ -80,6 +81,7 @@ async def attempt_batch(
     batch = PushBatch(subscription, pushes, f"batch_{world.dice.unique_id(now)}")
     started = world.clock.monotonic()
     outcome = await world.pusher.push_batch(batch)
+    passage.hear(outcome)
     took_ms, ended_at = round((world.clock.monotonic() - started) * 1000), world.clock.now()
     return {
         push.message.message_id: _result(world, push, outcome.of(push.message.message_id), ended_at, took_ms)

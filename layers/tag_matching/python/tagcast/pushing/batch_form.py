@@ -17,7 +17,7 @@ from tagcast.pushing.envelope import (
     queue_message,
     structured_cloudevent,
 )
-from tagcast.pushing.webhook_signature import signed_headers
+from tagcast.pushing.webhook_signature import Sign, signed_headers
 
 CLOUDEVENTS_BATCH_TYPE = "application/cloudevents-batch+json"
 BATCH_FORMATS = frozenset((ContentFormat.JSON, ContentFormat.CLOUDEVENTS))
@@ -40,15 +40,17 @@ def item_bytes(push: Push) -> int:
     return len(shared_item(push.message, settings.content_format).octets)
 
 
-def batch_request(batch: PushBatch, sent_at: int, version: str, shared: Sequence[Content]) -> HttpRequest:
-    """Return the request for an HTTP endpoint, signed if the subscription has a secret.
+def batch_request(
+    batch: PushBatch, sent_at: int, version: str, shared: Sequence[Content], sign: Sign | None = None
+) -> HttpRequest:
+    """Return the request for an HTTP endpoint, signed as its subscription asks, by *sign* with the deployment's key.
 
     *shared* is what :func:`shared_item` returned for each message; the others are those of
     :func:`~tagcast.pushing.envelope.http_request`. Raises SecretError.
     """
     parts = array_parts(batch, shared)
     events = batch.subscription.settings.content_format is ContentFormat.CLOUDEVENTS
-    headers = signed_headers(batch.subscription, batch.batch_id, sent_at, version, parts)
+    headers = signed_headers(batch.subscription, batch.batch_id, sent_at, version, parts, sign)
     headers["content-type"] = CLOUDEVENTS_BATCH_TYPE if events else JSON_TYPE
     headers["x-tagcast-batch"] = str(len(batch.pushes))
     headers["x-tagcast-attempt"] = str(batch.pushes[0].attempt)  # Of all: what failed before is alone.

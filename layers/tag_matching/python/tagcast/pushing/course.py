@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.model import Entry, EntryState, Message, Subscription
+from tagcast.model import Entry, EntryState, Message, Push, Subscription
 from tagcast.ports import World
 from tagcast.pushing.attempts import Delivery, Failure, Progress, Result, attempt, attempt_batch
 from tagcast.pushing.bytes_in_flight import BytesInFlight
-from tagcast.pushing.push_slots import Ask, PushSlots, Rank, host_of
+from tagcast.pushing.circuit import Passage
+from tagcast.pushing.push_slots import Ask, PushSlots, Rank
 from tagcast.pushing.rate_limit import Grant, take
 
 KNOWN_MAX = 10_000
@@ -35,6 +36,7 @@ class Share:
 
     slots: PushSlots
     seconds: float
+    passage: Passage
     answered: bool = False
     """Whether the receiver answered well just now, so that its window is open from the beginning."""
     grant: Grant | None = None
@@ -111,8 +113,8 @@ class _Course:
         return self.share.slots
 
     @property
-    def host(self) -> str:
-        return host_of(self.subscription.settings.endpoint)
+    def passage(self) -> Passage:
+        return self.share.passage
 
     async def run(self, lead: bool = True, held: Ask | None = None) -> None:
         """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
@@ -154,20 +156,25 @@ class _Course:
         known = self.world.memory.of(GotThrough).get(self.subscription.subscription_id)
         rank = Rank.ANSWERED if self.answered else Rank.of(known)
         loads = tuple(self.slots.bytes.load_of(self.subscription, message) for message, _ in request)
-        return Ask(self.host, rank, loads)
+        return Ask(self.passage.host, rank, loads)
 
     def may_take(self) -> bool:
         """Say whether the rate has given a request away that is not made yet."""
         return self.share.grant is None or self.taken < self.share.grant.count
 
     def may_go_on(self) -> bool:
+        if self.passage.until is not None:
+            return False
         return not self.progress.failures and self.world.clock.monotonic() < self.until
 
     async def attempt(self, request: Request) -> None:
-        """Attempt what is not over; what does not count of a request that failed stands first again."""
+        """Attempt what is not over, unless its host has to be left alone.
+
+        What does not count of a request that failed stands first again.
+        """
         now = self.world.clock.now()
         alive = [each for each in request if not self.is_over(*each, now)]
-        if not alive:
+        if not alive or await self.passage.is_shut():
             return
         results = await self.push(alive, now)
         uncounted = [each for each in alive if each[0].message_id not in results]
@@ -182,7 +189,7 @@ class _Course:
                 well |= result.state is EntryState.DELIVERED
         if well:
             self.answered = True
-            self.slots.answered(self.host)
+            self.slots.answered(self.passage.host)
         known = self.world.memory.of(GotThrough)
         if len(known) >= KNOWN_MAX:
             known.clear()
@@ -190,9 +197,9 @@ class _Course:
 
     async def push(self, deliveries: Sequence[Delivery], now: int) -> dict[str, Result]:
         if self.subscription.settings.batching is not None:
-            return await attempt_batch(self.world, self.subscription, deliveries, now)
+            return await attempt_batch(self.world, self.subscription, deliveries, now, self.passage)
         [(message, made)] = deliveries
-        return {message.message_id: await attempt(self.world, self.subscription, message, made + 1)}
+        return {message.message_id: await attempt(self.world, Push(self.subscription, message, made + 1), self.passage)}
 
     def is_over(self, message: Message, made: int, now: int) -> bool:
         if not message.is_expired(now):

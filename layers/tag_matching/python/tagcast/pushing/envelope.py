@@ -10,26 +10,22 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Message, Push, Subscription
 from tagcast.pushing.cmq_form import NOBODY, cmq_headers, fields_before, shared_fields
 from tagcast.pushing.json_text import ascii_json, base64_text, compact, valid_json
-from tagcast.pushing.webhook_signature import signed_headers
+from tagcast.pushing.push_headers import cloudevent_header, fitting
+from tagcast.pushing.webhook_signature import Sign, signed_headers
 from tagcast.settings import CMQ_FORMATS
 
 CLOUDEVENT_TYPE = "tagcast.message"
 JSON_TYPE = "application/json"
 TEXT_TYPE = "text/plain; charset=utf-8"
 BYTES_TYPE = "application/octet-stream"
-HEADERS_BYTES_MAX = 4096
-HEADER_BYTES_AROUND = len(": \r\n")
-_LEFT_OUT = ("x-tagcast-tags", "ce-tracestate", "tracestate")
 
 _HEADER_TEXT = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 _JSON_TYPE_PATTERN = re.compile(r"[^;\s]+/(?:json|[^;\s]+\+json)\s*(?:;.*)?", re.IGNORECASE)
-_CE_PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 # SQS refuses other characters (SendMessage, "MessageBody").
 _SQS_TEXT = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 
@@ -74,29 +70,30 @@ def content(message: Message, content_format: ContentFormat) -> Content:
 
 
 def http_request(
-    push: Push, sent_at: int, version: str, shared: Content | None = None, account: str = NOBODY
+    push: Push,
+    sent_at: int,
+    version: str,
+    shared: Content | None = None,
+    account: str = NOBODY,
+    sign: Sign | None = None,
 ) -> HttpRequest:
-    """Return the request for an HTTP endpoint, signed if the subscription has a secret.
+    """Return the request for an HTTP endpoint, signed as its subscription asks, by *sign* with the deployment's key.
 
     *sent_at* is the instant of the attempt, *version* is this software's, *shared* what :func:`content` returned for
     the message in this format, *account* the number of the account that CMQ's form names as the topic's owner. Headers
-    take at most 4 KiB: what ``_LEFT_OUT`` names is left out where they would take more. Raises SecretError.
+    take at most 4 KiB: some are left out where they would take more. Raises SecretError.
     """
     content_format = push.subscription.settings.content_format
     parts, headers = _http_content(push, shared or content(push.message, content_format), account)
     message = push.message
-    headers |= signed_headers(push.subscription, message.message_id, sent_at, version, parts)
+    headers |= signed_headers(push.subscription, message.message_id, sent_at, version, parts, sign)
     headers |= {"x-tagcast-attempt": str(push.attempt), "x-tagcast-tags": json.dumps(message.tags)}
     headers |= message.trace.fields
     if content_format in CMQ_FORMATS:
         headers |= cmq_headers(push.message, sent_at)
     if message.replay_of is not None:
         headers["x-tagcast-replay-of"] = message.replay_of
-    octets = sum(len(f"{name}{value}".encode()) + HEADER_BYTES_AROUND for name, value in headers.items())
-    for name in _LEFT_OUT:
-        if octets > HEADERS_BYTES_MAX and name in headers:
-            octets -= len(f"{name}{headers.pop(name)}".encode()) + HEADER_BYTES_AROUND
-    return HttpRequest(parts, headers)
+    return HttpRequest(parts, fitting(headers))
 
 
 def queue_message(push: Push) -> QueueMessage:
@@ -195,17 +192,6 @@ def content_type(message: Message) -> str:
     if declared is not None and _HEADER_TEXT.fullmatch(declared):
         return declared
     return TEXT_TYPE if message.draft.is_text else BYTES_TYPE
-
-
-def cloudevent_header(value: str) -> str:
-    """Return *value* as a ``ce-`` header carries it (CloudEvents HTTP binding, 3.1.3.2).
-
-    Space, double quote, percent and all that is not printable ASCII become percent-encoded UTF-8.
-
-    >>> cloudevent_header('Euro € 😀 "5%"')
-    'Euro%20%E2%82%AC%20%F0%9F%98%80%20%225%25%22'
-    """
-    return quote(value, safe=_CE_PLAIN, errors="replace")
 
 
 def _http_content(push: Push, shared: Content, account: str) -> tuple[tuple[bytes, ...], dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Pushes of a subscription whose secrets are sealed: they are opened before the first of them.
+"""Pushes of a subscription that needs keys: its secrets are opened and the deployment's key is read before the first.
 
 See docs/architecture.md, Secrets.
 """
@@ -15,8 +15,9 @@ from tagcast.pushing.attempts import Delivery, Progress
 from tagcast.pushing.course import Share, attempt_in_order
 from tagcast.pushing.unattempted import alive, put_off
 from tagcast.sealing.secrets import is_at_hand, opened
+from tagcast.settings import Signature
 
-NOT_OPENED = "the subscription's secrets cannot be read"
+NOT_OPENED = "what signs the push cannot be read"
 
 
 async def attempt_opened(
@@ -28,9 +29,9 @@ async def attempt_opened(
     """
     if not deliveries:
         return Progress()
-    opening = partial(opened, world, subscription)
+    opening = partial(_with_keys, world, subscription)
     try:
-        ready = opening() if is_at_hand(world, subscription) else await world.executor.run(opening)
+        ready = opening() if _has_keys(world, subscription) else await world.executor.run(opening)
     except UnavailableError as fault:
         world.telemetry.failed("secrets of a subscription", fault)
         progress = Progress()
@@ -38,3 +39,14 @@ async def attempt_opened(
             progress.failures[message.message_id] = put_off(world, made, NOT_OPENED)
         return progress
     return await attempt_in_order(world, ready, deliveries, share)
+
+
+def _has_keys(world: World, subscription: Subscription) -> bool:
+    is_own = subscription.settings.signature is Signature.V1
+    return is_at_hand(world, subscription) and (is_own or world.signer.is_ready)
+
+
+def _with_keys(world: World, subscription: Subscription) -> Subscription:
+    if subscription.settings.signature is Signature.V1A:
+        world.signer.prepare()
+    return opened(world, subscription)

@@ -15,6 +15,7 @@ from tagcast.pushing.course import Share, attempt_in_order
 from tagcast.pushing.handing import hand_over
 from tagcast.pushing.opening import attempt_opened
 from tagcast.pushing.push_slots import Ask, Rank
+from tagcast.settings import Signature
 
 BATCH_MAX = 100
 FILTER_ERROR = "filter_error"
@@ -66,10 +67,10 @@ async def attempt_judged(
                 share.slots.give_back(ask)
     if subscription.settings.is_group:
         came = await hand_over(world, subscription, ready)
-    elif subscription.settings.sealed is None:
-        came = await attempt_in_order(world, subscription, ready, share)
-    else:
+    elif subscription.settings.sealed is not None or subscription.settings.signature is Signature.V1A:
         came = await attempt_opened(world, subscription, ready, share)
+    else:
+        came = await attempt_in_order(world, subscription, ready, share)
     progress.settled |= came.settled
     progress.failures |= came.failures
     progress.handed |= came.handed

@@ -1,4 +1,4 @@
-"""The headers that every request has, and its signature: Standard Webhooks, with a secret that the subscriber gave."""
+"""The headers that every request has, and its signatures: Standard Webhooks, by a secret or the deployment's key."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tagcast.model import Subscription
+from tagcast.settings import Signature, SubscriptionSettings
+
+Sign = Callable[[bytes], bytes]
+"""Makes the ed25519 signature of a content."""
 
 
 class SecretError(ValueError):
@@ -16,7 +20,12 @@ class SecretError(ValueError):
 
 
 def signed_headers(
-    subscription: Subscription, webhook_id: str, sent_at: int, version: str, parts: Sequence[bytes]
+    subscription: Subscription,
+    webhook_id: str,
+    sent_at: int,
+    version: str,
+    parts: Sequence[bytes],
+    sign: Sign | None = None,
 ) -> dict[str, str]:
     """Return the headers that say who sends a request to *subscription*, and sign it. Raises SecretError."""
     timestamp = sent_at // 1000
@@ -27,8 +36,8 @@ def signed_headers(
         "x-tagcast-subscription": subscription.name,
         "user-agent": f"tagcast/{version}",
     }
-    if secrets := subscription.settings.signing_secrets(sent_at):
-        headers["webhook-signature"] = signatures(secrets, webhook_id, timestamp, *parts)
+    if signed := signatures(subscription.settings, webhook_id, sent_at, parts, sign):
+        headers["webhook-signature"] = signed
     return headers
 
 
@@ -47,12 +56,22 @@ def signature(secret: str, message_id: str, timestamp: int, *body: bytes) -> str
     return "v1," + base64.b64encode(signed.digest()).decode("ascii")
 
 
-def signatures(secrets: Iterable[str], message_id: str, timestamp: int, *body: bytes) -> str:
-    """Return a signature by each of *secrets*, with spaces between: who knows one of them verifies it.
+def signatures(
+    settings: SubscriptionSettings, message_id: str, sent_at: int, body: Iterable[bytes], sign: Sign | None = None
+) -> str:
+    """Return all signatures that *settings* ask for, with spaces between; none is empty.
 
-    Raises SecretError.
+    There is one by each secret that signs at *sent_at* (milliseconds), and one by the deployment's own key, *sign*, if
+    they ask for it. Who knows one of them verifies the push. Raises SecretError.
     """
-    return " ".join(signature(secret, message_id, timestamp, *body) for secret in secrets)
+    parts, timestamp = tuple(body), sent_at // 1000
+    made = [signature(each, message_id, timestamp, *parts) for each in settings.signing_secrets(sent_at)]
+    if settings.signature is Signature.V1A:
+        if sign is None:
+            raise SecretError("no key to sign with")
+        signed = sign(b"".join((f"{message_id}.{timestamp}.".encode(), *parts)))
+        made.append("v1a," + base64.b64encode(signed).decode("ascii"))
+    return " ".join(made)
 
 
 def _secret_key(secret: str) -> bytes:

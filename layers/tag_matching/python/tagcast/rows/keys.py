@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from zlib import crc32
 
 from tagcast.tables import Key, Table
@@ -111,6 +112,11 @@ def due_key(subscription_id: str, position: str, message_id: str) -> Key:
 def rate_key(subscription_id: str) -> Key:
     """Return the key of the rate of a subscription."""
     return Key(Table.MESSAGES, f"RATE#{subscription_id}", "RATE")
+
+
+def host_key(host: str) -> Key:
+    """Return the key of a host that gave no answer lately; a name may be longer than a key."""
+    return Key(Table.MESSAGES, "HOSTS", sha256(host.encode()).hexdigest()[:32])
 
 
 def retained_key(topic: str, message_id: str) -> Key:

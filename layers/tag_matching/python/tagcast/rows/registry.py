@@ -21,6 +21,7 @@ from tagcast.model import (
 )
 from tagcast.rows.recent_changes import recent_of
 from tagcast.rows.values import dense, number, optional_number, optional_text, text
+from tagcast.settings import Signature
 from tagcast.tables import Row, Value
 
 _CMQ = "cmq"
@@ -134,6 +135,7 @@ def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int |
         "content_format": _FORMS_OF_CMQ.get(settings.content_format, settings.content_format).value,
         "push_form": _CMQ if settings.content_format in _FORMS_OF_CMQ else None,
         "secret": settings.secret if settings.sealed is None else sealed_mark(settings.sealed),
+        "signature": None if settings.signature is Signature.V1 else settings.signature.value,
         "ordered": 1 if settings.ordered else None,
         "dead_letter_topic": settings.dead_letter_topic,
         "max_per_second": None if settings.max_per_second is None else str(settings.max_per_second),
@@ -169,6 +171,7 @@ def _settings_of(row: Row) -> SubscriptionSettings:
         max_per_second=None if rate is None else float(rate),
         consume_from=optional_number(row, "consume_from"),
         batching=_batching_of(row),
+        signature=Signature(optional_text(row, "signature") or Signature.V1),
         sealed=secret.removeprefix(_SEALED) if secret is not None and is_sealed else None,
     )
 

@@ -12,6 +12,7 @@ from tagcast.model import Outcome, Push, PushBatch, Subscription
 from tagcast.ports import Clock
 from tagcast.pushing.cmq_form import NOBODY
 from tagcast.pushing.push_slots import SLOTS
+from tagcast.pushing.webhook_signature import Sign
 
 from tagcast_aws.endpoints.addresses import Lookup
 
@@ -38,7 +39,7 @@ class Surroundings:
 
     *lookup* resolves a host name, *make_client* has the shape of ``boto3.client``, *make_socket* is aiohttp's.
     *threads* are shared by all protocols, because a push needs one of them at a time. *account* is whose topics are
-    pushed.
+    pushed, *sign* signs with the deployment's own key.
     """
 
     clock: Clock
@@ -50,6 +51,7 @@ class Surroundings:
     make_socket: SocketFactoryType | None = None
     threads: ThreadPoolExecutor = field(default_factory=threads_for_pushes)
     account: str = NOBODY
+    sign: Sign | None = None
 
 
 class EndpointAdapter(Protocol):
@@ -67,4 +69,4 @@ class EndpointAdapter(Protocol):
 
 def timed_out(subscription: Subscription) -> Outcome:
     """Return the outcome of a request that took too long."""
-    return Outcome(False, f"timeout after {subscription.settings.timeout_s} s")
+    return Outcome(False, f"timeout after {subscription.settings.timeout_s} s", unreached=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, HTTPClientError, ReadTimeoutError
 from tagcast.model import Outcome, Subscription
 from tagcast.pushing.push_slots import SLOTS
 
@@ -39,7 +39,8 @@ class Caller:
         except ClientError as error:
             return Outcome(False, f"{self._service}: {error.response['Error'].get('Code', 'unknown')}")
         except BotoCoreError as error:
-            return Outcome(False, f"{self._service}: {type(error).__name__}")
+            lost = isinstance(error, HTTPClientError)
+            return Outcome(False, f"{self._service}: {type(error).__name__}", unreached=lost)
 
     async def call(self, region: str | None, timeout_s: int, call: Callable[[Any], T]) -> T:
         """Return what *call* makes of a client of *region*, or raise what it raises, or TimeoutError."""

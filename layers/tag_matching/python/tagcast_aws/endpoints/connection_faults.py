@@ -33,6 +33,13 @@ def failure(error: Exception) -> str:
             return f"request failed: {type(error).__name__}"
 
 
+def is_unreached(error: Exception) -> bool:
+    """Say whether a request failed before any answer, and not because its address is refused here."""
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return not isinstance(error.os_error, AddressRefusedError)
+    return isinstance(error, OSError | aiohttp.ServerDisconnectedError) and not isinstance(error, AddressRefusedError)
+
+
 def _connection_failure(error: OSError) -> str:
     if isinstance(error, ConnectionRefusedError) or error.errno == errno.ECONNREFUSED:
         return "connection refused"

@@ -22,7 +22,7 @@ from yarl import URL
 
 from tagcast_aws.endpoints.adapter import Surroundings, timed_out
 from tagcast_aws.endpoints.addresses import url_refusal
-from tagcast_aws.endpoints.connection_faults import failure
+from tagcast_aws.endpoints.connection_faults import failure, is_unreached
 from tagcast_aws.endpoints.connector import KeepingConnector
 from tagcast_aws.endpoints.payload import body_of
 from tagcast_aws.endpoints.resolver import CheckedResolver
@@ -43,7 +43,7 @@ class HttpEndpoint:
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._clock = surroundings.clock
-        self._version, self._account = surroundings.version, surroundings.account
+        self._version, self._account, self._sign = surroundings.version, surroundings.account, surroundings.sign
         self._allow_private = surroundings.allow_private
         self._resolver = CheckedResolver(surroundings.allow_private, surroundings.threads, surroundings.lookup)
         self._contents: WeakValueDictionary[tuple[str, str], Content] = WeakValueDictionary()
@@ -71,14 +71,14 @@ class HttpEndpoint:
     async def deliver(self, push: Push) -> Outcome:
         """Make one attempt; the timeout covers connecting, TLS and reading the answer."""
         shared = self._shared(push, push.subscription.settings.content_format.value, content)
-        request = http_request(push, self._clock.now(), self._version, shared, self._account)
+        request = http_request(push, self._clock.now(), self._version, shared, self._account, self._sign)
         return (await self._attempt(push.subscription, request, READ_BYTES_MAX))[0]
 
     async def deliver_batch(self, batch: PushBatch) -> Outcome:
         """Make several attempts in one request; the answer may name messages that failed."""
         form = f"{batch.subscription.settings.content_format.value} item"
         shared = [self._shared(push, form, shared_item) for push in batch.pushes]
-        request = batch_request(batch, self._clock.now(), self._version, shared)
+        request = batch_request(batch, self._clock.now(), self._version, shared, self._sign)
         outcome, answer = await self._attempt(batch.subscription, request, ANSWER_BYTES_MAX)
         return answered(batch, outcome, answer) if outcome.delivered else outcome
 
@@ -102,7 +102,7 @@ class HttpEndpoint:
         except TimeoutError:
             return timed_out(subscription), b""
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Outcome(False, failure(error)), b""
+            return Outcome(False, failure(error), unreached=is_unreached(error)), b""
 
     async def close(self) -> None:
         """Close both pools."""

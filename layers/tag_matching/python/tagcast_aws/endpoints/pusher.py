@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tagcast.model import Outcome, Protocol, Push, PushBatch, Subscription
 from tagcast.ports import Clock
 from tagcast.pushing.cmq_form import NOBODY
-from tagcast.pushing.webhook_signature import SecretError
+from tagcast.pushing.webhook_signature import SecretError, Sign
 
 from tagcast_aws.endpoints.adapter import ClientFactory, EndpointAdapter, Surroundings, threads_for_pushes
 from tagcast_aws.endpoints.addresses import Lookup
@@ -72,6 +72,7 @@ class EndpointPusher:
         make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
         threads: ThreadPoolExecutor | None = None,
         account: str = NOBODY,
+        sign: Sign | None = None,
     ) -> None:
         self._surroundings = Surroundings(
             clock,
@@ -83,6 +84,7 @@ class EndpointPusher:
             make_socket,
             threads or threads_for_pushes(),
             account,
+            sign,
         )
         self._make_loop = make_loop
         self._adapters: dict[AdapterFactory, EndpointAdapter] = {}

@@ -27,6 +27,7 @@ class Settings:
     cmq_keys: str
     metric_topics: tuple[str, ...]
     secrets_key: str
+    signing_key: str
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -45,6 +46,7 @@ class Settings:
             cmq_keys=environ["CMQ_KEYS"],
             metric_topics=tuple(filter(None, environ["METRIC_TOPICS"].split(","))),
             secrets_key=environ["SECRETS_KEY"],
+            signing_key=environ["SIGNING_KEY"],
         )
 
     @property

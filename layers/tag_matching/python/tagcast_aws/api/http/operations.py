@@ -53,6 +53,7 @@ OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("POST", f"{_SUBSCRIPTION}/retry"): ("retry", "lanes"),
     ("POST", f"{_SUBSCRIPTION}/skip"): ("skip", "lanes"),
     ("GET", "/lanes"): ("list_lanes", "lanes"),
+    ("GET", "/hosts"): ("list_hosts", "lanes"),
     ("GET", f"{_SUBSCRIPTION}/backlog"): ("list_backlog", "lanes"),
     ("PUT", f"{_SUBSCRIPTION}/shadow"): ("set_shadow", "filters"),
     ("GET", f"{_SUBSCRIPTION}/shadow"): ("get_shadow", "filters"),
@@ -63,6 +64,7 @@ OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("GET", f"{_SUBSCRIPTION}/clients"): ("list_members", "groups"),
     ("POST", "/filters/test"): ("test_filter", "filters"),
     ("GET", "/health"): ("health", "service"),
+    ("GET", "/keys"): ("list_keys", "service"),
     ("GET", "/openapi.json"): ("get_openapi", "service"),
 }
 

@@ -15,6 +15,7 @@ from tagcast.model import ContentFormat, Subscription, SubscriptionSettings
 from tagcast.operating.lanes import LaneView
 from tagcast.ports import QueueCounts
 from tagcast.rows.filter_version import FilterVersion
+from tagcast.settings import Signature
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
@@ -38,6 +39,7 @@ _NULL: JsonDict = {"type": "null"}
 OF_PUSHES: JsonDict = {
     "timeout_seconds": False,
     "content_format": False,
+    "signature": False,
     "secret": _NULL,
     "max_per_second": _NULL,
     "batch": _NULL,
@@ -67,6 +69,7 @@ class SubscriptionBody(Body):
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
     content_format: Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"] = "json"
     secret: Secret | None = None
+    signature: Literal["v1", "v1a"] = "v1"
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
     consume_from: ConsumeFrom | None = None
@@ -94,6 +97,7 @@ class SubscriptionBody(Body):
             timeout_s=self.timeout_seconds,
             content_format=ContentFormat(self.content_format),
             secret=self.secret,
+            signature=Signature(self.signature),
             ordered=self.ordered,
             dead_letter_topic=self.dead_letter_topic,
             max_per_second=self.max_per_second,
@@ -120,6 +124,7 @@ class SubscriptionAnswer(TypedDict):
     dead_letter_topic: NotRequired[str]
     consume_from: NotRequired[str]
     max_per_second: NotRequired[float]
+    signature: NotRequired[str]
     secret: NotRequired[str]
     former_secret_ends_at: NotRequired[str]
     batch: NotRequired[BatchedPushesAnswer]
@@ -175,6 +180,8 @@ def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts
         answer["max_per_second"] = chosen.max_per_second
     if chosen.batching is not None:
         answer["batch"] = shown_batch(chosen.batching)
+    if chosen.signature is not Signature.V1:
+        answer["signature"] = chosen.signature.value
     warnings = compile_filter(chosen.filter).warnings
     if warnings:
         answer["warnings"] = list(warnings)

@@ -1,0 +1,230 @@
+"""The circuit of a host: while it gives no answer to many lanes, attempts at it are one probe at a time.
+
+See docs/architecture.md, Pushing. A host that answers costs nothing: its row is written when attempts get no
+answer, and read when this process, or the delivery that is due, has reason to doubt the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from tagcast.concurrency.contention import TRIES_MAX, pause_s
+from tagcast.errors import ConditionLostError
+from tagcast.model import Outcome, Subscription
+from tagcast.ports import World
+from tagcast.pushing.push_slots import host_of
+from tagcast.rows.due import OwedDelivery
+from tagcast.rows.host import Host, host_put, read_host
+
+CIRCUIT = "circuit"
+"""Why a delivery waits that is not attempted because the circuit of its host is open."""
+LANES_MIN, WINDOW_S = 5, 60
+"""As many lanes get no answer within that time before the circuit of their host opens."""
+PROBE_GAP_S = 10
+"""So long after a probe failed may the next begin."""
+WAIT_S_MIN, WAIT_S_MAX = 20.0, 512.0
+"""Between these a lane waits before it asks again, half to all of the time since the circuit opened."""
+PROBE_GRACE_S = 30
+"""So long after a probe should have ended may somebody else begin one."""
+UNREACHED_S = 3_600
+"""So long after its last write a row of a host counts."""
+BELIEVED_S = 1.0
+"""So long a process believes what it read of a host."""
+HOSTS_MAX = 10_000
+
+
+@dataclass(slots=True)
+class _News:
+    """When a host last gave this process an answer, when it last gave none, and when its circuit was seen open."""
+
+    answered_at: int | None = None
+    unreached_at: int | None = None
+    seen_open_at: int | None = None
+
+
+class HostNews(dict[str, _News]):
+    """What this process lately heard of hosts: whether it has to ask before it attempts anything there."""
+
+
+@dataclass(slots=True)
+class Passage:
+    """The way of one subscription to its host, in one invocation: free, as the *probe* of an open circuit, or shut.
+
+    No attempt is made before *until*, if that is set. *reached* says whether the host gave an answer to any attempt
+    that was made.
+    """
+
+    world: World
+    subscription: Subscription
+    probe: Host | None = None
+    until: int | None = None
+    reached: bool | None = None
+    host: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.host = host_of(self.subscription.settings.endpoint)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Say whether the host gave this process no answer, and none within the window before that."""
+        news = self.world.memory.of(HostNews).get(self.host)
+        if news is None or news.unreached_at is None:
+            return False
+        return news.answered_at is None or news.answered_at <= self.world.clock.now() - _ms(self.world, WINDOW_S)
+
+    def doubt(self) -> None:
+        """Remember that there is reason to ask before an attempt."""
+        _news(self.world, self.host).unreached_at = self.world.clock.now()
+
+    def hear(self, outcome: Outcome) -> None:
+        """Remember of one attempt whether the host gave an answer."""
+        news, now = _news(self.world, self.host), self.world.clock.now()
+        self.reached = self.reached or not outcome.unreached
+        if outcome.unreached:
+            news.unreached_at = now
+        else:
+            news.answered_at, news.unreached_at, news.seen_open_at = now, None, None
+
+    async def is_shut(self) -> bool:
+        """Say whether an attempt that is no probe has to wait; a host without doubts is not asked about."""
+        if self.probe is not None or not self.is_doubtful:
+            return False
+        news, now = _news(self.world, self.host), self.world.clock.now()
+        if news.seen_open_at is None or now - news.seen_open_at >= BELIEVED_S * 1000:
+            host = await self.look()
+            if host is None or not host.is_open(now):
+                return False
+        self.until = self.until or waits_until(self.world)
+        return True
+
+    async def ask(self, attempt_s: float, attempted_at: int | None) -> None:
+        """Ask before an attempt at a host that is doubtful; who is to probe it claims that for its *attempt_s*.
+
+        Whoever made an attempt lately (*attempted_at*) leaves the probe to others, whose retries are not spent yet.
+        """
+        host, now = await self.look(), self.world.clock.now()
+        if host is None or host.probe_at is None or not host.is_open(now):
+            _news(self.world, self.host).unreached_at = None
+            return
+        rested_at = (attempted_at or 0) + _ms(self.world, _wait_s(self.world, host) / 2)
+        if host.probe_at <= now and rested_at <= now:
+            claimed = _next(self.world, host, probe_at=now + round((attempt_s + PROBE_GRACE_S) * 1000))
+            try:
+                await self._write(host, claimed)
+            except ConditionLostError:
+                pass
+            else:
+                self.probe = claimed
+                return
+        self.until = waits_until(self.world, host)
+
+    async def tell(self) -> None:
+        """Tell what came of the attempts: a probe closes its circuit, or lets the next come; a failure is recorded.
+
+        Whoever lost the claim of its probe tells nothing.
+        """
+        probe, now = self.probe, self.world.clock.now()
+        if probe is None:
+            if self.reached is False and self.is_doubtful:
+                await self._record()
+            return
+        if self.reached:
+            told = _next(self.world, probe, probe_at=None, failures={}, closed_at=now)
+        else:
+            gap_s = 0 if self.reached is None else PROBE_GAP_S
+            told = _next(self.world, probe, probe_at=now + _ms(self.world, gap_s))
+        with suppress(ConditionLostError):
+            await self._write(probe, told)
+            self.world.telemetry.count("CircuitsClosed", int(told.probe_at is None))
+
+    async def _record(self) -> None:
+        """Write that an attempt got no answer; whoever loses to others again and again leaves that to the next one."""
+        lane = self.subscription.subscription_id
+        for lost in range(1, TRIES_MAX + 1):
+            known = await self.look()
+            if known is not None and known.is_open(self.world.clock.now()):
+                return
+            changed = failed(self.world, known, self.host, lane)
+            try:
+                await self._write(known, changed)
+            except ConditionLostError:
+                await self.world.clock.pause(pause_s(self.world, lost))
+                continue
+            if changed.probe_at is not None:
+                _news(self.world, self.host).seen_open_at = self.world.clock.now()
+                self.world.telemetry.count("CircuitsOpened")
+            return
+
+    async def look(self) -> Host | None:
+        """Read the row of the host, and remember whether its circuit is open."""
+        host = await self.world.executor.run(partial(read_host, self.world.store, self.host))
+        now = self.world.clock.now()
+        _news(self.world, self.host).seen_open_at = now if host is not None and host.is_open(now) else None
+        return host
+
+    async def _write(self, known: Host | None, changed: Host) -> None:
+        await self.world.executor.run(partial(self.world.store.write, host_put(known, changed)))
+
+
+def waits_until(world: World, host: Host | None = None) -> int:
+    """Return when a lane asks again that has to wait: the later, the longer the circuit has been open."""
+    longest_s = _wait_s(world, host)
+    return world.clock.now() + _ms(world, world.dice.uniform(longest_s / 2, longest_s))
+
+
+def _wait_s(world: World, host: Host | None) -> float:
+    """Return how long a lane waits at most before it asks again."""
+    opened_at = None if host is None else host.opened_at
+    open_s = 0.0 if opened_at is None else (world.clock.now() - opened_at) / 1000 * world.time_scale
+    return min(max(open_s, WAIT_S_MIN), WAIT_S_MAX)
+
+
+def as_waiting(dues: Sequence[OwedDelivery], head: OwedDelivery | None) -> list[OwedDelivery]:
+    """Return a part of a backlog in which what was never attempted waits for what its *head* waits for.
+
+    Only the head's row is told that a circuit is open, since a backlog may be long.
+    """
+    if head is None or head.last_outcome != CIRCUIT:
+        return list(dues)
+    return [replace(due, last_outcome=due.last_outcome or CIRCUIT) for due in dues]
+
+
+def failed(world: World, known: Host | None, name: str, lane: str) -> Host:
+    """Return the row of a host after an attempt of one more lane got no answer from it."""
+    now = world.clock.now()
+    if known is None or now >= known.kept_until:
+        known = Host(name, 0 if known is None else known.version, {}, 0)
+    since = now - _ms(world, WINDOW_S)
+    others = sorted((at, each) for each, at in known.failures.items() if at > since and each != lane)
+    failures = {each: at for at, each in others[1 - LANES_MIN :]} | {lane: now}
+    if len(failures) < LANES_MIN:
+        return _next(world, known, failures=failures)
+    goes_on = known.closed_at is not None and now - known.closed_at < _ms(world, WAIT_S_MAX)
+    return _next(
+        world,
+        known,
+        failures=failures,
+        opened_at=known.opened_at if goes_on else now,
+        closed_at=None,
+        probe_at=now + _ms(world, PROBE_GAP_S),
+    )
+
+
+def _next(world: World, host: Host, **changes: Any) -> Host:
+    kept_until = world.clock.now() + _ms(world, UNREACHED_S)
+    return replace(host, version=host.version + 1, kept_until=kept_until, **changes)
+
+
+def _news(world: World, host: str) -> _News:
+    known = world.memory.of(HostNews)
+    if host not in known and len(known) >= HOSTS_MAX:
+        known.clear()
+    return known.setdefault(host, _News())
+
+
+def _ms(world: World, seconds: float) -> int:
+    return round(seconds * 1000 / world.time_scale)

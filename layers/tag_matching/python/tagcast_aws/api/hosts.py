@@ -1,0 +1,58 @@
+"""Hosts that gave no answer lately, and whether their circuits are open."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tagcast.instant import rfc3339
+from tagcast.operating.hosts import list_hosts
+from tagcast.ports import World
+from tagcast.rows.host import Host
+from typing_extensions import TypedDict
+
+from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
+from tagcast_aws.api.http.requests import Request
+from tagcast_aws.api.http.routing import Answer, Route
+
+
+class HostAnswer(TypedDict):
+    """A host that gave no answer lately; while its circuit is open, attempts there are one probe at a time."""
+
+    host: str
+    circuit: Literal["open", "closed"]
+    last_failed_at: str | None
+    opened_at: str | None
+    closed_at: str | None
+    next_probe_at: str | None
+
+
+class HostsAnswer(TypedDict):
+    """One page of hosts."""
+
+    hosts: list[HostAnswer]
+    next_cursor: str | None
+
+
+def several(world: World, request: Request[None]) -> Answer:
+    """Answer with a page of the hosts that gave no answer lately."""
+    found, now = list_hosts(world, *request.page()), world.clock.now()
+    return Answer(200, page("hosts", [_shown(host, now) for host in found.items], encode_cursor(found.cursor)))
+
+
+def _shown(value: Host, now: int) -> HostAnswer:
+    is_open = value.is_open(now)
+    return {
+        "host": value.name,
+        "circuit": "open" if is_open else "closed",
+        "last_failed_at": _instant(max(value.failures.values(), default=None)),
+        "opened_at": _instant(value.opened_at),
+        "closed_at": _instant(value.closed_at),
+        "next_probe_at": _instant(value.probe_at if is_open else None),
+    }
+
+
+def _instant(value: int | None) -> str | None:
+    return None if value is None else rfc3339(value)
+
+
+ROUTES = (Route("GET", "/hosts", several, "List the hosts that gave no answer", {200: HostsAnswer}, query=PAGING),)

@@ -1,0 +1,40 @@
+"""Endpoints on the command line: the options that name one, and how one is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from tagcast_client.operation import Json
+
+
+def endpoint_of(url: str | None, queue: str | None, function: str | None) -> Json:
+    """The endpoint that one of the three options names.
+
+    >>> endpoint_of("https://example.com/hook", None, None)
+    {'protocol': 'https', 'url': 'https://example.com/hook'}
+    >>> endpoint_of(None, "arn:aws:sqs:eu-west-1:123456789012:orders", None)
+    {'protocol': 'sqs', 'arn': 'arn:aws:sqs:eu-west-1:123456789012:orders'}
+    """
+    match url, queue, function:
+        case str(), None, None:
+            return {"protocol": "http" if url.lower().startswith("http:") else "https", "url": url}
+        case None, str(), None:
+            return {"protocol": "sqs", "arn" if queue.startswith("arn:") else "queue_url": queue}
+        case None, None, str():
+            return {"protocol": "lambda", "function": function}
+        case _:
+            raise typer.BadParameter("give exactly one endpoint: --url, --sqs or --lambda")
+
+
+def protocol_of(endpoint: Any) -> Any:
+    """The protocol of an endpoint as the API tells it."""
+    return endpoint.get("protocol") if isinstance(endpoint, dict) else None
+
+
+def endpoint_text(endpoint: Any) -> str:
+    """One endpoint in a few words."""
+    if not isinstance(endpoint, dict):
+        return "—"
+    address = next((endpoint[name] for name in ("url", "queue_url", "arn", "function") if endpoint.get(name)), "")
+    return str(address) if endpoint.get("url") else f"{endpoint.get('protocol')} {address}"

@@ -1,0 +1,93 @@
+"""Many lanes at one host that gives no answer for an hour, in virtual time; each invocation is another process."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TypeVar
+
+from tagcast.delivery.redelivery import redeliver
+from tagcast.delivery.workflow_task import Task
+from tagcast.memory import Memory
+from tagcast.model import Outcome, Strategy
+from tagcast.ports import Table, World
+from tagcast.pushing.circuit import HostNews
+from tagcast.rows.keys import lane_key
+from tagcast.rows.lane import lane_of
+
+from tests.fakes.herd import BUDGET_S, HerdDice
+from tests.fakes.virtual_time import TimedWorld
+from tests.fakes.world import OK, InlineExecutor
+
+K = TypeVar("K")
+UNREACHED = Outcome(False, "connection refused", unreached=True)
+DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
+HOUR_S = 3_600.0
+ANSWER_S = 0.1
+
+
+class OtherProcess(Memory):
+    """A process that has heard of no host."""
+
+    def __init__(self, warm: Memory) -> None:
+        super().__init__()
+        self.warm = warm
+
+    def of(self, kind: type[K]) -> K:
+        return super().of(kind) if kind is HostNews else self.warm.of(kind)
+
+
+@dataclass(frozen=True)
+class Outage:
+    """What came of it: when attempts began, in seconds since the host died, and how the lanes fared behind it.
+
+    *first_round* is how many were made before any lane had failed, *recovered_s* after how many seconds with a host
+    that answers the last lane had its message, *times* how often each lane got it.
+    """
+
+    first_round: int
+    began_s: list[float]
+    recovered_s: float
+    times: list[int]
+    beside: int
+    """How often a healthy receiver got the message meanwhile."""
+
+
+def outage(lanes: int, seconds: float = HOUR_S, seed: int = 1) -> Outage:
+    """Let *lanes* lanes owe a message to a host that gives no answer for so long, and then does."""
+    timed = TimedWorld(0.0)
+    names = [f"D{place}" for place in range(lanes)]
+    timed.subscribe(*names, host="dead", strategy=DECAY, max_retries=176, answers=(ANSWER_S, UNREACHED))
+    timed.subscribe("W", host="well")
+    timed.first_round("1")
+    first = len(timed.receivers.started)
+    beside = len(timed.receivers.pushes_of("W"))
+    world = replace(timed.world, executor=InlineExecutor(), dice=HerdDice(Random(seed)))
+    owing = [lane_of(row) for row in timed.store.query(Table.MESSAGES, lane_key("test1", "").pk)]
+    timed.receivers.started.clear()
+
+    async def story() -> tuple[float, float]:
+        began_s = timed.loop.seconds
+        tasks = [Task("test1", lane.subscription_id, lane.generation) for lane in owing]
+        workers = [asyncio.create_task(_execution(world, task)) for task in tasks]
+        await asyncio.sleep(seconds)
+        timed.receivers.done_at_s.clear()
+        timed.receivers.replies = dict.fromkeys(names, (ANSWER_S, OK))
+        await asyncio.gather(*workers)
+        return began_s, max(timed.receivers.done_at_s.values()) - began_s - seconds
+
+    began_s, recovered_s = timed.run(story())
+    during = [each.at_s - began_s for each in timed.receivers.started if each.at_s < began_s + seconds]
+    got = [sum(1 for each in timed.receivers.pushes_of(name) if each.at_s >= began_s + seconds) for name in names]
+    return Outage(first - beside, during, recovered_s, got, beside)
+
+
+async def _execution(world: World, task: Task) -> None:
+    """Play the workflow of one lane, each time in another process, until nothing is owed."""
+    while True:
+        answer = await redeliver(replace(world, memory=OtherProcess(world.memory)), task, BUDGET_S)
+        if answer.wait_until is None:
+            return
+        task = answer.task
+        await asyncio.sleep(max(0.0, (answer.wait_until - world.clock.now()) / 1000))

@@ -1,0 +1,139 @@
+"""Bugs of late entries and of bodies that are kept, each with the history in which it was caught last."""
+
+from __future__ import annotations
+
+from tests.simulation.planted.mutant import Mutant
+
+FILLING = "tagcast.delivery.filling"
+LATE_BUGS: dict[str, tuple[Mutant, int]] = {
+    mutant.name: (mutant, seed)
+    for mutant, seed in (
+        (
+            Mutant(
+                "what a publish had decided is decided again",
+                f"{FILLING}:_is_late",
+                "if row.subscriptions_version >= filling.since or message.accepted_at < filling.accepted_from:",
+                "if message.accepted_at < filling.accepted_from:",
+                also=("tests.fakes.memory_store:kept_rows", ">= before_version", "< 0"),
+            ),
+            37,
+        ),
+        (
+            Mutant(
+                "a late entry is added without its due row",
+                f"{FILLING}:_add_together",
+                ", due_put(_due(group, row))]",
+                "]",
+            ),
+            3,
+        ),
+        (
+            Mutant(
+                "whoever lost the lane adds to it",
+                f"{FILLING}:_add_together",
+                "writes: list[Write] = [hold.check()]",
+                "writes: list[Write] = []",
+            ),
+            224,
+        ),
+        (
+            Mutant(
+                "late entries are added while publishes are under way",
+                f"{FILLING}:fill",
+                "if now < filling.begins_at:",
+                "if False:",
+            ),
+            8,
+        ),
+        (
+            Mutant(
+                "only the first page of what is kept is added",
+                f"{FILLING}:fill",
+                "is_over = found.cursor is None",
+                "is_over = True",
+            ),
+            3,
+        ),
+        (
+            Mutant(
+                "what others write just then is not added",
+                f"{FILLING}:_add",
+                "        if len(ids) > 1:\n            break\n",
+                "        return\n",
+            ),
+            25,
+        ),
+        (
+            Mutant(
+                "everything kept is added, whatever the filter says",
+                f"{FILLING}:_is_late",
+                "return group.ordinal in matched.ordinals",
+                "return True",
+            ),
+            6,
+        ),
+        (
+            Mutant(
+                "a late entry names the first version of the filter",
+                f"{FILLING}:_add_together",
+                "Late(world.clock.now(), group.version)",
+                "Late(world.clock.now(), 1)",
+            ),
+            27,
+        ),
+        (
+            Mutant(
+                "late entries stand behind what was published since",
+                f"{FILLING}:_due",
+                "position=LATE_POSITION",
+                'position="9" * 20',
+            ),
+            72,
+        ),
+        (
+            Mutant(
+                "who resumes a group forgets what it was to be given",
+                "tagcast.operating.lanes:resume",
+                "if head or lane.is_filling:",
+                "if head:",
+            ),
+            9,
+        ),
+        (
+            Mutant(
+                "a body that is kept goes with the last entry",
+                "tagcast.rows.message:MessageRow.settled",
+                "(self.is_kept or bool(after.owed))",
+                "bool(after.owed)",
+            ),
+            3,
+        ),
+        (
+            Mutant(
+                "a body that is kept stays for ever",
+                "tagcast.repairing.forgetting:forget",
+                "if not row.is_kept:",
+                "if True:",
+            ),
+            0,
+        ),
+        (
+            Mutant(
+                "a member that is refused for its order may pull",
+                "tagcast.registry.members:check_agreement",
+                "member.is_ordered and not subscription.settings.ordered",
+                "False",
+            ),
+            27,
+        ),
+        (
+            Mutant(
+                "a member that disagrees is not remembered as one",
+                "tagcast.registry.members:noted",
+                "digest=digest(heartbeat.filter)",
+                'digest=""',
+            ),
+            1,
+        ),
+    )
+}

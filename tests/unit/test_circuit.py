@@ -1,0 +1,421 @@
+"""The circuit of a host: while many lanes get no answer, one probe at a time; nothing is lost, nobody is touched."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from tagcast.memory import Memory
+from tagcast.model import Endpoint, EntryState, Ordering, Outcome, Protocol, Strategy, Subscription
+from tagcast.operating import lanes, messages
+from tagcast.ports import Write
+from tagcast.pushing.circuit import (
+    CIRCUIT,
+    LANES_MIN,
+    PROBE_GAP_S,
+    PROBE_GRACE_S,
+    UNREACHED_S,
+    WAIT_S_MAX,
+    WINDOW_S,
+    Passage,
+)
+from tagcast.pushing.push_slots import STARTS_AT_ONCE
+from tagcast.registry import subscriptions, topics
+from tagcast.rows import stored
+from tagcast.rows.host import Host, read_host
+
+from tests.fakes.dead_host import HOUR_S, UNREACHED, outage
+from tests.fakes.handlers import answered
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FAIL, OK, FakeWorld
+
+DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
+DEAD = "http://dead.test"
+
+
+class RacedStore(MemoryStore):
+    """Lets something happen once before a host is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_host: Callable[[], object] | None = None
+
+    def write(self, write: Write) -> None:
+        if write.key.pk == "HOSTS" and self.before_host is not None:
+            happening, self.before_host = self.before_host, None
+            happening()
+        super().write(write)
+
+
+@pytest.fixture
+def store() -> RacedStore:
+    return RacedStore()
+
+
+@pytest.fixture
+def fake(store: RacedStore) -> FakeWorld:
+    fake = FakeWorld(store=store)
+    fake.topic()
+    return fake
+
+
+def lane_at(fake: FakeWorld, name: str, outcome: Outcome = UNREACHED, strategy: Strategy = DECAY) -> Subscription:
+    """Subscribe at the dead host, which may give an answer to this one all the same."""
+    known = fake.subscribe(name, strategy=strategy)
+    settings = replace(known.settings, endpoint=Endpoint(Protocol.HTTP, f"{DEAD}/{name}"))
+    fake.pusher.behaviours[name] = lambda push: outcome
+    return subscriptions.put_subscription(fake.world, "test1", name, settings)[0]
+
+
+def fail_lanes(fake: FakeWorld, count: int = LANES_MIN, outcome: Outcome = UNREACHED) -> list[str]:
+    """Let so many lanes fail at the dead host, and return what they are owed."""
+    for place in range(count):
+        lane_at(fake, f"D{place}", outcome)
+    ids = fake.publish("1")
+    fake.deliver()
+    return ids
+
+
+def host_of(fake: FakeWorld) -> Host | None:
+    return read_host(fake.store, DEAD)
+
+
+def is_open(fake: FakeWorld) -> bool:
+    host = host_of(fake)
+    return host is not None and host.is_open(fake.clock.instant)
+
+
+def forget(fake: FakeWorld) -> None:
+    """Let the next invocation be another process's."""
+    fake.world = replace(fake.world, memory=Memory())
+
+
+def passage(fake: FakeWorld, name: str) -> Passage:
+    return Passage(fake.world, subscriptions.get_subscription(fake.world, "test1", name))
+
+
+def asked(fake: FakeWorld, name: str) -> Passage:
+    way = passage(fake, name)
+    asyncio.run(way.ask(15, None))
+    return way
+
+
+def entry(fake: FakeWorld, message_id: str, name: str) -> Any:
+    return messages.message_view(fake.world, "test1", message_id).subscribers[name]
+
+
+def wake(fake: FakeWorld, name: str) -> int:
+    """Let the lane's worker look at it in another process when it is due; return how many attempts that made."""
+    forget(fake)
+    sid = subscriptions.get_subscription(fake.world, "test1", name).subscription_id
+    lane = stored.lane(fake.store, "test1", sid)
+    assert lane is not None
+    fake.clock.instant = max(fake.clock.instant, lane.next_attempt_at or 0)
+    before = len(fake.pusher.pushes)
+    lanes.retry_now(fake.world, "test1", name)
+    [task] = [each for each in fake.workflow.tasks if each.subscription_id == sid][-1:]
+    fake.redeliver(task)
+    return len(fake.pusher.pushes) - before
+
+
+def test_lanes_at_a_dead_host_are_probed_one_at_a_time_and_all_get_their_message_when_it_answers() -> None:
+    came = outage(100)
+
+    assert len(came.began_s) <= HOUR_S / PROBE_GAP_S
+    assert all(later - earlier >= PROBE_GAP_S for earlier, later in pairwise(came.began_s))
+    assert came.began_s[-1] > HOUR_S - WAIT_S_MAX
+    assert came.recovered_s <= 2 * WAIT_S_MAX
+    assert set(came.times) == {1}
+    assert came.beside == 1
+
+
+def test_the_circuit_opens_with_the_fifth_lane_and_the_rest_of_the_batch_waits_without_an_attempt(
+    fake: FakeWorld,
+) -> None:
+    [message_id] = fail_lanes(fake, 20)
+
+    assert is_open(fake)
+    assert LANES_MIN <= len(fake.pusher.pushes) < LANES_MIN + STARTS_AT_ONCE
+    kept = entry(fake, message_id, "D19")
+    assert (kept.state, kept.attempts, kept.last_outcome) == (EntryState.BLOCKED, 0, CIRCUIT)
+
+
+def test_four_lanes_open_no_circuit_however_often_they_fail(fake: FakeWorld) -> None:
+    fail_lanes(fake, LANES_MIN - 1)
+    fake.run_workflows(until=fake.clock.instant + 30_000)
+
+    assert len(fake.pusher.pushes) > 2 * LANES_MIN
+    assert not is_open(fake)
+
+
+def test_five_lanes_that_fail_in_more_than_a_minute_open_none(fake: FakeWorld) -> None:
+    fail_lanes(fake, LANES_MIN - 1)
+    fake.clock.sleep(WINDOW_S)
+    lane_at(fake, "late")
+    fake.publish("2")
+    fake.deliver()
+
+    assert not is_open(fake)
+
+
+def test_answers_open_no_circuit_however_many_lanes_fail(fake: FakeWorld) -> None:
+    fail_lanes(fake, 20, FAIL)
+
+    assert len(fake.pusher.pushes) == 20
+    assert host_of(fake) is None
+
+
+def test_a_host_that_answers_is_neither_written_nor_read(fake: FakeWorld, store: RacedStore) -> None:
+    read: list[str] = []
+    get = store.get
+
+    def noted(key: Any) -> Any:
+        read.append(key.pk)
+        return get(key)
+
+    store.get = noted  # type: ignore[method-assign]
+    fail_lanes(fake, 20, OK)
+
+    assert len(fake.pusher.pushes) == 20
+    assert "HOSTS" not in read
+    assert not [key for key in store.rows if key.pk == "HOSTS"]
+
+
+def test_lanes_that_a_host_answers_are_not_touched_by_those_that_it_does_not(fake: FakeWorld) -> None:
+    lane_at(fake, "healthy", OK)
+    fail_lanes(fake, 20)
+    for body in ("2", "3"):
+        fake.publish(body)
+        fake.deliver()
+        fake.clock.sleep(1)
+
+    assert fake.pusher.received["healthy"] == ["1", "2", "3"]
+
+
+def test_what_waits_counts_no_attempt_and_says_why_wherever_it_is_shown(fake: FakeWorld) -> None:
+    [first] = fail_lanes(fake)
+    [second] = fake.publish("2")
+    fake.deliver()
+
+    assert wake(fake, "D0") == 0
+    assert (entry(fake, first, "D0").attempts, entry(fake, first, "D0").last_outcome) == (1, CIRCUIT)
+    assert [past.outcome for past in entry(fake, first, "D0").history] == ["connection refused"]
+    behind = entry(fake, second, "D0")
+    assert (behind.state, behind.attempts, behind.last_outcome) == (EntryState.BLOCKED, 0, CIRCUIT)
+    assert {each.last_outcome for each in lanes.backlog(fake.world, "test1", "D0", 10, None).items} == {CIRCUIT}
+    page = lanes.backlog(fake.world, "test1", "D0", 1, None)
+    assert lanes.backlog(fake.world, "test1", "D0", 1, page.cursor).items[0].last_outcome == CIRCUIT
+    told = json.loads(answered(fake.world, "GET", f"/topics/test1/messages/{first}/explain?subscription=D0")["body"])
+    assert told["reason"] == "its filter matched; the delivery is blocked (circuit)"
+    assert told["delivery"]["lane"] == "lost_contact"
+
+
+def test_one_of_those_that_ask_is_the_probe_and_the_others_wait(fake: FakeWorld) -> None:
+    fail_lanes(fake)
+    fake.clock.sleep(PROBE_GAP_S)
+
+    ways = [asked(fake, f"D{place}") for place in range(LANES_MIN)]
+
+    assert [way.probe is not None for way in ways] == [True, False, False, False, False]
+    assert all(way.until is not None and way.until > fake.clock.instant for way in ways[1:])
+
+
+def test_of_two_that_ask_at_the_same_time_one_is_the_probe(fake: FakeWorld, store: RacedStore) -> None:
+    fail_lanes(fake)
+    fake.clock.sleep(PROBE_GAP_S)
+    others: list[Passage] = []
+
+    def other() -> None:
+        way = passage(fake, "D1")
+        asking = way.ask(15, None)
+        with pytest.raises(StopIteration):
+            asking.send(None)
+        others.append(way)
+
+    store.before_host = other
+    mine = asked(fake, "D0")
+
+    assert others[0].probe is not None
+    assert mine.probe is None
+    assert mine.until is not None
+
+
+def test_a_probe_that_nobody_hears_of_again_runs_out(fake: FakeWorld) -> None:
+    fail_lanes(fake)
+    fake.clock.sleep(PROBE_GAP_S)
+    dead = asked(fake, "D0")
+
+    fake.clock.sleep(15 + PROBE_GRACE_S - 1)
+    assert asked(fake, "D1").probe is None
+    fake.clock.sleep(1)
+    taken = asked(fake, "D2")
+    assert taken.probe is not None
+
+    dead.reached = True
+    asyncio.run(dead.tell())
+    assert is_open(fake), "whoever lost its probe says nothing any more"
+
+
+def test_a_probe_that_gets_an_answer_closes_the_circuit_even_a_bad_one(fake: FakeWorld) -> None:
+    fail_lanes(fake)
+    fake.pusher.behaviours["D0"] = lambda push: FAIL
+    fake.clock.sleep(PROBE_GAP_S)
+
+    assert wake(fake, "D0") >= 1
+    assert not is_open(fake)
+    assert wake(fake, "D1") >= 1
+
+
+def test_the_next_probe_begins_a_while_after_the_last_and_is_somebody_elses(fake: FakeWorld) -> None:
+    fail_lanes(fake)
+    fake.clock.sleep(120)
+
+    assert wake(fake, "D0") == 1
+    assert wake(fake, "D1") == 0
+    fake.clock.sleep(PROBE_GAP_S)
+    assert wake(fake, "D0") == 0
+    assert wake(fake, "D1") == 1
+
+
+def test_a_probe_that_makes_no_attempt_leaves_it_to_the_next(fake: FakeWorld) -> None:
+    known = lane_at(fake, "judged")
+    fail_lanes(fake)
+    fake.clock.sleep(PROBE_GAP_S)
+    settings = replace(known.settings, filter={"kind": "function", "function": "decide"})
+    subscriptions.put_subscription(fake.world, "test1", "judged", settings)
+    way = asked(fake, "judged")
+    asyncio.run(way.tell())
+
+    assert way.probe is not None
+    assert asked(fake, "D1").probe is not None
+
+
+def test_life_runs_on_while_a_circuit_is_open(fake: FakeWorld) -> None:
+    topics.put_topic(fake.world, "test1", retention_s=600, body_bytes_max=65_536, ordering=Ordering.TOPIC)
+    [message_id] = fail_lanes(fake)
+    fake.run_workflows(until=fake.clock.instant + 1_200_000)
+
+    ended = entry(fake, message_id, "D0")
+    assert ended.state is EntryState.EXPIRED
+    assert ended.last_outcome in (CIRCUIT, "connection refused")
+    assert ("1", "D0", EntryState.EXPIRED) in fake.telemetry.ends
+
+
+def test_a_message_behind_one_that_expired_is_not_attempted_for_that(fake: FakeWorld) -> None:
+    fake.topic("brief", retention_s=60)
+    fail_lanes(fake)
+    known = fake.subscribe("B", topic="brief", max_retries=100)
+    settings = replace(known.settings, endpoint=Endpoint(Protocol.HTTP, f"{DEAD}/B"))
+    subscriptions.put_subscription(fake.world, "brief", "B", settings)
+    fake.pusher.behaviours["B"] = lambda push: UNREACHED
+    forget(fake)
+    fake.publish("1", topic="brief")
+    fake.deliver()
+    fake.clock.sleep(30)
+    fake.publish("2", topic="brief")
+    fake.deliver()
+    claims = asked(fake, "D0")
+    fake.workflow.tasks = [task for task in fake.workflow.tasks if task.topic == "brief"]
+    before = len(fake.pusher.pushes)
+    fake.run_workflows(until=fake.clock.instant + 44_000)
+
+    assert claims.probe is not None
+    assert len(fake.pusher.pushes) == before
+
+
+def test_a_host_that_flaps_is_soon_dead_again_and_its_lanes_wait_as_long_as_before(fake: FakeWorld) -> None:
+    fail_lanes(fake)
+    opened = host_of(fake)
+    fake.clock.sleep(600)
+    answered_once = asked(fake, "D0")
+    answered_once.reached = True
+    asyncio.run(answered_once.tell())
+    assert not is_open(fake)
+
+    for place in range(LANES_MIN):
+        forget(fake)
+        way = passage(fake, f"D{place}")
+        way.hear(UNREACHED)
+        asyncio.run(way.tell())
+    again = host_of(fake)
+    assert is_open(fake)
+    assert again is not None
+    assert opened is not None
+    assert again.opened_at == opened.opened_at
+    until = asked(fake, "D1").until
+    assert until is not None
+    assert until - fake.clock.instant >= WAIT_S_MAX / 2 * 1000
+
+
+def test_what_was_written_of_a_host_counts_for_an_hour(fake: FakeWorld) -> None:
+    fail_lanes(fake)
+    fake.clock.sleep(UNREACHED_S + 1)
+
+    assert asked(fake, "D0").until is None
+    assert json.loads(answered(fake.world, "GET", "/hosts")["body"])["hosts"] == []
+
+
+def test_a_process_that_had_an_answer_records_nothing_against_the_host(fake: FakeWorld) -> None:
+    """Five tenants of a host that serves a thousand may hang without being everybody's trouble."""
+    lane_at(fake, "healthy", OK)
+    fake.publish("0")
+    fake.deliver()
+    fail_lanes(fake, 20)
+
+    assert len([push for push in fake.pusher.pushes if push.subscription.name != "healthy"]) == 20
+    assert host_of(fake) is None
+
+
+def test_who_loses_to_others_again_and_again_records_nothing_and_loses_nothing(
+    fake: FakeWorld, store: RacedStore
+) -> None:
+    known = store.write
+
+    def faster(write: Write) -> None:
+        if write.key.pk == "HOSTS":
+            row = store.rows.setdefault(
+                write.key,
+                {"pk": "HOSTS", "sk": write.key.sk, "host": DEAD, "version": 0, "failures": {}, "ttl": 1},
+            )
+            row["version"] += 1
+        known(write)
+
+    store.write = faster  # type: ignore[method-assign]
+    [message_id] = fail_lanes(fake, 1)
+
+    assert entry(fake, message_id, "D0").attempts == 1
+
+
+def test_hosts_are_listed_with_the_state_of_their_circuits(fake: FakeWorld) -> None:
+    fail_lanes(fake, LANES_MIN - 1)
+    [failing] = json.loads(answered(fake.world, "GET", "/hosts")["body"])["hosts"]
+    lane_at(fake, "fifth")
+    fake.publish("2")
+    fake.deliver()
+    [dead] = json.loads(answered(fake.world, "GET", "/hosts")["body"])["hosts"]
+
+    assert (failing["host"], failing["circuit"], failing["opened_at"]) == (DEAD, "closed", None)
+    assert (dead["host"], dead["circuit"]) == (DEAD, "open")
+    assert dead["opened_at"] <= dead["next_probe_at"]
+    assert dead["last_failed_at"] == dead["opened_at"]
+
+
+def test_a_page_of_hosts_leads_to_the_next(fake: FakeWorld) -> None:
+    for name in ("A", "B", "C"):
+        fake.subscribe(name)
+        fake.pusher.behaviours[name] = lambda push: UNREACHED
+    fake.publish("1")
+    fake.deliver()
+
+    seen: list[str] = []
+    cursor = ""
+    while cursor is not None:
+        answer = json.loads(answered(fake.world, "GET", f"/hosts?limit=2{cursor and '&cursor=' + cursor}")["body"])
+        seen += [each["host"] for each in answer["hosts"]]
+        cursor = answer["next_cursor"]
+    assert sorted(seen) == ["http://A.test".lower(), "http://b.test", "http://c.test"]
