@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.delivery.fan_out import fan_out
-from tagcast.ports import World
+from tagcast.ports import QueueEntry, World
 from tagcast.pushing.push_slots import PushSlots
+from tagcast.queues import entry_in
 from tagcast_aws import wiring
 
 if TYPE_CHECKING:
@@ -17,24 +18,33 @@ if TYPE_CHECKING:
 
 
 async def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
-    """Serve a batch of queue records; report those of a topic that could not be completed."""
-    topics: dict[str, dict[str, str]] = {}
-    for record in event["Records"]:
-        named = json.loads(record["body"])
-        topics.setdefault(named["topic"], {})[record["messageId"]] = named["message_id"]
-    failures: list[dict[str, str]] = []
+    """Serve a batch of queue records; report those of a topic that could not be completed, and those that were left.
 
-    async def serve(topic: str, ids: Mapping[str, str], slots: PushSlots) -> None:
+    What stands in an order and what stands in none are served beside each other, as if they had come in two batches.
+    """
+    batches: dict[tuple[str, bool], dict[str, QueueEntry]] = {}
+    receipts: dict[str, str] = {}
+    for record in event["Records"]:
+        entry = entry_in(record["body"], record["attributes"]["MessageGroupId"])
+        batches.setdefault((entry.topic, entry.has_order), {})[record["messageId"]] = entry
+        receipts[record["messageId"]] = record["receiptHandle"]
+    failed: list[str] = []
+    left: list[str] = []
+
+    async def serve(topic: str, records: Mapping[str, QueueEntry], slots: PushSlots) -> None:
         try:
-            await fan_out(world, topic, list(ids.values()), slots)
-        except Exception as fault:  # noqa: BLE001  The batch comes again; other topics are done with.
+            count = len(await fan_out(world, topic, records.values(), slots))
+            left.extend(list(records)[len(records) - count :])
+        except Exception as fault:  # noqa: BLE001  The batch comes again; the others are done with.
             wiring.logger().error("fan-out failed", exc_info=fault, extra={"topic": topic})
-            failures.extend({"itemIdentifier": record_id} for record_id in ids)
+            failed.extend(records)
 
     async with PushSlots(world.clock) as slots:
-        await side_by_side(serve(topic, ids, slots) for topic, ids in topics.items())
+        await side_by_side(serve(topic, records, slots) for (topic, _), records in batches.items())
+        if left:
+            await world.executor.run(partial(world.queue.give_back, [receipts[name] for name in left]))
     slots.tell(world.telemetry)
-    return {"batchItemFailures": failures}
+    return {"batchItemFailures": [{"itemIdentifier": name} for name in (*failed, *left)]}
 
 
 @wiring.metered

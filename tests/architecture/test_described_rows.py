@@ -197,10 +197,11 @@ def pull_all(fake: FakeWorld) -> None:
 
 
 def sweep_all(fake: FakeWorld, store: WatchedStore) -> None:
-    """Let the queue refuse a message, and a search of the table take more than one sweep."""
+    """Let the queue refuse a message, whole and in halves, and a search of the table take more than one sweep."""
     [unsent] = fake.publish_unqueued("4")
     fake.queue.broken = True
-    relay(fake.world, [Arrival("1", message_row_of(store.rows[message_key("test1", unsent)]))])
+    halves = message_row_of(store.rows[message_key("test1", unsent)])
+    relay(fake.world, [Arrival("1", halves), Arrival("2", replace(halves, in_order=None))])
     fake.sweep()
 
 

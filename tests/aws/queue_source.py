@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
@@ -64,7 +63,7 @@ class QueueSource:
 
     def _deliver(self, messages: list[QueuedMessage], refusals: int) -> None:
         event = {"Records": [self.queue.event_of(message, REGION) for message in messages]}
-        label = " ".join(str(json.loads(message.body)["message_id"]) for message in messages)
+        label = " ".join(message.body for message in messages)
         self._functions.start(self._function, event, lambda ended: self._ended(messages, refusals, ended), label=label)
 
     def _ended(self, messages: list[QueuedMessage], refusals: int, ended: Ended) -> None:

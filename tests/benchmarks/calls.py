@@ -146,9 +146,19 @@ def measure(at_once: int) -> Meter:
             meter.phase = "relay"
             assert relay(world, arrivals) == ()
             meter.phase = "poll"
-            taken = sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=BATCH)["Messages"]
+            taken = sqs.receive_message(
+                QueueUrl=queue_url, MaxNumberOfMessages=BATCH, MessageSystemAttributeNames=["All"]
+            )["Messages"]
             meter.phase = "fan_out"
-            records = [{"messageId": one["MessageId"], "body": one["Body"]} for one in taken]
+            records = [
+                {
+                    "messageId": one["MessageId"],
+                    "receiptHandle": one["ReceiptHandle"],
+                    "body": one["Body"],
+                    "attributes": one["Attributes"],
+                }
+                for one in taken
+            ]
             assert asyncio.run(fan_out.handle({"Records": records}, world)) == {"batchItemFailures": []}
             meter.phase = "poll"
             entries: Any = [{"Id": str(n), "ReceiptHandle": one["ReceiptHandle"]} for n, one in enumerate(taken)]

@@ -6,7 +6,6 @@ All receivers are one process on many loopback addresses (Linux): each is a host
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -34,6 +33,7 @@ from tagcast_aws.runtime.executor import ThreadExecutor
 
 from functions.fan_out.app import handle
 from tests.benchmarks.receivers import Receiver, receivers
+from tests.fakes.queue_records import in_one_order
 from tests.fakes.virtual_time import PartitionedStore
 from tests.fakes.world import FakeWorld
 
@@ -145,10 +145,9 @@ def first_round(port: int, kinds: Sequence[Kind], messages: int) -> Figures:
 
     def serve_batch(bodies: list[str], tag: str) -> tuple[list[str], float, float]:
         ids = fake.publish(*bodies, tags=(tag,))
-        records = [{"messageId": each, "body": json.dumps({"topic": "test1", "message_id": each})} for each in ids]
         store.call_s = CALL_S
         began = time.perf_counter()
-        assert pusher.run(handle({"Records": records}, world)) == {"batchItemFailures": []}
+        assert pusher.run(handle(in_one_order(ids), world)) == {"batchItemFailures": []}
         return ids, began, time.perf_counter() - began
 
     if any(kind.known for kind in kinds):

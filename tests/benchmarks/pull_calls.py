@@ -26,6 +26,7 @@ from functions.fan_out import app as fan_out
 from local.rules.limits import PRICES_USD
 from tests.benchmarks.calls import BATCH, BODY, Meter
 from tests.fakes.handlers import answered
+from tests.fakes.queue_records import in_one_order
 from tests.fakes.world import FakeWorld
 from tests.integration.tables import make_tables
 
@@ -61,11 +62,8 @@ def measure(at_once: int | None) -> Meter:
             meter.phase = "publish"
             accepted = publish(world, "test1", [Draft(BODY)] * BATCH)
             meter.phase = "fan_out"
-            records = [
-                {"messageId": each.message_id, "body": json.dumps({"topic": "test1", "message_id": each.message_id})}
-                for each in accepted
-            ]
-            assert asyncio.run(fan_out.handle({"Records": records}, world)) == {"batchItemFailures": []}
+            batch = in_one_order(each.message_id for each in accepted)
+            assert asyncio.run(fan_out.handle(batch, world)) == {"batchItemFailures": []}
         if at_once is not None:
             assert _pulled_and_acknowledged(world, meter, at_once) == MESSAGES
     return meter

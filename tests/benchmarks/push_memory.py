@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import resource
 import socket
@@ -25,6 +24,7 @@ from tagcast_aws.runtime.clock import SystemClock
 from tagcast_aws.runtime.executor import ThreadExecutor
 
 from functions.fan_out.app import handle
+from tests.fakes.queue_records import in_one_order
 from tests.fakes.virtual_time import PartitionedStore
 from tests.fakes.world import FakeWorld
 
@@ -99,8 +99,7 @@ def serve(port: int) -> tuple[float, int, int]:
         )
         put_subscription(world, "test1", f"s{number}", settings)
     ids = fake.publish(*("\x01" * BODY_BYTES for _ in range(MESSAGES)))
-    records = [{"messageId": each, "body": json.dumps({"topic": "test1", "message_id": each})} for each in ids]
-    pusher.run(handle({"Records": records}, world))
+    pusher.run(handle(in_one_order(ids), world))
     pusher.close()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, begun, most
 

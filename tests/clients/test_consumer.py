@@ -253,6 +253,22 @@ def test_of_an_ordered_group_one_batch_is_worked_on_at_a_time_in_each_pull(
         assert client.get_subscription("TopicTest", "workers").ordered is True
 
 
+def test_a_consumer_that_makes_its_group_begins_where_it_said(api: PullingApi, running: type[Running]) -> None:
+    listener = Gate()
+    listener.open.set()
+    with Client(URL, transport=api) as client:
+        client.put_topic("TopicTest", ordering="key", keep="life")
+    api.put("TopicTest", *"ab")
+    with running(api, listener, replace(OPTIONS, consume_from_where="earliest")):
+        with api.lock:
+            api.fakes.run_workflows(api.fakes.clock.instant + 120_000)
+        assert wait_until(lambda: api.done() == ["a", "b"])
+    with Client(URL, transport=api) as client:
+        assert client.get_subscription("TopicTest", "workers").consume_from == "earliest"
+        entry = client.get_message("TopicTest", api.ids["a"]).subscribers["workers"]
+        assert entry.added_at is not None
+
+
 def test_what_an_orderly_listener_gives_back_holds_up_its_order_and_no_other(
     api: PullingApi, running: type[Running]
 ) -> None:

@@ -7,7 +7,6 @@ number of places.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +33,7 @@ from tagcast.rows.message import MessageRow, message_row_of
 
 from functions.fan_out.app import handle
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.queue_records import in_one_order
 from tests.fakes.world import OK, FakeWorld
 
 T = TypeVar("T")
@@ -297,10 +297,9 @@ class TimedWorld:
 
     def round_of(self, ids: list[str]) -> Round:
         """Let fan-out serve these messages as one batch; return what came of it."""
-        records = [{"messageId": each, "body": json.dumps({"topic": "test1", "message_id": each})} for each in ids]
         began_s = self.loop.seconds
         self.receivers.started.clear()
-        answer = self.run(handle({"Records": records}, self.world))
+        answer = self.run(handle(in_one_order(ids), self.world))
         return Round(self, ids, began_s, self.loop.seconds - began_s, answer["batchItemFailures"])
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -98,6 +98,7 @@ class FakeQueue:
 
     def __init__(self) -> None:
         self.entries: list[QueueEntry] = []
+        self.given_back: list[str] = []
         self.broken = False
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
@@ -105,6 +106,9 @@ class FakeQueue:
             return tuple(entries)
         self.entries += [entry for entry in entries if entry not in self.entries]
         return ()
+
+    def give_back(self, receipts: Sequence[str]) -> None:
+        self.given_back += receipts
 
 
 class FakeWorkflow:
@@ -396,15 +400,17 @@ class FakeWorld:
         """Let fan-out take everything in the queue, ten at a time."""
         while self.queue.entries:
             batch, self.queue.entries = self.queue.entries[:10], self.queue.entries[10:]
-            for topic in dict.fromkeys(entry.topic for entry in batch):
-                self.fan_out(topic, [entry.message_id for entry in batch if entry.topic == topic])
+            apart = [entry for entry in batch if entry.group == entry.message_id]
+            for together in (apart, [entry for entry in batch if entry not in apart]):
+                for topic in dict.fromkeys(entry.topic for entry in together):
+                    asyncio.run(self._fan_out(topic, [entry for entry in together if entry.topic == topic]))
 
     def fan_out(self, topic: str, message_ids: Sequence[str]) -> None:
-        asyncio.run(self._fan_out(topic, message_ids))
+        asyncio.run(self._fan_out(topic, [QueueEntry(topic, each, "its order") for each in message_ids]))
 
-    async def _fan_out(self, topic: str, message_ids: Sequence[str]) -> None:
+    async def _fan_out(self, topic: str, entries: Sequence[QueueEntry]) -> None:
         async with PushSlots(self.clock) as slots:
-            await fan_out(self.world, topic, message_ids, slots)
+            await fan_out(self.world, topic, entries, slots)
 
     def redeliver(self, task: Task) -> Answer:
         return asyncio.run(redeliver(self.world, task, 60.0))

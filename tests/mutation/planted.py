@@ -24,6 +24,7 @@ def _planted(
     return Planted(Mutant(name, where, old, new, also=also), f"tests/{tests}")
 
 
+MIXED, PACKS = "unit/test_mixed_orders.py", "unit/test_packs.py"
 ENDS, PLANS, OVERTAKEN = "unit/test_ends.py", "unit/test_plans.py", "unit/test_overtaken.py"
 EVENTS, FUNCTIONS, MAPS = "unit/test_function_events.py", "unit/test_function_filters.py", "unit/test_state_map.py"
 REQUESTS, FAULTS = "integration/test_dynamodb_requests.py", "integration/test_store_faults.py"
@@ -42,7 +43,7 @@ FIRST_ROUND = (
     _planted(
         "what is owed after a closed round is pushed too",
         "tagcast.delivery.serving:Part.pushable",
-        "first = next((place for place, row in enumerate(owed) if not row.map.round_open), len(owed))",
+        "first = next((place for place, row in enumerate(owed) if not self.waits(row)), len(owed))",
         "first = len(owed)",
         f"{ENDS}::test_what_another_worker_delivers",
     ),
@@ -99,7 +100,7 @@ FIRST_ROUND = (
     _planted(
         "the second batch of a backlog begins where the first did",
         "tagcast.delivery.appending:appending",
-        "appended=1,",
+        "appended=ceil(len(dues) / PLACES),",
         "appended=0,",
         f"{EVENTS}::test_the_stream_records_are_the_rows",
     ),
@@ -113,8 +114,8 @@ FIRST_ROUND = (
     _planted(
         "only the first record of a failed topic is reported",
         "functions.fan_out.app:handle",
-        "for record_id in ids)",
-        "for record_id in list(ids)[:1])",
+        "failed.extend(records)",
+        "failed.extend(list(records)[:1])",
         f"{EVENTS}::test_fan_out_reports_the_records",
     ),
     _planted(
@@ -236,10 +237,80 @@ OPERATORS = (
 )
 KEEPING = (
     _planted(
+        "nobody carries what the others of a request leave to him",
+        "tagcast.delivery.publishing:_packs",
+        "    if len(taken) + 1 < size:",
+        "    if True:",
+        f"{PACKS}::test_the_relay_sends_a_request",
+    ),
+    _planted(
+        "who carries a request forgets those before",
+        "tagcast.delivery.publishing:_packs",
+        "for each in (*rows, row) if",
+        "for each in (row,) if",
+        f"{PACKS}::test_the_relay_sends_a_request",
+    ),
+    _planted(
+        "every message of a request is sent again by itself",
+        "tagcast.delivery.queueing:entries_of",
+        "if row.packs is None else row.packs",
+        "if not row.packs else row.packs",
+        f"{PACKS}::test_the_relay_sends_a_request",
+    ),
+    _planted(
+        "what carries a request and matches nobody is not looked at",
+        "tagcast.repairing.relay:relay",
+        "if row.map.waiting or row.packs:",
+        "if row.map.waiting:",
+        f"{PACKS}::test_the_last_message_carries_the_others",
+    ),
+    _planted(
+        "packs that begin with one message are one to the queue",
+        "tagcast.queues:QueueEntry.deduplication_id",
+        "if self.others else",
+        "if False else",
+        f"{PACKS}::test_a_repetition_that_brings_more",
+    ),
+    _planted(
+        "what a request stored that failed is left to the search",
+        "tagcast.delivery.publishing:_accept_all",
+        "lost = _queue(world, directory.topic, [each.row for each in taken if each.row is not None])",
+        "lost = _queue(world, directory.topic, [each.row for each in taken if each.row and len(taken) == len(offers)])",
+        f"{PACKS}::test_what_a_request_stored_that_failed",
+    ),
+    _planted(
+        "an invocation goes on with the next part whatever it took",
+        "tagcast.delivery.fan_out:fan_out",
+        "            return left",
+        "            pass",
+        f"{PACKS}::test_what_does_not_fit_behind_a_slow_part",
+    ),
+    _planted(
+        "what is left stays invisible",
+        "functions.fan_out.app:handle",
+        "        if left:",
+        "        if False:",
+        f"{PACKS}::test_what_does_not_fit_behind_a_slow_part",
+    ),
+    _planted(
+        "what had its half of the round joins its backlog again",
+        "tagcast.delivery.serving:Part.waits",
+        "return row.map.round_open and self.ordinal not in row.map.over",
+        "return row.map.round_open",
+        f"{MIXED}::test_a_half_that_is_over_stays_in_its_lane",
+    ),
+    _planted(
+        "whoever keeps no order waits in the order of the others",
+        "tagcast.delivery.queueing:_alone",
+        "message_id, message_id, Audience.APART",
+        "message_id, group, Audience.APART",
+        f"{MIXED}::test_whoever_keeps_no_order",
+    ),
+    _planted(
         "a second close moves the instant of the first round",
         "tagcast.state_map:StateMap.settle",
-        "closing = round_at is not None and self.round_open",
-        "closing = round_at is not None",
+        "round_at if in_round and self.round_at is None else self.round_at",
+        "self.round_at if round_at is None else round_at",
         f"{MAPS}::test_a_round_is_closed_once",
     ),
     _planted(
@@ -379,14 +450,14 @@ ARCHIVED = (
     ),
     _planted(
         "the relay sends what has no order into that of its topic",
-        "tagcast.repairing.unsent:QueueEntries.of",
-        "Ordering.NONE if is_unordered else self._ordering(topic)",
-        "self._ordering(topic)",
+        "tagcast.delivery.queueing:_alone",
+        "return (QueueEntry(topic, message_id, message_id),)",
+        "return (QueueEntry(topic, message_id, group),)",
         f"{QUEUEING}::test_relay_and_search_send_again_into_the_same_order",
     ),
     _planted(
         "the relay sends without an order",
-        "tagcast.repairing.unsent:QueueEntries._ordering",
+        "tagcast.repairing.unsent:Orderings.of",
         "read_topic(self._world, topic).ordering",
         "read_topic(self._world, topic).ordering and Ordering.NONE",
         f"{EVENTS}::test_relay_repeats_the_send",
@@ -461,7 +532,7 @@ AROUND = (
     _planted(
         "messages are deduplicated within their group",
         "tagcast_aws.dispatch.queue:_request",
-        '"MessageDeduplicationId": entry.message_id',
+        '"MessageDeduplicationId": entry.deduplication_id',
         '"MessageDeduplicationId": f"{entry.group}{entry.message_id}"',
         f"{QUEUE}::test_ten_messages_go_into_one_request",
     ),
@@ -963,7 +1034,7 @@ TOLD = (
     ),
     _planted(
         "the wait for a first round is told of rounds that are over",
-        "tagcast.delivery.fan_out:fan_out",
+        "tagcast.delivery.fan_out:_serve_part",
         "if row.map.round_open:",
         "if True:",
         f"{METERED}::test_a_batch_that_comes_again",

@@ -61,6 +61,10 @@ NOT_USED: dict[tuple[str, str], str] = {
         "FanOutFunctionRole",
         "dynamodb:DeleteItem messagestable",
     ): "an entry comes twice, just when its message's life ends",
+    (
+        "FanOutFunctionRole",
+        "sqs:ChangeMessageVisibility",
+    ): "a batch of more messages than one part has, of which the first part took long",
     ("RelayFunctionRole", "dynamodb:PutItem messagestable"): "lists what the queue did not take, and here it takes all",
     ("SweepFunctionRole", "sqs:SendMessage deliveryqueue"): "sends again what the queue did not take, or has lost",
     ("DeliveryStreamRole", "s3:GetBucketLocation"): BY_AWS,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from tagcast.ports import QueueEntry
 
 from functions.fan_out import app as fan_out_app
 from tests.simulation.baton import Worker
@@ -18,16 +16,26 @@ VISIBILITY_S = 360
 DEDUPLICATION_S = 300
 
 
+@dataclass(frozen=True)
+class Record:
+    """An entry as the queue keeps it, *name* is its deduplication id."""
+
+    name: str
+    group: str
+    body: str
+
+
 class FifoQueue:
     """At least once, in order within a group, in any order across groups."""
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self.entries: list[QueueEntry] = []
+        self.entries: list[Record] = []
         self._in_flight: set[str] = set()
+        self._given_back: set[Record] = set()
         self._sent_at: dict[tuple[str, str], int] = {}
         self._poll_planned = False
-        self._acknowledged: list[list[QueueEntry]] = []
+        self._acknowledged: list[list[Record]] = []
         self._away_from = self.away_until = 0
 
     def begin(self) -> None:
@@ -45,16 +53,20 @@ class FifoQueue:
     def is_away(self) -> bool:
         return self._away_from <= self._history.now < self.away_until
 
-    def take(self, entry: QueueEntry, deduplication_id: str) -> None:
+    def take(self, entry: Record) -> None:
         """Take an entry unless one with its deduplication id came into its group within five minutes."""
         history = self._history
-        sent_at = self._sent_at.get((entry.group, deduplication_id))
+        sent_at = self._sent_at.get((entry.group, entry.name))
         if sent_at is not None and history.now < sent_at + DEDUPLICATION_S * 1000:
             return
-        self._sent_at[entry.group, deduplication_id] = history.now
+        self._sent_at[entry.group, entry.name] = history.now
         self.entries.append(entry)
-        history.checks.enqueued(entry)
+        history.checks.enqueued(entry.body)
         self._plan_poll(history.turns.choice((0, 5, 40)))
+
+    def give_back(self, name: str) -> None:
+        """Make visible again what is in flight: its group goes on when all before it is deleted."""
+        self._given_back.update(entry for entry in self.entries if entry.name == name)
 
     def repeat_late(self) -> None:
         """Deliver batches again that were acknowledged long ago."""
@@ -77,6 +89,7 @@ class FifoQueue:
         if history.draws("queue_visibility", 0.2):
             visibility_s = history.chance.choice((1, 10, 30, 61))
         over = False
+        self._given_back -= set(batch)
 
         def release() -> None:
             nonlocal over
@@ -85,7 +98,7 @@ class FifoQueue:
 
         def visible() -> None:
             if not over:
-                history.note("visible again: {}", " ".join(entry.message_id for entry in batch))
+                history.note("visible again: {}", " ".join(entry.name for entry in batch))
                 release()
                 self._plan_poll(0)
 
@@ -103,33 +116,39 @@ class FifoQueue:
         if self._acknowledged and history.draws("queue_late_copy", 0.15):
             self._fan_out(history.chance.choice(self._acknowledged), lambda worker: None)
 
-    def _next_batch(self) -> list[QueueEntry]:
+    def _next_batch(self) -> list[Record]:
         turns = self._history.turns
         most = turns.choice((1, 3, 10, 10))
         groups = list(dict.fromkeys(entry.group for entry in self.entries if entry.group not in self._in_flight))
         if len(groups) > 1 and turns.random() < 0.5:
             turns.shuffle(groups)
             groups = groups[: turns.randrange(1, len(groups) + 1)]
-        batch: list[QueueEntry] = []
+        batch: list[Record] = []
         for group in groups:
             batch += [entry for entry in self.entries if entry.group == group][: most - len(batch)]
         return batch
 
-    def _delete(self, batch: list[QueueEntry], answer: dict[str, Any]) -> bool:
-        """Delete what the consumer did not report; say whether nothing of the batch is left."""
+    def _delete(self, batch: list[Record], answer: dict[str, Any]) -> bool:
+        """Delete what the consumer did not report; say whether nothing of the batch stays invisible."""
         failed = {item["itemIdentifier"] for item in answer["batchItemFailures"]}
-        taken = [entry for entry in batch if entry.message_id not in failed]
+        taken = [entry for entry in batch if entry.name not in failed]
         if taken and self._history.draws("queue_ack_loss", 0.1):
             taken = [entry for entry in taken if self._history.chance.random() < 0.5]
         if taken:
             self._acknowledged.append(taken)
+            self._history.checks.served([entry.body for entry in batch if entry.name not in failed])
         self.entries = [entry for entry in self.entries if entry not in taken]
-        return len(taken) == len(batch)
+        return not set(batch) - set(taken) - self._given_back
 
-    def _fan_out(self, batch: list[QueueEntry], then: Callable[[Worker], None]) -> None:
+    def _fan_out(self, batch: list[Record], then: Callable[[Worker], None]) -> None:
         history = self._history
         records = [
-            {"messageId": entry.message_id, "body": json.dumps({"topic": entry.topic, "message_id": entry.message_id})}
+            {
+                "messageId": entry.name,
+                "receiptHandle": entry.name,
+                "body": entry.body,
+                "attributes": {"MessageGroupId": entry.group},
+            }
             for entry in batch
         ]
         began = history.now
@@ -141,4 +160,4 @@ class FifoQueue:
             history.checks.batch_ended(worker, began)
             then(worker)
 
-        history.spawn("fan_out", " ".join(entry.message_id for entry in batch), body, ended)
+        history.spawn("fan_out", " ".join(entry.name for entry in batch), body, ended)

@@ -126,7 +126,8 @@ class History(Scheduler):
         for worker in self.workers:
             worker.skew_ms = 0
         until = max(self.now, self.queue.away_until) + max(self.checks.ledger.retentions) + SETTLING_MS
-        if self.accidents["stream_loss"]:  # Only the search finds a message that neither queue nor relay knows of.
+        # Only the search finds a message that neither queue nor relay knows of.
+        if self.accidents["stream_loss"] or self.checks.ledger.uncarried():
             until += SEARCH_MS
         self.horizon = until
         while self.workers or self.queue.entries or not self.stream.is_empty or self.checks.unsettled():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
@@ -163,6 +163,8 @@ class Ledger:
         """Rows as they were when the message was accepted, with *by*, the name of the worker."""
         self.receipts: dict[str, Receipt] = {}
         self.acknowledged: dict[str, Any] = {}
+        self.asked: dict[str, int] = {}
+        """How many messages the request of a worker has."""
         self.attempts: dict[tuple[str, int], list[Attempt]] = defaultdict(list)
         self.began: dict[int, list[int]] = defaultdict(list)
         """When attempts of a subscription that has a rate began."""
@@ -178,6 +180,8 @@ class Ledger:
         self.lanes: dict[str, Row] = {}
         self.queue_order: dict[str, list[str]] = defaultdict(list)
         self.group_of: dict[str, str] = {}
+        self.served: dict[str, set[str]] = defaultdict(set)
+        """The halves of a message that consumers of the queue acknowledged."""
         self.skipped: set[str] = set()
         self.manual_at: dict[int, int] = {}
         self.manual_due: dict[str, int] = {}
@@ -223,6 +227,14 @@ class Ledger:
         assert push.ended_at is not None
         _, most = delays_ms(self.owner(push.ordinal), push.number)
         return push.ended_at + max(most, push.reply.asked_ms)
+
+    def uncarried(self) -> set[str]:
+        """Return the messages of requests that ended before their last message was stored, which carries the others."""
+        stored = Counter(row["by"] for row in self.accepted.values())
+        packs = {message_id: row["packs"] for message_id, row in self.accepted.items() if "packs" in row}
+        carried = [json.loads(zlib.decompress(each)) for each in packs.values()]
+        found = packs.keys() - {message_id for entries in carried for entry in entries for message_id in entry[2:]}
+        return {each for each in found if stored[self.accepted[each]["by"]] < self.asked[self.accepted[each]["by"]]}
 
     def owed_without_due(self, message_ids: Iterable[str]) -> Iterable[tuple[str, int]]:
         """Yield the entries that are owed after their first round and stand in nobody's backlog."""

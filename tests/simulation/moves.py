@@ -29,6 +29,7 @@ from tagcast.registry.directory import Directories, Directory
 from functions.fan_out import app as fan_out_app
 from functions.retry import app as retry_app
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.queue_records import in_one_order
 from tests.fakes.world import FakeWorld
 from tests.simulation.replayed import FAILED, OK, Actor, Effects, Event, Standing, proceed
 from tests.simulation.small_world import Rows, check_commit, check_push
@@ -236,10 +237,8 @@ def _free_name(state: State, kind: str) -> str:
 
 def _delivered(state: State) -> State:
     ids = sorted(key.pk.rpartition("#")[2] for key in state.rows if key.pk.startswith("MSG#"))
-    records = [{"messageId": each, "body": f'{{"topic": "{TOPIC}", "message_id": "{each}"}}'} for each in ids]
-    actor = Actor(
-        "fan_out", _free_name(state, "fan_out"), lambda world: fan_out_app.handle({"Records": records}, world)
-    )
+    batch = in_one_order(ids, TOPIC)
+    actor = Actor("fan_out", _free_name(state, "fan_out"), lambda world: fan_out_app.handle(batch, world))
     return Mover(state).move(None, actor, step=False)
 
 

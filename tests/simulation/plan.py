@@ -24,6 +24,7 @@ ENVELOPE_BYTES = (340, 460)
 TAG_SETS = ((), ("a",), ("b",), ("a", "b"), ("c",), ("Aa",), ("BB",), ("A",))
 ROUTING_KEYS = (None, "u.x", "u.v.x", "u.y")
 PRICES = (None, "3", "5", "9", "cheap")
+MIXED = (Strategy.BACKOFF_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY)
 MODES = (
     "healthy",
     "flapping",
@@ -133,6 +134,10 @@ class Aim:
     """The share of actions that wait for a deadline."""
     max_per_second: float | None = None
     """The rate of every subscriber."""
+    mixed: bool = False
+    """Whether some subscribers keep an order and others do not, and most want everything, in a topic with an order."""
+    batches: bool = False
+    """Whether every request has many messages."""
     heavy: float = 0.05
     """The share of messages whose rows have no room for all that receivers answer."""
     batched: float = 0.25
@@ -158,6 +163,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
     """Return the plan of one seed: the same on every machine."""
     dice = Random(f"plan {seed}")
     ordering = dice.choice((Ordering.TOPIC, Ordering.TOPIC, Ordering.KEY, Ordering.KEY, Ordering.NONE))
+    ordering = Ordering.TOPIC if aim.mixed else ordering
     retention_s = dice.choice((60, 60, 120, 300, 900, 3_600)) if dice.random() < 0.97 else 86_400
     rules = rules_for(aim)
     subscribers = tuple(
@@ -182,9 +188,10 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
 
 
 def _subscribers(dice: Random, aim: Aim, rules: tuple[Rule, ...]) -> tuple[Subscriber, ...]:
-    subscribers = []
+    subscribers: list[Subscriber] = []
     for name in ("A", "B", "C", "D")[: dice.choice((1, 2, 2, 3, 3, 4))]:
         rule = dice.choice(rules)
+        aim = replace(aim, strategy=MIXED[len(subscribers) % 2]) if aim.mixed else aim
         mode = "healthy" if dice.random() < 0.35 else dice.choice(aim.modes or MODES)
         subscribers.append(
             Subscriber(name, rule, settings_of(dice, aim, rule, f"http://{name}.test/"), mode, dice.random() < 0.7)
@@ -204,7 +211,7 @@ def _actions(
         by = dice.choice((-1, 0, 1))
         if dice.random() < 0.62:
             drafts = []
-            for _ in range(dice.choice((1, 1, 1, 2, 3, 11))):
+            for _ in range(dice.choice((5, 11, 24) if aim.batches else (1, 1, 1, 2, 3, 11))):
                 bodies += 1
                 drafts.append(_draft(dice, bodies, ordering))
             key = f"key{dice.randrange(3)}" if dice.random() < aim.keyed else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -12,13 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from botocore.exceptions import ClientError
 from tagcast.errors import ConditionLostError
 from tagcast.model import Message, Outcome, Push, PushBatch, Subscription
-from tagcast.ports import QueueEntry, World
+from tagcast.ports import World
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.queue import SqsQueue
 
 from tests.fakes.world import FakeWorld, QuietTelemetry
 from tests.simulation.batches import batch_reply, outcome_of
 from tests.simulation.baton import Crashed, UnavailableError, Worker
+from tests.simulation.fifo_queue import Record
 from tests.simulation.rules import judged_yes
 from tests.simulation.store import Gate, SimStore
 
@@ -66,8 +66,8 @@ class SimSqs:
                     failed.append({"Id": entry["Id"], "SenderFault": False, "Code": "InternalError"})
                     if history.queue.is_away or history.chance.random() < 0.7:
                         continue
-                sent = QueueEntry(**json.loads(entry["MessageBody"]), group=entry["MessageGroupId"])
-                history.queue.take(sent, entry["MessageDeduplicationId"])
+                record = Record(entry["MessageDeduplicationId"], entry["MessageGroupId"], entry["MessageBody"])
+                history.queue.take(record)
             return {"Failed": failed} if failed else {}
 
         try:
@@ -78,6 +78,18 @@ class SimSqs:
         refused = {failed["Id"] for failed in answer.get("Failed", [])}
         history.checks.not_taken(worker, [entry["MessageGroupId"] for entry in Entries if entry["Id"] in refused])
         return cast("dict[str, Any]", answer)
+
+    def change_message_visibility_batch(self, *, QueueUrl: str, Entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        def effect() -> dict[str, Any]:
+            for entry in Entries:
+                assert entry["VisibilityTimeout"] == 0
+                self._history.queue.give_back(entry["ReceiptHandle"])
+            return {}
+
+        try:
+            return cast("dict[str, Any]", self._gate.call(f"give back {len(Entries)}", effect))
+        except UnavailableError as error:
+            raise ClientError({"Error": {"Code": "InternalError"}}, "ChangeMessageVisibilityBatch") from error
 
 
 class SimWorkflow:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from tagcast.errors import UnavailableError
 from tagcast.memory import Memory
 from tagcast.model import Endpoint, EntryState, Ordering, Outcome, Protocol, Strategy, Subscription
 from tagcast.operating import lanes, messages
@@ -389,6 +390,20 @@ def test_who_loses_to_others_again_and_again_records_nothing_and_loses_nothing(
     [message_id] = fail_lanes(fake, 1)
 
     assert entry(fake, message_id, "D0").attempts == 1
+
+
+def test_a_table_that_takes_nothing_of_a_host_makes_no_push_twice(fake: FakeWorld, store: RacedStore) -> None:
+    def refuse() -> None:
+        raise UnavailableError("the table is throttled")
+
+    lane_at(fake, "D0", replace(OK, unreached=True))
+    store.before_host = refuse
+    ids = fake.publish("1")
+    with pytest.raises(UnavailableError):
+        fake.fan_out("test1", ids)
+    fake.fan_out("test1", ids)
+
+    assert fake.pusher.received["D0"] == ["1"]
 
 
 def test_hosts_are_listed_with_the_state_of_their_circuits(fake: FakeWorld) -> None:

@@ -10,7 +10,7 @@ from tagcast.model import Draft, EntryState, Keep
 from tagcast.operating import lanes
 from tagcast.operating.explaining import explain
 from tagcast.operating.messages import message_view
-from tagcast.ports import Put, Update, Write
+from tagcast.ports import Found, Put, Update, Write
 from tagcast.pulling.answering import acknowledge
 from tagcast.pulling.pull import Wish, pull
 from tagcast.registry import topics
@@ -342,3 +342,30 @@ def test_keeping_for_life_costs_one_write_more_for_each_message(fake: FakeWorld)
         written.append(fake.store.writes - before)
     owed, life = written
     assert life - owed == 3
+
+
+def test_a_long_look_keeps_its_lane_and_goes_on_in_the_next_invocation_where_it_was(
+    fake: FakeWorld, store: RacingStore
+) -> None:
+    fake.topic("other", keep=Keep.LIFE)
+    fake.publish(*map(str, range(60)), topic="other")
+    fake.publish("kept")
+    fake.deliver()
+    group = fake.group("late", ordered=True, consume_from=EARLIEST)
+    asked: list[str | None] = []
+
+    def slow(topic: str, *, cursor: str | None, **bounds: int) -> Found:
+        """Take five seconds, on a lane that nobody has to take over."""
+        lane = stored.lane(store, topic, group.subscription_id)
+        assert lane is not None
+        assert lane.wake_at is not None
+        assert lane.wake_at > fake.clock.now()
+        asked.append(cursor)
+        fake.clock.sleep(5)
+        return MemoryStore.kept(store, topic, cursor=cursor, **bounds)
+
+    store.kept_page = 3
+    object.__setattr__(store, "kept", slow)
+    work(fake, 600)
+    assert len(asked) == len(set(asked)) == 21
+    assert pulled(fake) == ["kept"]

@@ -92,7 +92,7 @@ def test_what_neither_the_publisher_nor_the_relay_could_queue_is_listed_and_sent
 ) -> None:
     fake.topic(ordering=Ordering.NONE)
     fake.subscribe("A")
-    ids = fake.publish_unqueued("1", "2", "3")
+    ids = [message_id for body in "123" for message_id in fake.publish_unqueued(body)]
     fake.queue.broken = True
     arrivals = [Arrival(message_id, row_of(fake, message_id)) for message_id in reversed(ids)]
 

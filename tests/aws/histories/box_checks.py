@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from tagcast.model import Draft, Push
-from tagcast.ports import Key, QueueEntry
+from tagcast.ports import Key
 
 from tests.aws.calls import Call
 from tests.aws.environments import Environment
@@ -70,9 +70,7 @@ class BoxChecks(Checks):
         super().removed_by_ttl(key, old)
 
     def queued(self, message: QueuedMessage) -> None:
-        named = json.loads(message.body)
-        assert message.group is not None
-        self.enqueued(QueueEntry(named["topic"], named["message_id"], message.group))
+        self.enqueued(message.body)
 
     # Invocations.
 

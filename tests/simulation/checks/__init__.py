@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tagcast.archive.record import Change as ArchivedChange
 from tagcast.model import Message, Ordering, Push, PushBatch, Subscription
-from tagcast.ports import Key, QueueEntry
+from tagcast.ports import Key
 
 from tests.simulation.baton import Worker
 from tests.simulation.checks.archive import ArchiveChecks
@@ -22,6 +23,8 @@ from tests.simulation.checks.registry import RegistryChecks
 from tests.simulation.ledger import Attempt, Change, Ledger, Reply, Stage, ordinal_in
 from tests.simulation.plan import Action
 from tests.simulation.rules import judged_yes
+
+BOTH = {"in_order", "apart"}
 
 
 class Checks:
@@ -51,19 +54,31 @@ class Checks:
         worker.latest = max(worker.latest, seen)
         self.ledger.latest = max(self.ledger.latest, seen)
 
-    def enqueued(self, entry: QueueEntry) -> None:
+    def enqueued(self, body: str) -> None:
+        """Take down what the queue took: an order is that in which it took its messages for the first time."""
+        ledger, said = self.ledger, json.loads(body)
+        for message_id in said.get("message_ids") or [said["message_id"]]:
+            if message_id not in ledger.accepted:
+                ledger.fail("1 accepted", f"{message_id} is queued and was never stored")
+            group = {
+                Ordering.TOPIC: "topic",
+                Ordering.KEY: ledger.accepted[message_id].get("ordering_key") or message_id,
+                Ordering.NONE: message_id,
+            }[ledger.stage.plan.ordering]
+            if message_id not in ledger.group_of and said.get("audience") != "apart":
+                ledger.group_of[message_id] = group
+                ledger.queue_order[group].append(message_id)
+
+    def served(self, bodies: Iterable[str]) -> None:
+        """Take down what a consumer acknowledged: then the first round is over for those whom the entries are for."""
         ledger = self.ledger
-        if entry.message_id in ledger.group_of:
-            return
-        if entry.message_id not in ledger.accepted:
-            ledger.fail("1 accepted", f"{entry.message_id} is queued and was never stored")
-        group = {
-            Ordering.TOPIC: "topic",
-            Ordering.KEY: ledger.accepted[entry.message_id].get("ordering_key") or entry.message_id,
-            Ordering.NONE: entry.message_id,
-        }[ledger.stage.plan.ordering]
-        ledger.group_of[entry.message_id] = group
-        ledger.queue_order[group].append(entry.message_id)
+        for said in map(json.loads, bodies):
+            for message_id in said.get("message_ids") or [said["message_id"]]:
+                halves = ledger.served[message_id]
+                halves.update({said["audience"]} if "audience" in said else BOTH)
+                known = ledger.receipts[message_id]
+                if halves == BOTH and known.is_open and known.owed:
+                    ledger.fail("a round ends", f"{message_id} was acknowledged and its first round is open")
 
     def operating(self, action: Action) -> None:
         if action.kind == "skip_head":

@@ -127,6 +127,8 @@ class AttemptChecks:
         ledger, (message_id, ordinal) = self.ledger, key
         if ledger.stage.plan.ordering is Ordering.NONE:
             return
+        if message_id not in ledger.group_of:
+            ledger.fail("order", f"{told}, which is not in its order yet")
         for earlier in ledger.queue_order[ledger.group_of[message_id]]:
             if earlier == message_id:
                 return

@@ -11,7 +11,8 @@ from tests.simulation.checks.marks import MarkChecks
 from tests.simulation.ledger import Ledger, Receipt, Row
 from tests.simulation.rules import meant
 
-IMMUTABLE = ("accepted_at", "expires_at", "tags", "properties", "routing_key", "ordering_key", "ttl", "is_text")
+ENVELOPE = ("accepted_at", "expires_at", "tags", "properties", "routing_key", "ordering_key", "ttl", "is_text")
+IMMUTABLE = (*ENVELOPE, "subscriptions_version", "in_order")
 VERDICT_AFTER_MS = 512_000
 
 
@@ -79,7 +80,7 @@ class MessageChecks:
         ledger, message_id = self.ledger, new["message_id"]
         if now.version != before.version + 1:
             ledger.fail("3 version", f"{message_id}: {now.version} after {before.version}")
-        for name in (*IMMUTABLE, "subscriptions_version"):
+        for name in IMMUTABLE:
             if old.get(name) != new.get(name):
                 ledger.fail("immutable", f"{message_id}: {name} changed")
         if new.get("body") not in (None, old.get("body")):

@@ -38,6 +38,7 @@ class PublishingChecks:
         """Publish, and check what the producer is told."""
         ledger = self.ledger
         version, began = ledger.version, ledger.now
+        ledger.asked[worker.name] = len(action.drafts)
         answers = publish()
         if len(answers) != len(action.drafts):
             ledger.fail("1 accepted", "not every draft was answered")
@@ -46,6 +47,7 @@ class PublishingChecks:
             told = [answer.message_id for answer in answers]
             if stored != told:
                 ledger.fail("1 accepted once", f"stored as {stored}, answered {told}")
+            self._in_its_order(told)
         if len({answer.message_id for answer in answers}) < len(answers):
             ledger.fail("1 accepted once", f"two drafts are one message: {[each.message_id for each in answers]}")
         for place, (answer, draft) in enumerate(zip(answers, action.drafts, strict=True)):
@@ -56,6 +58,16 @@ class PublishingChecks:
             if action.idempotency is not None and ledger.clocks_agree:
                 self._idempotent(action, place, answer, began)
         return answers
+
+    def _in_its_order(self, told: Sequence[str]) -> None:
+        """What stands in one order has there the order of its request."""
+        ledger = self.ledger
+        told = [each for each in told if each in ledger.group_of and "unordered" not in ledger.accepted[each]]
+        for group in {ledger.group_of[each] for each in told}:
+            order = ledger.queue_order[group]
+            places = [order.index(each) for each in told if ledger.group_of[each] == group]
+            if places != sorted(places):
+                self.ledger.fail("order", f"{told} were queued as {order}")
 
     def _told(self, answer: Any, draft: Draft) -> None:
         ledger, message_id = self.ledger, answer.message_id

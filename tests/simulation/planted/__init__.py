@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from tests.simulation.planted import accepting, batching, ending, first_round, keeping, redelivering
+from tests.simulation.planted import accepting, batching, ending, first_round, halves, keeping, packs, redelivering
+from tests.simulation.planted.mutant import Mutant
 
-MUTANTS = (
-    *accepting.MUTANTS,
-    *first_round.MUTANTS,
-    *redelivering.MUTANTS,
-    *batching.MUTANTS,
-    *keeping.MUTANTS,
-    *ending.MUTANTS,
-)
+ROOMS = (accepting, first_round, halves, packs, redelivering, batching, keeping, ending)
+MUTANTS: tuple[Mutant, ...] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

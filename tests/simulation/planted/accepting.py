@@ -32,9 +32,9 @@ MUTANTS = (
     ),
     Mutant(
         "a message loses the order that somebody keeps",
-        "tagcast.delivery.publishing:_new_row",
-        "directory.in_order.isdisjoint(matched.ordinals)",
-        "True",
+        "tagcast.delivery.publishing:_in_order",
+        "directory.in_order.intersection(matched)",
+        "frozenset[int]()",
     ),
     Mutant(
         "a message may be overwritten",
@@ -73,7 +73,7 @@ MUTANTS = (
     ),
     Mutant(
         "a key gives no order",
-        "tagcast.delivery.publishing:queue_group",
+        "tagcast.queues:queue_group",
         "if ordering is Ordering.KEY and ordering_key is not None:",
         "if False:",
         UNQUEUED,
@@ -109,7 +109,7 @@ MUTANTS = (
     Mutant(
         "all messages of an order have one deduplication id",
         "tagcast_aws.dispatch.queue:_request",
-        '"MessageDeduplicationId": entry.message_id',
+        '"MessageDeduplicationId": entry.deduplication_id',
         '"MessageDeduplicationId": entry.group',
     ),
     Mutant(

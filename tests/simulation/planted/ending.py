@@ -34,11 +34,10 @@ MUTANTS = (
         BY_HAND,
     ),
     Mutant(
-        "a second close moves the instant of the first round",
+        "the second half of a round moves its begin",
         "tagcast.state_map:StateMap.settle",
-        "closing = round_at is not None and self.round_open",
-        "closing = round_at is not None",
-        COPIED,
+        "round_at if in_round and self.round_at is None else self.round_at",
+        "round_at if in_round else self.round_at",
     ),
     Mutant(
         "a restart keeps the generation",

@@ -29,7 +29,7 @@ RETAINED = (
 MUTANTS = (
     Mutant(
         "messages are closed before lanes are written",
-        "tagcast.delivery.fan_out:fan_out",
+        "tagcast.delivery.fan_out:_serve_part",
         "    faults = await side_by_side(",
         "    closed = [part.served() for part in parts.values()]\n"
         "    await side_by_side(_end_round(batch, each, closed, round_at) for each in batch.rows)\n"
@@ -38,22 +38,22 @@ MUTANTS = (
     ),
     Mutant(
         "a batch is acknowledged before its messages are written",
-        "tagcast.delivery.fan_out:fan_out",
+        "tagcast.delivery.fan_out:_serve_part",
         "for each in batch.rows])",
         "for each in list(batch.rows)[1:]])",
     ),
     Mutant(
         "a round ends although a backlog could not be written",
         "tagcast.delivery.fan_out:_end_round",
-        "ends = row.map.owed <= {part.ordinal for part in parts if part.is_served}",
+        "ends = row.map.owed & batch.theirs[message_id] <= served",
         "ends = True",
         Aim(faults=("error", "throttle"), rate=0.08, modes=("down", "flapping")),
     ),
     Mutant(
         "a batch that failed is acknowledged",
         "functions.fan_out.app:handle",
-        'failures.extend({"itemIdentifier": record_id} for record_id in ids)',
-        "failures.extend(())",
+        "failed.extend(records)",
+        "failed.extend(())",
         Aim(faults=("error",), rate=0.08),
     ),
     Mutant(
@@ -65,7 +65,7 @@ MUTANTS = (
     ),
     Mutant(
         "an end in the first round forgets the attempts that another copy left in a lane",
-        "tagcast.delivery.fan_out:fan_out",
+        "tagcast.delivery.fan_out:_serve_part",
         "faults += await end_in_backlogs(world, topic, batch.topic_id, parts)",
         "pass",
         Aim(
@@ -191,7 +191,7 @@ MUTANTS = (
     ),
     Mutant(
         "one order of the topic goes through many groups of the queue",
-        "tagcast.delivery.publishing:queue_group",
+        "tagcast.queues:queue_group",
         "    if ordering is Ordering.TOPIC:\n        return _digest(topic)",
         "    if ordering is Ordering.TOPIC:\n        return message_id",
         RACING,
@@ -199,7 +199,7 @@ MUTANTS = (
     Mutant(
         "the relay sends nothing again",
         "tagcast.repairing.relay:relay",
-        "if row.map.pending and row.map.round_open:",
+        "if row.map.waiting or row.packs:",
         "if False:",
         LOSING,
     ),

@@ -57,7 +57,7 @@ MUTANTS = (
     ),
     Mutant(
         "pending counts only what was not delivered",
-        "tagcast.rows.message:_progress",
+        "tagcast.rows.map_attributes:progress_attributes",
         '"pending": len(state_map.owed)',
         '"pending": len(state_map.matched) - len(state_map.finishes)',
     ),
@@ -92,8 +92,8 @@ MUTANTS = (
     Mutant(
         "a second close moves the begin of the round",
         "tagcast.state_map:StateMap.settle",
-        "closing = round_at is not None and self.round_open",
-        "closing = round_at is not None",
+        "round_at if in_round and self.round_at is None else self.round_at",
+        "self.round_at if round_at is None else round_at",
         RACING,
     ),
     Mutant(

@@ -227,7 +227,9 @@ class EndpointGuard(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The ports together, as every use case takes them; *time_scale* divides delays and lives,
+    """The ports together, as every use case takes them; *time_scale* divides delays and lives.
+
+    *plain_queueing* says that messages are queued only in the way that the release before reads.
     *memory* is what this process knows from earlier invocations.
     """
 
@@ -247,4 +249,5 @@ class World:
     dice: Dice
     telemetry: Telemetry
     time_scale: float = 1.0
+    plain_queueing: bool = False
     memory: Memory = field(default_factory=Memory, repr=False, compare=False)

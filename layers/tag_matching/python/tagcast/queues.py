@@ -2,36 +2,109 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import sha256
 from typing import Protocol
 
 from tagcast.model import Ordering, Subscription
 
 
+class Audience(StrEnum):
+    """Whom of those that it matched an entry brings its message to: those that keep an order, the others, or both."""
+
+    EVERYBODY = "everybody"
+    IN_ORDER = "in_order"
+    APART = "apart"
+
+
+PACK_MAX = 96
+"""So many messages travel in one entry: as many as join a backlog in one transaction."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """What travels through a queue: the message's name, in its order's group; without an order in one of its own."""
+    """What travels through a queue: a message's name, in its order's group; without an order in one of its own.
+
+    A pack has *others* behind the first message, of the same order or without any, for the same audience of each.
+    """
 
     topic: str
     message_id: str
     group: str
+    audience: Audience = Audience.EVERYBODY
+    others: tuple[str, ...] = ()
 
     @property
     def has_order(self) -> bool:
         """Say whether the message stands in an order with others."""
         return self.group != self.message_id
 
+    @property
+    def message_ids(self) -> tuple[str, ...]:
+        """Return all that it names, in their order."""
+        return (self.message_id, *self.others)
+
+    @property
+    def is_plain(self) -> bool:
+        """Say whether it is one message for everybody, as every release reads it."""
+        return self.audience is Audience.EVERYBODY and not self.others
+
+    @property
+    def deduplication_id(self) -> str:
+        """Return by what the queue knows that it took this before.
+
+        >>> QueueEntry("t", "1", "g").deduplication_id, QueueEntry("t", "1", "g", Audience.IN_ORDER).deduplication_id
+        ('1', '1-in_order')
+        """
+        if self.is_plain:
+            return self.message_id
+        rest = f"-{_digest(' '.join(self.others))}" if self.others else ""
+        return f"{self.message_id}-{self.audience}{rest}"
+
+
+def entry_text(entry: QueueEntry) -> str:
+    """Return what the queue carries of an entry, beside its group.
+
+    A release that knows neither audiences nor packs must not serve the first message only, and to all: the ids have
+    another name where there is more to know.
+
+    >>> entry_text(QueueEntry("t", "1", "g"))
+    '{"topic": "t", "message_id": "1"}'
+    >>> entry_text(QueueEntry("t", "1", "1", Audience.APART))
+    '{"topic": "t", "message_ids": ["1"], "audience": "apart"}'
+    """
+    if entry.is_plain:
+        return json.dumps({"topic": entry.topic, "message_id": entry.message_id})
+    return json.dumps({"topic": entry.topic, "message_ids": entry.message_ids, "audience": entry.audience.value})
+
+
+def entry_in(text: str, group: str) -> QueueEntry:
+    """Return the entry that the queue carried as *text* in *group*.
+
+    >>> entry_in('{"topic": "t", "message_ids": ["1", "2"], "audience": "apart"}', "1").others
+    ('2',)
+    """
+    said = json.loads(text)
+    if "message_id" in said:
+        return QueueEntry(said["topic"], said["message_id"], group)
+    first, *others = said["message_ids"]
+    return QueueEntry(said["topic"], first, group, Audience(said["audience"]), tuple(others))
+
 
 class Queue(Protocol):
     """The FIFO queue that gives order."""
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order, deduplicated by message id for five minutes; return those that were not taken.
+        """Send all in order, deduplicated by their own id for five minutes; return those that were not taken.
 
         Behind an entry that was not taken no other of its group counts as taken.
         """
+
+    def give_back(self, receipts: Sequence[str]) -> None:
+        """Let what was received under *receipts* (at most 10) come again at once; after a fault it comes later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,9 @@ class Late:
 class StateMap:
     """Entries by subscription ordinal.
 
-    *owed* are the entries that are not terminal; *handed* are those of them that lie in the queues of their groups.
-    *late* are those that were added for groups that are younger than the message.
+    *owed* are the entries that are not terminal; *handed* are those of them that lie in the queues of their groups, and
+    *over* those that had their part of the first round while others wait for theirs: they stand in backlogs.
+    *late* are those that were added for groups that are younger than the message: they stand in backlogs, too.
     *finishes* holds, for those delivered at the first attempt, the milliseconds from *round_at* to the end of that
     attempt; *settled* holds all other terminal entries.
     """
@@ -39,6 +40,7 @@ class StateMap:
     finishes: Mapping[int, int] = field(default_factory=dict)
     settled: Mapping[int, Entry] = field(default_factory=dict)
     handed: frozenset[int] = frozenset()
+    over: frozenset[int] = frozenset()
     late: Mapping[int, Late] = field(default_factory=dict)
 
     @classmethod
@@ -57,6 +59,11 @@ class StateMap:
         return len(self.owed)
 
     @property
+    def waiting(self) -> frozenset[int]:
+        """Return those whose part of the first round is not over."""
+        return self.owed - self.over - self.handed - self.late.keys() if self.round_open else frozenset()
+
+    @property
     def is_retained(self) -> bool:
         """Say whether anything is owed after the first round that does not lie in the queue of a group."""
         return not self.round_open and bool(self.owed - self.handed)
@@ -72,35 +79,48 @@ class StateMap:
         return replace(self, matched=self.matched | one, owed=self.owed | one, late={**self.late, ordinal: late})
 
     def settle(
-        self, entries: Mapping[int, Entry], *, round_at: int | None = None, handed: Set[int] = frozenset()
+        self,
+        entries: Mapping[int, Entry],
+        *,
+        round_at: int | None = None,
+        served: Set[int] | None = None,
+        handed: Set[int] = frozenset(),
     ) -> StateMap:
         """Return the map after *entries* became terminal; those that are terminal already keep what they have.
 
-        What is in *handed* and still owed lies in its group's queue now. With *round_at* this also closes the first
-        round, and first-attempt deliveries take their compact form.
+        What is in *handed* and still owed lies in its group's queue now. With *round_at* the first round of all who are
+        *served* (None: of everybody) is over, and its first-attempt deliveries take their compact form, counted from
+        the instant at which the first part of it began. The round as a whole is over when nobody waits for it.
 
         >>> one = StateMap.of([1, 2]).settle({1: Entry(EntryState.DELIVERED, 1, 1_030)}, round_at=1_000)
         >>> one.pending, dict(one.finishes), one.settle({1: Entry(EntryState.EXPIRED)}) == one
         (1, {1: 30}, True)
+        >>> half = StateMap.of([1, 2]).settle({}, round_at=1_000, served={1})
+        >>> half.round_open, set(half.waiting), half.settle({}, round_at=2_000, served={2}).round_open
+        (True, {2}, False)
         """
         assert all(entry.state.is_terminal for entry in entries.values())
         changed = {ordinal: entry for ordinal, entry in entries.items() if ordinal in self.owed}
-        closing = round_at is not None and self.round_open
-        base = round_at if closing else self.round_at
+        in_round = round_at is not None and self.round_open
+        base = round_at if in_round and self.round_at is None else self.round_at
         finishes, settled = dict(self.finishes), dict(self.settled)
         for ordinal, entry in changed.items():
             offset = -1 if base is None or entry.last_attempt_at is None else entry.last_attempt_at - base
             first = entry.state is EntryState.DELIVERED and entry.attempts == 1
-            if closing and first and 0 <= offset <= FINISH_OFFSET_MS_MAX:
+            if in_round and first and 0 <= offset <= FINISH_OFFSET_MS_MAX:
                 finishes[ordinal] = offset
             else:
                 settled[ordinal] = entry
         owed = self.owed - changed.keys()
+        lies = (self.handed | handed) & owed
+        over = owed & (self.over if not in_round else owed if served is None else self.over | served)
+        round_open = self.round_open and bool(owed - over - lies - self.late.keys() or not (owed or in_round))
         return replace(
             self,
             owed=owed,
-            handed=(self.handed | handed) & owed,
-            round_open=self.round_open and not closing,
+            handed=lies,
+            over=over if round_open else frozenset(),
+            round_open=round_open,
             round_at=base,
             finishes=finishes,
             settled=settled,

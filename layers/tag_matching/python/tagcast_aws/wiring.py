@@ -161,6 +161,7 @@ def compose(ground: Ground) -> World:
         dice=ground.dice,
         telemetry=telemetry(clock, settings.metric_topics),
         time_scale=settings.time_scale,
+        plain_queueing=settings.plain_queueing,
     )
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from math import ceil
 
 from tagcast.model import LaneState, Message, Subscription
 from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure, lane_state_after
 from tagcast.pushing.rate_limit import RATE
 from tagcast.pushing.verdicts import is_judged_by_function
-from tagcast.rows.due import OwedDelivery, due_put, position
+from tagcast.rows.due import PLACES, OwedDelivery, due_put, position
 from tagcast.rows.lane import Lane, join_update, joined_by, lane_put
 
 
@@ -59,7 +60,7 @@ def appending(subscription: Subscription, lane: Lane | None, left: Left, now: in
         subscription_id=subscription.subscription_id,
         state=state,
         generation=generation,
-        appended=1,
+        appended=ceil(len(dues) / PLACES),
         claim=0,
         next_attempt_at=next_attempt_at,
         wake_at=earliest if asleep else next_attempt_at,

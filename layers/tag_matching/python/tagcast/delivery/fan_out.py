@@ -9,9 +9,11 @@ values; the world's executor carries it out beside the pushes, in any order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 
 from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.delivery.appending import appending
@@ -21,35 +23,61 @@ from tagcast.delivery.settling import Ending, Lost, settle
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.model import Subscription
-from tagcast.ports import World
+from tagcast.ports import QueueEntry, World
 from tagcast.pushing.circuit import CIRCUIT, Passage
 from tagcast.pushing.course import Share, take_requests
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.rate_limit import RATE
 from tagcast.pushing.verdicts import attempt_judged
+from tagcast.queues import PACK_MAX, Audience
 from tagcast.registry.directory import Directory, directory_of
 from tagcast.rows import stored
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import MessageRow
 
-SHARE_S = 2.0
+SHARE_S, SHARE_OF, SHARE_S_MAX = 2.0, 10, 4.0
+"""So long a subscription's pushes may start, for each so many messages of a batch, and for all of them."""
+GO_ON_S = 2.0
+"""So long after its beginning an invocation goes on with the next part of what it was given."""
 TRIES_MAX = 8
 """So often a write is tried whose condition gets lost; then the batch has to come again."""
 PAUSE_S_MAX = 0.5
 
 
-async def fan_out(world: World, topic: str, message_ids: Sequence[str], slots: PushSlots) -> None:
-    """Bring the first round of these messages of one topic, in queue order, to its end.
+async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots: PushSlots) -> tuple[QueueEntry, ...]:
+    """Bring the first round of what these entries of one topic name, in queue order, to its end for their audiences.
 
-    Repeating it, late or concurrently, changes no terminal entry and at most repeats pushes. Raises the first
-    fault of the store, after all else has ended: then the whole batch has to come again.
+    Packs are served part by part, each as a batch of its own. Returns the entries that were left, because the parts
+    before them took long: they have to come again. Repeating it, late or concurrently, changes no terminal entry and at
+    most repeats pushes. Raises the first fault of the store, after all else of its part has ended: then the whole batch
+    has to come again.
     """
+    begun_s = world.clock.monotonic()
+    for part, left in _in_parts(tuple(entries)):
+        await _serve_part(world, topic, _audiences(part), slots)
+        if world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale:
+            return left
+    return ()
+
+
+def _in_parts(entries: Sequence[QueueEntry]) -> Iterator[tuple[Sequence[QueueEntry], tuple[QueueEntry, ...]]]:
+    """Yield entries in parts of at most PACK_MAX messages, each with all that is left behind it."""
+    left = tuple(entries)
+    while left:
+        sizes = accumulate(1 + len(entry.others) for entry in left)
+        count = sum(size <= PACK_MAX for size in sizes) or 1
+        part, left = left[:count], left[count:]
+        yield part, left
+
+
+async def _serve_part(world: World, topic: str, audiences: Mapping[str, Audience], slots: PushSlots) -> None:
     round_at, read_s = world.clock.now(), world.clock.monotonic()
-    batch = await _read(world, topic, tuple(dict.fromkeys(message_ids)))
+    batch = await _read(world, topic, audiences)
     for row in batch.rows.values():
         if row.map.round_open:
             world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
-    parts = {ordinal: Part(ordinal, batch.rows, batch.lane(ordinal), read_s) for ordinal in batch.owed()}
+    owed = batch.owed()
+    parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each), read_s) for each in owed}
     faults = await side_by_side([_serve(batch, ordinal, slots, parts) for ordinal in sorted(parts)])
     faults += await end_in_backlogs(world, topic, batch.topic_id, parts)
     faults += await side_by_side([_end_round(batch, each, parts.values(), round_at) for each in batch.rows])
@@ -57,22 +85,40 @@ async def fan_out(world: World, topic: str, message_ids: Sequence[str], slots: P
         raise faults[0]
 
 
+def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
+    """Return whom each message is brought to by all of *entries* together, in their order."""
+    audiences: dict[str, Audience] = {}
+    for entry in entries:
+        for message_id in (entry.message_id, *entry.others):
+            same = audiences.get(message_id, entry.audience) is entry.audience
+            audiences[message_id] = entry.audience if same else Audience.EVERYBODY
+    return audiences
+
+
 @dataclass(frozen=True, slots=True)
 class _Batch:
     """What was read for all subscriptions: the messages first, in queue order; then who is subscribed, then the lanes.
 
-    So nobody whom a message matched is unknown, and the lane of whoever is gone was read after its end.
+    So nobody whom a message matched is unknown, and the lane of whoever is gone was read after its end. *theirs* are
+    those to whom each message is brought here.
     """
 
     world: World
     topic: str
     rows: Mapping[str, MessageRow]
+    theirs: Mapping[str, frozenset[int]]
     lanes: Mapping[str, Lane]
     directory: Directory | None
 
     def owed(self) -> set[int]:
-        """Return the ordinals of all subscriptions that are owed any of the messages."""
-        return set[int]().union(*(row.map.owed for row in self.rows.values()))
+        """Return the ordinals of all subscriptions that are owed any of the messages here."""
+        return set[int]().union(*(row.map.owed & self.theirs[each] for each, row in self.rows.items()))
+
+    def rows_for(self, ordinal: int, rows: Mapping[str, MessageRow]) -> Mapping[str, MessageRow]:
+        """Return those of *rows* that are for a subscription, or for another audience than its own."""
+        if all(ordinal in theirs for theirs in self.theirs.values()):
+            return rows
+        return {each: row for each, row in rows.items() if ordinal in self.theirs[each]}
 
     def subscription(self, ordinal: int) -> Subscription | None:
         return None if self.directory is None else self.directory.by_ordinal.get(ordinal)
@@ -86,15 +132,17 @@ class _Batch:
         return self.lanes.get(subscription_id(self.topic_id, ordinal))
 
 
-async def _read(world: World, topic: str, message_ids: Sequence[str]) -> _Batch:
+async def _read(world: World, topic: str, audiences: Mapping[str, Audience]) -> _Batch:
     run = world.executor.run
-    rows = await run(partial(stored.messages, world.store, topic, message_ids))
+    rows = await run(partial(stored.messages, world.store, topic, tuple(audiences)))
     try:
         directory = await run(partial(directory_of, world, topic))
     except NotFoundError:
         directory = None
     lanes = await run(partial(stored.lanes, world.store, topic))
-    return _Batch(world, topic, rows, lanes, directory)
+    some = {each: audience for each, audience in audiences.items() if audience is not Audience.EVERYBODY}
+    theirs = {each: row.of(some[each]) if each in some else row.map.matched for each, row in rows.items()}
+    return _Batch(world, topic, rows, theirs, lanes, directory)
 
 
 async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int, Part]) -> None:
@@ -109,7 +157,9 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
             return
         parts[ordinal] = part = part.expired(world.clock.now())
         if part.may_be_pushed(world.clock.monotonic()):
-            parts[ordinal] = part = await _push(world, subscription, part, slots)
+            passage = Passage(world, subscription)
+            parts[ordinal] = part = await _push(passage, part, slots)
+            await passage.tell()
         if await _append(world, subscription, part):
             parts[ordinal] = part.served()
             return
@@ -118,18 +168,18 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
     raise ConditionLostError
 
 
-async def _push(world: World, subscription: Subscription, part: Part, slots: PushSlots) -> Part:
+async def _push(passage: Passage, part: Part, slots: PushSlots) -> Part:
     """Push what stands before anything that is owed elsewhere, as far as its rate and its host allow."""
+    world, subscription = passage.world, passage.subscription
     deliveries, grant = [(message, 0) for message in part.pushable()], None
     if subscription.settings.max_per_second and deliveries:
         deliveries, grant = await take_requests(world, subscription, deliveries, slots.bytes)
         part = part.limited(grant.free_at, RATE)
     unjudged = {message.message_id for message, _ in deliveries} - part.judged
-    until = world.clock.monotonic() + SHARE_S
-    passage = Passage(world, subscription)
-    share = Share(slots, SHARE_S, passage, grant=grant)
+    share_s = min(SHARE_S_MAX, SHARE_S * max(1, math.ceil(len(deliveries) / SHARE_OF)))
+    until = world.clock.monotonic() + share_s
+    share = Share(slots, share_s, passage, grant=grant)
     progress = await attempt_judged(world, subscription, deliveries, unjudged, share)
-    await passage.tell()
     part = part.pushed(progress, until)
     return part if passage.until is None else part.limited(passage.until, CIRCUIT)
 
@@ -159,21 +209,26 @@ async def _read_again(batch: _Batch, subscription: Subscription, part: Part) -> 
     lane = await run(partial(stored.lane, store, batch.topic, subscription.subscription_id))
     # The content is kept once, however many subscriptions read again.
     known = {each: replace(row, message=batch.rows[each].message) for each, row in rows.items()}
-    return part.read_again(known, lane, read_s)
+    return part.read_again(batch.rows_for(part.ordinal, known), lane, read_s)
 
 
 async def _end_round(batch: _Batch, message_id: str, parts: Collection[Part], round_at: int) -> None:
-    """Write the entries of one message, and the end of its first round unless a subscription's part of it failed."""
+    """Write the entries of one message, and the end of its first round for whom it was brought to here.
+
+    It does not end if the part of one of them failed.
+    """
     world, row = batch.world, batch.rows[message_id]
     entries = {part.ordinal: part.ended[message_id] for part in parts if message_id in part.ended}
     handed = {part.ordinal for part in parts if message_id in part.handed}
-    ends = row.map.owed <= {part.ordinal for part in parts if part.is_served}
+    served = {part.ordinal for part in parts if part.is_served and message_id in part.rows}
+    ends = row.map.owed & batch.theirs[message_id] <= served
 
     def plan(before: MessageRow) -> Ending | None:
         news = (entries.keys() | handed) & (before.map.owed - before.map.handed)
-        if not before.map.owed or not ((ends and before.map.round_open) or news):
+        closes = ends and before.map.round_open and (served & before.map.owed) - before.map.over
+        if not before.map.owed or not (closes or news):
             return None
-        return Ending(entries, round_at if ends else None, handed=handed)
+        return Ending(entries, round_at if ends else None, served=served, handed=handed)
 
     async def again(lost: Lost) -> bool:
         await _pause(world, lost.times - 1)

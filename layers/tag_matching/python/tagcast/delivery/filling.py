@@ -56,6 +56,8 @@ async def fill(hold: LaneHold, group: Subscription) -> int | None:
     hold.seen = replace(hold.lane, filling=replace(filling, cursor=found.cursor, is_over=is_over))
     if is_over:
         await hold.claim(0)
+    else:
+        await hold.prolong(0)
     return None
 
 

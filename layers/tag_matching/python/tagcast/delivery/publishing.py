@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from tagcast.concurrency.contention import until_won
 from tagcast.delivery.idempotency import Accepted, Idempotency, claimed, is_live, repeated
+from tagcast.delivery.queueing import entries_of, packed
 from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError, UnmatchedError
-from tagcast.model import Draft, Keep, Message, Ordering, Topic
+from tagcast.model import Draft, Keep, Message, Topic
 from tagcast.ports import QueueEntry, World
-from tagcast.queues import queue_group
 from tagcast.registry.directory import Directory, directory_of
 from tagcast.registry.shadowing import observe
 from tagcast.rows import stored
@@ -98,11 +98,14 @@ def _accept_all(
 ) -> tuple[Accepted, ...]:
     """Accept each draft, with the id of the message that it replays, if any."""
     _check_sizes(directory.topic, [draft for draft, _ in offers])
-    taken = []
-    for place, (draft, replay_of) in enumerate(offers):
-        claim = None if idempotency is None else idempotency.at(place)
-        taken.append(_accept(world, directory, draft, replay_of, claim))
-    lost = _queue(world, directory.topic, [each.row for each in taken if each.row is not None])
+    taken: list[_Taken] = []
+    try:
+        for place, (draft, replay_of) in enumerate(offers):
+            claim = None if idempotency is None else idempotency.at(place)
+            packs = _packs(world, directory.topic, taken, len(offers))
+            taken.append(_accept(world, directory, draft, replay_of, claim, packs))
+    finally:  # Also of a request that fails: what was stored of it is carried by no row.
+        lost = _queue(world, directory.topic, [each.row for each in taken if each.row is not None])
     rows = [each.row for each in taken if each.row is not None and each.is_new]
     if directory.shadows and rows:
         observe(world, directory.shadows, rows)
@@ -120,17 +123,43 @@ def _check_sizes(topic: Topic, drafts: Sequence[Draft]) -> None:
 
 def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
     """Send those that wait for their first round; return how many with an order the queue did not take."""
-    waiting = [_queue_entry(topic, row) for row in rows if row.map.pending and row.map.round_open]
+    waiting = [row for row in rows if row.map.waiting]
     if not waiting:
         return 0
-    lost = world.queue.send(waiting)
+    if world.plain_queueing:
+        entries = tuple(entry for row in waiting for entry in entries_of(topic.ordering, row))
+    else:
+        entries = packed(topic.ordering, waiting)
+    lost = world.queue.send(entries)
     if lost:
-        world.telemetry.count("QueueSendsLeftToRelay", len(lost))
-    return sum(entry.has_order for entry in lost)
+        world.telemetry.count("QueueSendsLeftToRelay", sum(len(entry.message_ids) for entry in lost))
+    return sum(len(entry.message_ids) for entry in lost if entry.has_order)
+
+
+_Packs = Callable[[MessageRow], tuple[QueueEntry, ...] | None]
+"""What a message's new row carries of the request that it came in."""
+
+
+def _packs(world: World, topic: Topic, taken: Sequence[_Taken], size: int) -> _Packs:
+    """Return what the row behind *taken* carries of a request of that *size*: the last one all of its entries.
+
+    So the relay, to which the rows come one by one, sends what the publisher sent, and the queue drops it.
+    """
+    if size == 1 or world.plain_queueing:
+        return lambda row: None
+    if len(taken) + 1 < size:
+        return lambda row: ()
+    rows = [each.row for each in taken if each.row is not None]
+    return lambda row: packed(topic.ordering, [each for each in (*rows, row) if each.map.waiting])
 
 
 def _accept(
-    world: World, directory: Directory, draft: Draft, replay_of: str | None, claim: Idempotency | None
+    world: World,
+    directory: Directory,
+    draft: Draft,
+    replay_of: str | None,
+    claim: Idempotency | None,
+    packs: _Packs,
 ) -> _Taken:
     """Store the message, or find what an earlier request with the same claim stored."""
 
@@ -141,7 +170,7 @@ def _accept(
             accepted = repeated(earlier, claim)
             return _Taken(accepted, stored.message(world.store, topic, accepted.message_id), is_new=False)
         row = _new_row(world, directory, draft, replay_of, now)
-        message = row.message
+        row, message = replace(row, packs=packs(row)), row.message
         accepted = Accepted(message.message_id, message.accepted_at, message.expires_at, row.map.pending)
         put = accepted_put(row)
         try:
@@ -172,12 +201,6 @@ def _is_stored(world: World, message: Message) -> bool:
     return found.message == replace(message, draft=replace(message.draft, body=body))
 
 
-def _queue_entry(topic: Topic, row: MessageRow) -> QueueEntry:
-    message, ordering = row.message, Ordering.NONE if row.is_unordered else topic.ordering
-    group = queue_group(ordering, topic.name, message.message_id, message.ordering_key)
-    return QueueEntry(topic.name, message.message_id, group)
-
-
 def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | None, now: int) -> MessageRow:
     topic = directory.topic
     message = Message(
@@ -199,6 +222,12 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         filter_errors=tuple(failed),
         filter_error_count=len(matched.errors),
         has_body=is_kept or bool(matched.ordinals),
-        is_unordered=bool(matched.ordinals) and directory.in_order.isdisjoint(matched.ordinals),
+        in_order=_in_order(world, directory, matched.ordinals),
         is_kept=is_kept,
     )
+
+
+def _in_order(world: World, directory: Directory, matched: Collection[int]) -> frozenset[int] | None:
+    """Return who of *matched* keeps an order, unless all do, or those who do not are to wait for it, too."""
+    in_order = directory.in_order.intersection(matched)
+    return None if len(in_order) == len(matched) or (in_order and world.plain_queueing) else in_order

@@ -15,7 +15,7 @@ from tagcast.rows.message import MessageRow
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The messages of a batch and the lane as read for the subscription *ordinal*, and what ended or failed here.
+    """The messages of a batch that are for the subscription *ordinal*, its lane as read, and what ended or failed here.
 
     *read_s* was before the lane was read, and pushes start before *until*: both in the clock's monotonic seconds.
     *handed* are those that lie in the queue of a group since this batch, *judged* those to which its filter function
@@ -58,9 +58,13 @@ class Part:
         lane = self.lane
         return [row for row in self.owed() if lane is None or not lane.holds(row.message.message_id)]
 
+    def waits(self, row: MessageRow) -> bool:
+        """Say whether the subscription's part of a message's first round is not over."""
+        return row.map.round_open and self.ordinal not in row.map.over and self.ordinal not in row.map.late
+
     def over(self, now: int) -> list[Message]:
         """Return what came to the end of its life in its first round."""
-        return [row.message for row in self.open() if row.map.round_open and row.message.is_expired(now)]
+        return [row.message for row in self.open() if self.waits(row) and row.message.is_expired(now)]
 
     def is_doubtful(self, oldest_s: float) -> bool:
         """Say whether more attempts may have been counted elsewhere than the ends here tell.
@@ -77,12 +81,12 @@ class Part:
     def pushable(self) -> list[Message]:
         """Return what stands before anything that is owed elsewhere."""
         owed = self.owed()
-        first = next((place for place, row in enumerate(owed) if not row.map.round_open), len(owed))
+        first = next((place for place, row in enumerate(owed) if not self.waits(row)), len(owed))
         return [row.message for row in owed[:first]]
 
     def left(self) -> Left:
         """Return what has to join the backlog; what is owed after a closed round stands there already."""
-        messages = [row.message for row in self.open() if row.map.round_open]
+        messages = [row.message for row in self.open() if self.waits(row)]
         return Left(messages, self.failures, self.judged, self.free_at, self.reason)
 
     def cancelled(self) -> Part:

@@ -31,13 +31,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What ends of a message: entries by ordinal, with *round_at* the first round, too; *beside* is written with it.
+    """What ends of a message: entries by ordinal; *beside* is written with it.
+
+    With *round_at* the first round ends, too, for those who are *served* (None: for all).
 
     What is *handed* to its group's queue ends nowhere yet; it is only written where it lies.
     """
 
     entries: Mapping[int, Entry]
     round_at: int | None = None
+    served: Set[int] | None = None
     beside: Sequence[Write] = ()
     handed: Set[int] = frozenset()
 
@@ -119,7 +122,7 @@ async def settle_together(
 
 
 def _after(before: MessageRow, ending: Ending) -> MessageRow:
-    after = before.settled(ending.entries, round_at=ending.round_at, handed=ending.handed)
+    after = before.settled(ending.entries, round_at=ending.round_at, served=ending.served, handed=ending.handed)
     if any(entry.history and entry.state is not EntryState.DELIVERED for entry in ending.entries.values()):
         return remembering(before, after, ending.entries)
     return after

@@ -139,7 +139,8 @@ class Passage:
             told = _next(self.world, probe, probe_at=now + _ms(self.world, gap_s))
         with suppress(ConditionLostError):
             await self._write(probe, told)
-            self.world.telemetry.count("CircuitsClosed", int(told.probe_at is None))
+            if told.probe_at is None:
+                self.world.telemetry.count("CircuitsClosed")
 
     async def _record(self) -> None:
         """Write that an attempt got no answer; whoever loses to others again and again leaves that to the next one."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tagcast.delivery.queueing import entries_of
 from tagcast.ports import QueueEntry, World
-from tagcast.repairing.unsent import QueueEntries, list_unsent
+from tagcast.repairing.unsent import Orderings, list_unsent
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import MessageRow
 
@@ -30,12 +31,12 @@ def relay(world: World, arrivals: Sequence[Arrival]) -> tuple[str, ...]:
     """
     failed: list[str] = []
     expiries: dict[QueueEntry, int] = {}
-    entries = QueueEntries(world)
+    orderings = Orderings(world)
     for arrival in arrivals:
         match arrival.value:
             case MessageRow() as row:
-                if row.map.pending and row.map.round_open:
-                    expiries[entries.of(row.message, is_unordered=row.is_unordered)] = row.message.expires_at
+                if row.map.waiting or row.packs:
+                    expiries |= dict.fromkeys(entries_of(orderings.of(row.message.topic), row), row.message.expires_at)
             case Lane() as lane:
                 if not _started(world, lane):
                     failed.append(arrival.record_id)

@@ -17,8 +17,9 @@ from itertools import groupby
 
 from tagcast.concurrency.isolation import each
 from tagcast.ports import QueueEntry, Row, World
+from tagcast.queues import queue_group
 from tagcast.repairing.expiry import RETAINED_PAGE, expire_messages
-from tagcast.repairing.unsent import QueueEntries, Sending, list_unsent
+from tagcast.repairing.unsent import Orderings, Sending, list_unsent
 from tagcast.rows.listed import FoundMessage, found_of
 from tagcast.rows.progress import Pass
 
@@ -63,11 +64,14 @@ async def _found(row: Row) -> FoundMessage:
 
 async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMessage]) -> int:
     """Queue these messages, in order; list what the queue does not take."""
-    made = QueueEntries(world)
+    orderings = Orderings(world)
 
     async def entry_of(message: FoundMessage) -> tuple[QueueEntry, int]:
-        entry = partial(made.of, message, is_unordered=message.is_unordered)
-        return await world.executor.run(entry), message.expires_at
+        topic, message_id = message.topic, message.message_id
+        ordering = await world.executor.run(partial(orderings.of, topic))
+        in_order = queue_group(ordering, topic, message_id, message.ordering_key)
+        entry = QueueEntry(topic, message_id, message_id if message.is_unordered else in_order)
+        return entry, message.expires_at
 
     entries = dict(await each(world, "a message found", sorted(messages), entry_of))
     if not entries:

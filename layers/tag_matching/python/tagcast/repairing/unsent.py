@@ -11,31 +11,25 @@ from functools import partial
 
 from tagcast.concurrency.isolation import each
 from tagcast.errors import NotFoundError
-from tagcast.model import Message, Ordering
+from tagcast.model import Ordering
 from tagcast.ports import QueueEntry, Row, World
-from tagcast.queues import queue_group
 from tagcast.registry.directory import read_topic
 from tagcast.rows import stored
 from tagcast.rows.keys import UNSENT_SHARDS
-from tagcast.rows.listed import FoundMessage, unsent_delete, unsent_of, unsent_put
+from tagcast.rows.listed import unsent_delete, unsent_of, unsent_put
 
 PAGE = 100
 
 
-class QueueEntries:
-    """Makes queue entries of messages; the ordering of a topic is read once."""
+class Orderings:
+    """The orderings of topics, each of which is read once."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._orderings: dict[str, Ordering] = {}
 
-    def of(self, message: Message | FoundMessage, *, is_unordered: bool) -> QueueEntry:
-        """Return the entry that the publisher should have queued."""
-        topic, message_id = message.topic, message.message_id
-        ordering = Ordering.NONE if is_unordered else self._ordering(topic)
-        return QueueEntry(topic, message_id, queue_group(ordering, topic, message_id, message.ordering_key))
-
-    def _ordering(self, topic: str) -> Ordering:
+    def of(self, topic: str) -> Ordering:
+        """Return the ordering of a topic; there is none in one that is gone."""
         if topic not in self._orderings:
             try:
                 self._orderings[topic] = read_topic(self._world, topic).ordering

@@ -19,7 +19,7 @@ REMEMBERED_MAX = 10
 HISTORY_BYTES_MAX = 4_096
 """So much a due row remembers of its last attempts; a few that are alike take some hundred bytes."""
 PLACES = 16
-"""A batch has fewer places than this, so that positions of later batches sort behind it."""
+"""So many places lie between the positions of batches that joined one after the other, unless one is larger."""
 
 
 History = Sequence[PastAttempt]
@@ -112,12 +112,12 @@ LATE_POSITION = f"{0:020d}"
 
 
 def position(appended: int, place: int) -> str:
-    """Return where a delivery stands in its backlog.
+    """Return where a delivery stands in its backlog; a large batch reaches into those of some ``appended`` behind it.
 
-    >>> position(3, 2) < position(3, 10) < position(4, 0)
+    >>> position(3, 2) < position(3, 10) < position(4, 0) == position(3, 16)
     True
     """
-    assert 0 <= place < PLACES
+    assert place >= 0
     return f"{appended * PLACES + place:020d}"
 
 

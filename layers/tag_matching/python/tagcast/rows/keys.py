@@ -129,9 +129,13 @@ def pulled_key(topic: str, message_id: str, ordinal: int) -> Key:
     return Key(Table.MESSAGES, f"PULLED#{topic}#{message_id}", f"{ordinal:010d}")
 
 
-def unsent_key(topic: str, message_id: str) -> Key:
-    """Return the key that lists a message as not taken by the queue; all of a topic stand in one list, by their ids."""
-    return Key(Table.MESSAGES, unsent_list(crc32(topic.encode()) % UNSENT_SHARDS), f"{message_id}#{topic}")
+def unsent_key(topic: str, message_id: str, audience: str = "") -> Key:
+    """Return the key that lists a message as not taken by the queue; all of a topic stand in one list, by their ids.
+
+    *audience* tells entries of one message apart; the one for all has none.
+    """
+    name = f"{message_id}#{topic}#{audience}" if audience else f"{message_id}#{topic}"
+    return Key(Table.MESSAGES, unsent_list(crc32(topic.encode()) % UNSENT_SHARDS), name)
 
 
 def unsent_list(shard: int) -> str:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
+from math import ceil
 from typing import cast
 from zlib import crc32
 
 from tagcast.model import LaneState
 from tagcast.queues import GroupQueue
+from tagcast.rows.due import PLACES
 from tagcast.rows.keys import lane_key
 from tagcast.tables import ABSENT, Absence, Check, Delete, Expectation, Key, Put, Row, Update, Value
 
 _ORDERED, _UNORDERED = "ordered", "unordered"
 WAKE_SHARDS = 8
-JOINED_MAX, ID_BYTES = 64, 8
+JOINED_MAX, ID_BYTES = 100, 8
 """So many of the messages that joined a backlog last are named in the lane's row, which stays below a kilobyte."""
 
 
@@ -39,7 +41,7 @@ class Lane:
     """A lane that is not active.
 
     *generation* is new at every blocking, resume and continuation, so that older workers are fenced off;
-    *appended* counts the batches that joined the backlog; *claim* counts the workers that took the head.
+    *appended* grows with every batch that joins the backlog; *claim* counts the workers that took the head.
     *wake_at* is when somebody has to look at the lane at the latest (None: never). *joined* names, packed, what joined
     the backlog last: a batch that comes twice joins once. *queue* is that of a removed group: its worker empties it.
     *filling* is of a new group that gets what was accepted before it.
@@ -207,9 +209,10 @@ def wake_update(lane: Lane, wake_at: int | None, expect: Expectation) -> Update:
     return Update(lane.key, changes, () if changes else ("wake_at", "wake_shard"), expect)
 
 
-def join_update(lane: Lane, message_ids: Iterable[str], expires_at: int) -> Update:
+def join_update(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Update:
     """Return the write with which a batch joins the backlog of a lane; the first of it expires at *expires_at*."""
-    changes: dict[str, Value] = {"appended": lane.appended + 1, "joined": joined_by(lane.joined, message_ids)}
+    appended = lane.appended + ceil(len(message_ids) / PLACES)
+    changes: dict[str, Value] = {"appended": appended, "joined": joined_by(lane.joined, message_ids)}
     expect = lane.as_joined()
     if lane.state.is_asleep:
         # The sweep moves the instant at which it looks at a sleeping lane, and nothing else of the row.

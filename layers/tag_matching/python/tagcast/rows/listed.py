@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tagcast.ports import QueueEntry
+from tagcast.queues import Audience
 from tagcast.rows.keys import unsent_key
 from tagcast.rows.message import GARBAGE_S
-from tagcast.rows.values import number, optional_text, text
-from tagcast.tables import Delete, Put, Row
+from tagcast.rows.values import number, optional_text, text, texts
+from tagcast.tables import Delete, Key, Put, Row
 
 FOUND_ATTRIBUTES = ("topic", "message_id", "ordering_key", "unordered", "round", "expires_at")
 """What a search has to show of the messages that it finds."""
@@ -58,20 +59,28 @@ def kept_id(row: Row) -> str:
 
 def unsent_put(entry: QueueEntry, expires_at: int) -> Put:
     """Return the write that lists what the queue did not take; *expires_at* is the end of the message's life."""
-    row: Row = {
-        "topic": entry.topic,
-        "message_id": entry.message_id,
-        "group": entry.group,
-        "ttl": expires_at // 1000 + GARBAGE_S,
-    }
-    return Put(unsent_key(entry.topic, entry.message_id), row)
+    row: Row = {"topic": entry.topic, "group": entry.group, "ttl": expires_at // 1000 + GARBAGE_S}
+    if entry.is_plain:
+        return Put(_unsent_key(entry), {**row, "message_id": entry.message_id})
+    # A release that knows neither audiences nor packs must not send it.
+    return Put(_unsent_key(entry), {**row, "message_ids": entry.message_ids, "audience": entry.audience.value})
 
 
 def unsent_delete(entry: QueueEntry) -> Delete:
     """Return the write that takes an entry off its list."""
-    return Delete(unsent_key(entry.topic, entry.message_id))
+    return Delete(_unsent_key(entry))
 
 
 def unsent_of(row: Row) -> QueueEntry:
     """Return the queue entry in a row of the list."""
-    return QueueEntry(text(row, "topic"), text(row, "message_id"), text(row, "group"))
+    topic, group = text(row, "topic"), text(row, "group")
+    if "message_id" in row:
+        return QueueEntry(topic, text(row, "message_id"), group)
+    first, *others = texts(row, "message_ids")
+    return QueueEntry(topic, first, group, Audience(text(row, "audience")), tuple(others))
+
+
+def _unsent_key(entry: QueueEntry) -> Key:
+    """Return the key of an entry in its list: two that begin with one message stand side by side."""
+    whom = "" if entry.is_plain else entry.audience.value
+    return unsent_key(entry.topic, entry.message_id, whom)

@@ -5,24 +5,23 @@ See docs/architecture.md, The state map in a row.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from typing import cast
 
 from tagcast.model import Draft, Entry, Message
-from tagcast.rows import ordinals
+from tagcast.queues import Audience, QueueEntry
+from tagcast.rows import ordinals, packs
 from tagcast.rows.ended_entries import (
     COMPACT_ENTRY_BYTES,
     OUTCOME_BYTES,
-    of_bytes,
-    of_text,
     shortened,
     text_bytes_at_most,
     to_bytes,
     to_text,
 )
-from tagcast.rows.late_entries import LATE_BYTES, late_of, late_text
+from tagcast.rows.late_entries import LATE_BYTES
+from tagcast.rows.map_attributes import map_of, progress_attributes
 from tagcast.rows.message_attributes import MessageAttributes
 from tagcast.rows.values import dense, row_bytes
 from tagcast.state_map import Late, StateMap
@@ -46,7 +45,9 @@ SET_BYTES, FINISH_BYTES, MAP_BYTES, KEY_BYTES = 4, 2, 200, 128
 class MessageRow:
     """A message with its state map, as one row; *version* is raised by every write.
 
-    *is_unordered*: nobody whom it matched keeps an order, so that it stands in none whatever its topic's ordering is.
+    *in_order* are those of whom it matched who keep an order; None says that all wait for its turn, whoever keeps one.
+    *packs* are the entries of the request that it came in, in the row of the last message, and none in the others; None
+    says that it came alone.
     *is_kept*: its body stays to the end of its life, whoever is owed it.
     """
 
@@ -58,15 +59,37 @@ class MessageRow:
     filter_error_count: int = 0
     has_body: bool = True
     histories: bytes = b""
-    is_unordered: bool = False
+    in_order: frozenset[int] | None = None
+    packs: tuple[QueueEntry, ...] | None = None
     is_kept: bool = False
+
+    @property
+    def is_split(self) -> bool:
+        """Say whether some of those whom it matched wait for its turn and others do not."""
+        return bool(self.in_order)
+
+    def of(self, audience: Audience) -> frozenset[int]:
+        """Return whom of those that it matched an entry of the queue is about."""
+        matched, in_order = self.map.matched, self.in_order
+        match audience:
+            case Audience.EVERYBODY:
+                return matched
+            case Audience.IN_ORDER:
+                return matched if in_order is None else in_order
+            case Audience.APART:
+                return frozenset() if in_order is None else matched - in_order
 
     def adding(self, ordinal: int, late: Late) -> MessageRow:
         """Return the row with an entry more, for a group that is younger than the message."""
         return replace(self, map=self.map.adding(ordinal, late), version=self.version + 1)
 
     def settled(
-        self, entries: Mapping[int, Entry], *, round_at: int | None = None, handed: Set[int] = frozenset()
+        self,
+        entries: Mapping[int, Entry],
+        *,
+        round_at: int | None = None,
+        served: Set[int] | None = None,
+        handed: Set[int] = frozenset(),
     ) -> MessageRow:
         """Return the row after *entries* became terminal; the body goes with the last of them, unless it is kept.
 
@@ -74,7 +97,8 @@ class MessageRow:
         """
         row = self
         for outcome_bytes_max in OUTCOME_BYTES:
-            after = self.map.settle(shortened(entries, outcome_bytes_max), round_at=round_at, handed=handed)
+            ended = shortened(entries, outcome_bytes_max)
+            after = self.map.settle(ended, round_at=round_at, served=served, handed=handed)
             has_body = self.has_body and (self.is_kept or bool(after.owed))
             row = replace(self, map=after, version=self.version + 1, has_body=has_body)
             if is_light(row) or _fits(row):
@@ -105,7 +129,9 @@ def _envelope(value: MessageRow) -> dict[str, Value]:
             "accepted_at": message.accepted_at,
             "expires_at": message.expires_at,
             "replay_of": message.replay_of,
-            "unordered": 1 if value.is_unordered else None,
+            "unordered": 1 if value.in_order == frozenset() else None,
+            "in_order": ordinals.pack(value.in_order) if value.in_order else None,
+            "packs": None if value.packs is None else packs.to_bytes(value.packs),
             "kept": 1 if value.is_kept else None,
             "subscriptions_version": value.subscriptions_version,
             "filter_errors": list(value.filter_errors[:FILTER_ERROR_NAMES_MAX]) or None,
@@ -128,29 +154,13 @@ def map_attributes(value: MessageRow) -> dict[str, Value]:
 
 def _progress(value: MessageRow) -> dict[str, Value]:
     """Return the attributes of the map without its ended entries."""
-    state_map = value.map
-    delivered = sorted(state_map.finishes)
-    return dense(
-        {
-            "matched": ordinals.pack(state_map.matched),
-            "owed": ordinals.packed(state_map.owed),
-            "handed": ordinals.packed(state_map.handed),
-            "late": late_text(state_map.late) if state_map.late else None,
-            "pending": len(state_map.owed),
-            "round": "open" if state_map.round_open else "done",
-            "round_at": state_map.round_at,
-            "finished": ordinals.packed(delivered),
-            "finishes": struct.pack(f">{len(delivered)}H", *(state_map.finishes[o] for o in delivered)) or None,
-            "version": value.version,
-            "histories": value.histories or None,
-        }
-    )
+    return dense({**progress_attributes(value.map), "version": value.version, "histories": value.histories or None})
 
 
 def is_light(value: MessageRow) -> bool:
     """Say, without making the map's attributes, whether the row is small enough for text; most rows are."""
     state_map = value.map
-    members = 3 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
+    members = 4 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
     members += LATE_BYTES * len(state_map.late)
     at_most = members + MAP_BYTES + text_bytes_at_most(state_map.settled) + COMPACT_ENTRY_BYTES * len(state_map.owed)
     return row_bytes(_envelope(value)) + KEY_BYTES + len(value.histories) + at_most <= TEXT_ROW_BYTES_MAX
@@ -172,16 +182,22 @@ def message_row_of(row: Row) -> MessageRow:
     read = cast("MessageAttributes", row)
     return MessageRow(
         message=_message_of(read),
-        map=_map_of(read),
+        map=map_of(row),
         subscriptions_version=read["subscriptions_version"],
         version=read["version"],
         filter_errors=tuple(read.get("filter_errors") or ()),
         filter_error_count=read.get("filter_error_count") or 0,
         has_body=read.get("body") is not None,
         histories=read.get("histories") or b"",
-        is_unordered="unordered" in read,
+        in_order=frozenset() if "unordered" in read else _in_order(read),
+        packs=packs.of_bytes(read["packs"], read["topic"]) if "packs" in read else None,
         is_kept="kept" in read,
     )
+
+
+def _in_order(row: MessageAttributes) -> frozenset[int] | None:
+    packed = row.get("in_order")
+    return None if packed is None else ordinals.unpack(packed)
 
 
 def _message_of(row: MessageAttributes) -> Message:
@@ -203,28 +219,3 @@ def _message_of(row: MessageAttributes) -> Message:
         expires_at=row["expires_at"],
         replay_of=row.get("replay_of"),
     )
-
-
-def _map_of(row: MessageAttributes) -> StateMap:
-    delivered = sorted(ordinals.unpacked(row.get("finished")))
-    offsets = struct.unpack(f">{len(delivered)}H", row.get("finishes") or b"")
-    matched = ordinals.unpack(row["matched"])
-    still = ordinals.unpacked(row.get("owed"))
-    return StateMap(
-        matched=matched,
-        owed=still,
-        round_open=row["round"] == "open",
-        round_at=row.get("round_at"),
-        finishes=dict(zip(delivered, offsets, strict=True)),
-        settled=_ended(row, matched - still - set(delivered)),
-        handed=ordinals.unpacked(row.get("handed")) & still,
-        late=late_of(row["late"]) if "late" in row else {},
-    )
-
-
-def _ended(row: MessageAttributes, ended: frozenset[int]) -> Mapping[int, Entry]:
-    """Return the ended entries in a row, whichever form they have."""
-    packed = row.get("ended")
-    if packed is not None:
-        return of_bytes(packed, ended, row["accepted_at"])
-    return of_text(row["exceptions"]) if row.get("exceptions") is not None else {}

@@ -27,11 +27,14 @@ class MessageAttributes(TypedDict, total=False):
     trace: str
     replay_of: str
     unordered: int
+    in_order: bytes
+    packs: bytes
     kept: int
     filter_errors: Sequence[str]
     filter_error_count: int
     owed: bytes
     handed: bytes
+    over: bytes
     late: str
     round_at: int
     finished: bytes

@@ -26,6 +26,7 @@ def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     key = message_key(message.topic, message.message_id)
     changes = map_attributes(after)
     gone = ("handed",) if before.map.handed and not after.map.handed else ()
+    gone = (*gone, "over") if before.map.over and not after.map.over else gone
     update = Update(key, changes, (*map_removals(after, changes), *gone), {"version": before.version})
     retained = retained_key(message.topic, message.message_id)
     if after.map.is_retained and not before.map.is_retained:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 _DELTAS, _BITMAP = b"\x00", b"\x01"
 
@@ -53,13 +53,3 @@ def unpack(packed: bytes) -> frozenset[int]:
             members.add(member)
             gap, shift = 0, 0
     return frozenset(members)
-
-
-def packed(ordinals: Collection[int]) -> bytes | None:
-    """Return the ordinals packed; None, which no row keeps, when there are none."""
-    return pack(ordinals) if ordinals else None
-
-
-def unpacked(packed: bytes | None) -> frozenset[int]:
-    """Return the ordinals in what :func:`packed` returned."""
-    return unpack(packed) if packed else frozenset()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from tagcast.tables import Row, Value
@@ -18,6 +18,11 @@ def text(row: Row, name: str) -> str:
 def number(row: Row, name: str) -> int:
     """Return a number that every such row has."""
     return cast("int", row[name])
+
+
+def texts(row: Row, name: str) -> Sequence[str]:
+    """Return a list of texts that every such row has."""
+    return cast("Sequence[str]", row[name])
 
 
 def optional_text(row: Row, name: str) -> str | None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.ports import QueueEntry
+from tagcast.queues import entry_text
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
     from mypy_boto3_sqs import SQSClient
-    from mypy_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
+    from mypy_boto3_sqs.type_defs import (
+        ChangeMessageVisibilityBatchRequestEntryTypeDef,
+        SendMessageBatchRequestEntryTypeDef,
+    )
 
 BATCH_MAX = 10
 
@@ -49,6 +52,17 @@ class SqsQueue:
                     lost.append(entry)
         return tuple(lost)
 
+    def give_back(self, receipts: Sequence[str]) -> None:
+        """Make what was received visible again; what stays invisible comes when its time is over."""
+        entries: list[ChangeMessageVisibilityBatchRequestEntryTypeDef] = [
+            {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
+            for place, receipt in enumerate(receipts)
+        ]
+        try:
+            self._client.change_message_visibility_batch(QueueUrl=self._queue_url, Entries=entries)
+        except (ClientError, BotoCoreError) as error:
+            self._logger.warning("queue entries stay invisible", extra={"error": type(error).__name__})
+
     def _send_batch(self, batch: Sequence[QueueEntry]) -> Sequence[QueueEntry] | None:
         """Return the entries that the queue refused, or None if it did not answer."""
         if not batch:
@@ -65,8 +79,8 @@ class SqsQueue:
 def _request(place: int, entry: QueueEntry, is_fifo: bool) -> SendMessageBatchRequestEntryTypeDef:
     request: SendMessageBatchRequestEntryTypeDef = {
         "Id": str(place),
-        "MessageBody": json.dumps({"topic": entry.topic, "message_id": entry.message_id}),
+        "MessageBody": entry_text(entry),
     }
     if is_fifo:
-        request |= {"MessageGroupId": entry.group, "MessageDeduplicationId": entry.message_id}
+        request |= {"MessageGroupId": entry.group, "MessageDeduplicationId": entry.deduplication_id}
     return request

@@ -22,6 +22,7 @@ class Settings:
     index_bucket: str
     allow_private_endpoints: bool
     time_scale: float
+    plain_queueing: bool
     archive_streams: str
     archive_bodies: tuple[str, ...]
     cmq_keys: str
@@ -41,6 +42,7 @@ class Settings:
             index_bucket=environ["INDEX_BUCKET"],
             allow_private_endpoints=environ["ALLOW_PRIVATE_ENDPOINTS"] == "true",
             time_scale=float(environ["TIME_SCALE"]),
+            plain_queueing=environ["PLAIN_QUEUEING"] == "true",
             archive_streams=environ["ARCHIVE_STREAMS"],
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
             cmq_keys=environ["CMQ_KEYS"],

@@ -1,0 +1,69 @@
+"""Bugs of messages that some receive in order and others do not: their two entries, and the end of their round."""
+
+from __future__ import annotations
+
+from tests.simulation.plan import Aim
+from tests.simulation.planted.mutant import Mutant
+
+FAILING = Aim(modes=("flapping", "down", "dead"), mixed=True)
+AWAY = Aim(faults=("queue_outage", "send_loss"), rate=0.08, mixed=True)
+MIXED = Aim(mixed=True)
+
+MUTANTS = (
+    Mutant(
+        "the half apart brings a message to everybody",
+        "tagcast.rows.message:MessageRow.of",
+        "return frozenset() if in_order is None else matched - in_order",
+        "return matched",
+        FAILING,
+    ),
+    Mutant(
+        "the half in order is not queued",
+        "tagcast.delivery.queueing:_alone",
+        "return (in_order, QueueEntry(topic, message_id, message_id, Audience.APART))",
+        "return (QueueEntry(topic, message_id, message_id, Audience.APART),)",
+        MIXED,
+    ),
+    Mutant(
+        "the half apart is not queued",
+        "tagcast.delivery.queueing:_alone",
+        "return (in_order, QueueEntry(topic, message_id, message_id, Audience.APART))",
+        "return (in_order,)",
+        MIXED,
+    ),
+    Mutant(
+        "the half that ends first closes the round",
+        "tagcast.state_map:StateMap.settle",
+        "bool(owed - over - lies - self.late.keys() or not (owed or in_round))",
+        "not in_round",
+        FAILING,
+    ),
+    Mutant(
+        "a round with two halves is never closed",
+        "tagcast.state_map:StateMap.settle",
+        "self.over | served)",
+        "served)",
+        FAILING,
+    ),
+    Mutant(
+        "nobody writes down who had the first half",
+        "tagcast.rows.map_attributes:progress_attributes",
+        '"over": _packed(state_map.over)',
+        '"over": None',
+        FAILING,
+    ),
+    Mutant(
+        "both halves are listed as one when the queue is away",
+        "tagcast.rows.listed:_unsent_key",
+        "entry.audience.value",
+        '""',
+        AWAY,
+    ),
+    Mutant(
+        "a half ends the round of those whom it was not for",
+        "tagcast.delivery.fan_out:_end_round",
+        "if part.is_served and message_id in part.rows}",
+        "if part.is_served} | row.map.owed",
+        FAILING,
+    ),
+)

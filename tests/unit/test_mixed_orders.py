@@ -1,0 +1,153 @@
+"""A message that some receive in order and others do not: two entries of the queue, one row, one end of its round."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tagcast.model import EntryState, Strategy
+from tagcast.operating.messages import message_view
+from tagcast.ports import QueueEntry
+from tagcast.queues import Audience
+from tagcast.repairing.relay import Arrival, relay
+from tagcast.rows.keys import message_key, retained_key
+from tagcast.rows.message import MessageRow, message_row_of
+
+from tests.fakes.world import FAIL, FakeWorld
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    """A topic in order with a subscription that keeps it, and one that does not."""
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("kept")
+    fake.subscribe("free", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    return fake
+
+
+def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
+    row = fake.store.get(message_key("test1", message_id))
+    assert row is not None
+    return message_row_of(row)
+
+
+def deliver_only(fake: FakeWorld, audience: Audience) -> list[QueueEntry]:
+    """Let only the entries for *audience* be delivered; return the others, which wait in the queue."""
+    others = [entry for entry in fake.queue.entries if entry.audience is not audience]
+    fake.queue.entries = [entry for entry in fake.queue.entries if entry.audience is audience]
+    fake.deliver()
+    fake.queue.entries = list(others)
+    return others
+
+
+def states(fake: FakeWorld, message_id: str) -> dict[str, EntryState]:
+    view = message_view(fake.world, "test1", message_id)
+    return {name: entry.state for name, entry in view.subscribers.items()}
+
+
+def test_whoever_keeps_no_order_gets_a_message_while_its_order_waits(fake: FakeWorld) -> None:
+    ids = [fake.publish("1")[0], fake.publish("2")[0]]
+
+    waiting = deliver_only(fake, Audience.APART)
+
+    assert fake.pusher.received == {"free": ["1", "2"]}
+    assert len({entry.group for entry in waiting}) == 1
+    assert states(fake, ids[0]) == {"kept": EntryState.PENDING, "free": EntryState.DELIVERED}
+    fake.deliver()
+    assert fake.pusher.received == {"free": ["1", "2"], "kept": ["1", "2"]}
+
+
+@pytest.mark.parametrize("first", [Audience.APART, Audience.IN_ORDER])
+def test_a_mixed_message_costs_one_write_more_whichever_half_ends_first(fake: FakeWorld, first: Audience) -> None:
+    [message_id] = fake.publish("1")
+
+    deliver_only(fake, first)
+    half = row_of(fake, message_id)
+    fake.deliver()
+
+    after = row_of(fake, message_id)
+    assert (half.map.round_open, half.has_body, after.map.round_open, after.has_body) == (True, True, False, False)
+    assert after.version == 3
+    assert len(after.map.finishes) == 2
+
+
+def test_what_failed_in_one_half_stands_in_its_backlog_and_is_not_pushed_again_by_a_repetition(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["free"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    [entry] = [entry for entry in fake.queue.entries if entry.audience is Audience.APART]
+    deliver_only(fake, Audience.APART)
+    in_order = fake.queue.entries
+    backlog = {key: row for key, row in fake.store.rows.items() if key.pk.startswith(("DUE#", "LANES#"))}
+
+    fake.queue.entries = [entry]
+    fake.deliver()
+
+    assert {key: row for key, row in fake.store.rows.items() if key.pk.startswith(("DUE#", "LANES#"))} == backlog
+    assert fake.store.get(retained_key("test1", message_id)) is None
+    fake.queue.entries = in_order
+    fake.deliver()
+    assert fake.store.get(retained_key("test1", message_id)) is not None
+    assert states(fake, message_id) == {"kept": EntryState.DELIVERED, "free": EntryState.BLOCKED}
+    assert not row_of(fake, message_id).map.round_open
+
+
+def test_a_half_that_is_over_stays_in_its_lane_when_the_lane_has_forgotten_whom_it_named(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["kept"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    [entry] = [entry for entry in fake.queue.entries if entry.audience is Audience.IN_ORDER]
+    apart = [each for each in fake.queue.entries if each != entry]
+    deliver_only(fake, Audience.IN_ORDER)
+    [lane] = [key for key in fake.store.rows if key.pk.startswith("LANES#")]
+    fake.store.rows[lane] = {name: value for name, value in fake.store.rows[lane].items() if name != "joined"}
+    dues = {key for key in fake.store.rows if key.pk.startswith("DUE#")}
+
+    fake.queue.entries = [entry, *apart]
+    fake.deliver()
+
+    assert {key for key in fake.store.rows if key.pk.startswith("DUE#")} == dues
+    assert not row_of(fake, message_id).map.round_open
+
+
+def test_relay_and_sweep_send_both_halves_again_as_they_were_sent(fake: FakeWorld) -> None:
+    [message_id] = fake.publish("1")
+    sent = fake.queue.entries
+    fake.queue.entries, fake.queue.broken = [], True
+    arrival = Arrival("1", row_of(fake, message_id))
+
+    relay(fake.world, [arrival])
+    fake.queue.broken = False
+    fake.sweep()
+    by_sweep, fake.queue.entries = fake.queue.entries, []
+    relay(fake.world, [arrival])
+
+    assert set(by_sweep) == set(fake.queue.entries) == set(sent)
+    assert not any(key.pk.startswith("UNSENT#") for key in fake.store.rows)
+
+
+def test_a_change_of_strategies_moves_nobody_from_one_half_to_the_other(fake: FakeWorld) -> None:
+    fake.publish("1")
+    fake.subscribe("kept", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    fake.subscribe("free")
+
+    fake.deliver()
+
+    assert fake.pusher.received == {"free": ["1"], "kept": ["1"]}
+
+
+def test_what_stands_in_no_order_of_its_topic_goes_undivided(fake: FakeWorld) -> None:
+    fake.subscribe("kept", "a")
+    fake.publish("1", tags=["b"])
+    fake.publish("2", tags=["b"])
+
+    assert [(entry.audience, entry.has_order) for entry in fake.queue.entries] == [(Audience.EVERYBODY, False)] * 2
+
+
+def test_plain_queueing_leaves_row_and_entry_as_the_release_before_reads_them(fake: FakeWorld) -> None:
+    fake.world = replace(fake.world, plain_queueing=True)
+
+    [message_id] = fake.publish("1")
+
+    [entry] = fake.queue.entries
+    assert (entry.audience, entry.has_order) == (Audience.EVERYBODY, True)
+    assert row_of(fake, message_id).in_order is None

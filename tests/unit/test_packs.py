@@ -1,0 +1,225 @@
+"""The messages of a request travel together: one entry of the queue for those of one order, sent again as it was."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from tagcast.delivery.idempotency import Idempotency
+from tagcast.delivery.publishing import publish
+from tagcast.errors import UnavailableError
+from tagcast.model import Draft, Ordering, Outcome, Push, Strategy
+from tagcast.ports import QueueEntry, Table
+from tagcast.queues import PACK_MAX, Audience, entry_text
+from tagcast.repairing.relay import Arrival, relay
+from tagcast.rows.due import due_of
+from tagcast.rows.keys import message_key
+from tagcast.rows.message import message_row_of
+
+from functions.fan_out import app as fan_out
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.queue_records import batch_of
+from tests.fakes.world import OK, FakeWorld
+
+SQS_REQUEST_BYTES_MAX = 262_144
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.topic()
+    fake.subscribe("kept")
+    return fake
+
+
+def numbered(count: int) -> list[str]:
+    return [f"{number:03d}" for number in range(count)]
+
+
+def relayed(fake: FakeWorld, *message_ids: str) -> list[QueueEntry]:
+    """What the relay sends that sees the rows of these messages, each by itself."""
+    fake.queue.entries = []
+    for message_id in message_ids:
+        row = fake.store.rows[message_key("test1", message_id)]
+        relay(fake.world, [Arrival(message_id, message_row_of(row))])
+    return fake.queue.entries
+
+
+def test_the_messages_of_a_request_that_stand_in_one_order_are_one_entry(fake: FakeWorld) -> None:
+    ids = fake.publish(*numbered(5))
+
+    [entry] = fake.queue.entries
+    assert entry.message_ids == tuple(ids)
+    fake.deliver()
+    assert fake.pusher.received["kept"] == numbered(5)
+
+
+def test_each_order_of_a_request_is_an_entry_of_its_own() -> None:
+    fake = FakeWorld()
+    fake.topic(ordering=Ordering.KEY)
+    fake.subscribe("kept")
+    drafts = [Draft(f"{number}".encode(), ordering_key=key) for number, key in enumerate(("a", "b", "a", "b", None))]
+
+    ids = [each.message_id for each in publish(fake.world, "test1", drafts)]
+
+    found = [(entry.message_ids, entry.has_order) for entry in fake.queue.entries]
+    assert found == [((ids[0], ids[2]), True), ((ids[1], ids[3]), True), ((ids[4],), False)]
+
+
+def test_what_stands_in_no_order_travels_in_packs_of_which_ten_are_one_part(fake: FakeWorld) -> None:
+    fake.subscribe("kept", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+
+    fake.publish(*numbered(20))
+
+    assert [len(entry.message_ids) for entry in fake.queue.entries] == [9, 9, 2]
+    assert not any(entry.has_order for entry in fake.queue.entries)
+
+
+def test_the_relay_sends_a_request_as_its_publisher_did_once_its_last_message_is_stored(fake: FakeWorld) -> None:
+    fake.subscribe("free", strategy=Strategy.EXPONENTIAL_DECAY_RETRY)
+    ids = fake.publish(*numbered(4))
+    sent = fake.queue.entries
+
+    assert {entry.audience for entry in sent} == {Audience.IN_ORDER, Audience.APART}
+    assert relayed(fake, *ids[:3]) == []
+    assert relayed(fake, *ids) == sent
+
+
+def test_the_last_message_carries_the_others_also_when_it_matches_nobody(fake: FakeWorld) -> None:
+    fake.subscribe("kept", "apple")
+    drafts = [Draft(b"1", tags=("apple",)), Draft(b"2", tags=("apple",)), Draft(b"3", tags=("pear",))]
+    ids = [each.message_id for each in publish(fake.world, "test1", drafts)]
+    sent = fake.queue.entries
+
+    assert relayed(fake, *ids) == sent != []
+
+
+class FailingStore(MemoryStore):
+    """Stores so many messages and then no more."""
+
+    left = 10**9
+
+    def transact(self, writes: object) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise UnavailableError("the table is away", 1)
+        super().transact(writes)  # type: ignore[arg-type]
+
+
+def test_what_a_request_stored_that_failed_is_queued_all_the_same() -> None:
+    store = FailingStore()
+    fake = FakeWorld(store=store)
+    fake.topic()
+    fake.subscribe("kept")
+    store.left = 3
+
+    with pytest.raises(UnavailableError):
+        fake.publish(*numbered(5))
+
+    store.left = 10**9
+    fake.deliver()
+    assert fake.pusher.received["kept"] == numbered(3)
+
+
+def test_a_repetition_that_brings_more_is_no_repetition_to_the_queue() -> None:
+    store = FailingStore()
+    fake = FakeWorld(store=store)
+    fake.topic()
+    fake.subscribe("kept")
+    drafts, key = [Draft(each.encode()) for each in numbered(5)], Idempotency("k", "f")
+    store.left = 3
+    with pytest.raises(UnavailableError):
+        publish(fake.world, "test1", drafts, key)
+    store.left = 10**9
+
+    publish(fake.world, "test1", drafts, key)
+
+    first, second = fake.queue.entries
+    assert first.message_id == second.message_id
+    assert first.deduplication_id != second.deduplication_id
+    fake.deliver()
+    assert fake.pusher.received["kept"] == numbered(5)
+
+
+def test_a_pack_that_the_queue_did_not_take_is_listed_and_sent_as_a_whole(fake: FakeWorld) -> None:
+    ids = fake.publish(*numbered(4))
+    sent, fake.queue.broken = fake.queue.entries, True
+    relayed(fake, *ids)
+    fake.queue.broken = False
+
+    fake.sweep()
+
+    assert fake.queue.entries == sent
+
+
+def test_plain_queueing_sends_every_message_alone(fake: FakeWorld) -> None:
+    fake.world = replace(fake.world, plain_queueing=True)
+
+    ids = fake.publish(*numbered(3))
+
+    assert [entry.message_id for entry in fake.queue.entries] == ids
+    assert all(entry.is_plain for entry in fake.queue.entries)
+    assert not any("packs" in row for row in fake.store.rows.values())
+
+
+def slowly(fake: FakeWorld, seconds: float) -> None:
+    def answer(push: Push) -> Outcome:
+        fake.clock.sleep(seconds)
+        return OK
+
+    fake.pusher.behaviours["kept"] = answer
+
+
+def test_a_pack_joins_a_backlog_in_its_order_and_before_all_that_joins_later(fake: FakeWorld) -> None:
+    slowly(fake, 1.0)
+    [*bodies, last] = numbered(81)
+    ids = fake.publish(*bodies)
+    fake.deliver()
+
+    later = fake.publish(last)
+    fake.deliver()
+
+    pushed = len(fake.pusher.received["kept"])
+    [backlog] = {key.pk for key in fake.store.rows if key.pk.startswith("DUE#")}
+    owed = [due_of(row).message_id for row in fake.store.query(Table.MESSAGES, backlog)]
+    assert 3 <= pushed <= 6
+    assert owed == [*ids[pushed:], *later]
+    fake.pusher.behaviours.clear()
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+    assert fake.pusher.received["kept"] == [*bodies, last]
+
+
+def test_what_does_not_fit_behind_a_slow_part_comes_again_at_once_and_in_order(fake: FakeWorld) -> None:
+    slowly(fake, 1.0)
+    for start in range(0, 100, 50):
+        fake.publish(*numbered(100)[start : start + 50])
+    batch = batch_of(fake.queue.entries)
+    second = batch["Records"][1]
+
+    answer = asyncio.run(fan_out.handle(batch, fake.world))
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": second["messageId"]}]}
+    assert fake.queue.given_back == [second["receiptHandle"]]
+    fake.pusher.behaviours.clear()
+    again = asyncio.run(fan_out.handle({"Records": [second]}, fake.world))
+    assert again == {"batchItemFailures": []}
+    fake.run_workflows(until=fake.clock.instant + 60_000)
+    assert fake.pusher.received["kept"] == numbered(100)
+
+
+def test_parts_that_are_quick_are_served_in_one_invocation(fake: FakeWorld) -> None:
+    for start in range(0, 150, 50):
+        fake.publish(*numbered(150)[start : start + 50])
+
+    answer = asyncio.run(fan_out.handle(batch_of(fake.queue.entries), fake.world))
+
+    assert answer == {"batchItemFailures": []}
+    assert fake.pusher.received["kept"] == numbered(150)
+
+
+def test_ten_of_the_largest_entries_fit_into_a_request_to_the_queue() -> None:
+    ids = [f"{2**64 - 1 - number:020d}" for number in range(PACK_MAX)]
+    largest = entry_text(QueueEntry("t" * 64, ids[0], "g", Audience.EVERYBODY, tuple(ids[1:])))
+
+    assert 10 * len(largest) < SQS_REQUEST_BYTES_MAX
