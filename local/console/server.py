@@ -12,6 +12,7 @@ from local.console import (
     costs,
     filters,
     groups,
+    hosts,
     lanes,
     messages,
     overview,
@@ -26,7 +27,7 @@ from local.front.front import PortInUseError
 
 STATIC = Path(__file__).parent / "static"
 FORM_BYTES_MAX = 1_048_576
-ROOMS = (overview, topics, lanes, messages, filters, shadows, search, tail, groups, archive, costs, acts)
+ROOMS = (overview, topics, lanes, messages, filters, shadows, search, tail, groups, hosts, archive, costs, acts)
 
 
 def application(desk: Desk) -> web.Application:

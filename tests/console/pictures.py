@@ -50,6 +50,7 @@ def others(scene: Scene) -> Mapping[str, str]:
         "archive": "/archive",
         "job": "/archive/job?job=audit&topic=orders",
         "groups": "/groups",
+        "hosts": "/hosts",
         "costs": "/costs",
         "hostile": f"/topics/orders/messages/{scene.hostile}?why=billing",
         "fault": "/topics/absent",

@@ -36,6 +36,7 @@ GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
 SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
 CIRCUIT = "unit/test_circuit.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
+TAIL = "unit/test_tail.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
 FIRST_ROUND = (
@@ -397,6 +398,34 @@ ARCHIVED = (
         "failed = min((place",
         "failed = max((place",
         f"{ARCHIVE}::test_of_what_was_lost_and_what_could_not_be_read",
+    ),
+    _planted(
+        "a watch that ran out is told on",
+        "tagcast.archive.tail:Tail._watched",
+        "for each in self._known if each.until > now for name",
+        "for each in self._known for name",
+        f"{TAIL}::test_a_minute_after_the_last_question",
+    ),
+    _planted(
+        "a tail that cannot be written stops the archive",
+        "tagcast.archive.tail:Tail.tell",
+        "self.telemetry.failed(",
+        "raise fault\n            self.telemetry.failed(",
+        f"{TAIL}::test_a_tail_that_cannot_be_written",
+    ),
+    _planted(
+        "a late row of a tail is missed",
+        "tagcast.operating.tailing:_Reading.take",
+        "first_id_at(now - LATE_S * 1000)",
+        "first_id_at(now)",
+        f"{TAIL}::test_whatever_the_order_of_rows",
+    ),
+    _planted(
+        "a process tells a watcher everything",
+        "tagcast.archive.tail:Share.take",
+        "taken = min(wanted, int(self.left))",
+        "taken = wanted",
+        f"{TAIL}::test_ten_thousand_events",
     ),
     _planted(
         "the relay looks at the first ten records",

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from tagcast.model import Outcome, Push
+from tagcast.pushing.circuit import LANES_MIN
 from tagcast.trace_context import trace_made
 from tagcast_client import ConflictError, DisagreementError, NewMessage
 
 from local.console.filter_form import FilterForm, filter_of, form_of
+from tests.fakes.dead_host import UNREACHED
 from tests.fakes.stream import FakeStream
 from tests.unit.console.visitor import Visitor
 
@@ -325,3 +327,16 @@ def test_costs_are_estimated_from_what_was_counted_and_said_to_be_so(visitor: Vi
 
     assert "An estimate, not a bill" in told
     assert re.search(r"orders 10\.0 0 8\d\.\d\d USD 0\.00 USD", told)
+
+
+def test_hosts_that_give_no_answer_are_listed(visitor: Visitor) -> None:
+    assert "Every host answered lately." in visitor.get("/hosts").text
+    for number in range(LANES_MIN):
+        visitor.api.put_subscription("orders", f"S{number}", "https://dead.example.com/hook")
+        visitor.world.fakes.pusher.behaviours[f"S{number}"] = lambda push: UNREACHED
+    visitor.world.fakes.publish("one", topic="orders")
+    visitor.world.fakes.deliver()
+
+    told = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", visitor.get("/hosts").text))
+
+    assert "https://dead.example.com open" in told

@@ -1,0 +1,25 @@
+"""Hosts that gave no answer lately, and whether anything but probes is sent there."""
+
+from __future__ import annotations
+
+from aiohttp import web
+from tagcast_client.hosts import Host, list_hosts
+
+from local.console.desk import desk_of
+
+HOSTS_SHOWN = 50
+
+
+def by_need(host: Host) -> tuple[bool, str]:
+    """Return the place of a host: those with an open circuit come first."""
+    return host.circuit != "open", host.host
+
+
+async def hosts(request: web.Request) -> web.Response:
+    """Show a page of hosts."""
+    desk = desk_of(request)
+    found = await desk.api.send(list_hosts(HOSTS_SHOWN, request.query.get("hosts")))
+    return desk.page("hosts.html", hosts=sorted(found.items, key=by_need), more=found.next_cursor)
+
+
+ROUTES = (web.get("/hosts", hosts),)
