@@ -228,9 +228,7 @@ class EndpointGuard(Protocol):
 class World:
     """The ports together, as every use case takes them; *time_scale* divides delays and lives.
 
-    *plain_queueing* says that messages are queued only in the way that the release before reads.
-
-    *memory* is what this process knows from earlier invocations.
+    *plain_queueing* queues as the release before reads; *memory* is what this process knows from earlier invocations.
     """
 
     store: Store
