@@ -234,7 +234,8 @@ class Ledger:
         packs = {message_id: row["packs"] for message_id, row in self.accepted.items() if "packs" in row}
         carried = [json.loads(zlib.decompress(each)) for each in packs.values()]
         found = packs.keys() - {message_id for entries in carried for entry in entries for message_id in entry[2:]}
-        return {each for each in found if stored[self.accepted[each]["by"]] < self.asked[self.accepted[each]["by"]]}
+        by = {each: self.accepted[each]["by"] for each in found}
+        return {each for each in found if by[each] not in self.asked or stored[by[each]] < self.asked[by[each]]}
 
     def owed_without_due(self, message_ids: Iterable[str]) -> Iterable[tuple[str, int]]:
         """Yield the entries that are owed after their first round and stand in nobody's backlog."""

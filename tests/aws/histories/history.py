@@ -26,7 +26,7 @@ from tests.simulation.history import Result
 from tests.simulation.ledger import Broken
 
 KINDS = {"manage": "operate"}
-SETTLING_MS = 5_400_000
+SETTLING_MS, SEARCH_MS = 5_400_000, 6 * 3_600_000
 STEPS_MAX = 400_000
 
 
@@ -158,6 +158,8 @@ class History:
         for environment in self.deployment.functions.alive:
             environment.skew_ms = 0
         until = self.now + max(self.checks.ledger.retentions, default=0) + SETTLING_MS
+        if self.checks.ledger.uncarried():  # Only the search finds what a request left whose process died.
+            until += SEARCH_MS
         while self._is_busy():
             if self.now >= until or self.steps >= STEPS_MAX:
                 raise Broken("liveness", f"unsettled after {self.steps} steps: {self._busy_with()}")
