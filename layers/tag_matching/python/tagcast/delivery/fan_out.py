@@ -10,7 +10,7 @@ values; the world's executor carries it out beside the pushes, in any order.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -80,7 +80,7 @@ async def _serve_part(world: World, topic: str, audiences: Mapping[str, Audience
     parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each), read_s) for each in owed}
     faults = await side_by_side([_serve(batch, ordinal, slots, parts) for ordinal in sorted(parts)])
     faults += await end_in_backlogs(world, topic, batch.topic_id, parts)
-    faults += await side_by_side([_end_round(batch, each, parts.values(), round_at) for each in batch.rows])
+    faults += await side_by_side([_end_round(batch, each, parts, round_at) for each in batch.rows])
     if faults:
         raise faults[0]
 
@@ -212,18 +212,19 @@ async def _read_again(batch: _Batch, subscription: Subscription, part: Part) -> 
     return part.read_again(batch.rows_for(part.ordinal, known), lane, read_s)
 
 
-async def _end_round(batch: _Batch, message_id: str, parts: Collection[Part], round_at: int) -> None:
+async def _end_round(batch: _Batch, message_id: str, parts: Mapping[int, Part], round_at: int) -> None:
     """Write the entries of one message, and the end of its first round for whom it was brought to here.
 
-    It does not end if the part of one of them failed.
+    It does not end if the part of one of them failed. Whoever wrote the message meanwhile may be another copy of the
+    batch, whose attempts stand in backlogs by now.
     """
-    world, row = batch.world, batch.rows[message_id]
-    entries = {part.ordinal: part.ended[message_id] for part in parts if message_id in part.ended}
-    handed = {part.ordinal for part in parts if message_id in part.handed}
-    served = {part.ordinal for part in parts if part.is_served and message_id in part.rows}
-    ends = row.map.owed & batch.theirs[message_id] <= served
+    world, row, known = batch.world, batch.rows[message_id], parts
 
     def plan(before: MessageRow) -> Ending | None:
+        entries = {part.ordinal: part.ended[message_id] for part in known.values() if message_id in part.ended}
+        handed = {part.ordinal for part in known.values() if message_id in part.handed}
+        served = {part.ordinal for part in known.values() if part.is_served and message_id in part.rows}
+        ends = row.map.owed & batch.theirs[message_id] <= served
         news = (entries.keys() | handed) & (before.map.owed - before.map.handed)
         closes = ends and before.map.round_open and (served & before.map.owed) - before.map.over
         if not before.map.owed or not (closes or news):
@@ -231,7 +232,11 @@ async def _end_round(batch: _Batch, message_id: str, parts: Collection[Part], ro
         return Ending(entries, round_at if ends else None, served=served, handed=handed)
 
     async def again(lost: Lost) -> bool:
+        nonlocal known
         await _pause(world, lost.times - 1)
+        known = dict(known)
+        if faults := await end_in_backlogs(world, batch.topic, batch.topic_id, known):
+            raise faults[0]
         return lost.times < TRIES_MAX
 
     match await settle(world.store, world.executor, (batch.topic, message_id), plan, again, row):
