@@ -25,6 +25,7 @@ from local.cli.shadows import shadow, versions
 from local.cli.subscriptions import list_subscriptions, subscribe, unsubscribe
 from local.cli.tail import tail
 from local.cli.topics import push, topics
+from local.cli.verification import verify
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 
@@ -83,6 +84,7 @@ app.add_typer(topics, name="topic", rich_help_panel=_TOPICS)
 app.command("subscribe", rich_help_panel=_TOPICS)(subscribe)
 app.command("unsubscribe", rich_help_panel=_TOPICS)(unsubscribe)
 app.command("rotate-secret", rich_help_panel=_TOPICS)(rotate_secret)
+app.command("verify", rich_help_panel=_TOPICS)(verify)
 app.command("subscriptions", rich_help_panel=_TOPICS)(list_subscriptions)
 app.command("versions", rich_help_panel=_TOPICS)(versions)
 app.add_typer(shadow, name="shadow", rich_help_panel=_TOPICS)

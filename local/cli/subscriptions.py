@@ -161,6 +161,10 @@ def subscribe(
     batch_bytes: Annotated[
         int | None, typer.Option(metavar="BYTES", help="And so many bytes, by default 262,144.")
     ] = None,
+    verification: Annotated[
+        str | None,
+        typer.Option(metavar="required|none", help="Whether the endpoint has to agree first."),
+    ] = None,
     if_match: Annotated[
         str | None, typer.Option(help="Replace only this version of the subscription (its ETag).")
     ] = None,
@@ -191,6 +195,7 @@ def subscribe(
         "signature": signature,
         "max_per_second": max_per_second,
         "batch": _batch(batch_messages, batch_bytes),
+        "verification": verification,
     }
     body: Json = {"endpoint": endpoint_of(url, sqs, function)}
     body |= {field: value for field, value in settings.items() if value is not None}

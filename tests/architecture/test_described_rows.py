@@ -30,6 +30,7 @@ from tagcast.model import (
 from tagcast.operating import lanes
 from tagcast.operating.signed_requests import take_once
 from tagcast.operating.tailing import TailWish, tail
+from tagcast.operating.verification import verify
 from tagcast.ports import Found, Key, Row, Write
 from tagcast.pulling.pull import Wish, pull
 from tagcast.pushing.circuit import LANES_MIN
@@ -66,6 +67,8 @@ SIGNED = SubscriptionSettings(
     batching=Batching(10, 65_536),
     sealed="0",
     signature=Signature.V1A,
+    unverified="http 404",
+    allowed_per_second=0.5,
     formers=(FormerSecret("whsec_former", 1),),
 )
 
@@ -150,8 +153,9 @@ def publish_all(fake: FakeWorld) -> None:
 
 
 def exchange(fake: FakeWorld) -> None:
-    """Exchange the secret of a subscription: the former one signs besides for a while."""
+    """Exchange the secret of a subscription: the former one signs besides for a while; and let its endpoint agree."""
     rotate_secret(fake.world, "test1", "signed", "whsec_other", 60)
+    verify(fake.world, "test1", "signed")
 
 
 def deliver_all(fake: FakeWorld) -> None:

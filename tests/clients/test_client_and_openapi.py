@@ -42,6 +42,7 @@ OPERATIONS: list[Operation[Any]] = [
     operations.list_subscriptions("t", 1, "c"),
     operations.list_versions("t", "s"),
     operations.rotate_secret("t", "s", None, 1, 1),
+    operations.verify_endpoint("t", "s"),
     publishing.publish("t", MESSAGE, "k", TRACE),
     publishing.publish_batch("t", [], "k", TRACE),
     publishing.replay("t", "s", [], "k"),

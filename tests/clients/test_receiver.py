@@ -352,6 +352,22 @@ def test_the_recipe_for_flask_works(recipe: Callable[[str], ModuleType], capsys:
     assert "äöü" in capsys.readouterr().out
 
 
+def test_every_recipe_agrees_to_be_pushed_to(recipe: Callable[[str], ModuleType]) -> None:
+    async def allowed(app: Any) -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as client:
+            return await client.options("/hook")
+
+    event = {"requestContext": {"http": {"method": "OPTIONS"}}}
+    lambda_answer = recipe("function_url").handler(event, None)
+    answers = [
+        *(asyncio.run(allowed(recipe(name).app)) for name in ("fastapi_app", "fastapi_batches")),
+        recipe("flask_app").app.test_client().options("/hook"),
+    ]
+
+    assert [(each.status_code, each.headers["WebHook-Allowed-Origin"]) for each in answers] == [(200, "*")] * 3
+    assert (lambda_answer["statusCode"], lambda_answer["headers"]) == (200, {"WebHook-Allowed-Origin": "*"})
+
+
 @pytest.mark.parametrize("is_base64", [False, True])
 def test_the_recipe_for_a_function_url_works(
     recipe: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str], is_base64: bool
@@ -361,6 +377,7 @@ def test_the_recipe_for_a_function_url_works(
     def send(headers: Mapping[str, str], body: bytes) -> int:
         text = base64.b64encode(body).decode() if is_base64 else body.decode()
         event: dict[str, Any] = {"headers": dict(headers), "body": text, "isBase64Encoded": is_base64}
+        event["requestContext"] = {"http": {"method": "POST"}}
         return int(handler(event, None)["statusCode"])
 
     assert statuses(send, BODIES["text"]) == [204, 204, 401]

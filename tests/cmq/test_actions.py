@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tagcast.model import ContentFormat, Draft, Endpoint, FilterType, Ordering, Protocol, Strategy
 from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscriptions import get_subscription
+from tagcast.verification import Consent
 from tagcast_aws.cmq.desk import _ACTIONS
 
 from tests.cmq.asking import Asking
@@ -30,6 +32,17 @@ def subscribed(asking: Asking, **given: str) -> Asking:
 
 def attributes(asking: Asking, name: str = "s") -> dict[str, Any]:
     return asking.ask("GetSubscriptionAttributes", topicName="t", subscriptionName=name)
+
+
+def test_receivers_of_cmq_are_asked_only_where_the_deployment_says_so() -> None:
+    asking = subscribed(with_topic())
+    assert asking.fake.verifier.asked == []
+
+    asked = replace(asking.fake.world.verification, of_cmq=True)
+    asking.fake.world = replace(asking.fake.world, verification=asked)
+    asking.fake.verifier.consents["http://example.test/other"] = Consent("http 404")
+    subscribed(asking, subscriptionName="other", endpoint="http://example.test/other")
+    assert get_subscription(asking.fake.world, "t", "other").settings.unverified == "http 404"
 
 
 def test_there_are_thirteen_of_them() -> None:

@@ -37,6 +37,7 @@ from tagcast.ports import QueueEntry, World
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry import subscriptions, topics
 from tagcast.repairing.sweep import Swept, sweep
+from tagcast.verification import Consent, Verification
 
 from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.memory_store import MemoryStore
@@ -187,6 +188,18 @@ class OpenGuard:
         return None
 
 
+class FakeVerifier:
+    """Endpoints that agree, unless they are told what else to answer by their URL."""
+
+    def __init__(self) -> None:
+        self.consents: dict[str, Consent] = {}
+        self.asked: list[tuple[str, str]] = []
+
+    def ask(self, endpoint: Endpoint, token: str) -> Consent:
+        self.asked.append((endpoint.target, token))
+        return self.consents.get(endpoint.target, Consent())
+
+
 class QuietTelemetry:
     """Counts and forgets."""
 
@@ -307,6 +320,7 @@ class FakeWorld:
     telemetry: QuietTelemetry = field(default_factory=QuietTelemetry)
     vault: FakeVault = field(default_factory=FakeVault)
     signer: FakeSigner = field(default_factory=FakeSigner)
+    verifier: FakeVerifier = field(default_factory=FakeVerifier)
 
     def __post_init__(self) -> None:
         self.group_queues = FakeGroupQueues(self.clock.now, self.clock.sleep)
@@ -320,6 +334,7 @@ class FakeWorld:
             index_archive=self.index_archive,
             event_bus=self.event_bus,
             guard=OpenGuard(),
+            verification=Verification(self.verifier, is_optional=True),
             vault=self.vault,
             signer=self.signer,
             clock=self.clock,

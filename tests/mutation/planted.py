@@ -35,6 +35,7 @@ MEMBERS = "unit/test_members.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
 SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
 CIRCUIT = "unit/test_circuit.py"
+VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifier.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 TAIL = "unit/test_tail.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
@@ -553,7 +554,7 @@ AROUND = (
     _planted(
         "the body of an answer is not waited for",
         "tagcast_aws.endpoints.http:HttpEndpoint._post",
-        "answer = await _read_answer(response, kept_max)",
+        "answer = await read_answer(response, kept_max)",
         "answer = b''",
         f"{HTTP}::test_broken_answers_are_failures",
     ),
@@ -1040,6 +1041,64 @@ TOLD = (
         f"{METERED}::test_a_batch_that_comes_again",
     ),
 )
+AGREED = (
+    _planted(
+        "a first round pushes to who did not agree",
+        "tagcast.delivery.fan_out:_push",
+        "if subscription.settings.unverified is not None:",
+        "if False:",
+        f"{VERIFIED}::test_what_matches_before",
+    ),
+    _planted(
+        "a retry pushes to who did not agree",
+        "tagcast.delivery.retrying:retry",
+        "if subscription.settings.unverified is not None:",
+        "if False:",
+        f"{VERIFIED}::test_what_failed_at_the_former_url",
+    ),
+    _planted(
+        "nobody wakes the lane of who agreed",
+        "tagcast.operating.verification:verify",
+        "wake(world, changed)",
+        "pass",
+        f"{VERIFIED}::test_what_matches_before",
+    ),
+    _planted(
+        "an answer counts for another URL",
+        "tagcast.operating.verification:verify",
+        "present.endpoint == known.settings.endpoint",
+        "True",
+        f"{VERIFIED}::test_an_answer_for_a_url_that_was_replaced",
+    ),
+    _planted(
+        "a later change forgets the rate that the endpoint allows",
+        "tagcast.operating.verification:put_verified",
+        "allowed_per_second=before.allowed_per_second",
+        "allowed_per_second=None",
+        f"{VERIFIED}::test_the_rate_that_the_endpoint_allows",
+    ),
+    _planted(
+        "a first round parks what it owes until it expires",
+        "tagcast.delivery.fan_out:_push",
+        "part.limited(world.clock.now(), UNVERIFIED)",
+        "part.limited(world.clock.now() + 3_600_000, UNVERIFIED)",
+        f"{VERIFIED}::test_a_round_that_read_the_subscription",
+    ),
+    _planted(
+        "whoever repeats the request agrees",
+        "tagcast.verification:confirmation",
+        "hmac.compare_digest(answer.strip(), token.encode())",
+        "token.encode() in answer",
+        f"{ASKED}::test_who_does_not_agree",
+    ),
+    _planted(
+        "another sender's permission is taken for ours",
+        "tagcast.verification:handshake",
+        'allowed_origin.strip().lower() not in ("*", origin.lower())',
+        "False",
+        f"{ASKED}::test_who_does_not_agree",
+    ),
+)
 PLANTED = (
     *FIRST_ROUND,
     *REDELIVERY,
@@ -1054,4 +1113,5 @@ PLANTED = (
     *SEALED,
     *CIRCUITS,
     *TOLD,
+    *AGREED,
 )

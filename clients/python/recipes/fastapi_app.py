@@ -6,8 +6,15 @@ from fastapi import FastAPI, Request, Response
 from tagcast_client import Deduplicator, Receiver, TagcastError
 
 receiver = Receiver(os.environ["WEBHOOK_SECRET"])
+ORIGIN = os.environ.get("WEBHOOK_ORIGIN", "*")  # <account>.<region>.tagcast
 seen = Deduplicator()
 app = FastAPI()
+
+
+@app.options("/hook")
+def allow() -> Response:
+    """Agree to be pushed to by the deployment that is known here: it asks before the first push."""
+    return Response(headers={"WebHook-Allowed-Origin": ORIGIN})
 
 
 @app.post("/hook")

@@ -7,6 +7,7 @@ from fastapi.responses import JSONResponse
 from tagcast_client import Deduplicator, Received, Receiver, TagcastError, item_failures
 
 receiver = Receiver(os.environ["WEBHOOK_SECRET"])
+ORIGIN = os.environ.get("WEBHOOK_ORIGIN", "*")  # <account>.<region>.tagcast
 seen = Deduplicator()
 app = FastAPI()
 
@@ -14,6 +15,12 @@ app = FastAPI()
 def process(message: Received) -> None:
     """Do what a message asks for; whatever is raised here fails this message alone."""
     print(message.topic, message.message_id, message.text)
+
+
+@app.options("/hook")
+def allow() -> Response:
+    """Agree to be pushed to by the deployment that is known here: it asks before the first push."""
+    return Response(headers={"WebHook-Allowed-Origin": ORIGIN})
 
 
 @app.post("/hook")

@@ -6,8 +6,15 @@ from flask import Flask, request
 from tagcast_client import Deduplicator, Receiver, TagcastError
 
 receiver = Receiver(os.environ["WEBHOOK_SECRET"])
+ORIGIN = os.environ.get("WEBHOOK_ORIGIN", "*")  # <account>.<region>.tagcast
 seen = Deduplicator()
 app = Flask(__name__)
+
+
+@app.route("/hook", methods=["OPTIONS"])
+def allow() -> tuple[str, int, dict[str, str]]:
+    """Agree to be pushed to by the deployment that is known here: it asks before the first push."""
+    return "", 200, {"WebHook-Allowed-Origin": ORIGIN}
 
 
 @app.post("/hook")

@@ -7,11 +7,14 @@ from typing import Any
 from tagcast_client import Deduplicator, Receiver, TagcastError
 
 receiver = Receiver(os.environ["WEBHOOK_SECRET"])
+ORIGIN = os.environ.get("WEBHOOK_ORIGIN", "*")  # <account>.<region>.tagcast
 seen = Deduplicator()  # Of this execution environment: for all of them, give it a store of your own.
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Answer 2xx only for what was processed: everything else is delivered again."""
+    if event["requestContext"]["http"]["method"] == "OPTIONS":  # Before the first push: agree to be pushed to.
+        return {"statusCode": 200, "headers": {"WebHook-Allowed-Origin": ORIGIN}}
     body = event.get("body") or ""
     content = base64.b64decode(body) if event.get("isBase64Encoded") else body.encode()
     try:

@@ -29,6 +29,7 @@ class AsyncSubscriptions(AsyncConnection):
         max_per_second: float | None = None,
         consume_from: str | None = None,
         batch: Mapping[str, int] | None = None,
+        verification: str | None = None,
         if_version: int | None = None,
     ) -> models.Subscription:
         """Make a subscription, or replace its settings; *endpoint* is a URL, or an endpoint as the API writes it.
@@ -49,6 +50,7 @@ class AsyncSubscriptions(AsyncConnection):
             "max_per_second": max_per_second,
             "consume_from": consume_from,
             "batch": batch,
+            "verification": verification,
         }
         return await self.send(operations.put_subscription(topic, subscription, settings, if_version))
 
@@ -74,6 +76,10 @@ class AsyncSubscriptions(AsyncConnection):
         For *grace_seconds* (a day by default, at most seven) pushes are signed with the former one, too.
         """
         return await self.send(operations.rotate_secret(topic, subscription, secret, grace_seconds, if_version))
+
+    async def verify_endpoint(self, topic: str, subscription: str) -> models.Subscription:
+        """Ask the endpoint again whether it agrees to be pushed to; until then *state* is `pending_confirmation`."""
+        return await self.send(operations.verify_endpoint(topic, subscription))
 
     def list_subscriptions(self, topic: str, *, page_size: int | None = None) -> AsyncIterator[models.Subscription]:
         """Yield the topic's subscriptions, by name."""

@@ -108,6 +108,8 @@ class Subscription:
     secret: str | None = field(default=None, repr=False)
     former_secret_ends_at: datetime | None = None
     batch: BatchedPushes | None = None
+    state: str | None = None
+    state_reason: str | None = None
     warnings: tuple[str, ...] = ()
     lane: Lane | None = None
 

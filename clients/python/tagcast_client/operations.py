@@ -84,6 +84,11 @@ def rotate_secret(
     )
 
 
+def verify_endpoint(topic: str, name: str) -> Operation[models.Subscription]:
+    """POST …/verify."""
+    return Operation("POST", subscription_path(topic, name, "verify"), reads(models.Subscription))
+
+
 def list_subscriptions(topic: str, limit: int | None, cursor: str | None) -> Operation[Page[models.Subscription]]:
     """GET /topics/{topic}/subscriptions."""
     query = {"limit": limit, "cursor": cursor}

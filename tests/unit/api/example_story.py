@@ -31,6 +31,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
         "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15},
     }),
     ("rotate_secret", "POST", f"{BILLING}/secret/rotate", {"secret": "generate", "grace_seconds": 604800}),
+    ("verify_endpoint", "POST", f"{BILLING}/verify", {}),
     ("watched", "GET", "/topics/orders/tail", None),
     ("publish", "POST", "/topics/orders/messages", ORDER),
     ("publish_batch", "POST", "/topics/orders/messages/batch", {"messages": [

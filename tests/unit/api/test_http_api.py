@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from tagcast.verification import Consent, Verification
 from tagcast_aws.api.routes import description
 
 from functions.manage import app as manage
@@ -70,6 +71,26 @@ def test_a_list_goes_on_at_its_cursor(api: Client) -> None:
     assert [topic["name"] for topic in first["topics"] + rest["topics"]] == ["orders", "second"]
     assert rest["next_cursor"] is None
     assert api("GET", "/topics?limit=101&cursor=%21").pointers == ["#/limit", "#/cursor"]
+
+
+def test_a_subscription_says_that_its_endpoint_has_to_agree_until_it_did(api: Client) -> None:
+    url = HOOK["endpoint"]["url"]
+    api.fakes.verifier.consents[url] = Consent("http 404")
+    made = api("PUT", S, {**HOOK, "verification": "required"})
+    assert (made.status, made.json["state"], made.json["state_reason"]) == (201, "pending_confirmation", "http 404")
+    assert api("POST", f"{S}/verify", {}).json["state_reason"] == "http 404"
+    api.fakes.verifier.consents[url] = Consent(per_second=2.0)
+    agreed = api("POST", f"{S}/verify", {}).json
+    assert ("state" in agreed, agreed["max_per_second"]) == (False, 2.0)
+    assert [asked for asked, _ in api.fakes.verifier.asked] == [url] * 3
+    assert not any(token in json.dumps(agreed) + json.dumps(made.json) for _, token in api.fakes.verifier.asked)
+
+
+def test_a_strict_deployment_asks_everybody_and_refuses_who_will_not_be_asked(api: Client) -> None:
+    api.fakes.world = replace(api.fakes.world, verification=Verification(api.fakes.verifier))
+    assert api("PUT", S, {**HOOK, "verification": "none"}).pointers == ["#/verification"]
+    assert api("PUT", S, HOOK).status == 201
+    assert len(api.fakes.verifier.asked) == 1
 
 
 def test_a_subscription_never_shows_its_secret(api: Client) -> None:

@@ -281,6 +281,16 @@ def test_a_secret_is_exchanged_for_one_that_is_given_or_made(api: FakeApi, run: 
     assert [request.body for request in api.requests] == [{"grace_seconds": 60}, {"secret": "whsec_own"}]
 
 
+def test_an_endpoint_is_asked_again_and_the_answer_is_told(api: FakeApi, run: Run) -> None:
+    pending = {"name": "A", "state": "pending_confirmation", "state_reason": "http 404"}
+    api.teach("POST /topics/t/subscriptions/A/verify", pending)
+    output = run("verify", "t", "A").output
+    assert "did not agree" in output
+    assert "http 404" in output
+    api.teach("POST /topics/t/subscriptions/A/verify", {"name": "A"})
+    assert "The endpoint of A agrees." in run("verify", "t", "A").output
+
+
 def test_skipping_needs_a_reason(api: FakeApi, run: Run) -> None:
     api.teach("POST /topics/t/subscriptions/A/skip", LANE)
     assert run("skip", "t", "A").exit_code == 2

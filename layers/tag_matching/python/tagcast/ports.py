@@ -8,10 +8,11 @@ from typing import Protocol, TypeVar
 
 from tagcast.membership import MembershipChange
 from tagcast.memory import Memory
-from tagcast.model import Endpoint, EntryState, Message, Outcome, Push, PushBatch, Subscription
+from tagcast.model import EntryState, Message, Outcome, Push, PushBatch, Subscription
 from tagcast.queues import GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
 from tagcast.tables import ABSENT, Delete, Found, Key, Put, Row, Table, Update, Write
 from tagcast.vault import Signer, Vault
+from tagcast.verification import EndpointGuard, Verification
 
 __all__ = [
     "ABSENT",
@@ -40,6 +41,7 @@ __all__ = [
     "Telemetry",
     "Update",
     "Vault",
+    "Verification",
     "Workflow",
     "World",
     "Write",
@@ -218,13 +220,6 @@ class Telemetry(Protocol):
         """Tell what the lane of a subscription owes now, by the names of metrics, if its topic is watched."""
 
 
-class EndpointGuard(Protocol):
-    """The one place that decides which endpoints may be reached."""
-
-    def refusal(self, endpoint: Endpoint) -> str | None:
-        """Return why *endpoint* may not be subscribed, or None."""
-
-
 @dataclass(frozen=True, slots=True)
 class World:
     """The ports together, as every use case takes them; *time_scale* divides delays and lives.
@@ -242,6 +237,7 @@ class World:
     index_archive: IndexArchive
     event_bus: EventBus
     guard: EndpointGuard
+    verification: Verification
     vault: Vault
     signer: Signer
     clock: Clock

@@ -13,6 +13,8 @@ HANDED_AT_ONCE = 10
 """As many as one request takes into the queue of a group."""
 DECAY_WINDOW = 100
 """As many as CMQ pushes at the same time."""
+UNVERIFIED = "unverified"
+"""Why a delivery waits whose endpoint has not agreed yet to be pushed to."""
 
 
 class Protocol(StrEnum):
@@ -102,7 +104,8 @@ class SubscriptionSettings:
     opened. That of a group is the service's own: it signs receipt handles. *ordered*, *dead_letter_topic* and
     *consume_from* are of groups only; a new group gets of what is kept then whatever was accepted at *consume_from* or
     later; None: nothing. *max_per_second* and *batching* are of those that are pushed to: so many requests are made, or
-    any number; and each carries several messages, or one.
+    any number; and each carries several messages, or one. *unverified* is why the endpoint may not be pushed to, as its
+    last answer said; None: it may. *allowed_per_second* is how fast it agreed to, whatever the subscriber chose.
     """
 
     endpoint: Endpoint
@@ -119,6 +122,8 @@ class SubscriptionSettings:
     sealed: str | None = None
     formers: tuple[FormerSecret, ...] = field(default=(), repr=False)
     signature: Signature = Signature.V1
+    unverified: str | None = None
+    allowed_per_second: float | None = None
 
     def signing_secrets(self, now: int) -> tuple[str, ...]:
         """Return the secrets that a push is signed with at *now*, the present one first."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tagcast.ports import Clock, Dice, GroupQueues, World
+from tagcast.ports import Clock, Dice, GroupQueues, Verification, World
 
 from tagcast_aws.runtime.aws_clients import client_factory
 from tagcast_aws.runtime.clock import SystemClock
@@ -154,6 +154,7 @@ def compose(ground: Ground) -> World:
             Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)
         ),
         guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, settings.group_queues),
+        verification=_verification(ground, settings, threads),
         signer=signer,
         vault=KmsVault(lambda: client("kms"), settings.secrets_key),
         clock=clock,
@@ -182,6 +183,24 @@ def _pusher(ground: Ground, settings: Settings, threads: ThreadPoolExecutor, sig
         account=settings.home.account,
         sign=sign,
     )
+
+
+def _verification(ground: Ground, settings: Settings, threads: ThreadPoolExecutor) -> Verification:
+    from tagcast_aws.endpoints.adapter import Surroundings
+    from tagcast_aws.endpoints.verifier import HttpVerifier
+    from tagcast_aws.runtime.version import VERSION
+
+    around = Surroundings(
+        ground.clock,
+        VERSION,
+        settings.allow_private_endpoints,
+        ground.tls,
+        ground.lookup,
+        make_socket=ground.make_socket,
+        threads=threads,
+    )
+    verifier = HttpVerifier(around, settings.home.origin, ground.make_loop)
+    return Verification(verifier, settings.verification_optional, settings.cmq_verification)
 
 
 def _group_queues(ground: Ground, settings: Settings) -> GroupQueues:

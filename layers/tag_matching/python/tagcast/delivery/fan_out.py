@@ -34,6 +34,7 @@ from tagcast.registry.directory import Directory, directory_of
 from tagcast.rows import stored
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import MessageRow
+from tagcast.settings import UNVERIFIED
 
 SHARE_S, SHARE_OF, SHARE_S_MAX = 2.0, 10, 4.0
 """So long a subscription's pushes may start, for each so many messages of a batch, and for all of them."""
@@ -171,16 +172,16 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
 async def _push(passage: Passage, part: Part, slots: PushSlots) -> Part:
     """Push what stands before anything that is owed elsewhere, as far as its rate and its host allow."""
     world, subscription = passage.world, passage.subscription
+    if subscription.settings.unverified is not None:  # The lane looks at once whether it still is not.
+        return part.limited(world.clock.now(), UNVERIFIED)
     deliveries, grant = [(message, 0) for message in part.pushable()], None
     if subscription.settings.max_per_second and deliveries:
         deliveries, grant = await take_requests(world, subscription, deliveries, slots.bytes)
         part = part.limited(grant.free_at, RATE)
     unjudged = {message.message_id for message, _ in deliveries} - part.judged
     share_s = min(SHARE_S_MAX, SHARE_S * max(1, math.ceil(len(deliveries) / SHARE_OF)))
-    until = world.clock.monotonic() + share_s
-    share = Share(slots, share_s, passage, grant=grant)
-    progress = await attempt_judged(world, subscription, deliveries, unjudged, share)
-    part = part.pushed(progress, until)
+    share, until = Share(slots, share_s, passage, grant=grant), world.clock.monotonic() + share_s
+    part = part.pushed(await attempt_judged(world, subscription, deliveries, unjudged, share), until)
     return part if passage.until is None else part.limited(passage.until, CIRCUIT)
 
 

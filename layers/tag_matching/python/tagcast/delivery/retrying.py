@@ -20,6 +20,7 @@ from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.verdicts import attempt_judged, judging_s
 from tagcast.rows.due import OwedDelivery, due_change
 from tagcast.rows.message import MessageRow
+from tagcast.settings import UNVERIFIED
 
 
 class Retried(Enum):
@@ -37,6 +38,11 @@ async def retry(
     hold: LaneHold, subscription: Subscription, dues: Sequence[OwedDelivery], streak: Streak
 ) -> tuple[Retried, Streak]:
     """Attempt *dues* under a claim that lasts, and say how the receiver does; what is not owed any more is dropped."""
+    if subscription.settings.unverified is not None:
+        if hold.world.clock.now() < dues[0].expires_at:
+            await hold.release(dues[0].expires_at, *_told(dues[0], UNVERIFIED))
+            return Retried.PLANNED, streak
+        dues = dues[:1]
     await _keep_claim(hold, subscription)
     passage = await _passage(hold, subscription, dues[0])
     if passage.until is not None:
@@ -84,9 +90,13 @@ async def _passage(hold: LaneHold, subscription: Subscription, head: OwedDeliver
     if passage.is_doubtful and hold.world.clock.now() < head.expires_at:
         await passage.ask(subscription.settings.timeout_s + judging_s(subscription), head.last_attempt_at)
         if passage.until is not None:
-            told = (due_change(head, replace(head, last_outcome=CIRCUIT)),) if head.last_outcome != CIRCUIT else ()
-            await hold.release(min(passage.until, head.expires_at), *told)
+            await hold.release(min(passage.until, head.expires_at), *_told(head, CIRCUIT))
     return passage
+
+
+def _told(head: OwedDelivery, reason: str) -> tuple[Write, ...]:
+    """Return the write that tells why *head* waits, unless it says so already."""
+    return () if head.last_outcome == reason else (due_change(head, replace(head, last_outcome=reason)),)
 
 
 def _is_in_doubt(due: OwedDelivery) -> bool:

@@ -19,6 +19,7 @@ from tagcast.ports import World
 from tagcast.pushing.push_slots import host_of
 from tagcast.rows.due import OwedDelivery
 from tagcast.rows.host import Host, host_put, read_host
+from tagcast.settings import UNVERIFIED
 
 CIRCUIT = "circuit"
 """Why a delivery waits that is not attempted because the circuit of its host is open."""
@@ -187,11 +188,11 @@ def _wait_s(world: World, host: Host | None) -> float:
 def as_waiting(dues: Sequence[OwedDelivery], head: OwedDelivery | None) -> list[OwedDelivery]:
     """Return a part of a backlog in which what was never attempted waits for what its *head* waits for.
 
-    Only the head's row is told that a circuit is open, since a backlog may be long.
+    Only the head's row is told that a circuit is open, or its endpoint not verified, since a backlog may be long.
     """
-    if head is None or head.last_outcome != CIRCUIT:
+    if head is None or head.last_outcome not in (CIRCUIT, UNVERIFIED):
         return list(dues)
-    return [replace(due, last_outcome=due.last_outcome or CIRCUIT) for due in dues]
+    return [replace(due, last_outcome=due.last_outcome or head.last_outcome) for due in dues]
 
 
 def failed(world: World, known: Host | None, name: str, lane: str) -> Host:

@@ -142,6 +142,8 @@ def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int |
         "consume_from": settings.consume_from,
         "batch_messages_max": None if settings.batching is None else settings.batching.messages_max,
         "batch_bytes_max": None if settings.batching is None else settings.batching.bytes_max,
+        "unverified": settings.unverified,
+        "allowed_per_second": None if settings.allowed_per_second is None else str(settings.allowed_per_second),
     }
 
 
@@ -153,7 +155,7 @@ def sealed_mark(token: str) -> str:
 def _settings_of(row: Row) -> SubscriptionSettings:
     secret = optional_text(row, "secret")
     is_sealed = secret is not None and secret.startswith(_SEALED)
-    filter_text, rate = optional_text(row, "filter"), optional_text(row, "max_per_second")
+    filter_text = optional_text(row, "filter")
     return SubscriptionSettings(
         endpoint=Endpoint(Protocol(text(row, "protocol")), text(row, "target")),
         filter=None if filter_text is None else json.loads(filter_text),
@@ -168,12 +170,19 @@ def _settings_of(row: Row) -> SubscriptionSettings:
         secret=None if is_sealed else secret,
         ordered="ordered" in row,
         dead_letter_topic=optional_text(row, "dead_letter_topic"),
-        max_per_second=None if rate is None else float(rate),
+        max_per_second=_rate(row, "max_per_second"),
         consume_from=optional_number(row, "consume_from"),
         batching=_batching_of(row),
         signature=Signature(optional_text(row, "signature") or Signature.V1),
         sealed=secret.removeprefix(_SEALED) if secret is not None and is_sealed else None,
+        unverified=optional_text(row, "unverified"),
+        allowed_per_second=_rate(row, "allowed_per_second"),
     )
+
+
+def _rate(row: Row, name: str) -> float | None:
+    stored = optional_text(row, name)
+    return None if stored is None else float(stored)
 
 
 def _batching_of(row: Row) -> Batching | None:

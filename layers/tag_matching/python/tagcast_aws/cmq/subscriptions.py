@@ -8,6 +8,7 @@ from dataclasses import replace
 from tagcast.errors import ConflictError, PreconditionFailedError
 from tagcast.model import FilterType, Subscription, SubscriptionSettings, Topic
 from tagcast.operating.lanes import lane_view
+from tagcast.operating.verification import put_verified
 from tagcast.registry import subscriptions
 from tagcast.registry.topics import get_topic
 
@@ -38,7 +39,8 @@ def subscribe(request: Request) -> dict[str, object]:
     if topic.subscription_count >= SUBSCRIPTIONS_MAX:
         raise CmqError(Fault.SUBSCRIPTIONS)
     try:
-        made, _ = subscriptions.put_subscription(world, topic_name, name, settings, subscriptions.NO_VERSION)
+        asks = world.verification.of_cmq
+        made, _ = put_verified(world, topic_name, name, settings, subscriptions.NO_VERSION, asks=asks)
     except PreconditionFailedError:
         raise CmqError(Fault.SUBSCRIPTION_EXISTS) from None
     except ConflictError:

@@ -48,7 +48,7 @@ class HttpEndpoint:
         self._resolver = CheckedResolver(surroundings.allow_private, surroundings.threads, surroundings.lookup)
         self._contents: WeakValueDictionary[tuple[str, str], Content] = WeakValueDictionary()
         tls = surroundings.tls or ssl.create_default_context()
-        self._kept = self._session(
+        self._kept = plain_session(
             KeepingConnector(
                 limit=SLOTS,
                 keepalive_timeout=KEPT_S,
@@ -58,7 +58,7 @@ class HttpEndpoint:
                 socket_factory=surroundings.make_socket,
             )
         )
-        self._fresh = self._session(
+        self._fresh = plain_session(
             aiohttp.TCPConnector(
                 limit=SLOTS,
                 force_close=True,
@@ -119,7 +119,7 @@ class HttpEndpoint:
                 raise
             response = await self._send(self._fresh, url, request, trail)
         try:
-            answer = await _read_answer(response, kept_max)
+            answer = await read_answer(response, kept_max)
         finally:
             # A connection whose answer was read to its end went back to the pool; this closes the others.
             response.close()
@@ -134,18 +134,20 @@ class HttpEndpoint:
             url, data=body, headers=request.headers, allow_redirects=False, trace_request_ctx=trail
         )
 
-    def _session(self, connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
-        trace = aiohttp.TraceConfig()
-        trace.on_connection_reuseconn.append(_mark_reused)
-        return aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            auto_decompress=False,
-            skip_auto_headers=("Accept-Encoding",),
-            trust_env=False,
-            trace_configs=[trace],
-        )
+
+def plain_session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
+    """Return what makes requests: no cookies, no proxies, no credentials of this machine, answers as they came."""
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_reuseconn.append(_mark_reused)
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+        auto_decompress=False,
+        skip_auto_headers=("Accept-Encoding",),
+        trust_env=False,
+        trace_configs=[trace],
+    )
 
 
 def outcome(status: int, retry_after: str | None, now: int, answer: bytes = b"") -> Outcome:
@@ -181,7 +183,7 @@ def _died_silently(error: Exception) -> bool:
     return not isinstance(error, aiohttp.ServerDisconnectedError) or isinstance(error.message, str)
 
 
-async def _read_answer(response: aiohttp.ClientResponse, kept_max: int) -> bytes:
+async def read_answer(response: aiohttp.ClientResponse, kept_max: int) -> bytes:
     """Read the answer, to its end if it is not too long; return its beginning."""
     left, kept = ANSWER_BYTES_MAX, b""
     while left > 0 and (chunk := await response.content.read(left)):

@@ -23,6 +23,15 @@ class Home:
         _, partition, _, region, account, _ = arn.split(":", 5)
         return cls(partition, region, account)
 
+    @property
+    def origin(self) -> str:
+        """Return the name, written like one of the DNS, by which the deployment asks webhooks for consent.
+
+        >>> Home("aws", "eu-west-1", "123456789012").origin
+        '123456789012.eu-west-1.tagcast'
+        """
+        return f"{self.account}.{self.region}.tagcast"
+
     def queue_arn(self, name: str) -> str:
         """Return the ARN of a queue of this account.
 

@@ -29,6 +29,8 @@ class Settings:
     metric_topics: tuple[str, ...]
     secrets_key: str
     signing_key: str
+    verification_optional: bool
+    cmq_verification: bool
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -49,6 +51,8 @@ class Settings:
             metric_topics=tuple(filter(None, environ["METRIC_TOPICS"].split(","))),
             secrets_key=environ["SECRETS_KEY"],
             signing_key=environ["SIGNING_KEY"],
+            verification_optional=environ["ENDPOINT_VERIFICATION"] == "optional",
+            cmq_verification=environ["CMQ_VERIFICATION"] == "true",
         )
 
     @property

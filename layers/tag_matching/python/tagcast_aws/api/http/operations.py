@@ -47,6 +47,7 @@ OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("GET", _SUBSCRIPTION): ("get_subscription", "subscriptions"),
     ("DELETE", _SUBSCRIPTION): ("delete_subscription", "subscriptions"),
     ("POST", f"{_SUBSCRIPTION}/secret/rotate"): ("rotate_secret", "subscriptions"),
+    ("POST", f"{_SUBSCRIPTION}/verify"): ("verify_endpoint", "subscriptions"),
     ("GET", f"{_SUBSCRIPTION}/versions"): ("list_versions", "subscriptions"),
     ("POST", f"{_SUBSCRIPTION}/pause"): ("pause", "lanes"),
     ("POST", f"{_SUBSCRIPTION}/resume"): ("resume", "lanes"),

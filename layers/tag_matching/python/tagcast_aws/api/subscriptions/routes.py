@@ -10,6 +10,7 @@ from tagcast.instant import rfc3339
 from tagcast.model import Endpoint, Subscription
 from tagcast.operating.lanes import backlog, lane_view, lane_views, pause, repush, resume, retry_now, skip_head
 from tagcast.operating.urgency import urgent_lanes
+from tagcast.operating.verification import has_to_agree, put_verified, verify
 from tagcast.ports import World
 from tagcast.pulling.group import queue_counts
 from tagcast.registry.rotation import rotate_secret
@@ -18,7 +19,6 @@ from tagcast.registry.subscriptions import (
     filter_versions,
     get_subscription,
     list_subscriptions,
-    put_subscription,
 )
 from tagcast.registry.topics import get_topic
 
@@ -55,7 +55,8 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     secret, untold = made(world, settings.secret)
     settings = replace(settings, secret=secret)
     try:
-        subscription, is_new = put_subscription(world, request.topic, request.subscription, settings, wanted)
+        asks = has_to_agree(world, request.body.verification)
+        subscription, is_new = put_verified(world, request.topic, request.subscription, settings, wanted, asks=asks)
     except InvalidRequestError as error:
         raise InvalidRequestError(tuple(_narrowed(fault, settings.endpoint) for fault in error.faults)) from None
     return _with_lane(world, subscription, 201 if is_new else 200, _told(untold))
@@ -69,6 +70,11 @@ def rotate(world: World, request: Request[RotationBody]) -> Answer:
     grace_s = request.body.grace_seconds
     rotated, ends_at = rotate_secret(world, request.topic, request.subscription, secret, grace_s, wanted)
     return _with_lane(world, rotated, 200, _told(untold, ends_at))
+
+
+def verify_endpoint(world: World, request: Request[EmptyBody]) -> Answer:
+    """Ask the endpoint of a subscription once more."""
+    return _with_lane(world, verify(world, request.topic, request.subscription), 200)
 
 
 def _told(secret: str | None, former_ends_at: int | None = None) -> dict[str, str]:
@@ -195,6 +201,14 @@ ROUTES = (
         {200: SubscriptionAnswer},
         body=RotationBody,
         headers=("If-Match",),
+    ),
+    Route(
+        "POST",
+        _ONE + "/verify",
+        verify_endpoint,
+        "Ask the endpoint again whether it agrees",
+        {200: SubscriptionAnswer},
+        body=EmptyBody,
     ),
     Route("POST", _ONE + "/pause", pause_lane, "Stop the attempts", {200: LaneAnswer}, body=EmptyBody),
     Route("POST", _ONE + "/resume", resume_lane, "End a pause", _LANE, body=EmptyBody),

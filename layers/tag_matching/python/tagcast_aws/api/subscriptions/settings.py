@@ -54,6 +54,10 @@ _OF_EITHER: JsonDict = {
 }
 
 
+PENDING_CONFIRMATION = "pending_confirmation"
+"""The state of a subscription whose endpoint has not agreed yet."""
+
+
 class SubscriptionBody(Body):
     """A subscription; what is left out has its default."""
 
@@ -75,6 +79,7 @@ class SubscriptionBody(Body):
     consume_from: ConsumeFrom | None = None
     max_per_second: Annotated[float, Field(ge=limits.RATE_MIN, le=limits.RATE_MAX)] | None = None
     batch: BatchedPushes | None = None
+    verification: Literal["none", "required"] | None = None
 
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
@@ -124,6 +129,8 @@ class SubscriptionAnswer(TypedDict):
     dead_letter_topic: NotRequired[str]
     consume_from: NotRequired[str]
     max_per_second: NotRequired[float]
+    state: NotRequired[str]
+    state_reason: NotRequired[str]
     signature: NotRequired[str]
     secret: NotRequired[str]
     former_secret_ends_at: NotRequired[str]
@@ -178,6 +185,8 @@ def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts
         answer["dead_letter_topic"] = chosen.dead_letter_topic
     if chosen.max_per_second is not None:
         answer["max_per_second"] = chosen.max_per_second
+    if chosen.unverified is not None:
+        answer["state"], answer["state_reason"] = PENDING_CONFIRMATION, chosen.unverified
     if chosen.batching is not None:
         answer["batch"] = shown_batch(chosen.batching)
     if chosen.signature is not Signature.V1:

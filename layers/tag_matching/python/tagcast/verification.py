@@ -1,0 +1,89 @@
+"""Which endpoints may be pushed to, and whether they want it: how they are asked, and what their answer means.
+
+See docs/semantics.md, Endpoint verification.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+from tagcast.model import Endpoint
+from tagcast.settings import Protocol as Reached
+
+VERIFIABLE = frozenset((Reached.HTTP, Reached.HTTPS))
+"""How whoever can be reached that may belong to somebody else than the account."""
+PER_SECOND_MAX = 1_000.0
+_RATE = re.compile(r"[1-9][0-9]{0,8}")
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What an endpoint answered: *refusal* is why it may not be pushed to, or None; *per_second* is how fast at most.
+
+    Without a rate of its own it takes any.
+    """
+
+    refusal: str | None = None
+    per_second: float | None = None
+
+
+class EndpointGuard(Protocol):
+    """The one place that decides which endpoints may be reached."""
+
+    def refusal(self, endpoint: Endpoint) -> str | None:
+        """Return why *endpoint* may not be subscribed, or None."""
+
+
+class EndpointVerifier(Protocol):
+    """The way to ask the endpoints of subscribers."""
+
+    def ask(self, endpoint: Endpoint, token: str) -> Consent:
+        """Ask an HTTP endpoint within ten seconds whether it may be pushed to; a failure is a refusal, no exception.
+
+        *token* is what it has to repeat if it knows no handshake. Nothing tells it to anybody else.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """How a deployment verifies endpoints: all of them unless *is_optional*, those of CMQ's programs if *of_cmq*."""
+
+    verifier: EndpointVerifier
+    is_optional: bool = False
+    of_cmq: bool = False
+
+
+def handshake(status: int, allowed_origin: str | None, allowed_rate: str | None, origin: str) -> Consent:
+    """Return what the answer to the handshake of CloudEvents' webhooks means to *origin*; a rate is per minute.
+
+    >>> handshake(200, "*", "120", "me.example"), handshake(204, "ME.example", "*", "me.example")
+    (Consent(refusal=None, per_second=2.0), Consent(refusal=None, per_second=None))
+    >>> handshake(200, "you.example", None, "me.example").refusal
+    'origin not allowed'
+    >>> handshake(200, "*", "fast", "me.example").refusal, handshake(405, "*", None, "me.example").refusal
+    ('malformed WebHook-Allowed-Rate', 'http 405')
+    """
+    if not 200 <= status <= 299:
+        return Consent(f"http {status}")
+    if allowed_origin is None or allowed_origin.strip().lower() not in ("*", origin.lower()):
+        return Consent("origin not allowed")
+    rate = "*" if allowed_rate is None else allowed_rate.strip()
+    if rate == "*":
+        return Consent()
+    if not _RATE.fullmatch(rate):
+        return Consent("malformed WebHook-Allowed-Rate")
+    return Consent(per_second=min(int(rate) / 60, PER_SECOND_MAX))
+
+
+def confirmation(status: int, answer: bytes, token: str) -> Consent:
+    """Return what the answer to a confirmation request means: a 2xx whose body is the token, and nothing else.
+
+    >>> confirmation(200, b"abc\\n", "abc"), confirmation(200, b'{"token": "abc"}', "abc")
+    (Consent(refusal=None, per_second=None), Consent(refusal='token not repeated', per_second=None))
+    """
+    if not 200 <= status <= 299:
+        return Consent(f"http {status}")
+    return Consent() if hmac.compare_digest(answer.strip(), token.encode()) else Consent("token not repeated")

@@ -1,0 +1,23 @@
+"""`tagcast verify`: ask an endpoint once more whether it agrees to be pushed to."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import Group
+from rich.text import Text
+from tagcast_client.operation import Json, path_of
+
+from local.cli.session import SubscriptionName, TopicName, session_of
+from local.cli.subscriptions import subscription_fields
+
+
+def verify(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
+    """Ask the endpoint of a subscription again, which is pushed nothing before it agrees."""
+    session = session_of(ctx)
+    answer = session.api.request("POST", path_of("topics", topic, "subscriptions", name, "verify"), {})
+
+    def drawn(shown: Json) -> Group:
+        said = "did not agree" if "state" in shown else "agrees"
+        return Group(Text(f"The endpoint of {name} {said}."), subscription_fields(shown))
+
+    session.show(answer, drawn)

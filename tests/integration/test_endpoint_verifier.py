@@ -1,0 +1,94 @@
+"""What an HTTP receiver is asked before the first push, over real sockets of the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+from tagcast.model import Endpoint, Protocol
+from tagcast.verification import Consent
+from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.verifier import HttpVerifier
+
+from tests.fakes.stopped_clock import StoppedClock
+from tests.integration.test_endpoints_http import serving_elsewhere
+
+ORIGIN, TOKEN = "123456789012.eu-west-1.tagcast", "an-unguessable-token"
+Answer = Callable[[str, dict[str, str], bytes], bytes]
+
+
+def asked(answer: Answer, url: str = "http://127.0.0.1:{port}/hook", *, allow_private: bool = True) -> Consent:
+    """Ask a receiver that makes its answer of the method, the headers and the body."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first, *rest = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        pairs = (line.partition(":") for line in rest if line)
+        headers = {name.lower(): value.strip() for name, _, value in pairs}
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        writer.write(answer(first.split()[0], headers, body))
+        await writer.drain()
+        writer.close()
+
+    around = Surroundings(StoppedClock(0), "1", allow_private)
+    with serving_elsewhere(talk) as port:
+        return HttpVerifier(around, ORIGIN).ask(Endpoint(Protocol.HTTP, url.format(port=port)), TOKEN)
+
+
+def said(status: str, *headers: str, body: bytes = b"") -> bytes:
+    lines = (f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers, "", "")
+    return "\r\n".join(lines).encode() + body
+
+
+def test_a_receiver_of_cloudevents_agrees_with_a_rate_and_is_sent_no_token() -> None:
+    methods = []
+
+    def allow(method: str, headers: dict[str, str], body: bytes) -> bytes:
+        methods.append(method)
+        origin = headers["webhook-request-origin"]
+        return said("200 OK", f"WebHook-Allowed-Origin: {origin}", "WebHook-Allowed-Rate: 120")
+
+    assert asked(allow) == Consent(per_second=2.0)
+    assert methods == ["OPTIONS"]
+
+
+def test_a_receiver_without_the_handshake_agrees_by_repeating_the_token() -> None:
+    def repeat(method: str, headers: dict[str, str], body: bytes) -> bytes:
+        if method == "OPTIONS":
+            return said("405 Method Not Allowed")
+        return said("200 OK", body=json.loads(body)["verification_token"].encode())
+
+    assert asked(repeat) == Consent()
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (lambda method, headers, body: said("200 OK"), "token not repeated"),
+        (lambda method, headers, body: said("200 OK", body=body), "token not repeated"),
+        (lambda method, headers, body: said("500 Oops", body=TOKEN.encode()), "http 500"),
+        (lambda method, headers, body: said("200 OK", body=TOKEN.encode() + b"x" * 2_000), "token not repeated"),
+        (lambda method, headers, body: said("302 Found", "Location: /ok"), "http 302"),
+        (lambda method, headers, body: said("204 Fine", "WebHook-Allowed-Origin: other.test"), "token not repeated"),
+    ],
+    ids=["indifferent", "echo", "failing", "long", "redirect", "other origin"],
+)
+def test_who_does_not_agree_is_refused_with_a_reason(answer: Answer, reason: str) -> None:
+    assert asked(answer).refusal == reason
+
+
+def test_an_address_that_is_not_public_is_not_asked() -> None:
+    def never(method: str, headers: dict[str, str], body: bytes) -> bytes:
+        raise AssertionError(method)
+
+    assert asked(never, allow_private=False) == Consent("address not public")
+    around = Surroundings(StoppedClock(0), "1", lookup=lambda host: ["10.0.0.1"])
+    consent = HttpVerifier(around, ORIGIN).ask(Endpoint(Protocol.HTTP, "http://inside.test/"), TOKEN)
+    assert consent == Consent("address not public")
+
+
+def test_nobody_who_answers_is_a_refusal_and_no_fault() -> None:
+    around = Surroundings(StoppedClock(0), "1", allow_private=True)
+    consent = HttpVerifier(around, ORIGIN).ask(Endpoint(Protocol.HTTP, "http://127.0.0.1:1/"), TOKEN)
+    assert consent == Consent("connection refused")

@@ -1,0 +1,181 @@
+"""Endpoint verification: nobody is pushed to who did not agree, nothing is lost meanwhile, and old rows count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tagcast.errors import InvalidRequestError
+from tagcast.model import Endpoint, EntryState, Protocol, Strategy, Subscription, SubscriptionSettings
+from tagcast.operating import lanes, messages
+from tagcast.operating.verification import has_to_agree, put_verified, verify
+from tagcast.registry import subscriptions
+from tagcast.rows.registry import subscription_of, subscription_row
+from tagcast.settings import UNVERIFIED
+from tagcast.verification import Consent, Verification
+
+from tests.fakes.world import FAIL, FakeWorld
+
+URL, OTHER = "https://a.test/hook", "https://b.test/hook"
+REFUSED = Consent("http 404")
+WAITING_MS = 3_600_000
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.topic()
+    return fake
+
+
+def settings(fake: FakeWorld, url: str = URL, **changes: Any) -> SubscriptionSettings:
+    like = fake.subscribe("like").settings
+    subscriptions.delete_subscription(fake.world, "test1", "like")
+    return replace(like, endpoint=Endpoint(Protocol.HTTPS, url), **changes)
+
+
+def put(fake: FakeWorld, chosen: SubscriptionSettings, *, asks: bool = True) -> Subscription:
+    return put_verified(fake.world, "test1", "A", chosen, asks=asks)[0]
+
+
+def refused(fake: FakeWorld, **changes: Any) -> Subscription:
+    fake.verifier.consents[URL] = REFUSED
+    return put(fake, settings(fake, **changes))
+
+
+def entry(fake: FakeWorld, message_id: str) -> tuple[EntryState, int, str | None]:
+    found = messages.message_view(fake.world, "test1", message_id).subscribers["A"]
+    return found.state, found.attempts, found.last_outcome
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_what_matches_before_the_endpoint_agrees_is_owed_and_pushed_once_it_does(
+    fake: FakeWorld, strategy: Strategy
+) -> None:
+    made = refused(fake)
+    put(fake, replace(made.settings, retry=replace(made.settings.retry, strategy=strategy)))
+    sent = fake.publish("1", "2", "3")
+    fake.deliver()
+    fake.run_workflows(until=fake.clock.instant + WAITING_MS)
+
+    assert [entry(fake, each) for each in sent] == [(EntryState.BLOCKED, 0, UNVERIFIED)] * 3
+    assert [each.last_outcome for each in lanes.backlog(fake.world, "test1", "A", 10, None).items] == [UNVERIFIED] * 3
+
+    fake.verifier.consents[URL] = Consent()
+    assert verify(fake.world, "test1", "A").settings.unverified is None
+    fake.run_workflows(until=fake.clock.instant + WAITING_MS)
+
+    assert fake.pusher.received["A"] == ["1", "2", "3"]
+    assert [entry(fake, each)[:2] for each in sent] == [(EntryState.DELIVERED, 1)] * 3
+
+
+def test_a_round_that_read_the_subscription_before_it_was_verified_does_not_let_it_wait(fake: FakeWorld) -> None:
+    refused(fake)
+    fake.publish("1")
+    fake.verifier.consents[URL] = Consent()
+    appending = fake.store.transact
+
+    def verified_just_before(writes: object) -> None:
+        fake.store.transact = appending  # type: ignore[method-assign]
+        verify(fake.world, "test1", "A")
+        appending(writes)  # type: ignore[arg-type]
+
+    fake.store.transact = verified_just_before  # type: ignore[method-assign]
+    fake.deliver()
+    fake.run_workflows(until=fake.clock.instant + 1)
+
+    assert fake.pusher.received["A"] == ["1"]
+
+
+def test_life_runs_on_while_nobody_agrees(fake: FakeWorld) -> None:
+    refused(fake)
+    [early] = fake.publish("early")
+    fake.deliver()
+    fake.clock.sleep(3_600)
+    [late] = fake.publish("late")
+    fake.deliver()
+    fake.run_workflows(until=fake.clock.instant + 86_400_000 - 1_800_000)
+
+    assert entry(fake, early)[:2] == (EntryState.EXPIRED, 0)
+    assert entry(fake, late) == (EntryState.BLOCKED, 0, UNVERIFIED)
+    assert fake.pusher.pushes == []
+
+
+def test_an_endpoint_is_asked_when_its_url_is_new_and_by_nothing_else(fake: FakeWorld) -> None:
+    put(fake, settings(fake))
+    put(fake, settings(fake, timeout_s=3))
+    assert [url for url, _ in fake.verifier.asked] == [URL]
+    fake.verifier.consents[OTHER] = REFUSED
+    assert put(fake, settings(fake, OTHER)).settings.unverified == "http 404"
+    assert put(fake, settings(fake, OTHER, timeout_s=4)).settings.unverified == "http 404"
+    assert [url for url, _ in fake.verifier.asked] == [URL, OTHER]
+    verify(fake.world, "test1", "A")
+    assert [url for url, _ in fake.verifier.asked] == [URL, OTHER, OTHER]
+    assert len({token for _, token in fake.verifier.asked}) == 3
+
+
+def test_a_change_to_a_url_that_agrees_lets_the_lane_go_on(fake: FakeWorld) -> None:
+    refused(fake)
+    fake.publish("1")
+    fake.deliver()
+    fake.run_workflows(until=fake.clock.instant)
+    put(fake, settings(fake, OTHER))
+    fake.run_workflows(until=fake.clock.instant + 1)
+    assert fake.pusher.received["A"] == ["1"]
+
+
+def test_what_failed_at_the_former_url_waits_for_the_new_one_to_agree(fake: FakeWorld) -> None:
+    put(fake, settings(fake))
+    fake.pusher.behaviours["A"] = lambda push: FAIL
+    [sent] = fake.publish("1")
+    fake.deliver()
+    fake.verifier.consents[OTHER] = REFUSED
+    put(fake, settings(fake, OTHER))
+    fake.run_workflows(until=fake.clock.instant + WAITING_MS)
+    assert entry(fake, sent) == (EntryState.BLOCKED, 1, UNVERIFIED)
+
+
+def test_queues_functions_and_groups_are_not_asked(fake: FakeWorld) -> None:
+    for protocol in (Protocol.SQS, Protocol.LAMBDA):
+        put(fake, replace(settings(fake), endpoint=Endpoint(protocol, f"{protocol}-target")))
+    assert fake.verifier.asked == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "allowed", "in_force"), [(None, 2.0, 2.0), (9.0, 2.0, 2.0), (1.0, 2.0, 1.0), (9.0, None, 9.0)]
+)
+def test_the_rate_that_the_endpoint_allows_bounds_what_the_subscriber_chose_now_and_later(
+    fake: FakeWorld, chosen: float | None, allowed: float | None, in_force: float
+) -> None:
+    fake.verifier.consents[URL] = Consent(per_second=allowed)
+    assert put(fake, settings(fake, max_per_second=chosen)).settings.max_per_second == in_force
+    assert put(fake, settings(fake, max_per_second=chosen, timeout_s=3)).settings.max_per_second == in_force
+
+
+def test_an_answer_for_a_url_that_was_replaced_meanwhile_counts_for_nothing(fake: FakeWorld) -> None:
+    refused(fake)
+    fake.verifier.consents[OTHER] = REFUSED
+
+    def agrees_late(endpoint: Endpoint, token: str) -> Consent:
+        del fake.verifier.ask
+        put(fake, settings(fake, OTHER))
+        return Consent()
+
+    fake.verifier.ask = agrees_late  # type: ignore[method-assign]
+    assert verify(fake.world, "test1", "A").settings.unverified == "http 404"
+
+
+def test_a_row_of_the_release_before_counts_as_verified(fake: FakeWorld) -> None:
+    row = subscription_row(refused(fake))
+    old = {name: value for name, value in row.items() if name not in ("unverified", "allowed_per_second")}
+    assert subscription_of(row).settings.unverified == "http 404"
+    assert subscription_of(old).settings.unverified is None
+
+
+def test_only_a_deployment_where_it_is_optional_lets_subscribers_do_without(fake: FakeWorld) -> None:
+    assert [has_to_agree(fake.world, wanted) for wanted in (None, "none", "required")] == [False, False, True]
+    strict = replace(fake.world, verification=Verification(fake.verifier))
+    assert [has_to_agree(strict, wanted) for wanted in (None, "required")] == [True, True]
+    with pytest.raises(InvalidRequestError, match="verification"):
+        has_to_agree(strict, "none")
