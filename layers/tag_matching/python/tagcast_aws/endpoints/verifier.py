@@ -1,29 +1,15 @@
-"""Asks an HTTP endpoint whether it wants pushes: by the handshake of CloudEvents' webhooks, or else by a token."""
+"""Asks an HTTP endpoint whether it wants pushes, on an event loop of its own."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import ssl
-from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
+from collections.abc import Callable
 
-import aiohttp
 from tagcast.model import Endpoint
-from tagcast.verification import Consent, confirmation, handshake
-from yarl import URL
+from tagcast.verification import Consent
 
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.addresses import url_refusal
-from tagcast_aws.endpoints.connection_faults import failure
-from tagcast_aws.endpoints.http import plain_session, read_answer
-from tagcast_aws.endpoints.resolver import CheckedResolver
-from tagcast_aws.endpoints.time_limit import time_limit
-
-QUESTION_S = 5
-"""So long each of the two questions may take."""
-TOKEN_BYTES_MAX = 1_024
-_NOTHING = SimpleNamespace()
 
 
 class HttpVerifier:
@@ -39,49 +25,11 @@ class HttpVerifier:
 
     def ask(self, endpoint: Endpoint, token: str) -> Consent:
         """Ask by ``OPTIONS``, and by a ``POST`` whoever does not allow it then; redirects are refused."""
+        # The import waits until somebody is asked: aiohttp costs more than all else in a cold start.
+        from tagcast_aws.endpoints.questions import Questions
+
         refusal = url_refusal(endpoint.target, endpoint.protocol, self._surroundings.allow_private)
         if refusal is not None:
             return Consent(refusal)
         with asyncio.Runner(loop_factory=self._make_loop) as runner:
-            return runner.run(self._ask(URL(endpoint.target), token))
-
-    async def _ask(self, url: URL, token: str) -> Consent:
-        around = self._surroundings
-        connector = aiohttp.TCPConnector(
-            force_close=True,
-            resolver=CheckedResolver(around.allow_private, around.threads, around.lookup),
-            ssl=around.tls or ssl.create_default_context(),
-            socket_factory=around.make_socket,
-        )
-        async with plain_session(connector) as session:
-            consent = await self._answered(self._offer(session, url))
-            if consent.refusal is None:
-                return consent
-            return await self._answered(self._confirm(session, url, token))
-
-    async def _offer(self, session: aiohttp.ClientSession, url: URL) -> Consent:
-        headers = self._headers() | {"webhook-request-origin": self._origin}
-        async with session.options(url, headers=headers, allow_redirects=False, trace_request_ctx=_NOTHING) as answer:
-            origin, rate = answer.headers.get("WebHook-Allowed-Origin"), answer.headers.get("WebHook-Allowed-Rate")
-            return handshake(answer.status, origin, rate, self._origin)
-
-    async def _confirm(self, session: aiohttp.ClientSession, url: URL, token: str) -> Consent:
-        headers = self._headers() | {"content-type": "application/json"}
-        body = json.dumps({"verification_token": token}).encode()
-        async with session.post(
-            url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=_NOTHING
-        ) as answer:
-            return confirmation(answer.status, await read_answer(answer, TOKEN_BYTES_MAX), token)
-
-    def _headers(self) -> dict[str, str]:
-        return {"user-agent": f"tagcast/{self._surroundings.version}"}
-
-    async def _answered(self, question: Awaitable[Consent]) -> Consent:
-        """Return what came of one question; no answer is a refusal."""
-        try:
-            async with time_limit(QUESTION_S):
-                return await question
-        except TimeoutError:
-            return Consent(f"timeout after {QUESTION_S} s")
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Consent(failure(error))
+            return runner.run(Questions(self._surroundings, self._origin).ask(endpoint.target, token))

@@ -1,0 +1,72 @@
+"""What an HTTP endpoint is asked: the handshake of CloudEvents' webhooks, and else to repeat a token."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Awaitable
+from types import SimpleNamespace
+
+import aiohttp
+from tagcast.verification import Consent, confirmation, handshake
+from yarl import URL
+
+from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.connection_faults import failure
+from tagcast_aws.endpoints.http import plain_session, read_answer
+from tagcast_aws.endpoints.resolver import CheckedResolver
+from tagcast_aws.endpoints.time_limit import time_limit
+
+QUESTION_S = 5
+"""So long each of the two questions may take."""
+TOKEN_BYTES_MAX = 1_024
+_NOTHING = SimpleNamespace()
+
+
+class Questions:
+    """Asks one endpoint, over connections of its own; *origin* is the name that the service gives itself."""
+
+    def __init__(self, surroundings: Surroundings, origin: str) -> None:
+        self._surroundings, self._origin = surroundings, origin
+
+    async def ask(self, target: str, token: str) -> Consent:
+        """Return the first answer that agrees, or why the last did not."""
+        around, url = self._surroundings, URL(target)
+        connector = aiohttp.TCPConnector(
+            force_close=True,
+            resolver=CheckedResolver(around.allow_private, around.threads, around.lookup),
+            ssl=around.tls or ssl.create_default_context(),
+            socket_factory=around.make_socket,
+        )
+        async with plain_session(connector) as session:
+            consent = await self._answered(self._offer(session, url))
+            if consent.refusal is None:
+                return consent
+            return await self._answered(self._confirm(session, url, token))
+
+    async def _offer(self, session: aiohttp.ClientSession, url: URL) -> Consent:
+        headers = self._headers() | {"webhook-request-origin": self._origin}
+        async with session.options(url, headers=headers, allow_redirects=False, trace_request_ctx=_NOTHING) as answer:
+            origin, rate = answer.headers.get("WebHook-Allowed-Origin"), answer.headers.get("WebHook-Allowed-Rate")
+            return handshake(answer.status, origin, rate, self._origin)
+
+    async def _confirm(self, session: aiohttp.ClientSession, url: URL, token: str) -> Consent:
+        headers = self._headers() | {"content-type": "application/json"}
+        body = json.dumps({"verification_token": token}).encode()
+        async with session.post(
+            url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=_NOTHING
+        ) as answer:
+            return confirmation(answer.status, await read_answer(answer, TOKEN_BYTES_MAX), token)
+
+    def _headers(self) -> dict[str, str]:
+        return {"user-agent": f"tagcast/{self._surroundings.version}"}
+
+    async def _answered(self, question: Awaitable[Consent]) -> Consent:
+        """Return what came of one question; no answer is a refusal."""
+        try:
+            async with time_limit(QUESTION_S):
+                return await question
+        except TimeoutError:
+            return Consent(f"timeout after {QUESTION_S} s")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return Consent(failure(error))
