@@ -977,8 +977,8 @@ CIRCUITS = (
     _planted(
         "what is over waits for its host",
         "tagcast.delivery.retrying:_passage",
-        "await hold.release(min(passage.until, head.expires_at), *told)",
-        "await hold.release(passage.until + 10**9, *told)",
+        "await hold.release(min(passage.until, head.expires_at), *_told(head, CIRCUIT))",
+        "await hold.release(passage.until + 10**9, *_told(head, CIRCUIT))",
         f"{CIRCUIT}::test_life_runs_on",
     ),
 )
