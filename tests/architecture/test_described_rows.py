@@ -66,6 +66,7 @@ SIGNED = SubscriptionSettings(
     batching=Batching(10, 65_536),
     sealed="0",
     signature=Signature.V1A,
+    headers={"x-tenant": "a"},
     formers=(FormerSecret("whsec_former", 1),),
 )
 

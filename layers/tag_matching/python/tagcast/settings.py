@@ -102,7 +102,8 @@ class SubscriptionSettings:
     opened. That of a group is the service's own: it signs receipt handles. *ordered*, *dead_letter_topic* and
     *consume_from* are of groups only; a new group gets of what is kept then whatever was accepted at *consume_from* or
     later; None: nothing. *max_per_second* and *batching* are of those that are pushed to: so many requests are made, or
-    any number; and each carries several messages, or one.
+    any number; and each carries several messages, or one. *headers*, by their names in lower case, are what
+    every request over HTTP has besides the service's own.
     """
 
     endpoint: Endpoint
@@ -119,6 +120,7 @@ class SubscriptionSettings:
     sealed: str | None = None
     formers: tuple[FormerSecret, ...] = field(default=(), repr=False)
     signature: Signature = Signature.V1
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
 
     def signing_secrets(self, now: int) -> tuple[str, ...]:
         """Return the secrets that a push is signed with at *now*, the present one first."""
@@ -157,4 +159,4 @@ def secrets_of(settings: SubscriptionSettings) -> tuple[str, ...]:
     """Return what of *settings* is a secret: what is left out of ``repr``."""
     hidden = (getattr(settings, each.name) for each in fields(settings) if not each.repr)
     present = (secret for secret in hidden if isinstance(secret, str))
-    return (*present, *(former.secret for former in settings.formers))
+    return (*present, *(settings.headers or {}).values(), *(former.secret for former in settings.formers))
