@@ -151,8 +151,8 @@ def _preview(bench: Bench, subscription: Subscription, candidate: Mapping[str, A
             f"From the next publish on, {bench.subscription} receives what this filter matches: {as_json(candidate)}",
             "Messages that were accepted before keep the subscribers that they have.",
             f"It is saved only if the subscription still has version {bench.version}; it has {subscription.version}.",
-            "The whole subscription is written, and its secret is never told: enter it below if it has one; headers of its own go. "
-            "Shadow and promote keeps both without that.",
+            "The whole subscription is written, and its secret is never told: enter it below if it has one. "
+            "Its own headers go. Shadow and promote keeps both without that.",
         ),
         "Save",
         f"/workbench?topic={bench.topic}&subscription={bench.subscription}",

@@ -164,7 +164,7 @@ def push_with(content_format: ContentFormat, headers: Mapping[str, str], fake: F
     """A push whose every other header is as long as can be."""
     apple = "\U0001f34e"
     trace = TraceContext(f"00-{'a' * 32}-{'b' * 16}-01", ",".join(f"{key}={'%' * 120}" for key in "abcd"))
-    draft = Draft(b"x", (apple * 64,) * 10, ordering_key=apple * 128, content_type="a/" + "b" * 126, trace=trace)
+    draft = Draft(b"x", tags=(apple * 64,) * 10, ordering_key=apple * 128, content_type="a/" + "b" * 126, trace=trace)
     owner = fake.subscribe("A")
     settings = replace(
         owner.settings,
