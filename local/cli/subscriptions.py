@@ -149,6 +149,9 @@ def subscribe(
             envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes: whsec_…, or generate: told once."
         ),
     ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="NAME: VALUE", help="On every push over HTTP, never shown; repeatable.")
+    ] = None,
     signature: Annotated[
         str | None, typer.Option(metavar="v1|v1a", help="v1a: signed with the service's own key, too.")
     ] = None,
@@ -192,6 +195,7 @@ def subscribe(
         "timeout_seconds": timeout,
         "content_format": content_format and content_format.value,
         "secret": secret,
+        "headers": _headers(header),
         "signature": signature,
         "max_per_second": max_per_second,
         "batch": _batch(batch_messages, batch_bytes),
@@ -214,6 +218,17 @@ def _batch(messages: int | None, octets: int | None) -> Json | None:
     """Return what was asked for; what a batch lacks the API says."""
     asked = {"max_messages": messages, "max_bytes": octets}
     return {name: value for name, value in asked.items() if value is not None} or None
+
+
+def _headers(lines: list[str] | None) -> dict[str, str] | None:
+    """Return the headers that are given, none of them twice; what else is wrong with them the API says."""
+    headers: dict[str, str] = {}
+    for line in lines or ():
+        name, colon, value = (part.strip() for part in line.partition(":"))
+        if not colon or not name or name in headers:
+            raise typer.BadParameter("must be NAME: VALUE, every name once", param_hint="--header")
+        headers[name] = value
+    return headers or None
 
 
 def unsubscribe(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:

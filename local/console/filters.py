@@ -152,7 +152,7 @@ def _preview(bench: Bench, subscription: Subscription, candidate: Mapping[str, A
             "Messages that were accepted before keep the subscribers that they have.",
             f"It is saved only if the subscription still has version {bench.version}; it has {subscription.version}.",
             "The whole subscription is written, and its secret is never told: enter it below if it has one. "
-            "Shadow and promote keeps the secret without that.",
+            "Its own headers go. Shadow and promote keeps both without that.",
         ),
         "Save",
         f"/workbench?topic={bench.topic}&subscription={bench.subscription}",

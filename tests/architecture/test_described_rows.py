@@ -69,6 +69,7 @@ SIGNED = SubscriptionSettings(
     signature=Signature.V1A,
     unverified="http 404",
     allowed_per_second=0.5,
+    headers={"x-tenant": "a"},
     formers=(FormerSecret("whsec_former", 1),),
 )
 

@@ -102,7 +102,13 @@ def test_the_life_of_a_topic_its_subscription_and_its_messages(client: Client, a
     assert (topic.name, topic.retention_seconds, topic.ordering) == ("orders", 3600, "key")
     tags = {"kind": "tags", "tags": ["apple"]}
     subscription = client.put_subscription(
-        "orders", "billing", HOOK, filter=tags, retry={"strategy": "BACKOFF_RETRY"}, secret="whsec_" + "QUJD" * 8
+        "orders",
+        "billing",
+        HOOK,
+        filter=tags,
+        retry={"strategy": "BACKOFF_RETRY"},
+        secret="whsec_" + "QUJD" * 8,
+        headers={"X-Tenant": "a"},
     )
     assert subscription.endpoint == {"protocol": "https", "url": HOOK}
     assert subscription.lane is not None

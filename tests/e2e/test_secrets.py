@@ -24,6 +24,7 @@ pytestmark = pytest.mark.e2e
 KEY = b"planted-key-of-a-subscription-4711"
 SECRET = f"whsec_{base64.b64encode(KEY).decode()}"
 PATH, QUERY, TOKEN, ANSWER = "planted-path-4712", "planted-query-4713", "planted-token-4714", "planted-answer-4715"
+OWN, REFUSED = "planted-header-4719", "planted-header-4720"
 MALFORMED, PASSWORD, BODY = "whsec_planted-4716", "planted-password-4717", "planted-body-4718"
 TOPIC = "secrets"
 ROWS = "engine/state/dynamodb.json"
@@ -90,9 +91,10 @@ def test_no_secret_is_said_printed_or_kept_in_clear(
             return answer.json() if answer.content else None
 
         ask("PUT", f"/topics/{TOPIC}", {})
-        settings = {"endpoint": {"protocol": "http", "url": url}, "secret": SECRET}
+        settings = {"endpoint": {"protocol": "http", "url": url}, "secret": SECRET, "headers": {"X-Own": OWN}}
         ask("PUT", subscription, settings)
         ask("PUT", f"/topics/{TOPIC}/subscriptions/refused", settings | {"secret": MALFORMED})
+        ask("PUT", f"/topics/{TOPIC}/subscriptions/refused", settings | {"headers": {"cookie": REFUSED}})
         walled = {"endpoint": {"protocol": "http", "url": f"http://somebody:{PASSWORD}@127.0.0.1/"}}
         ask("PUT", f"/topics/{TOPIC}/subscriptions/refused", walled)
         exchange = {"secret": "generate", "grace_seconds": 600}
@@ -112,8 +114,9 @@ def test_no_secret_is_said_printed_or_kept_in_clear(
         assert wait_until(lambda: stack.archived("subscriptions", TOPIC) and stack.archived("deliveries", TOPIC))
 
     assert [each[:3] for each in seen[0]["webhook-signature"].split(" ")] == ["v1,", "v1,"]
+    assert seen[0]["x-own"] == OWN
     assert seen[0]["path"] == f"/{PATH}?key={QUERY}"
-    never = (SECRET, KEY.decode(), made, made.removeprefix("whsec_"), TOKEN, MALFORMED, PASSWORD)
+    never = (SECRET, KEY.decode(), made, made.removeprefix("whsec_"), TOKEN, MALFORMED, PASSWORD, OWN, REFUSED)
     beside = (PATH, QUERY, ANSWER)  # The API shows them to who may look at a subscription and at its attempts.
     for said in answers:
         assert found_in(said, never) == [], said

@@ -25,7 +25,8 @@ from tagcast_client import Receiver, item_failures
 from tests.fakes.handlers import answered as request
 from tests.fakes.world import FakeWorld
 from tests.integration.test_endpoint_words import Clients
-from tests.integration.test_endpoints_http import NOW, push_to, pusher_with, serving_elsewhere
+from tests.integration.test_endpoints_http import NOW, push_to, pusher_with, request_head, serving_elsewhere
+from tests.integration.test_endpoints_http import OK as HTTP_OK
 
 IDS = [f"{7457000000000000000 + number:020d}" for number in range(3)]
 DRAFTS = [
@@ -74,6 +75,23 @@ def posted(batch: PushBatch, answer: bytes = b"ok") -> tuple[bytes, bytes, Outco
     return heads[0], bodies[0], outcome
 
 
+def head_of(push: Push) -> bytes:
+    """Return the head that a server gets of one push."""
+    heads: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await request_head(reader))
+        writer.write(HTTP_OK)
+
+    pusher = pusher_with()
+    with serving_elsewhere(talk) as port:
+        there = Endpoint(Protocol.HTTP, f"http://127.0.0.1:{port}/")
+        settings = replace(push.subscription.settings, endpoint=there)
+        pusher.run(pusher.push(replace(push, subscription=replace(push.subscription, settings=settings))))
+        pusher.close()
+    return heads[0]
+
+
 def test_a_server_gets_one_array_of_envelopes_under_an_id_of_the_request() -> None:
     batch = batch_to(Protocol.HTTP, "", secret="whsec_c2VjcmV0")
     head, body, outcome = posted(batch)
@@ -91,6 +109,16 @@ def test_a_server_gets_cloudevents_in_their_batch_format() -> None:
 
     assert json.loads(body) == [json.loads(structured_cloudevent(push.message)) for push in batch.pushes]
     assert f"content-type: {CLOUDEVENTS_BATCH_TYPE}".encode() in head.lower().split(b"\r\n")
+
+
+def test_a_server_gets_the_headers_that_its_subscriber_chose_with_every_request() -> None:
+    chosen = {"authorization": "Bearer token-4711", "x-tenant": 'a "b"'}
+    batch = batch_to(Protocol.HTTP, "", secret="whsec_c2VjcmV0")
+    owner = replace(batch.subscription, settings=replace(batch.subscription.settings, headers=chosen))
+    alone = replace(batch.pushes[0], subscription=owner)
+
+    for head in (posted(replace(batch, subscription=owner))[0], head_of(alone)):
+        assert {b"authorization: Bearer token-4711", b'x-tenant: a "b"'} <= set(head.split(b"\r\n"))
 
 
 def failures(*ids: object) -> bytes:

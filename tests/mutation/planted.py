@@ -34,6 +34,7 @@ COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
 MEMBERS = "unit/test_members.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
 SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
+OWN_HEADERS = "unit/test_own_headers.py"
 CIRCUIT = "unit/test_circuit.py"
 VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifier.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
@@ -859,6 +860,41 @@ SEALED = (
         "put_off(world, made,",
         "put_off(world, made + 1,",
         f"{SECRETS}::test_while_a_secret_cannot_be_read",
+    ),
+    _planted(
+        "what a receiver says of a subscriber's headers is shown",
+        "tagcast.settings:secrets_of",
+        "*(settings.headers or {}).values(), ",
+        "",
+        f"{OWN_HEADERS}::test_what_the_receiver_says",
+    ),
+    _planted(
+        "a subscriber's headers are missing in its pushes",
+        "tagcast.pushing.webhook_signature:signed_headers",
+        "**(subscription.settings.headers or {}),",
+        "",
+        f"{OWN_HEADERS}::test_no_header_that_the_subscriber_chose",
+    ),
+    _planted(
+        "a header of the service's own may be chosen",
+        "tagcast_aws.api.subscriptions.headers:_refused",
+        " or plain.startswith(_TAKEN)",
+        "",
+        f"{OWN_HEADERS}::test_a_header_that_is_not_a_subscriber_s",
+    ),
+    _planted(
+        "a header is there twice, in two cases",
+        "tagcast_aws.api.subscriptions.headers:_refused",
+        "if plain in seen:",
+        "if False:",
+        f"{OWN_HEADERS}::test_headers_are_few_short",
+    ),
+    _planted(
+        "the end of an answer shows the beginning of a long header",
+        "tagcast.pushing.response_text:response_text",
+        "-max((EDGE_LENGTH, *map(len, forms)))",
+        "-EDGE_LENGTH",
+        f"{OWN_HEADERS}::test_a_value_is_redacted",
     ),
     _planted(
         "an exchanged secret signs for ever",

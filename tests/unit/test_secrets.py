@@ -196,6 +196,15 @@ def test_a_secret_that_an_earlier_release_stored_signs_until_the_sweep_seals_it(
     assert pushed_with(fake) == [SECRET, SECRET]
 
 
+def test_a_secret_in_clear_that_becomes_a_header_is_sealed(fake: FakeWorld) -> None:
+    before = in_clear(fake)
+    chosen = replace(before.settings, secret=None, headers={"x-key": SECRET})
+    subscriptions.put_subscription(fake.world, "test1", "A", chosen)
+
+    assert opened(fake.world, known(fake)).settings.headers == {"x-key": SECRET}
+    assert SECRET not in kept(fake)
+
+
 def test_one_secret_that_cannot_be_sealed_stops_none_of_the_others(fake: FakeWorld) -> None:
     for name in "ABC":
         in_clear(fake, name)

@@ -23,6 +23,7 @@ class AsyncSubscriptions(AsyncConnection):
         timeout_seconds: int | None = None,
         content_format: str | None = None,
         secret: str | None = None,
+        headers: Mapping[str, str] | None = None,
         signature: str | None = None,
         ordered: bool | None = None,
         dead_letter_topic: str | None = None,
@@ -35,7 +36,8 @@ class AsyncSubscriptions(AsyncConnection):
         """Make a subscription, or replace its settings; *endpoint* is a URL, or an endpoint as the API writes it.
 
         With *if_version* only if it still has that version; else PreconditionFailedError. The *secret* `generate` is
-        made by the service, which tells it in this answer and never again.
+        made by the service, which tells it in this answer and never again. Pushes over HTTP carry the *headers* besides
+        the service's own; no answer shows them.
         """
         settings = {
             "endpoint": endpoint,
@@ -44,6 +46,7 @@ class AsyncSubscriptions(AsyncConnection):
             "timeout_seconds": timeout_seconds,
             "content_format": content_format,
             "secret": secret,
+            "headers": headers,
             "signature": signature,
             "ordered": ordered,
             "dead_letter_topic": dead_letter_topic,

@@ -95,7 +95,8 @@ def test_a_subscription_is_sent_as_the_specification_writes_it(api: FakeApi, run
     words = ["subscribe", "test1", "A", "--url", "http://127.0.0.1:9000/", "--tag", "apple", "--tag", "imac"]
     words += ["--strategy", "BACKOFF_RETRY", "--max-retries", "3", "--interval", "15", "--timeout", "5"]
     batch = ["--batch-messages", "10", "--batch-bytes", "65536"]
-    result = run(*words, "--format", "json", "--secret", "whsec_abc", "--max-per-second", "0.5", *batch)
+    headers = ["--header", "Authorization: Basic a:b", "--header", "x-tenant:a"]
+    result = run(*words, "--format", "json", "--secret", "whsec_abc", "--max-per-second", "0.5", *batch, *headers)
     assert result.exit_code == 0, result.output
     assert api.requests[0].body == {
         "endpoint": {"protocol": "http", "url": "http://127.0.0.1:9000/"},
@@ -104,6 +105,7 @@ def test_a_subscription_is_sent_as_the_specification_writes_it(api: FakeApi, run
         "timeout_seconds": 5,
         "content_format": "json",
         "secret": "whsec_abc",
+        "headers": {"Authorization": "Basic a:b", "x-tenant": "a"},
         "max_per_second": 0.5,
         "batch": {"max_messages": 10, "max_bytes": 65_536},
     }
@@ -272,6 +274,13 @@ def test_lane_commands_show_the_lane_that_results(api: FakeApi, run: Run, verb: 
     output = run(verb, "t", "A").output
     assert "blocked" in output
     assert ID in output
+
+
+@pytest.mark.parametrize("lines", [["Bearer-4711"], [": 4711"], ["x-a: 4711", "x-a: 4712"]])
+def test_a_header_that_cannot_be_told_from_its_value_is_refused_and_not_printed(run: Run, lines: list[str]) -> None:
+    options = [word for line in lines for word in ("--header", line)]
+    result = run("subscribe", "t", "A", "--url", "http://a.test/", *options)
+    assert (result.exit_code, "471" in result.output) == (2, False)
 
 
 def test_a_secret_is_exchanged_for_one_that_is_given_or_made(api: FakeApi, run: Run) -> None:

@@ -106,6 +106,7 @@ class SubscriptionSettings:
     later; None: nothing. *max_per_second* and *batching* are of those that are pushed to: so many requests are made, or
     any number; and each carries several messages, or one. *unverified* is why the endpoint may not be pushed to, as its
     last answer said; None: it may. *allowed_per_second* is how fast it agreed to, whatever the subscriber chose.
+    *headers*, by their names in lower case, are what every request over HTTP has besides the service's own.
     """
 
     endpoint: Endpoint
@@ -124,6 +125,7 @@ class SubscriptionSettings:
     signature: Signature = Signature.V1
     unverified: str | None = None
     allowed_per_second: float | None = None
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
 
     def signing_secrets(self, now: int) -> tuple[str, ...]:
         """Return the secrets that a push is signed with at *now*, the present one first."""
@@ -162,4 +164,4 @@ def secrets_of(settings: SubscriptionSettings) -> tuple[str, ...]:
     """Return what of *settings* is a secret: what is left out of ``repr``."""
     hidden = (getattr(settings, each.name) for each in fields(settings) if not each.repr)
     present = (secret for secret in hidden if isinstance(secret, str))
-    return (*present, *(former.secret for former in settings.formers))
+    return (*present, *(settings.headers or {}).values(), *(former.secret for former in settings.formers))

@@ -5,13 +5,14 @@ See docs/http-api.md, Attempts.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection
 from urllib.parse import quote_plus
 
 READ_BYTES_MAX = 4_096
 EDGE_LENGTH = 512
-"""So much of an answer is looked at, and so much of its end not shown: there a secret may be cut off."""
+"""So much of an answer is looked at, and so much of its end at least not shown: there a secret may be cut off."""
 SHOWN_BYTES_MAX = 1_024
 REDACTED = "[redacted]"
 SECRET_PREFIX = "whsec_"
@@ -37,18 +38,20 @@ def response_text(answer: bytes, secrets: Collection[str] = ()) -> str:
     'you sent [redacted]'
     """
     text = answer[:READ_BYTES_MAX].decode(errors="replace")
-    for secret in sorted(_forms(secrets), key=len, reverse=True):
+    forms = sorted(_forms(secrets), key=len, reverse=True)
+    for secret in forms:
         text = text.replace(secret, REDACTED)
     text = _SENSITIVE.sub(rf"\g<kept>{REDACTED}", text)
     if len(answer) >= READ_BYTES_MAX:
-        text = text[:-EDGE_LENGTH]
+        text = text[: -max((EDGE_LENGTH, *map(len, forms)))]
     return _bounded("".join(map(_visible, text)))
 
 
 def _forms(secrets: Collection[str]) -> set[str]:
-    """Return the secrets as they may be said: whole, without their prefix, and as part of a URL."""
-    plain = {form for secret in secrets for form in (secret, secret.removeprefix(SECRET_PREFIX))}
-    return {form for each in plain for form in (each, quote_plus(each)) if len(each) >= SECRET_LENGTH_MIN}
+    """Return the secrets as they may be said: whole, without prefix or scheme, and as part of a URL or of JSON."""
+    plain = {form for each in secrets for form in (each, each.removeprefix(SECRET_PREFIX), each.partition(" ")[2])}
+    long = [each for each in plain if len(each) >= SECRET_LENGTH_MIN]
+    return {form for each in long for form in (each, quote_plus(each), json.dumps(each)[1:-1])}
 
 
 def _visible(character: str) -> str:

@@ -27,9 +27,13 @@ def signed_headers(
     parts: Sequence[bytes],
     sign: Sign | None = None,
 ) -> dict[str, str]:
-    """Return the headers that say who sends a request to *subscription*, and sign it. Raises SecretError."""
+    """Return the headers that say who sends a request to *subscription*, and sign it, and those that it chose itself.
+
+    Raises SecretError.
+    """
     timestamp = sent_at // 1000
     headers = {
+        **(subscription.settings.headers or {}),
         "webhook-id": webhook_id,
         "webhook-timestamp": str(timestamp),
         "x-tagcast-topic": subscription.topic,

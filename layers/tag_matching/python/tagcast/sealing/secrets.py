@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tagcast.errors import UnavailableError
-from tagcast.model import Subscription
+from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.ports import World, Write
 from tagcast.rows import stored_secrets
 from tagcast.rows.sealed import (
@@ -45,7 +45,7 @@ def sealed(world: World, changed: Subscription, known: Subscription | None) -> t
     if not secrets_of(changed.settings):
         was_sealed = before is not None and before.sealed is not None
         return changed, (sealed_delete(changed.topic, changed.name),) if was_sealed else ()
-    if before is not None and secrets_of(before) == secrets_of(changed.settings):
+    if before is not None and _all_text(before) == _all_text(changed.settings):
         return changed, ()
     made = _seal(world, changed)
     kept = replace(without_secrets(changed.settings), sealed=made.token)
@@ -105,6 +105,10 @@ def _seal(world: World, subscription: Subscription) -> Sealed:
         return Sealed(token, content)
     formers = world.vault.seal(formers_text(settings), context)
     return Sealed(token, content, formers, max(former.until for former in settings.formers))
+
+
+def _all_text(settings: SubscriptionSettings) -> tuple[bytes, bytes]:
+    return plain_text(settings), formers_text(settings)
 
 
 def _context(subscription: Subscription) -> Mapping[str, str]:

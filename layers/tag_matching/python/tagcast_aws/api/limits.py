@@ -68,6 +68,9 @@ QUEUE_BATCH_MAX = 10
 """As many as SQS takes in a request."""
 URL = r"^https?://[\x21-\x7e]+$"
 SECRET = r"^(generate|whsec_[A-Za-z0-9+/]{32,86}={0,2})$"
+PUSH_HEADERS_MAX, PUSH_HEADERS_BYTES_MAX, PUSH_HEADER_LENGTH_MAX = 10, 2_048, 1_024
+PUSH_HEADER_NAME = r"^[A-Za-z][A-Za-z0-9-]{0,63}$"
+PUSH_HEADER_VALUE = r"^[!-~]([ -~]*[!-~])?$"
 CONSUME_FROM = r"^(latest|earliest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,18}(Z|[+-][0-9]{2}:[0-9]{2}))$"
 SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
 GRACE_S_DEFAULT = 86_400

@@ -31,6 +31,7 @@ from tagcast_aws.api.subscriptions.batch import (
 )
 from tagcast_aws.api.subscriptions.consume_from import ConsumeFrom, instant_of, shown_from
 from tagcast_aws.api.subscriptions.endpoint import AnyEndpoint, endpoint_faults, endpoint_of, shown_endpoint
+from tagcast_aws.api.subscriptions.headers import OF_HEADERS, PushHeaders, header_faults, headers_of
 from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
 from tagcast_aws.api.subscriptions.retry import DecayRetry, Retry, policy, shown_retry
 from tagcast_aws.api.subscriptions.secret import Secret
@@ -41,6 +42,7 @@ OF_PUSHES: JsonDict = {
     "content_format": False,
     "signature": False,
     "secret": _NULL,
+    "headers": _NULL,
     "max_per_second": _NULL,
     "batch": _NULL,
 }
@@ -50,7 +52,7 @@ _OF_EITHER: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
     "then": {"properties": OF_PUSHES},
     "else": {"properties": OF_GROUPS},
-    "allOf": [OF_BATCHES],
+    "allOf": [OF_BATCHES, OF_HEADERS],
 }
 
 
@@ -73,6 +75,7 @@ class SubscriptionBody(Body):
     timeout_seconds: Annotated[int, Field(ge=limits.TIMEOUT_S_MIN, le=limits.TIMEOUT_S_MAX)] = limits.TIMEOUT_S_DEFAULT
     content_format: Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"] = "json"
     secret: Secret | None = None
+    headers: PushHeaders | None = None
     signature: Literal["v1", "v1a"] = "v1"
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
@@ -87,7 +90,7 @@ class SubscriptionBody(Body):
         endpoint = value.get("endpoint")
         crossed = endpoint_faults(endpoint) if isinstance(endpoint, Mapping) else []
         faults = [fault.under("/endpoint") for fault in crossed] + filter_faults(value.get("filter"))
-        faults += batch_faults(value)
+        faults += batch_faults(value) + header_faults(value)
         is_group = isinstance(endpoint, Mapping) and endpoint.get("protocol") == "pull"
         others = OF_PUSHES if is_group else OF_GROUPS
         reason = "a group has none: nothing is pushed to it" if is_group else "only a group (protocol pull) has it"
@@ -102,6 +105,7 @@ class SubscriptionBody(Body):
             timeout_s=self.timeout_seconds,
             content_format=ContentFormat(self.content_format),
             secret=self.secret,
+            headers=headers_of(self.headers),
             signature=Signature(self.signature),
             ordered=self.ordered,
             dead_letter_topic=self.dead_letter_topic,
@@ -164,7 +168,7 @@ class VersionsAnswer(TypedDict):
 
 
 def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts | None = None) -> SubscriptionAnswer:
-    """Return the subscription without its secret; with its lane, if that was looked at."""
+    """Return the subscription without its secrets; with its lane, if that was looked at."""
     chosen = value.settings
     answer: SubscriptionAnswer = {
         "topic": value.topic,

@@ -1,0 +1,78 @@
+"""The headers that a subscriber wants on its pushes, in requests; no answer shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+from pydantic.config import JsonDict
+from tagcast.errors import Fault
+from tagcast.model import Protocol
+from tagcast.pushing.push_headers import header_bytes
+
+from tagcast_aws.api import limits
+from tagcast_aws.api.http.body import pointer_part
+
+_ALLOWED, _ALLOWED_PREFIX = "authorization", "x-"
+_TAKEN = (
+    "x-tagcast-",
+    "x-cmq-",
+    "x-forwarded-",
+    "x-real-ip",
+    "x-http-method",
+    "x-method-override",
+    "x-original-",
+    "x-rewrite-",
+)
+"""What the service says itself, or proxies: where a request comes from, and what would make it another one."""
+
+_SCHEMA: JsonDict = {"writeOnly": True, "format": "push-headers"}
+_Name = Annotated[str, StringConstraints(pattern=limits.PUSH_HEADER_NAME)]
+_Value = Annotated[str, StringConstraints(pattern=limits.PUSH_HEADER_VALUE, max_length=limits.PUSH_HEADER_LENGTH_MAX)]
+PushHeaders = Annotated[
+    dict[_Name, _Value], Field(min_length=1, max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_SCHEMA)
+]
+"""Values by names, in any case; :func:`header_faults` says which."""
+
+_PUSHED_OTHERWISE = (Protocol.SQS.value, Protocol.LAMBDA.value)
+OF_HEADERS: JsonDict = {
+    "if": {"properties": {"endpoint": {"properties": {"protocol": {"enum": list(_PUSHED_OTHERWISE)}}}}},
+    "then": {"properties": {"headers": {"type": "null"}}},
+}
+"""What a subscription that is pushed to otherwise than over HTTP has none of."""
+
+
+def header_faults(subscription: Mapping[str, object]) -> list[Fault]:
+    """Return what is wrong with a subscription's headers besides their form; pointers are relative to it.
+
+    >>> [fault.pointer for fault in header_faults({"headers": {"Cookie": "a=b", "X-Tenant": "a", "x-tenant": "b"}})]
+    ['/headers/Cookie', '/headers/x-tenant']
+    """
+    headers = subscription.get("headers")
+    if not isinstance(headers, Mapping):
+        return []
+    faults = [Fault(reason, f"/headers/{pointer_part(name)}") for name, reason in _refused(headers)]
+    endpoint = subscription.get("endpoint")
+    if isinstance(endpoint, Mapping) and endpoint.get("protocol") in _PUSHED_OTHERWISE:
+        faults.append(Fault("only pushes over HTTP have headers", "/headers"))
+    texts = {name: value for name, value in headers.items() if isinstance(value, str)}
+    if header_bytes(texts) > limits.PUSH_HEADERS_BYTES_MAX:
+        faults.append(Fault(f"must have at most {limits.PUSH_HEADERS_BYTES_MAX} bytes in all", "/headers"))
+    return faults
+
+
+def headers_of(body: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """Return the headers as the core knows them."""
+    return None if body is None else {name.lower(): value for name, value in body.items()}
+
+
+def _refused(headers: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    seen: set[str] = set()
+    for name in headers:
+        plain = name.lower()
+        if plain in seen:
+            yield name, "is there in another case, too"
+        elif plain != _ALLOWED and (not plain.startswith(_ALLOWED_PREFIX) or plain.startswith(_TAKEN)):
+            yield name, f"must be {_ALLOWED}, or begin with {_ALLOWED_PREFIX} but not with {', '.join(_TAKEN)}"
+        seen.add(plain)
