@@ -117,20 +117,20 @@ def test_scenario_1a_one_fails_and_blocks_the_99_behind_it_until_it_recovers(sta
     recovered = threading.Event()
     a = on.subscribe(
         "A",
-        retry=BACKOFF,
+        retry=BACKOFF | {"interval_seconds": 30},
         reply_to=lambda push: Reply(500 if push.message_number > 100 and not recovered.is_set() else 200),
     )
     b, c = on.subscribe("B"), on.subscribe("C")
 
     ids = on.publish(200)
 
-    eventually(lambda: len(c.accepted_ids()), 200)
-    eventually(lambda: len(b.accepted_ids()), 200)
     eventually(lambda: on.lane("A")["backlog"], 100)
     assert a.accepted_ids() == ids[:100]
     assert on.attempts("A")[1:] == [0] * 99
     assert on.lane("A")["head"]["message_id"] == ids[100]
     assert on.lane("A")["state"] == "blocked"
+    eventually(lambda: len(c.accepted_ids()), 200)
+    eventually(lambda: len(b.accepted_ids()), 200)
 
     eventually(lambda: on.state(ids[100], "A"), "discarded")
     assert [push.message_id for push in a.refused][:5] == [ids[100]] * 4 + [ids[101]]
