@@ -125,15 +125,19 @@ class History(Scheduler):
         self.note("ACCIDENTS STOP")
         for worker in self.workers:
             worker.skew_ms = 0
-        until = max(self.now, self.queue.away_until) + max(self.checks.ledger.retentions) + SETTLING_MS
-        # Only the search finds a message that neither queue nor relay knows of.
-        if self.accidents["stream_loss"] or self.checks.ledger.uncarried():
-            until += SEARCH_MS
-        self.horizon = until
+        began = max(self.now, self.queue.away_until)
+        self.horizon = self._settled_by(began)
         while self.workers or self.queue.entries or not self.stream.is_empty or self.checks.unsettled():
-            if self.now >= until or self.steps >= STEPS_MAX:
+            if self.now >= self.horizon:  # A request that was under way when accidents stopped may have died since.
+                self.horizon = self._settled_by(began)
+            if self.now >= self.horizon or self.steps >= STEPS_MAX:
                 raise Broken("liveness", f"unsettled after {self.steps} steps: {self.checks.unsettled()}")
             self.step()
+
+    def _settled_by(self, began: int) -> int:
+        """Return when everything has to be at its end; only the search finds what neither queue nor relay knows of."""
+        searched = self.accidents["stream_loss"] or self.checks.ledger.uncarried()
+        return began + max(self.checks.ledger.retentions) + SETTLING_MS + (SEARCH_MS if searched else 0)
 
     def _outlive(self) -> None:
         """Days later the time to live has taken the rows, and whoever comes then finds nothing to do."""

@@ -31,7 +31,7 @@ MUTANTS = (
         "messages are closed before lanes are written",
         "tagcast.delivery.fan_out:_serve_part",
         "    faults = await side_by_side(",
-        "    closed = [part.served() for part in parts.values()]\n"
+        "    closed = {each: part.served() for each, part in parts.items()}\n"
         "    await side_by_side(_end_round(batch, each, closed, round_at) for each in batch.rows)\n"
         "    faults = await side_by_side(",
         FAILING,
@@ -45,8 +45,8 @@ MUTANTS = (
     Mutant(
         "a round ends although a backlog could not be written",
         "tagcast.delivery.fan_out:_end_round",
-        "ends = row.map.owed & batch.theirs[message_id] <= served",
-        "ends = True",
+        "if part.is_served and message_id in part.rows}",
+        "if message_id in part.rows}",
         Aim(faults=("error", "throttle"), rate=0.08, modes=("down", "flapping")),
     ),
     Mutant(
