@@ -57,7 +57,7 @@ test: .venv/.installed .venv/.installed-spark chromium  ## Check style, types, i
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/cfn-lint template.yaml
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 demo: .venv/.installed  ## Play scenario 1 against a stack of its own.
 	@$(BIN)/python -m local.demo

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.running_stack import TIME_SCALE, RunningStack, start_stack
 
@@ -23,33 +25,55 @@ for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")
 
-SHARED = ("stack", "spark")
-"""What is dear to make: tests that use the same are done by one worker, so that each is made once."""
+STACK = (
+    "tests/cmq/test_tencents_client.py",
+    "tests/e2e/test_archive.py",
+    "tests/e2e/test_client_readme.py",
+    "tests/e2e/test_limits.py",
+    "tests/e2e/test_pull_groups.py",
+    "tests/scenarios/",
+)
+"""What uses the one stack of a session, or little besides."""
 FIRST = (
+    "tests/e2e/test_readme.py",
     "stack",
-    "tests/e2e/test_permissions.py",
     "spark",
+    "tests/e2e/test_permissions.py",
     "tests/e2e/test_killing.py",
     "tests/e2e/test_overload.py",
     "tests/e2e/test_local_stack.py",
     "tests/console/test_console_in_a_browser.py",
+    "tests/simulation/test_simulation.py",
+    "tests/mutation/test_mutation.py",
     "tests/e2e/test_sam_local.py",
 )
 """What takes long begins first, and most of it waits: the rest is computed meanwhile."""
 
 
-def group_of(item: pytest.Item) -> str:
-    """What keeps tests together: what they share, or else their file."""
-    used = getattr(item, "fixturenames", ())
-    return next((name for name in SHARED if name in used), item.nodeid.partition("::")[0])
+def group_of(nodeid: str) -> str:
+    """What keeps tests together on one worker: the dear thing that they share, or else their file."""
+    file = nodeid.partition("::")[0]
+    if file.startswith("tests/spark/"):
+        return "spark"
+    return "stack" if file.startswith(STACK) else file
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give `--dist loadgroup` its groups, the long ones first."""
+    """Put the long ones first."""
     ranks = {group: rank for rank, group in enumerate(FIRST)}
-    items.sort(key=lambda item: ranks.get(group_of(item), len(FIRST)))
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+    items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(FIRST)))
+
+
+class ByGroup(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types.
+    """Gives every worker whole groups; pytest-xdist's own mark of a group is lost with pytest 9.2."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByGroup:
+    """Schedule by groups, in their order."""
+    return ByGroup(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +18,7 @@ from functions.retry import app as retry
 from functions.sweep import app as sweep
 from tests.cloudwatch.alarms import Datum, data_in
 from tests.fakes.log import Log
+from tests.fakes.queue_records import batch_of
 from tests.fakes.world import FakeWorld
 
 STACK = "tagcast"
@@ -43,11 +43,7 @@ class Deployed:
         """Let everything in the queue have its first round."""
         entries, self.fakes.queue.entries = self.fakes.queue.entries, []
         for start in range(0, len(entries), 10):
-            records = [
-                {"messageId": each.message_id, "body": json.dumps({"topic": each.topic, "message_id": each.message_id})}
-                for each in entries[start : start + 10]
-            ]
-            self._invoked(fan_out, {"Records": records})
+            self._invoked(fan_out, batch_of(entries[start : start + 10]))
 
     def retry(self) -> None:
         """Let every lane that has an execution be worked on once."""

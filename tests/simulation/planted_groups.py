@@ -51,7 +51,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "self.group.ordinal not in row.map.owed",
                 "False",
             ),
-            8,
+            0,
         ),
         (
             Mutant(
@@ -124,7 +124,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "EntryState.CANCELLED",
                 "EntryState.DELIVERED",
             ),
-            12,
+            13,
         ),
     )
 }

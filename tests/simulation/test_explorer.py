@@ -9,9 +9,9 @@ from tests.simulation.planted.mutant import Mutant, planted
 SECONDS = 10.0
 UNORDERED = Mutant(
     "messages are closed before lanes are written",
-    "tagcast.delivery.fan_out:fan_out",
+    "tagcast.delivery.fan_out:_serve_part",
     "    faults = await side_by_side(",
-    "    closed = [part.served() for part in parts.values()]\n"
+    "    closed = {each: part.served() for each, part in parts.items()}\n"
     "    await side_by_side([_end_round(batch, each, closed, round_at) for each in batch.rows])\n"
     "    faults = await side_by_side(",
 )

@@ -41,7 +41,7 @@ def test_a_seed_is_one_history_in_every_process() -> None:
 
 
 FORGETFUL = Mutant(
-    "the relay sends nothing again", "tagcast.repairing.relay:relay", "if row.map.pending and ", "if False and "
+    "the relay sends nothing again", "tagcast.repairing.relay:relay", "if row.map.waiting or row.packs:", "if False:"
 )
 
 
