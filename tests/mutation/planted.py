@@ -50,6 +50,13 @@ FIRST_ROUND = (
         f"{ENDS}::test_what_another_worker_delivers",
     ),
     _planted(
+        "the clock is looked at once more before a batch begins",
+        "tagcast.pushing.attempts:attempt_batch",
+        "unique_id(now)",
+        "unique_id(world.clock.now())",
+        "unit/test_batched_pushes.py::test_no_batch_begins",
+    ),
+    _planted(
         "an expiry in the first round forgets the attempt",
         "tagcast.delivery.serving:_expiry",
         "return Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, detail, history=history)",
