@@ -344,6 +344,20 @@ KEEPING = (
         f"{PACKS}::test_what_does_not_fit_behind_a_slow_part",
     ),
     _planted(
+        "what had its half of the round joins its backlog again",
+        "tagcast.delivery.serving:Part.waits",
+        "return row.map.round_open and self.ordinal not in row.map.over and",
+        "return row.map.round_open and",
+        f"{MIXED}::test_a_half_that_is_over_stays_in_its_lane",
+    ),
+    _planted(
+        "whoever keeps no order waits in the order of the others",
+        "tagcast.delivery.queueing:_alone",
+        "message_id, message_id, Audience.APART",
+        "message_id, group, Audience.APART",
+        f"{MIXED}::test_whoever_keeps_no_order",
+    ),
+    _planted(
         "a second close moves the instant of the first round",
         "tagcast.state_map:StateMap.settle",
         "round_at if in_round and self.round_at is None else self.round_at",
