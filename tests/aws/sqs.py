@@ -17,7 +17,11 @@ from tests.aws.throughput import Bucket
 _BAD_TEXT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _GROUP = re.compile(r"[!-~]{1,128}")
-_BATCHES = {"SendMessageBatch": "SendMessage", "DeleteMessageBatch": "DeleteMessage"}
+_BATCHES = {
+    "SendMessageBatch": "SendMessage",
+    "DeleteMessageBatch": "DeleteMessage",
+    "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
+}
 
 
 class SQS(Service):
@@ -167,6 +171,17 @@ class SQS(Service):
         _check_visibility(call["VisibilityTimeout"])
         self._asked(call).change_visibility(call["ReceiptHandle"], call["VisibilityTimeout"])
         return {}
+
+    def change_message_visibility_batch(self, call: Call) -> dict[str, Any]:
+        """ChangeMessageVisibilityBatch; entries succeed and fail on their own."""
+        queue = self._asked(call)
+
+        def change(entry: Mapping[str, Any]) -> dict[str, Any]:
+            _check_visibility(entry["VisibilityTimeout"])
+            queue.change_visibility(entry["ReceiptHandle"], entry["VisibilityTimeout"])
+            return {}
+
+        return self._batch(call, change)
 
     # What calls have in common.
 

@@ -74,6 +74,23 @@ def test_visibility_is_what_the_consumer_says(account: SmallAccount) -> None:
     )
 
 
+def test_what_is_given_back_together_is_visible_at_once_as_far_as_it_was_in_flight(account: SmallAccount) -> None:
+    client = account.client("sqs")
+    for body in ("a1", "a2"):
+        send(client, body)
+    receipts = [message["ReceiptHandle"] for message in receive(client)]
+    entries = [
+        {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
+        for place, receipt in enumerate([*receipts, "unknown"])
+    ]
+
+    answer = client.change_message_visibility_batch(QueueUrl=URL + "fast.fifo", Entries=entries)
+
+    assert [each["Id"] for each in answer["Successful"]] == ["0", "1"]
+    assert [each["Code"] for each in answer["Failed"]] == ["ReceiptHandleIsInvalid"]
+    assert len(receive(client)) == len(receipts)
+
+
 def test_a_deduplication_id_counts_for_five_minutes_even_when_its_message_is_deleted(account: SmallAccount) -> None:
     client = account.client("sqs")
     first = send(client, "a", MessageDeduplicationId="once")
