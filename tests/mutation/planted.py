@@ -1123,7 +1123,7 @@ AGREED = (
     ),
     _planted(
         "a later change forgets the rate that the endpoint allows",
-        "tagcast.operating.verification:put_verified",
+        "tagcast.operating.verification:_agreed",
         "allowed_per_second=before.allowed_per_second",
         "allowed_per_second=None",
         f"{VERIFIED}::test_the_rate_that_the_endpoint_allows",
