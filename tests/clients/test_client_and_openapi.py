@@ -108,7 +108,7 @@ ANSWERS = {
 ENVELOPES = {
     "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "HostsAnswer", "KeysAnswer", "PullAnswer",
     "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
-    "UrgentLanesAnswer", "VersionsAnswer",
+    "PutSubscriptionsAnswer", "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip
 
 
