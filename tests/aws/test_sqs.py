@@ -74,23 +74,6 @@ def test_visibility_is_what_the_consumer_says(account: SmallAccount) -> None:
     )
 
 
-def test_what_is_given_back_together_is_visible_at_once_as_far_as_it_was_in_flight(account: SmallAccount) -> None:
-    client = account.client("sqs")
-    for body in ("a1", "a2"):
-        send(client, body)
-    receipts = [message["ReceiptHandle"] for message in receive(client)]
-    entries = [
-        {"Id": str(place), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
-        for place, receipt in enumerate([*receipts, "unknown"])
-    ]
-
-    answer = client.change_message_visibility_batch(QueueUrl=URL + "fast.fifo", Entries=entries)
-
-    assert [each["Id"] for each in answer["Successful"]] == ["0", "1"]
-    assert [each["Code"] for each in answer["Failed"]] == ["ReceiptHandleIsInvalid"]
-    assert len(receive(client)) == len(receipts)
-
-
 def test_a_deduplication_id_counts_for_five_minutes_even_when_its_message_is_deleted(account: SmallAccount) -> None:
     client = account.client("sqs")
     first = send(client, "a", MessageDeduplicationId="once")
@@ -237,6 +220,35 @@ def test_a_fifo_queue_without_high_throughput_answers_300_calls_a_second(account
     account.box.timeline = type(account.time)(account.time.now - 20)
     answer = send(account.client("sqs"), "more", queue="ordered.fifo")
     assert answer["ResponseMetadata"]["RetryAttempts"] == 1
+
+
+def test_a_group_is_in_one_partition_which_takes_300_calls_a_second(account: SmallAccount) -> None:
+    for place in range(limits.SQS_GROUP_CALLS):
+        account.at_once("sqs", "send_message", QueueUrl=URL + "fast.fifo", MessageBody=f"{place}",
+                        MessageGroupId="hot", MessageDeduplicationId=f"{place}")  # fmt: skip
+    entry = {"Id": "0", "MessageBody": "more", "MessageDeduplicationId": "more"}
+    account.box.timeline = type(account.time)(account.time.now - 20)
+    for group, refused in (("cool", 0), ("hot", 1)):
+        answer = account.client("sqs").send_message_batch(
+            QueueUrl=URL + "fast.fifo", Entries=[{**entry, "MessageGroupId": group}]
+        )
+        assert answer["ResponseMetadata"]["RetryAttempts"] == refused
+
+
+def test_messages_are_given_back_by_one_request(account: SmallAccount) -> None:
+    client = account.client("sqs")
+    for body in ("a", "b"):
+        send(client, body, queue="fast.fifo")
+    taken = receive(client, queue="fast.fifo")
+    assert bodies(taken) == ["a", "b"]
+    assert not receive(client, queue="fast.fifo")
+    entries = [
+        {"Id": str(place), "ReceiptHandle": each["ReceiptHandle"], "VisibilityTimeout": 0}
+        for place, each in enumerate(taken)
+    ]
+    answer = client.change_message_visibility_batch(QueueUrl=URL + "fast.fifo", Entries=entries)
+    assert [each["Id"] for each in answer["Successful"]] == ["0", "1"]
+    assert bodies(receive(client, queue="fast.fifo")) == ["a", "b"]
 
 
 def test_the_url_of_a_queue_is_found_by_its_name(account: SmallAccount) -> None:

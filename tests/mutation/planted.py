@@ -36,6 +36,7 @@ GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
 SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
 OWN_HEADERS = "unit/test_own_headers.py"
 CIRCUIT = "unit/test_circuit.py"
+SUBSCRIBING = "unit/test_subscribing.py"
 VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifier.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 TAIL = "unit/test_tail.py"
@@ -378,6 +379,34 @@ KEEPING = (
         "while gap > 0x7F:",
         "while gap > 0xFF:",
         "unit/test_ordinals.py::",
+    ),
+    _planted(
+        "subscriptions that are put together raise the topic's version by one",
+        "tagcast.rows.recent_changes:with_changes",
+        "version = topic.subscriptions_version + len(names)",
+        "version = topic.subscriptions_version + 1",
+        f"{SUBSCRIBING}::test_whoever_read_the_topic_before",
+    ),
+    _planted(
+        "subscriptions that are put together share an ordinal",
+        "tagcast.registry.subscribing:put_together",
+        "after = _counting(after, made)",
+        "after = replace(_counting(after, made), next_ordinal=owner.next_ordinal)",
+        f"{SUBSCRIBING}::test_what_is_put_together",
+    ),
+    _planted(
+        "one that is refused stops those that are put with it",
+        "tagcast.registry.subscribing:put_together",
+        "                results.append(refusal)\n                continue",
+        "                return [refusal] * len(wanted)",
+        f"{SUBSCRIBING}::test_what_has_no_room",
+    ),
+    _planted(
+        "an endpoint is asked for which the request has no time left",
+        "tagcast.operating.verification:_agreed",
+        "    check_time(world, until_s)\n",
+        "",
+        f"{SUBSCRIBING}::test_endpoints_that_answer_slowly",
     ),
     _planted(
         "a process keeps the settings of a topic",
@@ -1244,7 +1273,7 @@ AGREED = (
     ),
     _planted(
         "a later change forgets the rate that the endpoint allows",
-        "tagcast.operating.verification:put_verified",
+        "tagcast.operating.verification:_agreed",
         "allowed_per_second=before.allowed_per_second",
         "allowed_per_second=None",
         f"{VERIFIED}::test_the_rate_that_the_endpoint_allows",
