@@ -84,6 +84,7 @@ ANSWERS = {
     hosts.Host: "HostAnswer",
     models.Subscription: "SubscriptionAnswer",
     models.BatchedPushes: "BatchedPushesAnswer",
+    models.ClientCertificate: "ClientCertificateAnswer",
     models.Entry: "EntryAnswer",
     models.Message: "MessageAnswer",
     group_models.Pulled: "PulledAnswer",

@@ -26,6 +26,7 @@ from tagcast_aws.api.http.body import EmptyBody
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.subscriptions.client_certificate import certified
 from tagcast_aws.api.subscriptions.endpoint import target_field
 from tagcast_aws.api.subscriptions.lane import (
     BacklogAnswer,
@@ -51,7 +52,7 @@ from tagcast_aws.api.subscriptions.settings import (
 def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     """Create or replace a subscription."""
     wanted = _wanted_version(world, request.topic, request.subscription, request.if_match())
-    settings = request.body.settings()
+    settings = certified(request.body.settings(), request.body.client_certificate)
     secret, untold = made(world, settings.secret)
     settings = replace(settings, secret=secret)
     try:
