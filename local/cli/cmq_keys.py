@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from tagcast.instant import rfc3339
+from tagcast.instant import rfc3339, rfc3339_or_none
 from tagcast_aws.cmq.keys import KEYS_MAX, SECRET_ID_PREFIX, Key, KeyRing
 
 from local.cli.cmq_key_store import KeyStore, KeyStoreError
@@ -126,7 +126,7 @@ def _told(key: Key) -> dict[str, Any]:
         "note": key.note,
         "unsigned_at": not key.signs_all,
         "created_at": rfc3339(key.created_at),
-        "revoked_at": None if key.revoked_at is None else rfc3339(key.revoked_at),
+        "revoked_at": rfc3339_or_none(key.revoked_at),
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -32,25 +31,11 @@ from tagcast.rows.host import Host, read_host
 
 from tests.fakes.dead_host import HOUR_S, UNREACHED, outage
 from tests.fakes.handlers import answered
-from tests.fakes.memory_store import MemoryStore
+from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FAIL, OK, FakeWorld
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
 DEAD = "http://dead.test"
-
-
-class RacedStore(MemoryStore):
-    """Lets something happen once before a host is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.before_host: Callable[[], object] | None = None
-
-    def write(self, write: Write) -> None:
-        if write.key.pk == "HOSTS" and self.before_host is not None:
-            happening, self.before_host = self.before_host, None
-            happening()
-        super().write(write)
 
 
 @pytest.fixture
@@ -238,7 +223,7 @@ def test_of_two_that_ask_at_the_same_time_one_is_the_probe(fake: FakeWorld, stor
             asking.send(None)
         others.append(way)
 
-    store.before_host = other
+    store.once_before("HOSTS", other)
     mine = asked(fake, "D0")
 
     assert others[0].probe is not None
@@ -397,7 +382,7 @@ def test_a_table_that_takes_nothing_of_a_host_makes_no_push_twice(fake: FakeWorl
         raise UnavailableError("the table is throttled")
 
     lane_at(fake, "D0", replace(OK, unreached=True))
-    store.before_host = refuse
+    store.once_before("HOSTS", refuse)
     ids = fake.publish("1")
     with pytest.raises(UnavailableError):
         fake.fan_out("test1", ids)

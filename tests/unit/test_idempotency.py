@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,26 +9,13 @@ from tagcast.delivery.idempotency import Accepted, Idempotency
 from tagcast.delivery.publishing import publish
 from tagcast.errors import ConflictError
 from tagcast.model import Draft
-from tagcast.ports import Key, Table, Write
+from tagcast.ports import Key, Table
 
-from tests.fakes.memory_store import MemoryStore
+from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FakeWorld
 
 NOW = 1_800_000_000_000
 CLAIM = Key(Table.MESSAGES, "IDEM#test1#key#0", "IDEM")
-
-
-class RacedStore(MemoryStore):
-    """Lets something happen once, right before the next transaction."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.before: Callable[[], object] = lambda: None
-
-    def transact(self, writes: Sequence[Write]) -> None:
-        happening, self.before = self.before, lambda: None
-        happening()
-        super().transact(writes)
 
 
 @pytest.fixture
@@ -115,7 +101,7 @@ def test_two_requests_at_once_make_one_message(fake: FakeWorld, store: RacedStor
         fake.clock.sleep(earlier_s)
     before = stored(fake)
     won: list[Accepted] = []
-    store.before = lambda: won.extend(asked(fake, b"1"))
+    store.once_before("IDEM#", lambda: won.extend(asked(fake, b"1")))
 
     assert asked(fake, b"1") == tuple(won)
     assert stored(fake) == before + 1

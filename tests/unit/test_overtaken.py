@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from threading import Thread
 
 import pytest
 from tagcast.model import EntryState, LaneState, Outcome, Push, Strategy
 from tagcast.operating import lanes, messages
-from tagcast.ports import Write
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import Lane, lane_of
 
-from tests.fakes.memory_store import MemoryStore
+from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FAIL, OK, FakeWorld
-
-
-class RacedStore(MemoryStore):
-    """Lets something happen once, in another process, as it were, right before a write of a certain kind of row."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kind = ""
-        self.before: Callable[[], object] = lambda: None
-
-    def write(self, write: Write) -> None:
-        self.transact((write,))
-
-    def transact(self, writes: Sequence[Write]) -> None:
-        if self.kind and any(write.key.pk.startswith(self.kind) for write in writes):
-            self.kind = ""
-            thread = Thread(target=self.before)
-            thread.start()
-            thread.join()
-        super().transact(writes)
-
-    def once_before(self, kind: str, happening: Callable[[], object]) -> None:
-        self.kind, self.before = kind, happening
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -16,24 +15,10 @@ from tagcast.pushing.rate_limit import HORIZON_S, RATE, take
 from tagcast.registry import subscriptions
 
 from tests.fakes.handlers import answered
-from tests.fakes.memory_store import MemoryStore
+from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FAIL, OK, FakeWorld
 
 BODY = {"endpoint": {"protocol": "https", "url": "https://a.test/"}}
-
-
-class RacedStore(MemoryStore):
-    """Lets something happen once before a rate is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.before_rate: Callable[[], object] | None = None
-
-    def write(self, write: Write) -> None:
-        if write.key.pk.startswith("RATE#") and self.before_rate is not None:
-            happening, self.before_rate = self.before_rate, None
-            happening()
-        super().write(write)
 
 
 @pytest.fixture
@@ -122,7 +107,7 @@ def test_two_workers_never_take_the_same_attempts(fake: FakeWorld, store: RacedS
             grant.send(None)
         others.append(done.value.value)
 
-    store.before_rate = other
+    store.once_before("RATE#", other)
     mine = asyncio.run(take(fake.world, subscription.subscription_id, 5.0, 3))
 
     [theirs] = others

@@ -82,7 +82,7 @@ MUTANTS = (
     Mutant(
         "a batch holds what is over",
         "tagcast.pushing.course:_Course.attempt",
-        "[each for each in request if not self.is_over(*each, now)]",
+        "alive(self.world, self.subscription, request, self.progress)",
         "list(request)",
         SHORT_LIVED,
     ),

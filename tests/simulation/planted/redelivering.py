@@ -279,9 +279,9 @@ MUTANTS = (
     ),
     Mutant(
         "what is past its life is pushed",
-        "tagcast.pushing.course:_Course.is_over",
-        "if not message.is_expired(now):",
-        "if True:",
+        "tagcast.pushing.unattempted:alive",
+        "if message.is_expired(world.clock.now()):",
+        "if False:",
         Aim(retention_s=60, modes=("dead", "down")),
     ),
     Mutant(

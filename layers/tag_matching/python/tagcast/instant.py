@@ -19,6 +19,15 @@ def rfc3339(instant: int) -> str:
     return (_EPOCH + instant * _MILLISECOND).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def rfc3339_or_none(instant: int | None) -> str | None:
+    """Return *instant* as text, or None where there is none.
+
+    >>> rfc3339_or_none(0), rfc3339_or_none(None)
+    ('1970-01-01T00:00:00.000Z', None)
+    """
+    return None if instant is None else rfc3339(instant)
+
+
 def parse(text: str) -> int:
     """Return the milliseconds since 1970 UTC that *text* names; parts of a millisecond are dropped.
 

@@ -49,8 +49,9 @@ async def fill(hold: LaneHold, group: Subscription) -> int | None:
     )
     found = await world.executor.run(read)
     ids = [kept_id(row) for row in found.rows]
+    index = TopicIndex.build({group.ordinal: group.settings.filter})
     for start in range(0, len(ids), ADDED_AT_ONCE):
-        await _add(hold, group, filling, ids[start : start + ADDED_AT_ONCE])
+        await _add(hold, group, index, ids[start : start + ADDED_AT_ONCE])
         await hold.prolong(0)
     is_over = found.cursor is None
     hold.seen = replace(hold.lane, filling=replace(filling, cursor=found.cursor, is_over=is_over))
@@ -61,12 +62,12 @@ async def fill(hold: LaneHold, group: Subscription) -> int | None:
     return None
 
 
-async def _add(hold: LaneHold, group: Subscription, filling: Filling, ids: Sequence[str]) -> None:
+async def _add(hold: LaneHold, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
     """Add these messages in one transaction; one by one, with patience, where others write them just now."""
     lost = 0
     while True:  # It ends: with the budget, if nothing else ends it.
         try:
-            await _add_together(hold, group, filling, ids)
+            await _add_together(hold, group, index, ids)
         except ConditionLostError:
             await hold.appended()
             lost += 1
@@ -77,13 +78,14 @@ async def _add(hold: LaneHold, group: Subscription, filling: Filling, ids: Seque
         if len(ids) > 1:
             break
     for message_id in ids:
-        await _add(hold, group, filling, (message_id,))
+        await _add(hold, group, index, (message_id,))
 
 
-async def _add_together(hold: LaneHold, group: Subscription, filling: Filling, ids: Sequence[str]) -> None:
-    world = hold.world
+async def _add_together(hold: LaneHold, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
+    world, filling = hold.world, hold.lane.filling
+    assert filling is not None
     rows = await world.executor.run(partial(stored.messages, world.store, group.topic, ids))
-    late = [row for row in rows.values() if _is_late(world, group, filling, row)]
+    late = [row for row in rows.values() if _is_kept(world, group, filling, row) and _matches(world, group, index, row)]
     if not late:
         return
     entry = Late(world.clock.now(), group.version)
@@ -94,8 +96,8 @@ async def _add_together(hold: LaneHold, group: Subscription, filling: Filling, i
     world.telemetry.count("LateEntries", len(late))
 
 
-def _is_late(world: World, group: Subscription, filling: Filling, row: MessageRow) -> bool:
-    """Say whether *group* gets a message that was accepted without it.
+def _is_kept(world: World, group: Subscription, filling: Filling, row: MessageRow) -> bool:
+    """Say whether a message was accepted without *group*, which may still get it.
 
     One that a publish at *since* or later accepted was matched by that: it is the group's already, or not for it.
     """
@@ -104,9 +106,11 @@ def _is_late(world: World, group: Subscription, filling: Filling, row: MessageRo
         return False
     if not row.has_body or message.is_expired(world.clock.now()) or message.replay_of is not None:
         return False
-    if group.ordinal in row.map.matched or len(row.map.late) >= LATE_MAX:
-        return False
-    matched = TopicIndex.build({group.ordinal: group.settings.filter}).match(message)
+    return group.ordinal not in row.map.matched and len(row.map.late) < LATE_MAX
+
+
+def _matches(world: World, group: Subscription, index: TopicIndex, row: MessageRow) -> bool:
+    matched = index.match(row.message)
     if matched.errors:
         world.telemetry.filter_failed(group.topic, (group.name,))
     return group.ordinal in matched.ordinals

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tagcast.errors import NotFoundError
 from tagcast.filters.explanation import Explanation
 from tagcast.filters.kinds import compile_filter
-from tagcast.instant import rfc3339
+from tagcast.instant import rfc3339, rfc3339_or_none
 from tagcast.model import Draft, Entry, EntryState, Message
 from tagcast.operating.attempts import attempt_json
 from tagcast.operating.lanes import lane_view
@@ -114,7 +114,7 @@ def _delivery(world: World, topic: str, subscription: str, view: MessageView, en
     return {
         "state": entry.state.value,
         "attempts": entry.attempts,
-        "last_attempt_at": None if entry.last_attempt_at is None else rfc3339(entry.last_attempt_at),
+        "last_attempt_at": rfc3339_or_none(entry.last_attempt_at),
         "last_outcome": entry.last_outcome,
         "history": [attempt_json(past) for past in entry.history],
         "expires_at": rfc3339(view.message.expires_at),

@@ -88,7 +88,9 @@ def lane_views(world: World, topic: str, subscriptions: Sequence[Subscription]) 
 def _view(world: World, subscription: Subscription, lane: Lane | None, counted_max: int | None) -> LaneView:
     if lane is None:
         return LaneView(LaneState.ACTIVE, 0, None)
-    dues = stored.dues(world.store, subscription.subscription_id, limit=counted_max and counted_max + 1)
+    dues = stored.dues(
+        world.store, subscription.subscription_id, limit=None if counted_max is None else counted_max + 1
+    )
     head = due_delivery(dues[0], lane, world.clock.now(), is_head=True) if dues else None
     counted = len({due.message_id for due in dues[:counted_max]})
     has_more = counted_max is not None and len(dues) > counted_max

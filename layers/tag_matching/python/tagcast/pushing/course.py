@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.model import Entry, EntryState, Message, Push, Subscription
+from tagcast.model import EntryState, Push, Subscription
 from tagcast.ports import World
 from tagcast.pushing.attempts import Delivery, Failure, Progress, Result, attempt, attempt_batch
 from tagcast.pushing.bytes_in_flight import BytesInFlight
 from tagcast.pushing.circuit import Passage
 from tagcast.pushing.push_slots import Ask, PushSlots, Rank
 from tagcast.pushing.rate_limit import Grant, take
+from tagcast.pushing.unattempted import alive
 
 KNOWN_MAX = 10_000
 """So many receivers a process remembers the last push of."""
@@ -172,12 +173,11 @@ class _Course:
 
         What does not count of a request that failed stands first again.
         """
-        now = self.world.clock.now()
-        alive = [each for each in request if not self.is_over(*each, now)]
-        if not alive or await self.passage.is_shut():
+        waiting = alive(self.world, self.subscription, request, self.progress)
+        if not waiting or await self.passage.is_shut():
             return
-        results = await self.push(alive, now)
-        uncounted = [each for each in alive if each[0].message_id not in results]
+        results = await self.push(waiting)
+        uncounted = [each for each in waiting if each[0].message_id not in results]
         if uncounted:
             self.waiting.appendleft(uncounted)
         well = False
@@ -195,15 +195,8 @@ class _Course:
             known.clear()
         known[self.subscription.subscription_id] = well
 
-    async def push(self, deliveries: Sequence[Delivery], now: int) -> dict[str, Result]:
+    async def push(self, deliveries: Sequence[Delivery]) -> dict[str, Result]:
         if self.subscription.settings.batching is not None:
-            return await attempt_batch(self.world, self.subscription, deliveries, now, self.passage)
+            return await attempt_batch(self.world, self.subscription, deliveries, self.passage)
         [(message, made)] = deliveries
         return {message.message_id: await attempt(self.world, Push(self.subscription, message, made + 1), self.passage)}
-
-    def is_over(self, message: Message, made: int, now: int) -> bool:
-        if not message.is_expired(now):
-            return False
-        self.progress.settled[message.message_id] = Entry(EntryState.EXPIRED, made)
-        self.world.telemetry.settled(message, self.subscription, EntryState.EXPIRED)
-        return True

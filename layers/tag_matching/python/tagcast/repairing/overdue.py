@@ -64,14 +64,14 @@ async def _shard(world: World, ends: float, shard: int) -> Lanes:
 
 
 async def _look_at(world: World, row: Row) -> Lanes:
-    found, lane = await _look(world, row), lane_of(row)
+    lane = lane_of(row)
+    found = await _look(world, lane)
     if lane.state is not LaneState.REMOVED and world.telemetry.watches(lane.topic):
         found.watched.append(lane)
     return found
 
 
-async def _look(world: World, row: Row) -> Lanes:
-    indexed = lane_of(row)
+async def _look(world: World, indexed: Lane) -> Lanes:
     now = world.clock.now()
     if indexed.wake_at is not None and indexed.wake_at > now:
         return Lanes(blocked=_countable(indexed))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tagcast.instant import rfc3339
+from tagcast.instant import rfc3339_or_none
 from tagcast.operating.hosts import list_hosts
 from tagcast.ports import World
 from tagcast.rows.host import Host
@@ -44,15 +44,11 @@ def _shown(value: Host, now: int) -> HostAnswer:
     return {
         "host": value.name,
         "circuit": "open" if is_open else "closed",
-        "last_failed_at": _instant(max(value.failures.values(), default=None)),
-        "opened_at": _instant(value.opened_at),
-        "closed_at": _instant(value.closed_at),
-        "next_probe_at": _instant(value.probe_at if is_open else None),
+        "last_failed_at": rfc3339_or_none(max(value.failures.values(), default=None)),
+        "opened_at": rfc3339_or_none(value.opened_at),
+        "closed_at": rfc3339_or_none(value.closed_at),
+        "next_probe_at": rfc3339_or_none(value.probe_at if is_open else None),
     }
-
-
-def _instant(value: int | None) -> str | None:
-    return None if value is None else rfc3339(value)
 
 
 ROUTES = (Route("GET", "/hosts", several, "List the hosts that gave no answer", {200: HostsAnswer}, query=PAGING),)

@@ -28,10 +28,15 @@ class CachedSecret:
 
     def text(self, age_s_max: float) -> str | None:
         """Return what the secret held at most *age_s_max* ago, or None if there was no such secret."""
-        now_s = self._clock.monotonic()
-        if now_s - self._read_at_s > age_s_max:
-            self._text = self._read()
-            self._read_at_s = now_s
+        if self._clock.monotonic() - self._read_at_s > age_s_max:
+            return self.read_now()
+        return self._text
+
+    def read_now(self) -> str | None:
+        """Return what the secret holds, or None if there is no such secret."""
+        began_s = self._clock.monotonic()
+        self._text = self._read()
+        self._read_at_s = began_s
         return self._text
 
     def _read(self) -> str | None:

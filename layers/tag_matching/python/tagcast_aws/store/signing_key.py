@@ -7,6 +7,7 @@ somebody asks for the key: most processes never do.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,8 @@ class Ed25519Signer:
     """The port ``Signer``; its seed is the SHA-256 of the secret's text."""
 
     def __init__(self, make_client: Callable[[], Any], name: str, clock: Clock, logger: Logger) -> None:
-        self._make_client = make_client
-        self._name, self._clock, self._logger = name, clock, logger
+        self._secret = cache(lambda: CachedSecret(make_client(), name, clock, logger))
+        self._clock = clock
         self._known: tuple[SigningKey, float] | None = None
 
     @property
@@ -58,7 +59,7 @@ class Ed25519Signer:
 
     def _text(self) -> str:
         try:
-            text = CachedSecret(self._make_client(), self._name, self._clock, self._logger).text(SIGNING_KEY_KEPT_S)
+            text = self._secret().read_now()
         except (ClientError, BotoCoreError):
             text = None
         if text is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, NotRequired
 
 from pydantic import Field
-from tagcast.instant import rfc3339
+from tagcast.instant import rfc3339, rfc3339_or_none
 from tagcast.operating.lanes import DueDelivery, LaneView
 from tagcast.operating.urgency import UrgentLane
 from tagcast.ports import QueueCounts
@@ -99,7 +99,7 @@ def shown_lane(value: LaneView, counts: QueueCounts | None = None) -> LaneAnswer
         head = {
             "message_id": value.head.message_id,
             "attempts": value.head.attempts,
-            "next_attempt_at": _instant(value.head.next_attempt_at),
+            "next_attempt_at": rfc3339_or_none(value.head.next_attempt_at),
         }
     answer: LaneAnswer = {"state": value.state.value, "backlog": value.backlog, "head": head}
     if value.has_more:
@@ -117,9 +117,9 @@ def shown_delivery(value: DueDelivery) -> DeliveryAnswer:
         "message_id": value.message_id,
         "state": value.state.value,
         "attempts": value.attempts,
-        "next_attempt_at": _instant(value.next_attempt_at),
+        "next_attempt_at": rfc3339_or_none(value.next_attempt_at),
         "expires_at": rfc3339(value.expires_at),
-        "last_attempt_at": _instant(value.last_attempt_at),
+        "last_attempt_at": rfc3339_or_none(value.last_attempt_at),
         "last_outcome": value.last_outcome,
     }
 
@@ -130,7 +130,3 @@ def shown_urgent(value: UrgentLane) -> UrgentLaneAnswer:
     if value.head is not None and value.accepted_at is not None:
         head = {**shown_delivery(value.head), "accepted_at": rfc3339(value.accepted_at)}
     return {"topic": value.topic, "subscription": value.subscription, "state": value.state.value, "head": head}
-
-
-def _instant(value: int | None) -> str | None:
-    return None if value is None else rfc3339(value)
