@@ -41,6 +41,7 @@ OPERATIONS: list[Operation[Any]] = [
     operations.delete_subscription("t", "s", 1),
     operations.list_subscriptions("t", 1, "c"),
     operations.list_versions("t", "s"),
+    operations.change_filter("t", "s", None, 1),
     operations.rotate_secret("t", "s", None, 1, 1),
     operations.verify_endpoint("t", "s"),
     publishing.publish("t", MESSAGE, "k", TRACE),

@@ -60,6 +60,12 @@ class AsyncSubscriptions(AsyncConnection):
         }
         return await self.send(operations.put_subscription(topic, subscription, settings, if_version))
 
+    async def change_filter(
+        self, topic: str, subscription: str, filter: models.Filter | None, *, if_version: int | None = None
+    ) -> models.Subscription:
+        """Give a subscription another filter, None for everything, and leave all else as it is."""
+        return await self.send(operations.change_filter(topic, subscription, filter, if_version))
+
     async def get_subscription(self, topic: str, subscription: str) -> models.Subscription:
         """Return a subscription with its lane."""
         return await self.send(operations.get_subscription(topic, subscription))

@@ -103,6 +103,16 @@ def test_a_certificate_is_read_from_its_files_and_told_by_its_name(api: FakeApi,
     assert len(api.requests) == 1
 
 
+def test_a_filter_is_replaced_alone(api: FakeApi, run: Run) -> None:
+    api.teach("PUT /topics/test1/subscriptions/A/filter", SUBSCRIPTION)
+    assert (
+        "The filter of A was replaced." in run("filter", "set", "test1", "A", "--tag", "a", "--if-match", '"3"').output
+    )
+    assert run("filter", "set", "test1", "A").exit_code == 0
+    assert [request.body for request in api.requests] == [{"filter": {"kind": "tags", "tags": ["a"]}}, {"filter": None}]
+    assert [request.headers.get("if-match") for request in api.requests] == ['"3"', None]
+
+
 def test_deleting_a_topic_says_so(api: FakeApi, run: Run) -> None:
     api.teach("DELETE /topics/test1", status=204)
     assert run("topic", "delete", "test1").output.strip() == "Topic test1 deleted."

@@ -63,7 +63,7 @@ def put_subscription(
     def attempt() -> tuple[Subscription, bool, Lane | None]:
         owner = read_topic(world, topic)
         known = stored.subscription(world.store, topic, name)
-        _check_version(known, if_match)
+        check_version(known, if_match)
         changed = _changed(world, owner, name, with_secret(world, settings, known), known)
         changed, secrets = sealed(world, changed, known)
         if changed.settings.is_group:
@@ -95,17 +95,20 @@ def change_subscription(
     return until_won(world, f"topic {topic}", attempt)
 
 
-def replace_filter(world: World, known: Subscription, filter: Mapping[str, object] | None, also: Write) -> Subscription:
-    """Give *known* another filter, as a new version, together with *also*; ConditionLostError if either changed."""
+def replace_filter(
+    world: World, known: Subscription, filter: Mapping[str, object] | None, *also: Write
+) -> Subscription:
+    """Give *known* another filter, as a new version, together with *also*; ConditionLostError if any of it changed."""
     settings = replace(known.settings, filter=canonical(filter))
     owner = read_topic(world, known.topic)
     changed = _changed(world, owner, known.name, settings, known)
-    world.store.transact((*_put_writes(owner, changed, known), also))
+    world.store.transact((*_put_writes(owner, changed, known), *also))
     _forget_old_versions(world, changed)
     return changed
 
 
-def _check_version(known: Subscription | None, if_match: int | None) -> None:
+def check_version(known: Subscription | None, if_match: int | None) -> None:
+    """Raise PreconditionFailedError if there is a version that *known* must have, and it has another one."""
     present = NO_VERSION if known is None else known.version
     if if_match is not None and present != if_match:
         raise PreconditionFailedError(f"the subscription {f'has version {present}' if present else 'does not exist'}")
@@ -177,7 +180,7 @@ def delete_subscription(
     def attempt() -> Lane:
         owner = read_topic(world, topic)
         known = get_subscription(world, topic, name)
-        _check_version(known, if_match)
+        check_version(known, if_match)
         lane = stored.lane(world.store, topic, known.subscription_id)
         tombstone = _tombstone(world, known, lane)
         world.store.transact(
