@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+from tagcast.topic_settings import Keep, Ordering
 from tagcast_client.operation import Json, path_of
 
 from local.cli.instant import readable_duration, readable_instant, seconds_of
@@ -16,21 +16,6 @@ from local.cli.screen import fields_table, rows_table, state_text
 from local.cli.session import Cursor, EveryPage, Limit, Listing, Page, TopicName, session_of
 
 topics = typer.Typer(no_args_is_help=True, help="Create, list, show and delete topics.")
-
-
-class Ordering(StrEnum):
-    """What one order of messages spans."""
-
-    TOPIC = "topic"
-    KEY = "key"
-    NONE = "none"
-
-
-class Keep(StrEnum):
-    """How long a body is kept."""
-
-    OWED = "owed"
-    LIFE = "life"
 
 
 def _retention(text: str) -> int:

@@ -10,14 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import boto3
-from moto import mock_aws
 from tagcast.delivery.idempotency import Accepted
 from tagcast.delivery.publishing import publish
 from tagcast.model import Draft
@@ -26,13 +24,10 @@ from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row_of
 from tagcast_aws import wiring
-from tagcast_aws.dispatch.queue import SqsQueue
 from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
-from tagcast_aws.store.dynamodb import DynamoStore
 
 from functions.fan_out import app as fan_out
-from tests.fakes.world import FakeWorld
-from tests.integration.tables import make_tables
+from tests.integration.moto_world import moto_world
 
 MESSAGES, BATCH, BODY = 300, 10, b"x" * 1024
 READ_UNIT = 4096
@@ -118,22 +113,15 @@ def arrival_of(world: World, message_id: str) -> Arrival:
 
 def measure(at_once: int) -> Meter:
     """Publish so many messages by one request, deliver them ten by ten; return what was counted."""
-    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     meter = Meter()
-    with mock_aws():
-        dynamodb, sqs, stepfunctions = boto3.client("dynamodb"), boto3.client("sqs"), boto3.client("stepfunctions")
-        queue_url = sqs.create_queue(QueueName="delivery.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
-        fake = FakeWorld()
-        fake.world = world = replace(
-            fake.world,
-            store=DynamoStore(dynamodb, make_tables(dynamodb)),
-            queue=SqsQueue(sqs, queue_url, wiring.logger()),
-            workflow=StepFunctionsWorkflow(stepfunctions, "arn:aws:states:::none", wiring.logger()),
-        )
+    with moto_world() as moto:
+        fake, sqs, stepfunctions = moto.fake, moto.sqs, boto3.client("stepfunctions")
+        workflow = StepFunctionsWorkflow(stepfunctions, "arn:aws:states:::none", wiring.logger())
+        fake.world = world = replace(fake.world, workflow=workflow)
         fake.topic()
         for name in "ABC":
             fake.subscribe(name)
-        for client in (dynamodb, sqs, stepfunctions):
+        for client in (moto.dynamodb, sqs, stepfunctions):
             meter.watch(client)
 
         for _ in range(0, MESSAGES, BATCH):
@@ -147,7 +135,7 @@ def measure(at_once: int) -> Meter:
             assert relay(world, arrivals) == ()
             meter.phase = "poll"
             taken = sqs.receive_message(
-                QueueUrl=queue_url, MaxNumberOfMessages=BATCH, MessageSystemAttributeNames=["All"]
+                QueueUrl=moto.queue_url, MaxNumberOfMessages=BATCH, MessageSystemAttributeNames=["All"]
             )["Messages"]
             meter.phase = "fan_out"
             records = [
@@ -162,7 +150,7 @@ def measure(at_once: int) -> Meter:
             assert asyncio.run(fan_out.handle({"Records": records}, world)) == {"batchItemFailures": []}
             meter.phase = "poll"
             entries: Any = [{"Id": str(n), "ReceiptHandle": one["ReceiptHandle"]} for n, one in enumerate(taken)]
-            sqs.delete_message_batch(QueueUrl=queue_url, Entries=entries)
+            sqs.delete_message_batch(QueueUrl=moto.queue_url, Entries=entries)
         assert [len(fake.pusher.received[name]) for name in "ABC"] == [MESSAGES] * 3
     return meter
 

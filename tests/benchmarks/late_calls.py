@@ -8,24 +8,15 @@ machine.
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-from dataclasses import replace
 
-import boto3
-from moto import mock_aws
 from tagcast.delivery.publishing import publish
 from tagcast.model import Draft, Keep
 from tagcast.rows import stored
-from tagcast_aws import wiring
-from tagcast_aws.dispatch.group_queues import SqsGroupQueues
-from tagcast_aws.dispatch.queue import SqsQueue
-from tagcast_aws.store.dynamodb import DynamoStore
 
 from functions.fan_out import app as fan_out
 from tests.benchmarks.calls import BATCH, BODY, Meter
-from tests.fakes.world import FakeWorld
-from tests.integration.tables import make_tables
+from tests.fakes.queue_records import in_one_order
+from tests.integration.moto_world import moto_world
 
 MESSAGES = 40
 DAY_S = 86_400
@@ -33,29 +24,18 @@ DAY_S = 86_400
 
 def measure(keep: Keep, *, is_late: bool = False) -> Meter:
     """Publish and deliver, with *is_late* let a new group have everything; then let the lives end."""
-    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     meter = Meter()
-    with mock_aws():
-        dynamodb, sqs = boto3.client("dynamodb"), boto3.client("sqs")
-        queue_url = sqs.create_queue(QueueName="delivery.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
-        fake = FakeWorld()
-        fake.world = world = replace(
-            fake.world,
-            store=DynamoStore(dynamodb, make_tables(dynamodb)),
-            queue=SqsQueue(sqs, queue_url, wiring.logger()),
-            group_queues=SqsGroupQueues(sqs, lambda: sqs, queue_url, "g-", wiring.logger()),
-        )
+    with moto_world() as moto:
+        fake, world = moto.fake, moto.fake.world
         fake.topic(keep=keep)
         fake.subscribe("pushed")
-        meter.watch(dynamodb)
+        meter.watch(moto.dynamodb)
         ids: list[str] = []
         for _ in range(0, MESSAGES, BATCH):
             meter.phase = "publish"
             accepted = [each.message_id for each in publish(world, "test1", [Draft(BODY)] * BATCH)]
             meter.phase = "fan_out"
-            bodies = [json.dumps({"topic": "test1", "message_id": each}) for each in accepted]
-            records = [{"messageId": each, "body": body} for each, body in zip(accepted, bodies, strict=True)]
-            assert asyncio.run(fan_out.handle({"Records": records}, world)) == {"batchItemFailures": []}
+            assert asyncio.run(fan_out.handle(in_one_order(accepted), world)) == {"batchItemFailures": []}
             ids += accepted
         if is_late:
             meter.phase = "setup"

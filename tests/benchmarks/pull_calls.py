@@ -9,26 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-from dataclasses import replace
 from typing import Any
 
-import boto3
-from moto import mock_aws
 from tagcast.delivery.publishing import publish
 from tagcast.model import Draft
-from tagcast_aws import wiring
-from tagcast_aws.dispatch.group_queues import SqsGroupQueues
-from tagcast_aws.dispatch.queue import SqsQueue
-from tagcast_aws.store.dynamodb import DynamoStore
 
 from functions.fan_out import app as fan_out
 from local.rules.limits import PRICES_USD
 from tests.benchmarks.calls import BATCH, BODY, Meter
 from tests.fakes.handlers import answered
 from tests.fakes.queue_records import in_one_order
-from tests.fakes.world import FakeWorld
-from tests.integration.tables import make_tables
+from tests.integration.moto_world import moto_world
 
 MESSAGES = 60
 PULLED_AT_ONCE = (1, 10, 32)
@@ -39,24 +30,15 @@ GROUP = "/topics/test1/subscriptions/g"
 
 def measure(at_once: int | None) -> Meter:
     """Publish ten at a time, deliver ten at a time, pull *at_once* (None: it is pushed); return what was counted."""
-    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
     meter = Meter()
-    with mock_aws():
-        dynamodb, sqs = boto3.client("dynamodb"), boto3.client("sqs")
-        queue_url = sqs.create_queue(QueueName="delivery.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
-        fake = FakeWorld()
-        fake.world = world = replace(
-            fake.world,
-            store=DynamoStore(dynamodb, make_tables(dynamodb)),
-            queue=SqsQueue(sqs, queue_url, wiring.logger()),
-            group_queues=SqsGroupQueues(sqs, lambda: sqs, queue_url, "g-", wiring.logger()),
-        )
+    with moto_world() as moto:
+        fake, world = moto.fake, moto.fake.world
         fake.topic()
         if at_once is None:
             fake.subscribe("g")
         else:
             fake.group("g")
-        for client in (dynamodb, sqs):
+        for client in (moto.dynamodb, moto.sqs):
             meter.watch(client)
         for _ in range(0, MESSAGES, BATCH):
             meter.phase = "publish"
