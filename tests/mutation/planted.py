@@ -35,6 +35,7 @@ MEMBERS = "unit/test_members.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
 SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
 OWN_HEADERS = "unit/test_own_headers.py"
+CERTIFICATES, PRESENTED = "unit/test_own_certificates.py", "integration/test_client_certificates.py"
 CIRCUIT = "unit/test_circuit.py"
 VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifier.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
@@ -849,7 +850,7 @@ SEALED = (
     ),
     _planted(
         "what a receiver says of a subscriber's headers is shown",
-        "tagcast.settings:secrets_of",
+        "tagcast.settings:secrets_told",
         "*(settings.headers or {}).values(), ",
         "",
         f"{OWN_HEADERS}::test_what_the_receiver_says",
@@ -1121,6 +1122,99 @@ AGREED = (
         f"{ASKED}::test_who_does_not_agree",
     ),
 )
+CERTIFIED = (
+    _planted(
+        "pushes present no certificate",
+        "tagcast_aws.endpoints.http:HttpEndpoint._attempt",
+        "tls = True if settings.client_key is None else",
+        "tls = True if True else",
+        f"{PRESENTED}::test_who_presents_its_certificate",
+    ),
+    _planted(
+        "one connection serves subscriptions with other certificates",
+        "tagcast_aws.endpoints.client_contexts:ClientContexts.presenting",
+        "return await asyncio.shield(self._kept[pem])",
+        "return await asyncio.shield(next(iter(self._kept.values())))",
+        f"{PRESENTED}::test_no_connection_is_used",
+    ),
+    _planted(
+        "who gives up waiting for a context takes it from the others",
+        "tagcast_aws.endpoints.client_contexts:ClientContexts.presenting",
+        "asyncio.shield(self._kept[pem])",
+        "self._kept[pem]",
+        f"{PRESENTED}::test_contexts_are_made_once",
+    ),
+    _planted(
+        "a certificate that has ended is presented",
+        "tagcast_aws.endpoints.http:certificate_refusal",
+        "now >= certificate.expires_at",
+        "False",
+        f"{PRESENTED}::test_without_a_certificate_in_force",
+    ),
+    _planted(
+        "without its key a push goes without its certificate",
+        "tagcast_aws.endpoints.http:certificate_refusal",
+        'return "client certificate missing"',
+        "return None",
+        f"{PRESENTED}::test_without_a_certificate_in_force",
+    ),
+    _planted(
+        "endpoints are asked without the certificate of their pushes",
+        "tagcast_aws.endpoints.questions:Questions._tls",
+        "if key is None",
+        "if True",
+        f"{PRESENTED}::test_an_endpoint_is_asked",
+    ),
+    _planted(
+        "a receiver that refuses a certificate counts as dead",
+        "tagcast_aws.endpoints.connection_faults:is_unreached",
+        "in _OF_CERTIFICATES",
+        "in ()",
+        f"{PRESENTED}::test_who_presents_its_certificate",
+    ),
+    _planted(
+        "the private key is shown",
+        "tagcast_aws.api.subscriptions.routes:put",
+        "_told(untold)",
+        "_told(settings.client_key)",
+        f"{CERTIFICATES}::test_of_a_certificate_everybody_is_told",
+    ),
+    _planted(
+        "a certificate that has ended is taken",
+        "tagcast_aws.endpoints.client_certificate:examined",
+        "|= ssl.VERIFY_X509_PARTIAL_CHAIN",
+        "|= ssl.VERIFY_X509_PARTIAL_CHAIN | 0x200000  # X509_V_FLAG_NO_CHECK_TIME",
+        f"{CERTIFICATES}::test_what_no_push_could_present",
+    ),
+    _planted(
+        "the release before pushes without the certificate",
+        "tagcast.rows.sealed:plain_text",
+        "if settings.client_key is not None:",
+        "if False:",
+        f"{CERTIFICATES}::test_a_release_that_knows_secrets",
+    ),
+    _planted(
+        "a confirmation is not signed",
+        "tagcast_aws.endpoints.questions:Questions._confirm",
+        'headers |= {"webhook-id"',
+        '{"webhook-id"',
+        f"{ASKED}::test_a_confirmation_is_signed",
+    ),
+    _planted(
+        "an endpoint is asked again without the secrets of its subscription",
+        "tagcast.operating.verification:verify",
+        "opened(world, known).settings",
+        "known.settings",
+        f"{CERTIFICATES}::test_an_endpoint_is_asked_with_the_opened_secrets",
+    ),
+    _planted(
+        "a filter is replaced in a version that nobody meant",
+        "tagcast.registry.filter_change:change_filter",
+        "check_version(known, if_match)",
+        "pass",
+        "unit/test_subscriptions.py::test_a_filter_that_was_changed_meanwhile",
+    ),
+)
 PLANTED = (
     *FIRST_ROUND,
     *REDELIVERY,
@@ -1136,4 +1230,5 @@ PLANTED = (
     *CIRCUITS,
     *TOLD,
     *AGREED,
+    *CERTIFIED,
 )
