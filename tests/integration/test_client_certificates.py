@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tagcast.model import Outcome, Push
+from tagcast.model import Endpoint, Outcome, Protocol, Push
 from tagcast.settings import ClientCertificate
 from tagcast.verification import Consent
 from tagcast_aws.endpoints.adapter import Surroundings
@@ -166,8 +166,9 @@ def test_another_certificate_is_presented_as_soon_as_the_subscription_has_it() -
 @pytest.mark.parametrize(
     ("changes", "detail"),
     [
-        ({"expires_at": NOW}, "client certificate expired"),
-        ({"expires_at": NOW + 1, "key": None}, "client certificate missing"),
+        ({"client_certificate": ClientCertificate("ab", "tagcast", NOW)}, "client certificate expired"),
+        ({"client_key": None}, "client certificate missing"),
+        ({"endpoint": Endpoint(Protocol.HTTP, "http://localhost:1/")}, "client certificate needs https"),
     ],
 )
 def test_without_a_certificate_in_force_nothing_is_sent_and_the_outcome_says_so(
@@ -176,9 +177,7 @@ def test_without_a_certificate_in_force_nothing_is_sent_and_the_outcome_says_so(
     doorman = Doorman()
     with doorman.at_work() as url:
         push = presenting(url, CLIENT)
-        told = ClientCertificate("ab", "tagcast", changes["expires_at"])
-        key = changes.get("key", push.subscription.settings.client_key)
-        chosen = replace(push.subscription.settings, client_certificate=told, client_key=key)
+        chosen = replace(push.subscription.settings, **changes)
         pusher = EndpointPusher(around())
         outcome = pusher.run(pusher.push(replace(push, subscription=replace(push.subscription, settings=chosen))))
         pusher.close()

@@ -218,6 +218,7 @@ def test_a_save_leaves_whatever_else_a_subscription_has_also_what_nobody_is_show
         assert visitor.act("/workbench/save", {**asked, "confirmed": "yes"}).status == 303
         after = visitor.api.request("GET", lane + name).json
         assert after == {**before, "filter": {"kind": "tags", "tags": ["a"]}, "version": 2}
+    assert "<code>commonName=tagcast</code>, until" in visitor.get(f"{lane}pushed").text
     world = visitor.world.fakes.world
     kept = opened(world, get_subscription(world, "orders", "pushed")).settings
     assert (kept.secret, kept.headers) == (SECRET, {"x-tenant": "a"})

@@ -26,7 +26,8 @@ from tagcast.settings import has_secrets
 
 OPENED_S = 900.0
 """So long a process knows secrets that it opened: what decryption costs is bounded by it, and how old they may be."""
-OPENED_MAX = 10_000
+OPENED_MAX = 4_000
+"""Each has at most 16 KiB, with a client certificate."""
 
 
 class Opened(dict[str, tuple[float, bytes, bytes | None]]):

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from weakref import WeakValueDictionary
 
 import aiohttp
-from tagcast.model import ContentFormat, Message, Outcome, Push, PushBatch, Subscription
+from tagcast.model import ContentFormat, Message, Outcome, Protocol, Push, PushBatch, Subscription
 from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX, answered
 from tagcast.pushing.batch_form import batch_request, shared_item
 from tagcast.pushing.envelope import Content, HttpRequest, content, http_request
@@ -168,6 +168,8 @@ def certificate_refusal(settings: SubscriptionSettings, now: int) -> str | None:
     certificate = settings.client_certificate
     if certificate is None:
         return None
+    if settings.endpoint.protocol is not Protocol.HTTPS:
+        return "client certificate needs https"
     if settings.client_key is None:
         return "client certificate missing"
     return "client certificate expired" if now >= certificate.expires_at else None
