@@ -187,3 +187,13 @@ def test_an_endpoint_is_asked_with_the_opened_secrets_of_its_subscription(fake: 
     for asked in (first, again):
         assert (asked.secret, asked.signature, asked.client_key is None) == (SECRET, Signature.V1A, False)
     assert fake.signer.is_ready
+
+
+def test_of_several_subscriptions_each_has_its_own_certificate_or_its_fault(fake: FakeWorld) -> None:
+    misfit = Certified(PLAIN.chain, pem_of(RSA))
+    several = [{"name": name, **HTTPS, **body_of(each)} for name, each in (("A", CHAIN), ("B", misfit))]
+    made, refused = ask(fake, "POST", "/topics/test1/subscriptions/batch", {"subscriptions": several}).json["results"]
+
+    assert made["client_certificate"]["subject"] == "commonName=tagcast"
+    assert (known(fake).client_key or "").endswith(CHAIN.key)
+    assert [fault["pointer"] for fault in refused["error"]["errors"]] == ["#/client_certificate/private_key"]

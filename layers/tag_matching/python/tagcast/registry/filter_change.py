@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from tagcast.concurrency.contention import until_won
 from tagcast.model import Subscription
 from tagcast.ports import World
-from tagcast.registry.subscriptions import check_version, get_subscription, replace_filter
+from tagcast.registry.subscribing import check_version, replace_filter
+from tagcast.registry.subscriptions import get_subscription
 
 
 def change_filter(
