@@ -121,7 +121,9 @@ def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
     if job != "audit":
         return "Done."
     found = summary.get("violations", 0)
-    return f"{found} violations" if found else f"No violation in {summary.get('judged')} judged deliveries."
+    if found:
+        return "1 violation." if found == 1 else f"{found} violations."
+    return f"No violation in {summary.get('judged')} judged deliveries."
 
 
 @dataclass

@@ -17,7 +17,7 @@ from tests.simulation.plan import FAULTS, Aim, draw_plan
 from tests.simulation.planted.mutant import Mutant, planted
 from tests.simulation.shrink import shrink
 
-SEEDS = 600
+SEEDS = 300
 
 
 def test_every_promise_holds_under_faults() -> None:
@@ -27,6 +27,21 @@ def test_every_promise_holds_under_faults() -> None:
     assert tally.runs == SEEDS
     assert set(tally.entries) == TERMINAL | {"unmatched"}
     assert set(tally.accidents) == FAULTS.keys()
+
+
+COPIED = Aim(
+    faults=("queue_copy", "queue_late_copy", "skew", "jump"),
+    only_these_faults=True,
+    modes=("flapping",),
+    rules=("all",),
+    retention_s=60,
+    steered=0.5,
+)
+
+
+@pytest.mark.parametrize("seed", [1_000_050, 1_000_083, 1_000_329])
+def test_whoever_ends_what_a_copy_put_into_a_backlog_tells_of_its_attempts(seed: int) -> None:
+    assert History(draw_plan(seed, COPIED)).run().broken is None
 
 
 def test_a_seed_is_one_history_in_every_process() -> None:
@@ -63,10 +78,10 @@ def test_a_failing_history_shrinks_to_what_its_failure_needs() -> None:
 
 def test_a_campaign_goes_on_where_its_file_ends(tmp_path: Path) -> None:
     path = tmp_path / "commit.json"
-    progress_file.resume(path, 20, 1)
-    resumed = progress_file.resume(path, 40, 1)
+    progress_file.resume(path, 5, 1)
+    resumed = progress_file.resume(path, 10, 1)
 
-    at_once = replace(play(range(40)), seconds=resumed.seconds)
+    at_once = replace(play(range(10)), seconds=resumed.seconds)
     assert resumed == at_once == replace(progress_file.load(path), seconds=resumed.seconds)
     assert progress_file.load(tmp_path / "none.json") == Tally()
 
