@@ -36,7 +36,7 @@ GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
 SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
 OWN_HEADERS = "unit/test_own_headers.py"
 CIRCUIT = "unit/test_circuit.py"
-SUBSCRIBING = "unit/test_subscribing.py"
+SUBSCRIBING, KNOWLEDGE = "unit/test_subscribing.py", "unit/test_knowledge.py"
 VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifier.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 TAIL = "unit/test_tail.py"
@@ -336,6 +336,34 @@ KEEPING = (
         "                results.append(refusal)\n                continue",
         "                return [refusal] * len(wanted)",
         f"{SUBSCRIBING}::test_what_has_no_room",
+    ),
+    _planted(
+        "what is known counts from the end of its read",
+        "tagcast.registry.directory:_directory_of",
+        "    look = Look.of(world)\n    topic = read_topic(world, name)",
+        "    topic = read_topic(world, name)\n    look = Look.of(world)",
+        f"{KNOWLEDGE}::test_what_is_known_counts_from",
+    ),
+    _planted(
+        "a process whose monotonic clock stood still goes by what it knew",
+        "tagcast.registry.knowledge:Look.still_counts",
+        " and 0 <= since_ms < KNOWN_S * 1000",
+        "",
+        f"{KNOWLEDGE}::test_a_process_that_was_frozen",
+    ),
+    _planted(
+        "a process whose clock stood still goes by what it knew",
+        "tagcast.registry.knowledge:Look.still_counts",
+        "world.clock.monotonic() - self.monotonic_s < KNOWN_S and ",
+        "",
+        f"{KNOWLEDGE}::test_a_process_that_was_frozen",
+    ),
+    _planted(
+        "settings of a topic are acknowledged while others publish by those of before",
+        "tagcast.registry.topics:put_topic",
+        "    if not is_new:\n        wait_for_publishers(world)",
+        "    pass",
+        f"{KNOWLEDGE}::test_whatever_was_acknowledged",
     ),
     _planted(
         "an endpoint is asked for which the request has no time left",
