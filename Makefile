@@ -11,6 +11,7 @@ PYTHON313 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python3.1
 RUNS ?= 100000
 AGAIN ?= 10
 SECONDS ?= 600
+CELL_SECONDS ?= 60
 JOBS ?= 2
 WORKERS ?= 3
 SAMPLE ?= 400
@@ -18,7 +19,7 @@ SEED ?= 1
 RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install spark jobs run test demo chromium pictures bench simulate simulate-aws format lock sam-validate clean mutate fuzz permissions audit-dependencies python313
+.PHONY: help install spark jobs run test demo chromium pictures bench twin simulate simulate-aws format lock sam-validate clean mutate fuzz permissions audit-dependencies python313
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -67,6 +68,9 @@ bench: .venv/.installed .venv/.installed-spark  ## Measure the budgets.
 	  echo; echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || status=1; done; \
 	  $(BIN)/pytest -q -s -m benchmark -o python_files=push.py tests/benchmarks || status=1; \
 	  $(BIN)/pytest -q -m benchmark -o timeout=900 tests/unit/test_topic_index.py || status=1; exit $$status
+
+twin: .venv/.installed  ## Play every cell of docs/speed-and-cost.md on the simulated AWS: make twin CELL_SECONDS=60
+	$(BIN)/python -m tests.benchmarks.twin --table --seconds $(CELL_SECONDS)
 
 simulate: .venv/.installed  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
 	$(BIN)/python -m tests.simulation --resume --runs $(RUNS) --jobs $(JOBS)

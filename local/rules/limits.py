@@ -31,6 +31,7 @@ KEY_READ_UNITS = 3_000  # .../bp-partition-key-design.html
 KEY_WRITE_UNITS = 1_000
 TABLE_READ_UNITS = 12_000  # a new table on demand, .../warm-throughput.html
 TABLE_WRITE_UNITS = 4_000
+TABLE_UNITS_MAX = 40_000  # of either kind, by default, .../ServiceQuotas.html
 STREAM_RETENTION_S = 24 * 3600  # .../Streams.html
 STREAM_READERS_MAX = 2
 TTL_YEARS_MAX = 5  # .../howitworks-ttl.html: what expired longer ago is taken for a mistake
@@ -46,6 +47,7 @@ SQS_ID_CHARS_MAX = 80
 SQS_GROUP_CHARS_MAX = 128
 SQS_DEDUPLICATION_S = 300
 SQS_FIFO_CALLS = 300  # a second and action, without high throughput
+SQS_GROUP_CALLS = 300  # the same of a partition with high throughput, and a group is in one
 SQS_IN_FLIGHT_MAX = 120_000
 SQS_VISIBILITY_MAX_S = 12 * 3600
 
@@ -73,6 +75,7 @@ LAMBDA_EVENT_BYTES_MAX = MIB
 LAMBDA_TIMEOUT_MAX_S = 900
 LAMBDA_SOCKETS_MAX = 1024
 LAMBDA_CONCURRENCY = 1000
+LAMBDA_FULL_CPU_MB = 1_769  # lambda/latest/dg/configuration-memory.html: with so much a function has a whole vCPU
 LAMBDA_GROWTH_IN_10_S = 1000  # lambda/latest/dg/lambda-concurrency.html
 FIFO_SOURCE_BATCH_MAX = 10  # lambda/latest/dg/services-sqs-configure.html
 QUEUE_POLLERS = 5  # lambda/latest/dg/services-sqs-scaling.html: connections of an idle source
@@ -90,6 +93,9 @@ START_EXECUTION_A_SECOND = 300
 HTTP_API_PAYLOAD_BYTES_MAX = 10 * MIB
 HTTP_API_TIMEOUT_S = 30
 
+# X-Ray: xray/latest/devguide/xray-console-sampling.html: the default rule, beyond the first request of a second.
+XRAY_SAMPLED = 0.05
+
 LATENCY_MS: dict[tuple[str, str], tuple[float, float]] = {
     # Milliseconds of one call within a region, measured; "*" stands for all other operations of the service.
     ("dynamodb", "*"): (3, 6),
@@ -105,6 +111,7 @@ LATENCY_MS: dict[tuple[str, str], tuple[float, float]] = {
     ("lambda", "*"): (5, 10),
     ("stepfunctions", "*"): (15, 40),
     ("events", "*"): (10, 30),
+    ("apigateway", "*"): (4, 10),  # chosen: what an HTTP API adds to its function; AWS promises nothing
 }
 TRANSACTION_COMMIT_MS = (3, 5)
 LAMBDA_COLD_MS = (400, 900)
@@ -126,6 +133,7 @@ PRICES_USD: dict[str, float] = {
     "s3: a thousand PUTs": 0.005,
     "s3: a thousand GETs": 0.0004,
     "firehose: a GB": 0.029,
+    "cloudwatch: a GB of logs": 0.50,
     "cloudwatch: an alarm and month": 0.10,
     "cloudwatch: a dashboard and month": 3.00,
     "cloudwatch: a metric and month": 0.30,

@@ -68,6 +68,8 @@ class Box:
         """How often each role asked for each action on each resource."""
         self.requests: Counter[str] = Counter()
         """How many requests each service got, repetitions included."""
+        self.client_type: type[Client] = Client
+        """What clients are; one that measures may be put in its place."""
         self.acting: Caller | None = None
         """Whose request has its effect now."""
         self._serial = 0
@@ -80,7 +82,7 @@ class Box:
         """An object with the methods of `boto3.client(service)` that calls as *caller*."""
         if service not in self.services:
             raise UnplayedError(f"the box has no {service}")
-        return Client(self, service, Caller(caller) if isinstance(caller, str) else caller, config)
+        return self.client_type(self, service, Caller(caller) if isinstance(caller, str) else caller, config)
 
     def serial(self) -> int:
         """A number that was not given before, for ids of any kind."""

@@ -84,11 +84,15 @@ class Deployment:
 
     def begin(self) -> None:
         """Let streams and queues tell their sources, and let the schedules run."""
+        self.connect()
+        self.schedules.begin()
+
+    def connect(self) -> None:
+        """Let streams and queues tell their sources."""
         for of_stream in self.stream_sources:
             of_stream.stream.told.append(of_stream.told)
         for of_queue in self.queue_sources:
             of_queue.queue.told.append(partial(_tell, of_queue))
-        self.schedules.begin()
 
 
 def _tell(source: QueueSource, _: object) -> None:

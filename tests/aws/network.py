@@ -147,6 +147,7 @@ class Network:
         self.timeline = timeline
         self.watch: Callable[[Host, Request], None] = lambda host, request: None
         """Is told of each request when it leaves its process."""
+        self.round_trip_ms = ROUND_TRIP_MS
         self._dice = dice
         self._addresses: dict[str, str] = {}
         self._listeners: dict[str, Listener] = {}
@@ -166,7 +167,7 @@ class Network:
         return [self._addresses[name]]
 
     def one_way_ms(self) -> float:
-        return self._dice.uniform(*ROUND_TRIP_MS) / 2
+        return self._dice.uniform(*self.round_trip_ms) / 2
 
     async def reach(self, loop: asyncio.AbstractEventLoop, address: tuple[str, int]) -> None:
         """Connect, or raise what a socket raises."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -17,7 +18,11 @@ from tests.aws.throughput import Bucket
 _BAD_TEXT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _GROUP = re.compile(r"[!-~]{1,128}")
-_BATCHES = {"SendMessageBatch": "SendMessage", "DeleteMessageBatch": "DeleteMessage"}
+_BATCHES = {
+    "SendMessageBatch": "SendMessage",
+    "DeleteMessageBatch": "DeleteMessage",
+    "ChangeMessageVisibilityBatch": "ChangeMessageVisibility",
+}
 
 
 class SQS(Service):
@@ -40,6 +45,8 @@ class SQS(Service):
     def __init__(self, box: Box) -> None:
         super().__init__(box)
         self.queues: dict[str, Queue] = {}
+        self.refused: Counter[str] = Counter()
+        """Requests that were refused because a group was sent to too often."""
         self._calls: dict[tuple[str, str], Bucket] = {}
 
     def create(self, name: str, properties: Mapping[str, Any]) -> Queue:
@@ -168,6 +175,17 @@ class SQS(Service):
         self._asked(call).change_visibility(call["ReceiptHandle"], call["VisibilityTimeout"])
         return {}
 
+    def change_message_visibility_batch(self, call: Call) -> dict[str, Any]:
+        """ChangeMessageVisibilityBatch."""
+        queue = self._asked(call)
+
+        def change(entry: Mapping[str, Any]) -> dict[str, Any]:
+            _check_visibility(entry["VisibilityTimeout"])
+            queue.change_visibility(entry["ReceiptHandle"], entry["VisibilityTimeout"])
+            return {}
+
+        return self._batch(call, change)
+
     # What calls have in common.
 
     def _asked(self, call: Call) -> Queue:
@@ -177,6 +195,12 @@ class SQS(Service):
             action = _BATCHES.get(call.operation, call.operation)
             bucket = self._calls.setdefault((queue.url, action), Bucket(limits.SQS_FIFO_CALLS))
             if bucket.left(self.box.timeline.now) < 1:
+                raise ApiError("RequestThrottled", "Rate exceeded", status=403)
+            bucket.units -= 1
+        for group in _groups(call) if queue.high_throughput else ():
+            bucket = self._calls.setdefault((queue.url, f"to {group}"), Bucket(limits.SQS_GROUP_CALLS))
+            if bucket.left(self.box.timeline.now) < 1:
+                self.refused[group] += 1
                 raise ApiError("RequestThrottled", "Rate exceeded", status=403)
             bucket.units -= 1
         return queue
@@ -204,6 +228,12 @@ class SQS(Service):
             else:
                 answer.setdefault("Successful", []).append({"Id": entry["Id"], **done})
         return answer
+
+
+def _groups(call: Call) -> set[str]:
+    """The groups that a call sends to: each is in one partition, which takes only so many calls."""
+    sent = call.parameters.get("Entries", ()) if call.operation == "SendMessageBatch" else (call.parameters,)
+    return {entry["MessageGroupId"] for entry in sent if "MessageGroupId" in entry}
 
 
 def _wrong(message: str) -> ApiError:

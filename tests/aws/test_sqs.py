@@ -222,6 +222,35 @@ def test_a_fifo_queue_without_high_throughput_answers_300_calls_a_second(account
     assert answer["ResponseMetadata"]["RetryAttempts"] == 1
 
 
+def test_a_group_is_in_one_partition_which_takes_300_calls_a_second(account: SmallAccount) -> None:
+    for place in range(limits.SQS_GROUP_CALLS):
+        account.at_once("sqs", "send_message", QueueUrl=URL + "fast.fifo", MessageBody=f"{place}",
+                        MessageGroupId="hot", MessageDeduplicationId=f"{place}")  # fmt: skip
+    entry = {"Id": "0", "MessageBody": "more", "MessageDeduplicationId": "more"}
+    account.box.timeline = type(account.time)(account.time.now - 20)
+    for group, refused in (("cool", 0), ("hot", 1)):
+        answer = account.client("sqs").send_message_batch(
+            QueueUrl=URL + "fast.fifo", Entries=[{**entry, "MessageGroupId": group}]
+        )
+        assert answer["ResponseMetadata"]["RetryAttempts"] == refused
+
+
+def test_messages_are_given_back_by_one_request(account: SmallAccount) -> None:
+    client = account.client("sqs")
+    for body in ("a", "b"):
+        send(client, body, queue="fast.fifo")
+    taken = receive(client, queue="fast.fifo")
+    assert bodies(taken) == ["a", "b"]
+    assert not receive(client, queue="fast.fifo")
+    entries = [
+        {"Id": str(place), "ReceiptHandle": each["ReceiptHandle"], "VisibilityTimeout": 0}
+        for place, each in enumerate(taken)
+    ]
+    answer = client.change_message_visibility_batch(QueueUrl=URL + "fast.fifo", Entries=entries)
+    assert [each["Id"] for each in answer["Successful"]] == ["0", "1"]
+    assert bodies(receive(client, queue="fast.fifo")) == ["a", "b"]
+
+
 def test_the_url_of_a_queue_is_found_by_its_name(account: SmallAccount) -> None:
     client = account.client("sqs")
     assert client.get_queue_url(QueueName="plain")["QueueUrl"] == URL + "plain"

@@ -1,0 +1,116 @@
+"""The twin for speed and cost: what it counts, and that what should limit it does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tagcast.model import Ordering
+
+from local.rules import limits
+from tests.benchmarks.calls import BATCH, BUDGETS
+from tests.benchmarks.twinning.account import Account, Cell
+from tests.benchmarks.twinning.bill import usd_of
+from tests.benchmarks.twinning.lockstep import lockstep
+from tests.benchmarks.twinning.play import Course, Load, Publishing, messages_up_to
+from tests.benchmarks.twinning.sdk import FixedSdk
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "speed-and-cost.md").read_text()
+SINGLY = Cell(3, Ordering.TOPIC, 30)
+
+
+def account_of(cell: Cell, shards: int = 1) -> Account:
+    """An account in which handlers compute nothing and each call costs the SDK a millisecond."""
+    return Account(cell, lambda: 0, FixedSdk(), shards)
+
+
+def played(account: Account, load: Load, messages: int) -> Course:
+    with account.meter.reading_logs():
+        return Publishing(account, load, messages_up_to(messages)).play()
+
+
+def test_ten_messages_ask_aws_for_what_the_benchmark_of_calls_counts_at_the_sdk() -> None:
+    account = account_of(SINGLY)
+    with account.meter.reading_logs():
+        usage = lockstep(account, 1)
+    assert {key: count for key, count in usage.calls.items() if key[0] != "archive"} == {
+        ("publish", "GetItem"): 10,
+        ("publish", "PutItem"): 10,
+        ("publish", "SendMessageBatch"): 10,
+        ("relay", "GetItem"): 1,
+        ("relay", "SendMessageBatch"): 1,
+        ("poll", "ReceiveMessage"): 1,
+        ("poll", "DeleteMessageBatch"): 1,
+        ("fan_out", "BatchGetItem"): 1,
+        ("fan_out", "GetItem"): 1,
+        ("fan_out", "Query"): 1,
+        ("fan_out", "UpdateItem"): 10,
+    }
+    asked = usage.of("SendMessageBatch", "ReceiveMessage", "DeleteMessageBatch")
+    assert asked / BATCH == BUDGETS["queue requests"]
+    assert usage.of("PutItem", "UpdateItem") / BATCH == BUDGETS["table writes"]
+
+
+def test_a_play_is_the_same_every_time() -> None:
+    def told() -> str:
+        course = played(account_of(SINGLY), Load(publishers=3), 6)
+        usage = course.usage
+        counts = {str(key): count for key, count in sorted(usage.calls.items())}
+        return json.dumps([course.latencies, counts, usage.billed_mb_ms, usage.log_bytes, usage.units])
+
+    assert told() == told()
+
+
+def test_a_topic_is_as_fast_as_its_hot_key_lets_it_be() -> None:
+    def per_second(key_reads: float | None) -> tuple[float, str]:
+        account = account_of(Cell(1, Ordering.NONE, 5))
+        if key_reads is not None:
+            account.deployment.tables["RegistryTable"].throughput.key_read_rate = key_reads
+        course = played(account, Load(publishers=8), 40)
+        refused = account.deployment.tables["RegistryTable"].throughput.refused
+        return course.sustained(), ", ".join(refused)
+
+    free, of_nothing = per_second(None)
+    hot, of_what = per_second(20.0)
+    assert of_nothing == ""
+    assert of_what == "reads of TOPIC#orders"
+    assert hot < 20 < free
+
+
+def test_a_process_with_less_memory_computes_for_longer() -> None:
+    """Every call costs the SDK a millisecond, and a publisher with 512 MB has less than a third of a processor."""
+    account = account_of(SINGLY)
+    course = played(account, Load(publishers=1), 5)
+    function = account.deployment.functions.by_id["PublishFunction"]
+    calls = sum(count for (kind, _), count in course.usage.calls.items() if kind == function.kind)
+    assert account.timeline.cpu_ms[function.kind] == calls
+    billed_ms = course.usage.billed_mb_ms[function.kind] / function.memory_mb
+    assert billed_ms > calls * limits.LAMBDA_FULL_CPU_MB / function.memory_mb
+
+
+def test_a_bill_has_a_line_for_whatever_was_used() -> None:
+    account = account_of(SINGLY)
+    usage = played(account, Load(publishers=2), 6).usage
+    bill = usd_of(usage, 6)
+    assert {line for line, usd in bill.items() if usd <= 0} == {"workflow"}
+    assert bill["table writes"] == pytest.approx(4 * limits.PRICES_USD["dynamodb: a million write request units"])
+    assert bill["HTTP API"] == limits.PRICES_USD["api gateway: a million requests of an HTTP API"]
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Return the cells of the table under a heading of the document."""
+    section = DOCUMENT.partition(f"\n## {heading}\n")[2].partition("\n#")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_the_document_tells_quotas_times_and_prices_as_they_are_played() -> None:
+    for _, value, constant, _ in rows("Quotas"):
+        assert float(value.replace(",", "")) == getattr(limits, constant.strip("`")), constant
+    for call, ms in rows("Times"):
+        service, operation = call.split()
+        low, high = limits.LATENCY_MS[service, operation]
+        assert ms == f"{low:g}-{high:g}", call
+    for price, usd in rows("Prices"):
+        assert float(usd) == limits.PRICES_USD[price], price

@@ -1,0 +1,136 @@
+"""Speed and cost of the shipped handlers on the simulated AWS: ``python -m tests.benchmarks.twin``.
+
+What is modelled and from where each number is: docs/speed-and-cost.md. Five cells say which goals are met; ``--table``
+plays all of them, and ``--seconds`` says for how long. First the calls are compared with `tests.benchmarks.calls`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from tagcast.model import Ordering
+
+from tests.benchmarks.calls import BATCH
+from tests.benchmarks.twinning.account import Account, Cell
+from tests.benchmarks.twinning.lockstep import by_calls, by_twin
+from tests.benchmarks.twinning.measured import Measured, clocked, measured
+from tests.benchmarks.twinning.sdk import FixedSdk, MeasuredSdk
+
+SECONDS = 60.0
+"""Of processor time that a cell plays for, its set-up not counted."""
+AT_ONCE = 16
+WIDEST = 10_000
+"""The widest topic that there may be (`tagcast.registry.subscriptions.SUBSCRIPTIONS_MAX`)."""
+SUBSCRIPTIONS, RTTS_MS = (1, 10, 1_000, WIDEST), (5, 30, 200)
+
+SINGLY = Cell(3, Ordering.NONE, 30)
+BY_BATCHES = Cell(3, Ordering.NONE, 30, AT_ONCE, batched=True)
+IN_ORDER = Cell(1, Ordering.TOPIC, 30, AT_ONCE, batched=True)
+IN_ORDER_SINGLY = Cell(1, Ordering.TOPIC, 30)
+WIDE = Cell(100, Ordering.NONE, 30, AT_ONCE, batched=True)
+CELLS = (SINGLY, BY_BATCHES, IN_ORDER, IN_ORDER_SINGLY, WIDE)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a cell is to reach: at least so much, or at most."""
+
+    text: str
+    cell: Cell
+    found: Callable[[Measured], float]
+    bound: float
+    at_least: bool = True
+
+    def said(self, value: float) -> str:
+        """Return the goal beside what was found."""
+        met = value >= self.bound if self.at_least else value <= self.bound
+        sign = "≥" if self.at_least else "≤"
+        return f"| {self.text} | {sign} {self.bound:,.5g} | {value:,.4g} | {'met' if met else 'missed'} |"
+
+
+GOALS = (
+    Goal("no order, published singly: messages/s", SINGLY, lambda found: found.per_second, 5_000),
+    Goal("no order, by 16: messages/s", BY_BATCHES, lambda found: found.per_second, 5_000),
+    Goal("in order, by 16, batched pushes: messages/s", IN_ORDER, lambda found: found.per_second, 1_000),
+    Goal(
+        "in order, singly: messages/s of 1 / RTT",
+        IN_ORDER_SINGLY,
+        lambda found: found.per_second * found.cell.rtt_ms / 1000,
+        0.8,
+    ),
+    Goal("3 subscribers, singly: USD a million", SINGLY, lambda found: found.usd, 4.20, at_least=False),
+    Goal("3 subscribers, by 16: USD a million", BY_BATCHES, lambda found: found.usd, 2.30, at_least=False),
+    Goal("100 subscribers, by 16: USD a million", WIDE, lambda found: found.usd, 5.00, at_least=False),
+)
+
+
+def table() -> Iterator[Cell]:
+    """Return every cell: those that are published by batches have subscribers that take batches."""
+    for subscriptions, ordering, rtt_ms, at_once in product(SUBSCRIPTIONS, Ordering, RTTS_MS, (1, AT_ONCE)):
+        yield Cell(subscriptions, ordering, rtt_ms, at_once, batched=at_once > 1)
+
+
+def played(cells: Sequence[Cell], seconds: float) -> Iterator[Measured]:
+    """Play the cells, one after the other, and print each as a line."""
+    sdk = MeasuredSdk()
+    print("| subscriptions × order, RTT, publishing, pushes | messages/s | p50 | p99 | limited by | calls | USD |")
+    print("|---|---|---|---|---|---|---|")
+    for cell in cells:
+        found = measured(cell, clocked(seconds), time.thread_time_ns, sdk)
+        print(
+            f"| {cell} | {found.per_second:,.0f} | {found.p50_ms:,.0f} ms | {found.p99_ms:,.0f} ms | {found.limit} "
+            f"| {found.calls:.2f} | {found.usd:.2f} |",
+            flush=True,
+        )
+        yield found
+
+
+def bills(found: Sequence[Measured]) -> None:
+    """Print the lines of each bill, and what each step would save of it."""
+    cells = " | ".join(str(each.cell) for each in found)
+    of_titles = {"a line": [each.bill for each in found], "a step would save": [each.savings for each in found]}
+    for title, columns in of_titles.items():
+        print(f"\n| USD a million: {title} | {cells} |")
+        print(f"|---|{'---|' * len(found)}")
+        for line in dict.fromkeys(line for column in columns for line in column):
+            print(f"| {line} | {' | '.join(f'{column.get(line, 0.0):.2f}' for column in columns)} |")
+
+
+def compare_with_calls() -> None:
+    """See that a round of ten messages asks AWS for what is counted at the SDK, published singly and together."""
+    for at_once in (1, BATCH):
+        account = Account(Cell(3, Ordering.TOPIC, 30, at_once), lambda: 0, FixedSdk(), shards=1)
+        with account.meter.reading_logs():
+            on_the_box = by_twin(account)
+        at_the_sdk = by_calls(at_once)
+        assert on_the_box == at_the_sdk, f"by {at_once}: {on_the_box - at_the_sdk} more, {at_the_sdk - on_the_box} less"
+    print("calls of ten messages: as tests.benchmarks.calls counts them\n")
+
+
+def main() -> None:
+    """Print the table, the bills, and how the goals are met."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--table", type=int, nargs="*", metavar="N", help="play every cell, or those of N subscriptions"
+    )
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="processor time of a cell")
+    asked = parser.parse_args()
+    compare_with_calls()
+    if asked.table is not None:
+        wanted = asked.table or SUBSCRIPTIONS
+        list(played([cell for cell in table() if cell.subscriptions in wanted], asked.seconds))
+        return
+    found = list(played(CELLS, asked.seconds))
+    bills(found)
+    print("\n| goal | bound | found | |\n|---|---|---|---|")
+    by_cell = {each.cell: each for each in found}
+    for goal in GOALS:
+        print(goal.said(goal.found(by_cell[goal.cell])))
+
+
+if __name__ == "__main__":
+    main()

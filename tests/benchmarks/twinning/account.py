@@ -1,0 +1,157 @@
+"""The account of a cell: the template on the box, warm tables, Lambda's pollers, subscribers at a distance."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tagcast.model import (
+    Batching,
+    ContentFormat,
+    Endpoint,
+    Ordering,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    SubscriptionSettings,
+)
+from tagcast.registry import subscriptions, topics
+
+from tests.aws import limits
+from tests.aws.administrator import ADMINISTRATOR, administrator
+from tests.aws.deployment import Deployment
+from tests.aws.network import Connection, Request
+from tests.aws.throughput import Throughput
+from tests.benchmarks.twinning.computing import ComputingTimeline, Reading
+from tests.benchmarks.twinning.meter import Meter, own_metrics
+from tests.benchmarks.twinning.pollers import Pollers
+from tests.benchmarks.twinning.sdk import ComputedClient, Sdk
+
+TOPIC = "orders"
+SHARDS = 4
+"""Of the table's stream: a new table on demand has partitions for four thousand units a second."""
+BURST_S = 0.05
+"""So much of its rate a key or table may take at once: what is sustained has no use of bursts."""
+BATCHING = Batching(100, 1024 * 1024)
+_SERIAL = re.compile(rb"#(\d{9})#")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One line of the table: who subscribes, in which order, how far away; how many messages a request publishes."""
+
+    subscriptions: int
+    ordering: Ordering
+    rtt_ms: float
+    at_once: int = 1
+    batched: bool = False
+    """Whether the subscribers take several messages by one request."""
+
+    def __str__(self) -> str:
+        pushes = "batched pushes" if self.batched else "single pushes"
+        return f"{self.subscriptions:,} × {self.ordering.value}, {self.rtt_ms:g} ms, by {self.at_once}, {pushes}"
+
+
+class Receivers:
+    """All subscribers: a listener that answers every push at once; what they saw, by the number in the body."""
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self.requests = 0
+        self.pushed: Counter[int] = Counter()
+
+    def reached(self) -> str:
+        return "open"
+
+    def asked(self, request: Request, connection: Connection) -> None:
+        network = self._account.deployment.network
+        self.requests += 1
+        for found in _SERIAL.findall(request.body):
+            self.pushed[int(found)] += 1
+            self._account.seen(int(found))
+        answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+        network.timeline.after(network.one_way_ms(), lambda: connection.send(answer))
+
+    def left(self, connection: Connection) -> None:
+        pass
+
+
+class Account:
+    """A deployment with one topic and a cell's subscriptions, in which computing takes time."""
+
+    def __init__(self, cell: Cell, reading: Reading, sdk: Sdk, shards: int = SHARDS, seed: int = 1) -> None:
+        self.cell = cell
+        self.timeline = ComputingTimeline(reading)
+        self.timeline.entering = own_metrics
+        self.deployment = deployment = Deployment(self.timeline, None, seed, shards)
+        deployment.box.client_type = _Metered
+        _Metered.sdk, _Metered.meter = sdk, (meter := Meter(self.timeline))
+        self.meter = deployment.functions.weather = meter
+        self.receivers = Receivers(self)
+        deployment.network.round_trip_ms = (cell.rtt_ms, cell.rtt_ms)
+        self.seen: Callable[[int], None] = lambda serial: None
+        """Is told of each message that a subscriber gets."""
+        (spec,) = (spec for spec in deployment.stack.template.sources() if not spec.of_stream)
+        queue = deployment.queues["DeliveryQueue"]
+        around = (deployment.box, self.timeline, deployment.stack, deployment.functions, spec, queue)
+        self.pollers = Pollers(*around)
+        deployment.queue_sources = [self.pollers]
+        self._subscribe()
+        deployment.connect()
+
+    @property
+    def is_idle(self) -> bool:
+        """Say whether nothing is under way anywhere."""
+        deployment = self.deployment
+        return (
+            not deployment.functions.running
+            and not deployment.queues["DeliveryQueue"].lines
+            and all(source.is_idle for source in deployment.stream_sources)
+        )
+
+    def units(self) -> tuple[float, float]:
+        """Return the units that were read and written of all tables so far, their indexes included."""
+        found = [self.deployment.tables[name].throughput for name in self.deployment.tables]
+        found += [table.throughput_of(index) for table in self.deployment.tables.values() for index in table.indexes]
+        return sum(each.units_read for each in found), sum(each.units_written for each in found)
+
+    def _subscribe(self) -> None:
+        world, cell = administrator(self.deployment), self.cell
+        for table in self.deployment.tables.values():
+            table.throughput = Throughput(*4 * (math.inf,))
+        topics.put_topic(world, TOPIC, retention_s=86_400, body_bytes_max=65_536, ordering=cell.ordering)
+        for number in range(cell.subscriptions):
+            host = f"s{number}.example"
+            self.deployment.network.listen(host, self.receivers)
+            subscriptions.put_subscription(world, TOPIC, f"s{number}", _settings(cell, f"http://{host}/"))
+        for table in self.deployment.tables.values():
+            table.throughput = Throughput(limits.TABLE_UNITS_MAX, limits.TABLE_UNITS_MAX, burst_s=BURST_S)
+
+
+def _settings(cell: Cell, url: str) -> SubscriptionSettings:
+    strategy = Strategy.EXPONENTIAL_DECAY_RETRY if cell.ordering is Ordering.NONE else Strategy.BACKOFF_RETRY
+    return SubscriptionSettings(
+        endpoint=Endpoint(Protocol.HTTP, url),
+        filter=None,
+        retry=RetryPolicy(strategy, 3),
+        timeout_s=15,
+        content_format=ContentFormat.JSON,
+        secret=None,
+        batching=BATCHING if cell.batched else None,
+    )
+
+
+class _Metered(ComputedClient):
+    """A client whose calls are counted."""
+
+    meter: Meter
+
+    def _call(self, operation: Any, parameters: dict[str, Any]) -> dict[str, Any]:
+        answer = super()._call(operation, parameters)
+        if self._kind != ADMINISTRATOR:
+            self.meter.called(self._kind, operation.name, parameters)
+        return answer

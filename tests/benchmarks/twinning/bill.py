@@ -1,0 +1,77 @@
+"""What a play costs at list prices, for a million messages, by line; no free tier, nothing that is paid by the month.
+
+Left out as in the prices of SNS that it is compared with: bytes that leave for the internet. Left out since they round
+to nothing: storage of rows and logs, and puts of Firehose's own objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from local.rules.limits import PRICES_USD, XRAY_SAMPLED
+from tests.benchmarks.twinning.meter import ACCESS_LINE_BYTES, PLATFORM_LINES_BYTES, Usage
+
+MILLION = 1_000_000
+GIGABYTE = 1_000_000_000
+STATES_OF_A_RETRY = 3
+SENDS = ("SendMessage", "SendMessageBatch")
+QUEUE = (*SENDS, "ReceiveMessage", "DeleteMessageBatch", "ChangeMessageVisibilityBatch")
+
+
+def usd_of(usage: Usage, messages: int) -> dict[str, float]:
+    """Return the bill of a million messages, by line, in USD.
+
+    >>> usage = Usage(api_requests=10)
+    >>> usage.invocations["publish"] = 10
+    >>> {line: round(usd, 2) for line, usd in usd_of(usage, 10).items() if usd}
+    {'HTTP API': 1.0, 'Lambda: requests': 0.2, 'logs': 0.12, 'traces': 0.25}
+    """
+    invocations = sum(usage.invocations.values())
+    lines = {
+        "HTTP API": usage.api_requests * _price("api gateway: a million requests of an HTTP API"),
+        "Lambda: requests": invocations * _price("lambda: a million requests"),
+        **{f"Lambda: {kind}": usd for kind, usd in sorted(_computing(usage.billed_mb_ms).items())},
+        "table writes": usage.units["write"] * _price("dynamodb: a million write request units"),
+        "table reads": usage.units["read"] * _price("dynamodb: a million read request units"),
+        "queue requests": usage.of(*QUEUE) * _price("sqs: a million FIFO requests of 64 KiB"),
+        "workflow": usage.invocations["retry"] * STATES_OF_A_RETRY * _price("stepfunctions: a million transitions"),
+        "archive": usage.firehose_bytes / GIGABYTE * PRICES_USD["firehose: a GB"],
+        "logs": _logged(usage) / GIGABYTE * PRICES_USD["cloudwatch: a GB of logs"],
+        "traces": XRAY_SAMPLED * invocations * _price("x-ray: a million traces"),
+    }
+    return {line: usd * MILLION / messages for line, usd in lines.items()}
+
+
+def savings_of(usage: Usage, messages: int) -> dict[str, float]:
+    """Return what each step would save of that bill, in USD a million messages."""
+    topics_row = sum(usage.calls[kind, "GetItem"] for kind in ("publish", "fan_out", "relay"))
+    invocations = sum(usage.invocations.values())
+    told = sum(usage.log_bytes.values()) - invocations * PLATFORM_LINES_BYTES
+    steps = {
+        "function URL instead of the HTTP API": usage.api_requests
+        * (
+            _price("api gateway: a million requests of an HTTP API")
+            + ACCESS_LINE_BYTES / GIGABYTE * PRICES_USD["cloudwatch: a GB of logs"]
+        ),
+        "the topic's row never read": topics_row * _price("dynamodb: a million read request units"),
+        "no repetition of sends by the relay": sum(usage.calls["relay", send] for send in SENDS)
+        * _price("sqs: a million FIFO requests of 64 KiB"),
+        "no log lines of our own, nor metrics": told / GIGABYTE * PRICES_USD["cloudwatch: a GB of logs"],
+        "no traces": XRAY_SAMPLED * invocations * _price("x-ray: a million traces"),
+        "rows of messages below 1 KB": usage.units["write"] / 2 * _price("dynamodb: a million write request units"),
+    }
+    return {step: usd * MILLION / messages for step, usd in steps.items()}
+
+
+def _price(name: str) -> float:
+    return PRICES_USD[name] / MILLION
+
+
+def _computing(billed_mb_ms: Mapping[str, float]) -> dict[str, float]:
+    """Return the USD of what each function was billed for, by its kind."""
+    gb_second = PRICES_USD["lambda: a GB-second on arm64"]
+    return {kind: mb_ms / 1024 / 1000 * gb_second for kind, mb_ms in billed_mb_ms.items()}
+
+
+def _logged(usage: Usage) -> float:
+    return sum(usage.log_bytes.values()) + usage.api_requests * ACCESS_LINE_BYTES
