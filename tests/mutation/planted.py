@@ -424,8 +424,8 @@ KEEPING = (
     _planted(
         "a process keeps the settings of a topic",
         "tagcast.registry.directory:_directory_of",
-        "return replace(known, topic=topic)",
-        "return known",
+        "fresh: Directory | None = replace(known, topic=topic)",
+        "fresh: Directory | None = known",
         f"{DIRECTORY}::test_a_process_that_knows_the_subscriptions",
     ),
     _planted(
