@@ -501,6 +501,8 @@ def test_the_pool_closes_idle_connections_before_it_outgrows_its_limit() -> None
                 async with session.get(f"http://127.0.0.{number}:{port}/") as response:
                     await response.read()
                 most = max(most, connector.idle)
+                # What is closed is not listed: it would be looked through for every connection that is made.
+                assert sum(map(len, connector._conns.values())) == connector.idle
         await runner.cleanup()
         return most, connector.limit
 

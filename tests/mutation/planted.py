@@ -37,7 +37,7 @@ SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
 OWN_HEADERS = "unit/test_own_headers.py"
 CERTIFICATES, PRESENTED = "unit/test_own_certificates.py", "integration/test_client_certificates.py"
 CIRCUIT = "unit/test_circuit.py"
-SUBSCRIBING = "unit/test_subscribing.py"
+SUBSCRIBING, KNOWLEDGE = "unit/test_subscribing.py", "unit/test_knowledge.py"
 VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifier.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 TAIL = "unit/test_tail.py"
@@ -388,6 +388,34 @@ KEEPING = (
         f"{SUBSCRIBING}::test_what_has_no_room",
     ),
     _planted(
+        "what is known counts from the end of its read",
+        "tagcast.registry.directory:_directory_of",
+        "    look = Look.of(world)\n    topic = read_topic(world, name)",
+        "    topic = read_topic(world, name)\n    look = Look.of(world)",
+        f"{KNOWLEDGE}::test_what_is_known_counts_from",
+    ),
+    _planted(
+        "a process whose monotonic clock stood still goes by what it knew",
+        "tagcast.registry.knowledge:Look.still_counts",
+        " and 0 <= since_ms < KNOWN_S * 1000",
+        "",
+        f"{KNOWLEDGE}::test_a_process_that_was_frozen",
+    ),
+    _planted(
+        "a process whose clock stood still goes by what it knew",
+        "tagcast.registry.knowledge:Look.still_counts",
+        "world.clock.monotonic() - self.monotonic_s < KNOWN_S and ",
+        "",
+        f"{KNOWLEDGE}::test_a_process_that_was_frozen",
+    ),
+    _planted(
+        "settings of a topic are acknowledged while others publish by those of before",
+        "tagcast.registry.topics:put_topic",
+        "    if not is_new:\n        wait_for_publishers(world)",
+        "    pass",
+        f"{KNOWLEDGE}::test_whatever_was_acknowledged",
+    ),
+    _planted(
         "an endpoint is asked for which the request has no time left",
         "tagcast.operating.verification:_agreed",
         "    check_time(world, until_s)\n",
@@ -397,8 +425,8 @@ KEEPING = (
     _planted(
         "a process keeps the settings of a topic",
         "tagcast.registry.directory:_directory_of",
-        "return replace(known, topic=topic)",
-        "return known",
+        "fresh: Directory | None = replace(known, topic=topic)",
+        "fresh: Directory | None = known",
         f"{DIRECTORY}::test_a_process_that_knows_the_subscriptions",
     ),
     _planted(

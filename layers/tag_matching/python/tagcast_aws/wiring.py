@@ -163,6 +163,7 @@ def compose(ground: Ground) -> World:
         telemetry=telemetry(clock, settings.metric_topics),
         time_scale=settings.time_scale,
         plain_queueing=settings.plain_queueing,
+        topic_reads=settings.topic_reads,
     )
 
 

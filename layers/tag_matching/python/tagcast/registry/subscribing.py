@@ -21,6 +21,7 @@ from tagcast.ports import World, Write
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import forget_old_versions
 from tagcast.registry.groups import lane_to_fill, make_queue, with_secret
+from tagcast.registry.knowledge import wait_for_publishers
 from tagcast.rows import stored
 from tagcast.rows.filter_version import version_put
 from tagcast.rows.lane import Lane, lane_put
@@ -80,6 +81,7 @@ def put_subscriptions(world: World, topic: str, wanted: Sequence[Wanted], came_s
     for group in fitting(valid, PUT_TOGETHER, FILTER_BYTES_MAX, lambda each: len(json.dumps(each.settings.filter))):
         made = _put(world, topic, group, came_s + BEGUN_WITHIN_S)
         results |= {each.name: result for each, result in zip(group, made, strict=True)}
+    wait_for_publishers(world)
     return [results[each.name] for each in wanted]
 
 
