@@ -33,8 +33,11 @@ class Sdk(Protocol):
 class FixedSdk:
     """Every call costs the same: what a test needs."""
 
+    def __init__(self, each_ms: float = 1.0) -> None:
+        self._each_ms = each_ms
+
     def ms(self, service: str, operation: Operation, given: Mapping[str, Any], answer: Mapping[str, Any]) -> float:
-        return 1.0
+        return self._each_ms
 
 
 class MeasuredSdk:
