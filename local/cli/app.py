@@ -22,6 +22,7 @@ from local.cli.screen import fields_table
 from local.cli.secrets import rotate_secret
 from local.cli.session import Commands, Session, session_of
 from local.cli.shadows import shadow, versions
+from local.cli.subscribing import subscribe_all
 from local.cli.subscriptions import list_subscriptions, subscribe, unsubscribe
 from local.cli.tail import tail
 from local.cli.topics import push, topics
@@ -82,6 +83,7 @@ _TOPICS, _MESSAGES, _LANES, _TOOLS = "Topics and subscriptions", "Messages", "La
 _ARCHIVE = "Archive"
 app.add_typer(topics, name="topic", rich_help_panel=_TOPICS)
 app.command("subscribe", rich_help_panel=_TOPICS)(subscribe)
+app.command("subscribe-all", rich_help_panel=_TOPICS)(subscribe_all)
 app.command("unsubscribe", rich_help_panel=_TOPICS)(unsubscribe)
 app.command("rotate-secret", rich_help_panel=_TOPICS)(rotate_secret)
 app.command("verify", rich_help_panel=_TOPICS)(verify)

@@ -18,6 +18,7 @@ import boto3
 from botocore.config import Config
 
 from local.engine.credentials import OWNER, Credentials
+from local.engine.engine_calls import EngineCalls
 from local.engine.permission_guard import ROLES_PATH, TOKEN_HEADER, role_as_json
 from local.rules.permissions import Role
 
@@ -69,6 +70,10 @@ class Engine:
             aws_secret_access_key=credentials.secret,
             config=Config(retries={"max_attempts": 3, "mode": "standard"}, **config),
         )
+
+    def calls(self, credentials: Credentials) -> EngineCalls:
+        """A way to the engine for what makes many calls; see :class:`~.engine_calls.EngineCalls`."""
+        return EngineCalls(self.url, credentials, REGION)
 
     def start(self) -> None:
         """Start the process and wait until it answers."""

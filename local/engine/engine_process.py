@@ -1,36 +1,38 @@
 """The process of the embedded engine: ministack with its Lambda executor handed to our Lambda host.
 
 Some private names of ministack are used, each held by `tests/unit/local/test_engine_seam.py`:
-`lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `app._MAIN_LOOP`, `persistence.save_all`,
-`stepfunctions._call_lambda`, `stepfunctions._add_event`, `stepfunctions._run_execution`,
-`stepfunctions._ExecutionError` and `firehose._put_s3_object`.
+`lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `persistence._state_format_version`,
+`persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
+`stepfunctions._run_execution`, `stepfunctions._ExecutionError` and `firehose._put_s3_object`.
 """
 
 import asyncio
 import http.client
 import json
 import os
+import resource
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from local.engine import long_poll
+from local.engine.asgi import Application
 from local.engine.callers import FIREHOSE, STATES
+from local.engine.http_server import serve
 from local.engine.permission_guard import PermissionGuard, Permissions
+from local.engine.short_way import ShortWay
+from local.engine.snapshot import Snapshots, as_persisted
 from local.functions.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
 from local.rules.limits import EXECUTION_EVENTS_MAX
 from local.rules.needs import Account, needs_of
 
 PARENT_CHECK_S = 1.0
 HOST_TIMEOUT_S = 900.0
-STANDSTILL_SHARE = 20.0
-"""Between two snapshots so many times as much time passes as one makes the engine stand still."""
-
 EXECUTIONS_MAX = 1_000
 """AWS has a bound, too (a million in an account), and refuses in the same words."""
 
@@ -142,83 +144,77 @@ def _failed(error_type: str, message: str) -> dict[str, Any]:
     return {"body": {"errorType": error_type, "errorMessage": message}, "error": True, "log": ""}
 
 
-async def _copied(services: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], float]:
-    """Copy the state of all services at one instant: nothing else runs on the loop for these seconds."""
-    copies, began = {}, time.monotonic()
-    for name, state_of in services.items():
-        try:
-            copies[name] = state_of()
-        except Exception as fault:  # noqa: BLE001  One service's state must not cost the others theirs.
-            print(f"cannot copy the state of {name}: {fault!r}", flush=True)
-    return copies, time.monotonic() - began
-
-
-def _save(
-    loop: asyncio.AbstractEventLoop | None,
-    services: Mapping[str, Callable[[], Any]],
-    write: Callable[[dict[str, Callable[[], Any]]], None],
-) -> float:
-    """Write one consistent snapshot; answers for how many seconds the engine stood still.
-
-    The services are written in their order, the tables before the queues: a kill in between leaves queue entries of
-    messages that are done, which are harmless, or none of new messages, which the relay sends again.
-    """
-    if loop is None or not loop.is_running():
-        return 0.0
-    copies, stood_s = asyncio.run_coroutine_threadsafe(_copied(services), loop).result()
-    write({name: partial(copies.get, name) for name in copies})
-    return stood_s
-
-
-def _save_regularly(save: Callable[[], float], every_s: float, stopped: threading.Event) -> None:
-    pause_s = every_s
-    while not stopped.wait(pause_s):
-        pause_s = max(every_s, STANDSTILL_SHARE * save())
-
-
 def _stop_with_the_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(PARENT_CHECK_S)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def main() -> None:
-    """Run the engine until SIGTERM; the environment says where (see `local.engine.engine`)."""
+def _enter(headers: dict[str, str]) -> None:
+    """Set what the engine keeps of a request while it is served."""
+    from ministack.core import responses, router
+
+    responses.set_request_account_id(router.extract_access_key_id(headers))
+    responses.set_request_region(router.extract_region(headers))
+
+
+def _application(permissions: Permissions, full: Callable[[], bool]) -> Application:
+    """The engine behind the guard, with a short way for most calls."""
+    from ministack import app
+    from ministack.services import dynamodb, dynamodb_streams, firehose, sqs
+
+    services = {
+        "DynamoDB_20120810": dynamodb.handle_request,
+        "DynamoDBStreams_20120810": dynamodb_streams.handle_request,
+        "AmazonSQS": sqs.handle_request,
+        "Firehose_20150804": firehose.handle_request,
+    }
+    return PermissionGuard(ShortWay(app.app, services, _enter), permissions, os.environ["TAGCAST_TOKEN"], full)
+
+
+def _snapshots(folder: Path) -> Snapshots:
+    """What keeps the state in the files from which the engine starts."""
     from ministack import app
     from ministack.core import persistence
-    from ministack.services import firehose, lambda_svc, stepfunctions
 
-    Path(os.environ["STATE_DIR"]).mkdir(parents=True, exist_ok=True)
+    def written(name: str, state: Any) -> str:
+        return as_persisted(persistence._state_format_version(name), state, persistence._json_default)
+
+    return Snapshots(app._build_persistence_save_dict, folder, written)
+
+
+def main() -> None:
+    """Run the engine until SIGTERM; the environment says where (see `local.engine.engine`)."""
+    from ministack.services import firehose, lambda_svc, sqs, stepfunctions
+
+    folder = Path(os.environ["STATE_DIR"])
+    folder.mkdir(parents=True, exist_ok=True)
     host, _, port = os.environ["TAGCAST_LAMBDA_HOST"].partition(":")
     lambda_svc._execute_function_warm = host_executor(host, int(port), lambda_svc._execute_function_warm)
+    long_poll.install(sqs._HANDLERS)
 
     account = Account(os.environ["MINISTACK_ACCOUNT_ID"], os.environ["MINISTACK_REGION"])
     permissions = Permissions(account, Path(os.environ["TAGCAST_USES"]))
     running = Running()
-    app.app = PermissionGuard(app.app, permissions, os.environ["TAGCAST_TOKEN"], lambda: running.full)
     stepfunctions._run_execution = running.counted(stepfunctions._run_execution)
     stepfunctions._call_lambda = guarded_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
     stepfunctions._add_event = bounded_history(stepfunctions._add_event, stepfunctions._ExecutionError)
     firehose._put_s3_object = guarded_delivery(permissions, firehose._put_s3_object)
 
-    stopped = threading.Event()
-    saving = threading.Thread(
-        target=_save_regularly,
-        args=(
-            lambda: _save(app._MAIN_LOOP, app._build_persistence_save_dict(), persistence.save_all),
-            float(os.environ["TAGCAST_SNAPSHOT_S"]),
-            stopped,
-        ),
-        daemon=True,
-    )
+    stopped, snapshots = threading.Event(), _snapshots(folder)
+    every_s = float(os.environ["TAGCAST_SNAPSHOT_S"])
+    saving = threading.Thread(target=snapshots.save_regularly, args=(every_s, stopped), daemon=True)
     saving.start()
     threading.Thread(target=_stop_with_the_parent, args=(os.getppid(),), daemon=True).start()
+    application = snapshots.watching(_application(permissions, lambda: running.full))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
-        app.main()
+        asyncio.run(serve(application, os.environ["BIND_HOST"], int(os.environ["GATEWAY_PORT"])))
     finally:
         stopped.set()
         saving.join(timeout=10)
-        persistence.save_all(app._build_persistence_save_dict())
+        snapshots.save_last()
 
 
 if __name__ == "__main__":

@@ -6,11 +6,12 @@ a file, so that what is used can be compared with what is allowed.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from local.engine.asgi import Application, Message, Receive, Scope, Send, answer, headers_of, whole
 from local.engine.aws_request import Call, Refusal, access_denied, call_of, refusal, signer_of
 from local.engine.limit_guard import cut, too_large
 from local.rules.needs import Account, needs_of
@@ -21,11 +22,6 @@ TOKEN_HEADER = "x-tagcast-token"
 TYPE_HEADER = "x-amz-invocation-type"
 BY_CONTENT = (b"content-length", b"x-amz-crc32")
 DECISIONS_KEPT = 20_000
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 
 @dataclass
@@ -116,12 +112,12 @@ class PermissionGuard:
         self._permissions = permissions
         self._token = token
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or hand it on."""
         if scope["type"] != "http":
             await self._engine(scope, receive, send)
             return
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = headers_of(scope)
         if "origin" in headers:
             await _answer(send, Refusal(403, (), b"web pages may not call the local stack"))
             return
@@ -133,7 +129,7 @@ class PermissionGuard:
         if role is None and not _is_measured(service, headers):
             await self._engine(scope, receive, send)
             return
-        body = await _whole(receive)
+        body = await whole(receive)
         if body is None:
             return
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1").partition("?")[0]
@@ -149,7 +145,7 @@ class PermissionGuard:
         if headers.get(TOKEN_HEADER) != self._token:
             await _answer(send, Refusal(403, (), b""))
             return
-        self._permissions.put(json.loads(await _whole(receive) or b"{}"))
+        self._permissions.put(json.loads(await whole(receive) or b"{}"))
         await _answer(send, Refusal(204, (), b""))
 
     def _refused(self, role: Role | None, call: Call) -> Refusal | None:
@@ -212,18 +208,6 @@ def _cutting(call: Call, send: Send) -> Send:
     return told
 
 
-async def _whole(receive: Receive) -> bytes | None:
-    """The body of a request, or None if its sender went away before its end."""
-    parts = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        parts.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(parts)
-
-
 def _again(body: bytes, receive: Receive) -> Receive:
     """A `receive` that says the body once more, then what follows it."""
     told = False
@@ -241,5 +225,4 @@ def _again(body: bytes, receive: Receive) -> Receive:
 async def _answer(send: Send, refusal: Refusal) -> None:
     headers = [(name.encode(), value.encode()) for name, value in refusal.headers]
     headers.append((b"content-length", str(len(refusal.body)).encode()))
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": refusal.body})
+    await answer(send, refusal.status, headers, refusal.body)

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import ClientError
-
+from local.engine.engine_calls import EngineCallError, EngineCalls
 from local.sources.batch_result import Invoke, failed_items
 
 # On AWS what failed comes back when its visibility ends (minutes); nobody wants to wait that long here.
@@ -23,12 +22,12 @@ RECEIPTS_KEPT = 200
 class QueueSource:
     """Takes from one queue and invokes one function; run `step` in as many threads as batches may overlap.
 
-    `sqs` has the permissions of the function, as on AWS; what AWS leaves to the visibility timeout, `owner` does.
+    `calls` have the permissions of the function, as on AWS; what AWS leaves to the visibility timeout, `owner` does.
     The queue itself keeps the order: a group whose messages are in flight yields no others.
     """
 
-    sqs: Any
-    owner: Any
+    calls: EngineCalls
+    owner: EngineCalls
     queue_url: str
     queue_arn: str
     function: str
@@ -44,22 +43,20 @@ class QueueSource:
         if self.receipts is None or not self.receipts.exists():
             return
         for receipt in self.receipts.read_text().split():
-            with suppress(ClientError):  # It was deleted, or is not of this snapshot of the queue.
-                self.owner.change_message_visibility(
-                    QueueUrl=self.queue_url, ReceiptHandle=receipt, VisibilityTimeout=0
-                )
+            with suppress(EngineCallError):  # It was deleted, or is not of this snapshot of the queue.
+                self._show_again(receipt, 0)
         self.receipts.unlink()
 
     def step(self) -> int:
         """Handle one batch; answers how many messages it took."""
-        received = self.sqs.receive_message(
-            QueueUrl=self.queue_url,
-            MaxNumberOfMessages=min(10, self.batch_size),
-            WaitTimeSeconds=LONG_POLL_S,
-            MessageSystemAttributeNames=["All"],
-            MessageAttributeNames=["All"],
-        )
-        messages = received.get("Messages", [])
+        request = {
+            "QueueUrl": self.queue_url,
+            "MaxNumberOfMessages": min(10, self.batch_size),
+            "WaitTimeSeconds": LONG_POLL_S,
+            "MessageSystemAttributeNames": ["All"],
+            "MessageAttributeNames": ["All"],
+        }
+        messages = self.calls.call("sqs", "ReceiveMessage", request).get("Messages", [])
         if not messages:
             return 0
         self._remember(messages)
@@ -99,10 +96,12 @@ class QueueSource:
     def _delete(self, messages: list[dict[str, Any]]) -> None:
         if messages:
             entries = [{"Id": str(i), "ReceiptHandle": m["ReceiptHandle"]} for i, m in enumerate(messages)]
-            self.sqs.delete_message_batch(QueueUrl=self.queue_url, Entries=entries)
+            self.calls.call("sqs", "DeleteMessageBatch", {"QueueUrl": self.queue_url, "Entries": entries})
 
     def _give_back(self, messages: list[dict[str, Any]]) -> None:
         for message in messages:
-            self.owner.change_message_visibility(
-                QueueUrl=self.queue_url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=RETRY_S
-            )
+            self._show_again(message["ReceiptHandle"], RETRY_S)
+
+    def _show_again(self, receipt: str, after_s: int) -> None:
+        request = {"QueueUrl": self.queue_url, "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
+        self.owner.call("sqs", "ChangeMessageVisibility", request)

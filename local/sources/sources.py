@@ -16,6 +16,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local.engine.callers import Callers, InvocationRights
+from local.engine.credentials import OWNER
 from local.engine.deployment import Deployment
 from local.engine.engine import REGION, Engine
 from local.functions.lambda_api import Invocation
@@ -92,13 +93,14 @@ class Sources:
         _join([*self._feeds, *self._streams], GRACE_S)
 
     def _queue_source(self, source: SourceSpec, deployment: Deployment, engine: Engine) -> QueueSource:
-        sqs = engine.client("sqs", self.callers.functions[source.function])
+        calls = engine.calls(self.callers.functions[source.function])
         arn = deployment.outputs[f"Arn{source.logical_id}"]
         url = queue_url(engine, arn)
-        sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["VisibilityTimeout"])  # AWS asks, too.
+        asked = {"QueueUrl": url, "AttributeNames": ["VisibilityTimeout"]}
+        calls.call("sqs", "GetQueueAttributes", asked)  # AWS asks, too.
         return QueueSource(
-            sqs=sqs,
-            owner=engine.client("sqs"),
+            calls=calls,
+            owner=engine.calls(OWNER),
             queue_url=url,
             queue_arn=arn,
             function=deployment.functions[source.function].name,
@@ -109,17 +111,17 @@ class Sources:
         )
 
     def _stream_source(self, source: SourceSpec, deployment: Deployment, engine: Engine) -> StreamSource:
-        credentials = self.callers.functions[source.function]
-        sqs = engine.client("sqs", credentials)
+        calls = engine.calls(self.callers.functions[source.function])
         failures = deployment.outputs.get(f"OnFailure{source.logical_id}")
 
         def give_up(obituary: dict[str, object]) -> None:
             warn(f"gave up on records of the stream: {json.dumps(obituary)}")
             if failures:
-                sqs.send_message(QueueUrl=queue_url(engine, failures), MessageBody=json.dumps(obituary))
+                told = {"QueueUrl": queue_url(engine, failures), "MessageBody": json.dumps(obituary)}
+                calls.call("sqs", "SendMessage", told)
 
         return StreamSource(
-            streams=engine.client("dynamodbstreams", credentials),
+            call=partial(calls.call, "dynamodbstreams"),
             stream_arn=deployment.outputs[f"Arn{source.logical_id}"],
             function=deployment.functions[source.function].name,
             invoke=self._invoke,

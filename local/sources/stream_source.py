@@ -21,6 +21,8 @@ EVENT_FIELDS = ("eventID", "eventName", "eventVersion", "eventSource", "awsRegio
 BACKOFF_S = (0.2, 10.0)
 
 Record = dict[str, Any]
+Call = Callable[[str, dict[str, Any]], dict[str, Any]]
+"""An operation of the Streams API and its request, to its answer as JSON."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class StreamRules:
 class StreamSource:
     """Reads one stream of one shard (the engine has no more) from its oldest record on."""
 
-    streams: Any
+    call: Call
     stream_arn: str
     function: str
     invoke: Invoke
@@ -66,31 +68,27 @@ class StreamSource:
     def catch_up(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Hand over *rows* as if they had just been written: the engine forgets its streams with the process."""
         told = [self._insertion(place, row) for place, row in enumerate(rows)]
-        self._hand_over([record for record in told if self._admits(record)])
+        self._hand_over(told)
 
     def step(self) -> bool:
         """Handle what the stream has; answers whether there may be more to handle at once.
 
         With a batching window whatever is not a full read may wait for company.
         """
-        read = self.streams.get_records(ShardIterator=self._iterator or self._open(), Limit=READ_MAX)
+        read = self.call("GetRecords", {"ShardIterator": self._iterator or self._open(), "Limit": READ_MAX})
         records = [self.event_record(each) for each in read["Records"]]
-        self._hand_over([each for each in records if self._admits(each)])
+        self._hand_over(records)
         self._iterator = read.get("NextShardIterator")
         if records:
             self._last = records[-1]["dynamodb"]["SequenceNumber"]
         return len(records) >= (READ_MAX if self.rules.window_s else 1)
 
     def event_record(self, record: Mapping[str, Any]) -> Record:
-        """A record of the Streams API in the shape in which Lambda hands it to a function."""
-        change = dict(record["dynamodb"])
-        made_at = change.get("ApproximateCreationDateTime")
-        if made_at is not None and not isinstance(made_at, int | float):
-            change["ApproximateCreationDateTime"] = made_at.timestamp()
+        """A record of the Streams API in the shape in which Lambda hands it to a function: binaries stay Base64."""
         event = {name: record[name] for name in EVENT_FIELDS}
         if record.get("userIdentity"):
             event["userIdentity"] = record["userIdentity"]
-        return {**event, "dynamodb": _as_json(change), "eventSourceARN": self.stream_arn}
+        return {**event, "dynamodb": record["dynamodb"], "eventSourceARN": self.stream_arn}
 
     def _insertion(self, place: int, row: Mapping[str, Any]) -> Record:
         change = {
@@ -105,16 +103,16 @@ class StreamSource:
         return {**event, "dynamodb": _as_json(change), "eventSourceARN": self.stream_arn}
 
     def _hand_over(self, records: list[Record]) -> None:
-        for batch in batches(records, self.rules.batch_size):
+        for batch in batches(filter(self._admits, records), self.rules.batch_size):
             self._finish(batch)
 
     def _open(self) -> str:
-        shards = self.streams.describe_stream(StreamArn=self.stream_arn)["StreamDescription"]["Shards"]
-        position: dict[str, str] = {"ShardIteratorType": "TRIM_HORIZON"}
+        described = self.call("DescribeStream", {"StreamArn": self.stream_arn})
+        shard = described["StreamDescription"]["Shards"][-1]["ShardId"]
+        request = {"StreamArn": self.stream_arn, "ShardId": shard, "ShardIteratorType": "TRIM_HORIZON"}
         if self._last:
-            position = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": self._last}
-        opened = self.streams.get_shard_iterator(StreamArn=self.stream_arn, ShardId=shards[-1]["ShardId"], **position)
-        return str(opened["ShardIterator"])
+            request |= {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": self._last}
+        return str(self.call("GetShardIterator", request)["ShardIterator"])
 
     def _admits(self, record: Record) -> bool:
         return not self.rules.filters or any(matches(pattern, record) for pattern in self.rules.filters)
@@ -172,7 +170,7 @@ class StreamSource:
         }
 
 
-def batches(records: Sequence[Record], count_max: int) -> Iterator[list[Record]]:
+def batches(records: Iterable[Record], count_max: int) -> Iterator[list[Record]]:
     """Cut what was read into batches of so many records and no more bytes than a function takes.
 
     >>> list(map(len, batches([{"a": "x" * 4_000_000}] * 2 + [{}] * 3, 3)))

@@ -30,6 +30,7 @@ from tagcast_client import (
     UnexpectedAnswerError,
     UnreachableError,
 )
+from tagcast_client.models import Subscription
 from tagcast_client.publishing import BATCH_BYTES_MAX
 
 from tests.clients.in_memory_api import Accident, InMemoryApi, lost, refused, status
@@ -298,6 +299,18 @@ def test_an_interrupted_batch_says_how_far_it_came(client: Client, api: InMemory
         client.publish_batch("orders", [NewMessage("x")] * 150)
     assert (caught.value.rest, len(caught.value.results)) == (100, 100)
     assert isinstance(caught.value.__cause__, UnreachableError)
+
+
+def test_any_number_of_subscriptions_is_put_in_parts_and_each_has_its_result(client: Client, api: InMemoryApi) -> None:
+    wanted = [{"name": f"s{number}", "endpoint": HOOK} for number in range(150)]
+    results = client.put_subscriptions("orders", [*wanted, {"name": "s", "endpoint": "ftp://example.com/"}])
+    assert [each.name for each in results[:150] if isinstance(each, Subscription)] == [each["name"] for each in wanted]
+    assert isinstance(results[150], Refused)
+    assert len(list(client.list_subscriptions("orders"))) == 150
+
+    api.accidents = [lost]
+    repeated = client.put_subscriptions("orders", wanted[:1])
+    assert [each.version for each in repeated if isinstance(each, Subscription)] == [3]
 
 
 def test_archived_messages_are_published_again_for_one_subscription(client: Client) -> None:

@@ -37,6 +37,7 @@ OPERATIONS: list[Operation[Any]] = [
     operations.delete_topic("t"),
     operations.list_topics(1, "c"),
     operations.put_subscription("t", "s", {}, 1),
+    operations.put_subscriptions("t", []),
     operations.get_subscription("t", "s"),
     operations.delete_subscription("t", "s", 1),
     operations.list_subscriptions("t", 1, "c"),
@@ -107,7 +108,7 @@ ANSWERS = {
 ENVELOPES = {
     "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "HostsAnswer", "KeysAnswer", "PullAnswer",
     "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
-    "UrgentLanesAnswer", "VersionsAnswer",
+    "PutSubscriptionsAnswer", "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from functions.manage import app as manage
 from functions.publish import app as publish
 from functions.pull import app as pull
 
-PUBLISHING = ("messages", "batch", "replay")
+PUBLISHING = ("/messages", "/messages/batch", "/replay")
 PULLING = ("pull", "ack", "nack", "extend")
 
 
@@ -41,6 +41,7 @@ def answered(
         event["body"] = body
     last = path.rpartition("/")[2] if method == "POST" else ""
     waits = last in PULLING or path.endswith("/tail")
-    function = publish if last in PUBLISHING else pull if waits else manage
+    publishes = method == "POST" and path.endswith(PUBLISHING)
+    function = publish if publishes else pull if waits else manage
     answer: dict[str, Any] = function.handle(event, world)
     return answer

@@ -36,6 +36,7 @@ GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
 SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
 OWN_HEADERS = "unit/test_own_headers.py"
 CIRCUIT = "unit/test_circuit.py"
+SUBSCRIBING = "unit/test_subscribing.py"
 VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifier.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 TAIL = "unit/test_tail.py"
@@ -50,6 +51,13 @@ FIRST_ROUND = (
         f"{ENDS}::test_what_another_worker_delivers",
     ),
     _planted(
+        "the clock is looked at once more before a batch begins",
+        "tagcast.pushing.attempts:attempt_batch",
+        "unique_id(now)",
+        "unique_id(world.clock.now())",
+        "unit/test_batched_pushes.py::test_no_batch_begins",
+    ),
+    _planted(
         "an expiry in the first round forgets the attempt",
         "tagcast.delivery.serving:_expiry",
         "return Entry(EntryState.EXPIRED, failure.attempts, failure.ended_at, detail, history=history)",
@@ -59,16 +67,58 @@ FIRST_ROUND = (
     _planted(
         "an end without a push does not look at the lane that another copy made",
         "tagcast.delivery.serving:Part.is_doubtful",
-        "self.read_s < oldest_s or not all(each.attempts for each in self.ended.values())",
-        "self.read_s < oldest_s",
+        "is_held or knows_of_none",
+        "is_held",
         f"{COPIES}::test_an_end_without_a_push",
     ),
     _planted(
         "a late answer does not look at the lane that another copy made",
         "tagcast.delivery.serving:Part.is_doubtful",
-        "self.read_s < oldest_s or not",
-        "not",
-        f"{COPIES}::test_a_late_good_answer",
+        "self.read_s < oldest_s or is_held",
+        "is_held",
+        f"{COPIES}::test_a_late_good_answer_counts",
+    ),
+    _planted(
+        "a late answer does not ask the lane that it was told of",
+        "tagcast.delivery.serving:Part.is_doubtful",
+        "or is_held",
+        "",
+        f"{COPIES}::test_a_late_good_answer_finds",
+    ),
+    _planted(
+        "who lost against a copy believes what it saw of the lanes",
+        "tagcast.delivery.fan_out:_end_round",
+        ", fresh_s=0.0",
+        "",
+        f"{COPIES}::test_a_good_answer_that_loses",
+    ),
+    _planted(
+        "an expiry does not ask whether anything joined an active lane",
+        "tagcast.rows.lane:unjoined_check",
+        '{"pk": ABSENT} if lane is None',
+        "{} if lane is None",
+        f"{COPIES}::test_what_expires_here_while_another_copy_counts",
+    ),
+    _planted(
+        "an expiry does not ask whether anything joined a blocked lane",
+        "tagcast.rows.lane:unjoined_check",
+        "lane.as_joined()",
+        "lane.same_generation()",
+        f"{COPIES}::test_what_expires_here_while_another_copy_joins",
+    ),
+    _planted(
+        "an expiry asks for the lane as the batch found it",
+        "tagcast.delivery.serving:Part.compared",
+        "lane=lane, ",
+        "",
+        f"{COPIES}::test_what_expires_here_beside_a_lane",
+    ),
+    _planted(
+        "whatever the queue held up costs a check of its lane",
+        "tagcast.delivery.copies:guards",
+        "> GUARDED_MAX",
+        "> 10_000",
+        f"{COPIES}::test_what_the_queue_held_up",
     ),
     _planted(
         "a copy ends over what a push brought that only the due row tells",
@@ -314,6 +364,34 @@ KEEPING = (
         "while gap > 0x7F:",
         "while gap > 0xFF:",
         "unit/test_ordinals.py::",
+    ),
+    _planted(
+        "subscriptions that are put together raise the topic's version by one",
+        "tagcast.rows.recent_changes:with_changes",
+        "version = topic.subscriptions_version + len(names)",
+        "version = topic.subscriptions_version + 1",
+        f"{SUBSCRIBING}::test_whoever_read_the_topic_before",
+    ),
+    _planted(
+        "subscriptions that are put together share an ordinal",
+        "tagcast.registry.subscribing:put_together",
+        "after = _counting(after, made)",
+        "after = replace(_counting(after, made), next_ordinal=owner.next_ordinal)",
+        f"{SUBSCRIBING}::test_what_is_put_together",
+    ),
+    _planted(
+        "one that is refused stops those that are put with it",
+        "tagcast.registry.subscribing:put_together",
+        "                results.append(refusal)\n                continue",
+        "                return [refusal] * len(wanted)",
+        f"{SUBSCRIBING}::test_what_has_no_room",
+    ),
+    _planted(
+        "an endpoint is asked for which the request has no time left",
+        "tagcast.operating.verification:_agreed",
+        "    check_time(world, until_s)\n",
+        "",
+        f"{SUBSCRIBING}::test_endpoints_that_answer_slowly",
     ),
     _planted(
         "a process keeps the settings of a topic",
@@ -1094,7 +1172,7 @@ AGREED = (
     ),
     _planted(
         "a later change forgets the rate that the endpoint allows",
-        "tagcast.operating.verification:put_verified",
+        "tagcast.operating.verification:_agreed",
         "allowed_per_second=before.allowed_per_second",
         "allowed_per_second=None",
         f"{VERIFIED}::test_the_rate_that_the_endpoint_allows",

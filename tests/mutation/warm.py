@@ -19,7 +19,8 @@ from _pytest.runner import runtestprotocol
 from hypothesis import settings
 from moto import mock_aws
 
-ROOT_FLAGS = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:timeout", "--disable-warnings")
+ROOT_FLAGS = ("-q", "-s", "-p", "no:cacheprovider", "-p", "no:timeout", "--disable-warnings", "--tb=native")
+"""Nobody looks at tracebacks, and pytest's own take longer than most tests: they search the source of every frame."""
 SUITE = (
     "tests/unit",
     "tests/integration",

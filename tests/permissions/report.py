@@ -59,6 +59,10 @@ NOT_USED: dict[tuple[str, str], str] = {
     ("FanOutFunctionRole", "dynamodb:GetItem messagestable"): "reads again what another writer changed meanwhile",
     (
         "FanOutFunctionRole",
+        "dynamodb:ConditionCheckItem messagestable",
+    ): "a message's life ends before its first round does",
+    (
+        "FanOutFunctionRole",
         "dynamodb:DeleteItem messagestable",
     ): "an entry comes twice, just when its message's life ends",
     (

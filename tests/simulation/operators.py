@@ -10,6 +10,7 @@ from tagcast.delivery.idempotency import Idempotency
 from tagcast.operating import lanes
 from tagcast.ports import Table
 from tagcast.registry import subscriptions, topics
+from tagcast.registry.subscribing import Made, Wanted, put_subscriptions
 
 from functions.sweep import app as sweep_app
 from tests.simulation.baton import Worker
@@ -34,8 +35,11 @@ class Operators:
         """Make the topic and its first subscriptions; plan the sweeps."""
         history = self._history
         self._put_topic(history.plan.retention_s)
+        wanted = [Wanted(subscriber.name, subscriber.settings) for subscriber in history.plan.subscribers]
+        world = history.world()
+        made = put_subscriptions(world, history.plan.topic, wanted, world.clock.monotonic())
+        assert all(isinstance(each, Made) for each in made)
         for subscriber in history.plan.subscribers:
-            subscriptions.put_subscription(history.world(), history.plan.topic, subscriber.name, subscriber.settings)
             history.note(
                 "subscriber {}: {}, {}, {} retries, its receiver is {}",
                 subscriber.name,

@@ -16,12 +16,25 @@ from tagcast.registry import subscriptions
 
 from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.world import FAIL, OK, FakeWorld
+from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld
 
 DECAY = Strategy.EXPONENTIAL_DECAY_RETRY
 A = "/topics/test1/subscriptions/A"
 URL = {"protocol": "https", "url": "https://a.test/"}
 QUEUE = "arn:aws:sqs:eu-west-1:123456789012:orders"
+
+
+class SetForward(FakeClock):
+    """A clock that somebody sets a day forward once it was read *readings* times."""
+
+    readings = 1_000
+    read = 0
+
+    def now(self) -> int:
+        self.readings -= 1
+        self.instant += 86_400_000 if self.readings == 0 else 0
+        self.read = super().now()
+        return self.read
 
 
 @pytest.fixture
@@ -342,3 +355,23 @@ def test_batches_that_could_not_be_kept_are_refused(fake: FakeWorld, pointer: st
 
     assert refused["statusCode"] == 422
     assert [each["pointer"] for each in json.loads(refused["body"])["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize("readings", range(1, 12))
+def test_no_batch_begins_after_a_look_at_the_clock_that_finds_it_over(fake: FakeWorld, readings: int) -> None:
+    batched(fake)
+    ids = fake.publish("1", "2")
+    clock = SetForward(fake.clock.instant)
+    begun: list[int] = []
+
+    def begin(batch: PushBatch) -> Outcome:
+        begun.append(clock.read - min(push.message.expires_at for push in batch.pushes))
+        return OK
+
+    fake.pusher.batch_behaviours["A"] = begin
+    fake.world = replace(fake.world, clock=clock)
+    clock.readings = readings
+    fake.fan_out("test1", ids)
+
+    assert all(late < 0 for late in begun)
+    assert {entry(fake, each).state for each in ids} <= {EntryState.DELIVERED, EntryState.EXPIRED}

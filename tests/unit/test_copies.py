@@ -7,15 +7,18 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from tagcast.delivery.copies import GUARDED_MAX
 from tagcast.delivery.workflow_task import Task
 from tagcast.errors import ContendedError
 from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Push
+from tagcast.operating import lanes
 from tagcast.ports import Row, Table, Write
 from tagcast.registry import subscriptions
 from tagcast.rows.due import OwedDelivery, due_of
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import ID_BYTES, JOINED_MAX, Lane, lane_of
 from tagcast.rows.message import message_row_of
+from tagcast.tables import Check
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -33,15 +36,24 @@ def elsewhere(happening: Callable[[], object]) -> None:
 
 
 class CopyStore(MemoryStore):
-    """Keeps writers of message rows out while *closed*; lets something happen once, after lanes were read."""
+    """Keeps writers of message rows out while *closed*; lets something happen once, *after* lanes or dues were read."""
 
     def __init__(self) -> None:
         super().__init__()
         self.closed: type[Exception] | None = None
-        self.after_lanes: Callable[[], object] | None = None
+        self.after: dict[str, Callable[[], object]] = {}
         self.broken = "-"
+        self.checks = 0
+        self.before_write: Callable[[], object] | None = None
+
+    def write(self, write: Write) -> None:
+        happening, self.before_write = self.before_write, None
+        if happening is not None:
+            elsewhere(happening)
+        super().write(write)
 
     def transact(self, writes: Sequence[Write]) -> None:
+        self.checks += sum(isinstance(write, Check) for write in writes)
         if self.closed is not None and any(write.key.pk.startswith("MSG#") for write in writes):
             raise self.closed
         super().transact(writes)
@@ -50,8 +62,8 @@ class CopyStore(MemoryStore):
         if pk.startswith(self.broken):
             raise CrashError
         rows = super().query(table, pk, **bounds)
-        if pk.startswith("LANES#") and self.after_lanes is not None:
-            happening, self.after_lanes = self.after_lanes, None
+        happening = self.after.pop(pk.partition("#")[0], None)
+        if happening is not None:
             elsewhere(happening)
         return rows
 
@@ -136,7 +148,7 @@ def test_what_is_new_in_a_batch_joins_behind_what_was_there(fake: FakeWorld, sto
 
 def test_two_copies_at_once_make_one_backlog(fake: FakeWorld, store: CopyStore) -> None:
     ids = fake.publish("1", "2")
-    store.after_lanes = lambda: fake.fan_out("test1", ids)
+    store.after["LANES"] = lambda: fake.fan_out("test1", ids)
 
     fake.fan_out("test1", ids)
 
@@ -164,7 +176,7 @@ def test_a_copy_that_stood_still_until_the_expiry_looks_at_the_lane_again(fake: 
         push_and_mark(fake, store)
         fake.clock.sleep(60)
 
-    store.after_lanes = meanwhile
+    store.after["LANES"] = meanwhile
     fake.fan_out("test1", [message_id])
     wake(fake)
 
@@ -214,6 +226,126 @@ def test_an_end_without_a_push_keeps_the_attempt_that_another_copy_made(fake: Fa
     ended = entry(fake, message_id)
     assert (ended.state, ended.attempts, ended.last_outcome) == (EntryState.DISCARDED, 1, "filter_error")
     assert ended.last_attempt_at is not None
+    assert dues(fake) == []
+
+
+class SlowClock:
+    """Another process, whose clock is a minute behind, at work after this one compared its ends with the lanes."""
+
+    def __init__(self, fake: FakeWorld, store: CopyStore, after: str, happening: Callable[[], object]) -> None:
+        self.fake, self.store, self.after, self.happening = fake, store, after, happening
+        store.after["LANES"] = self.look_again
+
+    def look_again(self) -> None:
+        self.store.after[self.after] = self.act
+
+    def act(self) -> None:
+        now = self.fake.clock.instant
+        self.fake.clock.instant = now - 60_000
+        self.happening()
+        self.fake.clock.instant = now
+
+
+def test_what_expires_here_while_another_copy_counts_its_attempt_tells_of_that(
+    fake: FakeWorld, store: CopyStore
+) -> None:
+    [message_id] = fake.publish("1")
+    fake.clock.sleep(60)
+    SlowClock(fake, store, "LANES", lambda: crash_before_the_end(fake, store, [message_id]))
+
+    fake.fan_out("test1", [message_id])
+
+    ended = entry(fake, message_id)
+    assert (ended.state, ended.attempts, ended.last_outcome) == (EntryState.EXPIRED, 1, FAIL.detail)
+    assert dues(fake) == []
+
+
+def test_what_expires_here_while_another_copy_joins_a_blocked_lane_tells_of_its_attempt(
+    fake: FakeWorld, store: CopyStore
+) -> None:
+    fake.publish("1")
+    fake.deliver()
+    fake.clock.sleep(20)
+    [message_id] = fake.publish("2")
+    fake.clock.sleep(60)
+
+    def join_and_fail() -> None:
+        fake.pusher.behaviours["A"] = lambda push: OK if push.message.draft.body == b"1" else FAIL
+        crash_before_the_end(fake, store, [message_id])
+        fake.redeliver(fake.workflow.tasks[-1])
+
+    SlowClock(fake, store, "DUE", join_and_fail)
+    fake.fan_out("test1", [message_id])
+
+    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.EXPIRED, 1)
+    assert dues(fake) == []
+
+
+def test_what_expires_here_beside_a_lane_that_was_blocked_meanwhile_ends_at_once(
+    fake: FakeWorld, store: CopyStore
+) -> None:
+    [message_id] = fake.publish("1")
+    fake.clock.sleep(60)
+    store.after["LANES"] = lambda: fake.fan_out("test1", fake.publish("2"))
+
+    fake.fan_out("test1", [message_id])
+
+    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.EXPIRED, 0)
+    assert [due.attempts for due in dues(fake)] == [1]
+
+
+@pytest.mark.parametrize(("messages", "checked"), [(GUARDED_MAX, GUARDED_MAX), (GUARDED_MAX + 1, 0)])
+def test_what_the_queue_held_up_for_long_costs_no_checks_of_lanes(
+    fake: FakeWorld, store: CopyStore, messages: int, checked: int
+) -> None:
+    ids = fake.publish(*map(str, range(messages)))
+    fake.clock.sleep(60)
+
+    fake.fan_out("test1", ids)
+
+    assert {entry(fake, each).state for each in ids} == {EntryState.EXPIRED}
+    assert store.checks == checked
+
+
+def test_a_late_good_answer_finds_its_lane_however_soon_another_attempt_was_counted_there(
+    fake: FakeWorld, store: CopyStore
+) -> None:
+    fake.topic(retention_s=60, ordering=Ordering.TOPIC)
+    ids = fake.publish("1", "2")
+
+    def fail_twice_at_once() -> None:
+        crash_before_the_end(fake, store, ids)
+        lanes.retry_now(fake.world, "test1", "A")
+        fake.redeliver(fake.workflow.tasks[-1])
+
+    def answer_after_the_other(push: Push) -> Outcome:
+        fake.pusher.behaviours["A"] = lambda push: FAIL
+        elsewhere(fail_twice_at_once)
+        return OK
+
+    fake.pusher.behaviours["A"] = answer_after_the_other
+    fake.fan_out("test1", ids)
+
+    assert (entry(fake, ids[0]).state, entry(fake, ids[0]).attempts) == (EntryState.DELIVERED, 3)
+    assert [due.message_id for due in dues(fake)] == ids[1:]
+
+
+def test_a_good_answer_that_loses_against_another_copy_counts_beside_the_attempts_of_its_lane(
+    fake: FakeWorld, store: CopyStore
+) -> None:
+    [message_id] = fake.publish("1")
+    fake.pusher.behaviours["A"] = lambda push: OK
+
+    def fail_twice_at_once() -> None:
+        fake.pusher.behaviours["A"] = lambda push: FAIL
+        fake.fan_out("test1", [message_id])
+        lanes.retry_now(fake.world, "test1", "A")
+        fake.redeliver(fake.workflow.tasks[-1])
+
+    store.before_write = fail_twice_at_once
+    fake.fan_out("test1", [message_id])
+
+    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.DELIVERED, 3)
     assert dues(fake) == []
 
 

@@ -14,6 +14,7 @@ from tagcast.model import Draft, Message, Ordering
 from tagcast.ports import Delete, Update
 from tagcast.registry import directory, shadows, subscriptions, topics
 from tagcast.registry.directory import ARCHIVED_SUBSCRIPTIONS_MIN, DIRECTORIES_MAX, Directories
+from tagcast.registry.subscribing import Wanted, put_subscriptions
 from tagcast.rows import stored
 from tagcast.rows.keys import subscription_key, topic_key
 from tagcast.rows.recent_changes import RECENT_MAX
@@ -129,7 +130,11 @@ def test_whatever_changes_a_warm_process_knows_what_a_cold_one_reads() -> None:
 
 def change(fake: FakeWorld, dice: random.Random, name: str) -> None:
     with contextlib.suppress(NotFoundError):
-        match dice.choice(["put", "put", "delete", "shadow", "unshadow"]):
+        match dice.choice(["put", "put", "several", "delete", "shadow", "unshadow"]):
+            case "several":
+                known = fake.subscribe(name, dice.choice("xyz")).settings
+                wanted = [Wanted(each, known) for each in dice.sample("ABCDEF", dice.randint(1, 6))]
+                put_subscriptions(fake.world, "test1", wanted, fake.clock.monotonic())
             case "put":
                 fake.subscribe(name, dice.choice("xyz"))
             case "delete":

@@ -10,7 +10,7 @@ from tagcast.archive.record import Change
 from tagcast.archive.records import records_of
 from tagcast.operating import messages
 from tagcast.ports import Key, Row, Table
-from tagcast.registry import subscriptions, topics
+from tagcast.registry import filter_history, subscriptions, topics
 from tagcast.rows.keys import counters_key, name_key, version_key
 from tagcast.rows.message import GARBAGE_S
 
@@ -111,7 +111,7 @@ def test_explaining_one_delivery_reads_the_history_of_its_subscription_alone(mon
 
     monkeypatch.setattr(MemoryStore, "query", counted)
     row = messages.read_message(fake.world, "test1", message_id)
-    versions = subscriptions.versions_in_force(fake.world, "test1", row.subscriptions_version, (7,))
+    versions = filter_history.versions_in_force(fake.world, "test1", row.subscriptions_version, (7,))
     assert (read, set(versions)) == (1, {7})
-    everyone = subscriptions.versions_in_force(fake.world, "test1", row.subscriptions_version, range(100))
+    everyone = filter_history.versions_in_force(fake.world, "test1", row.subscriptions_version, range(100))
     assert len(everyone) == 100

@@ -27,12 +27,9 @@ from tagcast.model import (
 )
 from tagcast.operating import lanes
 from tagcast.ports import Table
-from tagcast.registry import shadows, subscriptions
-from tagcast.registry.subscriptions import (
-    SUBSCRIPTIONS_MAX,
-    VERSION_LIFE_S,
-    VERSIONS_KEPT,
-)
+from tagcast.registry import filter_history, shadows, subscriptions
+from tagcast.registry.filter_history import VERSION_LIFE_S, VERSIONS_KEPT
+from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.keys import lane_key, name_key, shadow_key, subscription_key, topic_key, version_key
 from tagcast.rows.lane import lane_of
@@ -134,7 +131,7 @@ def test_a_publish_evaluated_the_filters_that_were_in_force_at_its_version(fake:
     put(fake, settings=replace(SETTINGS, filter=PEAR))
 
     def at(version: int) -> dict[int, int]:
-        found = subscriptions.versions_in_force(fake.world, "test1", version, {0, 1})
+        found = filter_history.versions_in_force(fake.world, "test1", version, {0, 1})
         return {ordinal: each.version for ordinal, each in found.items()}
 
     assert [at(version) for version in range(4)] == [{}, {0: 1}, {0: 1, 1: 1}, {0: 2, 1: 1}]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from tagcast_client import models, operations, publishing, service
@@ -11,8 +11,7 @@ from tagcast_client.async_groups import AsyncGroups
 from tagcast_client.async_lanes import AsyncLanes
 from tagcast_client.async_subscriptions import AsyncSubscriptions
 from tagcast_client.async_tail import AsyncWatching
-from tagcast_client.errors import BatchInterruptedError, TagcastError
-from tagcast_client.operation import Answer, Operation, raw
+from tagcast_client.operation import Answer, raw
 from tagcast_client.publishing import Result
 from tagcast_client.tracing import current_trace
 
@@ -53,7 +52,7 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
         """
         parts = publishing.parts([message.as_json() for message in messages])
         key, trace = idempotency_key or _new_key(), current_trace()
-        return await self._all_parts(lambda part, its: publishing.publish_batch(topic, part, its, trace), parts, key)
+        return await self.send_parts(lambda part, its: publishing.publish_batch(topic, part, its, trace), parts, key)
 
     async def replay(
         self,
@@ -66,7 +65,7 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
         """Publish messages of the archive again, for one subscription; otherwise as `publish_batch`."""
         parts = publishing.parts([message.as_json() for message in messages])
         key = idempotency_key or _new_key()
-        return await self._all_parts(lambda part, its: publishing.replay(topic, subscription, part, its), parts, key)
+        return await self.send_parts(lambda part, its: publishing.replay(topic, subscription, part, its), parts, key)
 
     async def push(self, topic: str) -> tuple[str, ...]:
         """Try at once whatever the topic's subscriptions are owed; return the names of those lanes."""
@@ -172,22 +171,6 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
     ) -> Answer:
         """Send any request and return the answer as it came. Raises as all methods do."""
         return await self.send(raw(method, path, body, query, headers))
-
-    async def _all_parts(
-        self,
-        operation_of: Callable[[Sequence[Mapping[str, Any]], str], Operation[tuple[Result, ...]]],
-        parts: Iterable[tuple[int, Sequence[Mapping[str, Any]]]],
-        key: str,
-    ) -> tuple[Result, ...]:
-        results: tuple[Result, ...] = ()
-        for place, part in parts:
-            try:
-                results += await self.send(operation_of(part, publishing.key_of_part(key, place)))
-            except TagcastError as fault:
-                if results:
-                    raise BatchInterruptedError(results, len(results)) from fault
-                raise
-        return results
 
 
 def _new_key() -> str:

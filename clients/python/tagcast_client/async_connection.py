@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 
-from tagcast_client.errors import UnreachableError, refusal
-from tagcast_client.operation import Answer, Operation, Page
+from tagcast_client.errors import BatchInterruptedError, TagcastError, UnreachableError, refusal
+from tagcast_client.operation import Answer, Operation, Page, key_of_part
 from tagcast_client.retrying import Retries, Tries
 from tagcast_client.signing import SigV4, is_aws
 
@@ -79,6 +79,26 @@ class AsyncConnection:
         if outcome.status >= 300:
             raise refusal(outcome.status, outcome.text)
         return operation.read(outcome)
+
+    async def send_parts(
+        self,
+        operation_of: Callable[[Sequence[Mapping[str, Any]], str], Operation[tuple[T, ...]]],
+        parts: Iterable[tuple[int, Sequence[Mapping[str, Any]]]],
+        key: str = "",
+    ) -> tuple[T, ...]:
+        """Carry out the operation of each part of a batch, under its own part of the idempotency *key*.
+
+        Raises BatchInterruptedError when one fails after another did not.
+        """
+        results: tuple[T, ...] = ()
+        for place, part in parts:
+            try:
+                results += await self.send(operation_of(part, key_of_part(key, place)))
+            except TagcastError as fault:
+                if results:
+                    raise BatchInterruptedError(results, len(results)) from fault
+                raise
+        return results
 
     async def _try(self, operation: Operation[T]) -> Answer | UnreachableError:
         headers = dict(operation.headers)

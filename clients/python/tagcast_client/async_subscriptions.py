@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
-from tagcast_client import models, operations
+from tagcast_client import models, operations, publishing
 from tagcast_client.async_connection import AsyncConnection
 
 
@@ -56,6 +56,18 @@ class AsyncSubscriptions(AsyncConnection):
             "verification": verification,
         }
         return await self.send(operations.put_subscription(topic, subscription, settings, if_version))
+
+    async def put_subscriptions(
+        self, topic: str, subscriptions: Iterable[Mapping[str, Any]]
+    ) -> tuple[models.Subscription | models.Refused, ...]:
+        """Make or replace any number of subscriptions, in as many requests as the API's limits ask for.
+
+        Each has its `name` and what `put_subscription` takes besides, but for *if_version*, and its own result: the
+        subscription, without its lane, or `Refused` with its problem. Raises BatchInterruptedError when a part fails
+        after another was put; all of it can be repeated.
+        """
+        parts = publishing.parts([operations.described(each) for each in subscriptions])
+        return await self.send_parts(lambda part, key: operations.put_subscriptions(topic, part), parts)
 
     async def get_subscription(self, topic: str, subscription: str) -> models.Subscription:
         """Return a subscription with its lane."""

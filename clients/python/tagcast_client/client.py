@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tagcast_client import models, operations, publishing, service
 from tagcast_client.client_groups import Groups
 from tagcast_client.client_lanes import Lanes
 from tagcast_client.client_tail import Watching
-from tagcast_client.errors import BatchInterruptedError, TagcastError
-from tagcast_client.operation import Answer, Operation, raw
+from tagcast_client.operation import Answer, raw
 from tagcast_client.publishing import Result
 from tagcast_client.subscriptions import Subscriptions
 from tagcast_client.tracing import current_trace
@@ -53,7 +52,7 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         """
         parts = publishing.parts([message.as_json() for message in messages])
         key, trace = idempotency_key or _new_key(), current_trace()
-        return self._all_parts(lambda part, its: publishing.publish_batch(topic, part, its, trace), parts, key)
+        return self.send_parts(lambda part, its: publishing.publish_batch(topic, part, its, trace), parts, key)
 
     def replay(
         self,
@@ -66,7 +65,7 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         """Publish messages of the archive again, for one subscription; otherwise as `publish_batch`."""
         parts = publishing.parts([message.as_json() for message in messages])
         key = idempotency_key or _new_key()
-        return self._all_parts(lambda part, its: publishing.replay(topic, subscription, part, its), parts, key)
+        return self.send_parts(lambda part, its: publishing.replay(topic, subscription, part, its), parts, key)
 
     def push(self, topic: str) -> tuple[str, ...]:
         """Try at once whatever the topic's subscriptions are owed; return the names of those lanes."""
@@ -168,22 +167,6 @@ class Client(Groups, Lanes, Subscriptions, Watching):
     ) -> Answer:
         """Send any request and return the answer as it came. Raises as all methods do."""
         return self.send(raw(method, path, body, query, headers))
-
-    def _all_parts(
-        self,
-        operation_of: Callable[[Sequence[Mapping[str, Any]], str], Operation[tuple[Result, ...]]],
-        parts: Iterable[tuple[int, Sequence[Mapping[str, Any]]]],
-        key: str,
-    ) -> tuple[Result, ...]:
-        results: tuple[Result, ...] = ()
-        for place, part in parts:
-            try:
-                results += self.send(operation_of(part, publishing.key_of_part(key, place)))
-            except TagcastError as fault:
-                if results:
-                    raise BatchInterruptedError(results, len(results)) from fault
-                raise
-        return results
 
 
 def _new_key() -> str:

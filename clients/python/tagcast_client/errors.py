@@ -154,11 +154,11 @@ def refusal(status: int, text: str) -> ProblemError:
 class BatchInterruptedError(TagcastError):
     """A batch that was split by the API's limits failed after its first part.
 
-    *results* are those of the parts before; *rest* is the place of the first message that has none. The cause
-    (``__cause__``) says why; messages of the part that failed may have been accepted all the same.
+    *results* are those of the parts before; *rest* is the place of the first item that has none. The cause
+    (``__cause__``) says why; items of the part that failed may have been accepted all the same.
     """
 
     def __init__(self, results: tuple[Any, ...], rest: int) -> None:
-        super().__init__(f"the batch was interrupted: there are results of its first {rest} messages only")
+        super().__init__(f"the batch was interrupted: there are results of its first {rest} items only")
         self.results = results
         self.rest = rest

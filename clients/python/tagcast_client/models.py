@@ -32,7 +32,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A message of a batch was refused, for the reasons in *error* (a problem of RFC 9457); the others stand."""
+    """An item of a batch was refused, for the reasons in *error* (a problem of RFC 9457); the others stand."""
 
     error: Mapping[str, Any]
 

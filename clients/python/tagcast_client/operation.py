@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
+from tagcast_client import models
 from tagcast_client.decoding import decode
 from tagcast_client.errors import UnexpectedAnswerError
 
@@ -111,6 +112,14 @@ def reads(kind: type[T]) -> Callable[[Answer], T]:
     return lambda answer: decode(kind, answer.json)
 
 
+def reads_results(kind: type[T]) -> Callable[[Answer], tuple[T | models.Refused, ...]]:
+    """Return a reader of answers that hold a *kind*, or why it was refused, for each item of a batch."""
+    return lambda answer: tuple(
+        decode(models.Refused, each) if "error" in each else decode(kind, each)
+        for each in answer.json.get("results", ())
+    )
+
+
 def nothing(answer: Answer) -> None:
     """Read an answer that says nothing."""
     return
@@ -157,3 +166,12 @@ def if_match_header(version: int | None) -> dict[str, str]:
     """Return a reader of answers that are a *kind*."""
     """Return query parameters as they are sent; None is left out."""
     return {} if version is None else {"If-Match": f'"{version}"'}
+
+
+def key_of_part(idempotency_key: str, place: int) -> str:
+    """Return the idempotency key of a part of a batch: the batch's own for the first one.
+
+    >>> key_of_part("k", 0), key_of_part("k", 100)
+    ('k', 'k+100')
+    """
+    return f"{idempotency_key}+{place}" if place else idempotency_key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tagcast_client import models
@@ -16,6 +16,7 @@ from tagcast_client.operation import (
     listing,
     nothing,
     reads,
+    reads_results,
     subscription_path,
     topic_path,
 )
@@ -45,17 +46,35 @@ def put_subscription(
     topic: str, name: str, settings: Mapping[str, Any], if_version: int | None
 ) -> Operation[models.Subscription]:
     """PUT /topics/{topic}/subscriptions/{subscription}; an endpoint may be a URL."""
-    endpoint = settings.get("endpoint")
-    if isinstance(endpoint, str):
-        settings = {**settings, "endpoint": {"protocol": endpoint.partition(":")[0].lower(), "url": endpoint}}
     return Operation(
         "PUT",
         subscription_path(topic, name),
         reads(models.Subscription),
-        given(**settings),
+        given(**described(settings)),
         headers=if_match_header(if_version),
         repeatable=if_version is None,
     )
+
+
+def put_subscriptions(
+    topic: str, subscriptions: Sequence[Mapping[str, Any]]
+) -> Operation[tuple[models.Subscription | models.Refused, ...]]:
+    """POST /topics/{topic}/subscriptions/batch: a repetition puts the same ones again."""
+    body = {"subscriptions": list(subscriptions)}
+    path = topic_path(topic, "subscriptions", "batch")
+    return Operation("POST", path, reads_results(models.Subscription), body)
+
+
+def described(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return settings as the API takes them: a URL becomes an endpoint.
+
+    >>> described({"name": "a", "endpoint": "https://a.test/"})["endpoint"]
+    {'protocol': 'https', 'url': 'https://a.test/'}
+    """
+    endpoint = settings.get("endpoint")
+    if not isinstance(endpoint, str):
+        return settings
+    return {**settings, "endpoint": {"protocol": endpoint.partition(":")[0].lower(), "url": endpoint}}
 
 
 def get_subscription(topic: str, name: str) -> Operation[models.Subscription]:

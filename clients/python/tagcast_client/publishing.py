@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tagcast_client import models
-from tagcast_client.decoding import decode
-from tagcast_client.operation import Answer, Operation, key_header, reads, subscription_path, topic_path
+from tagcast_client.operation import Operation, key_header, reads, reads_results, subscription_path, topic_path
 
 BATCH_MESSAGES_MAX = 100
 BATCH_BYTES_MAX = 4 * 1024 * 1024
-_BATCH_BYTES_AROUND = len('{"messages": []}')
+_BATCH_BYTES_AROUND = len('{"subscriptions": []}')
 
 
 def publish(
@@ -32,13 +31,6 @@ def publish(
 Result = models.Accepted | models.Refused
 
 
-def _results(answer: Answer) -> tuple[Result, ...]:
-    return tuple(
-        decode(models.Refused, each) if "error" in each else decode(models.Accepted, each)
-        for each in answer.json.get("results", ())
-    )
-
-
 def publish_batch(
     topic: str, messages: Sequence[Mapping[str, Any]], idempotency_key: str | None, trace: Mapping[str, str]
 ) -> Operation[tuple[Result, ...]]:
@@ -46,7 +38,7 @@ def publish_batch(
     return Operation(
         "POST",
         topic_path(topic, "messages", "batch"),
-        _results,
+        reads_results(models.Accepted),
         {"messages": list(messages)},
         headers={**key_header(idempotency_key), **trace},
         repeatable=idempotency_key is not None,
@@ -60,37 +52,28 @@ def replay(
     return Operation(
         "POST",
         subscription_path(topic, name, "replay"),
-        _results,
+        reads_results(models.Accepted),
         {"messages": list(messages)},
         headers=key_header(idempotency_key),
         repeatable=idempotency_key is not None,
     )
 
 
-def parts(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Mapping[str, Any]]]]:
-    """Split a batch by the API's limits; each part comes with the place of its first message.
+def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Mapping[str, Any]]]]:
+    """Split a batch by the API's limits; each part comes with the place of its first item.
 
-    A message that is too large alone is a part of its own, which the API refuses.
+    An item that is too large alone is a part of its own, which the API refuses.
 
     >>> [(place, len(part)) for place, part in parts([{"body": "x"}] * 250)]
     [(0, 100), (100, 100), (200, 50)]
     """
     start, size = 0, _BATCH_BYTES_AROUND
-    for place, message in enumerate(messages):
+    for place, item in enumerate(items):
         # What `Operation.content` may write at most: everything escaped.
-        more = len(json.dumps(message)) + len(", ")
+        more = len(json.dumps(item)) + len(", ")
         if place > start and (place - start == BATCH_MESSAGES_MAX or size + more > BATCH_BYTES_MAX):
-            yield start, messages[start:place]
+            yield start, items[start:place]
             start, size = place, _BATCH_BYTES_AROUND
         size += more
-    if start < len(messages):
-        yield start, messages[start:]
-
-
-def key_of_part(idempotency_key: str, place: int) -> str:
-    """Return the idempotency key of a part of a batch: the batch's own for the first one.
-
-    >>> key_of_part("k", 0), key_of_part("k", 100)
-    ('k', 'k+100')
-    """
-    return f"{idempotency_key}+{place}" if place else idempotency_key
+    if start < len(items):
+        yield start, items[start:]

@@ -133,8 +133,8 @@ MUTANTS = (
     ),
     Mutant(
         "a changed subscription raises no version",
-        "tagcast.registry.subscriptions:_put_writes",
-        "change_update(owner, changed.name, subscriptions=added, ordinals=added)",
+        "tagcast.registry.subscribing:_topic_update",
+        "change_update(owner, *names, subscriptions=added, ordinals=added)",
         'replace(change_update(owner, ""), changes={"subscription_count": owner.subscription_count + added, '
         '"next_ordinal": owner.next_ordinal + added})',
     ),

@@ -82,7 +82,7 @@ MUTANTS = (
     Mutant(
         "a batch holds what is over",
         "tagcast.pushing.course:_Course.attempt",
-        "alive(self.world, self.subscription, request, self.progress)",
+        "alive(self.world, self.subscription, request, self.progress, now)",
         "list(request)",
         SHORT_LIVED,
     ),

@@ -280,7 +280,7 @@ MUTANTS = (
     Mutant(
         "what is past its life is pushed",
         "tagcast.pushing.unattempted:alive",
-        "if message.is_expired(world.clock.now()):",
+        "if message.is_expired(now):",
         "if False:",
         Aim(retention_s=60, modes=("dead", "down")),
     ),

@@ -19,6 +19,7 @@ WORKERS = "/topics/orders/subscriptions/workers"
 DEAD = "/topics/orders/subscriptions/dead"
 MEMBER = "/topics/orders/subscriptions/workers/clients/10.0.0.1@7"
 PAID = {"kind": "tags", "tags": ["paid"]}
+DEAR = {"kind": "sql92", "expression": "amount >"}
 ORDER = {"body": "order 17", "tags": ["paid"], "properties": {"amount": "30"}}
 STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("health", "GET", "/health", None),
@@ -69,6 +70,11 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("leave", "DELETE", MEMBER, None),
     ("no more workers", "DELETE", "/topics/orders/subscriptions/workers", None),
     ("delete_subscription", "DELETE", BILLING, None),
+    ("put_subscriptions", "POST", "/topics/orders/subscriptions/batch", {"subscriptions": [
+        {"name": "billing", "endpoint": {"protocol": "https", "url": "https://example.com/hook"}, "filter": PAID},
+        {"name": "mailer", "endpoint": {"protocol": "https", "url": "https://example.com/mail"}, "filter": DEAR},
+    ]}),
+    ("no more billing", "DELETE", BILLING, None),
     ("made at a dead host", "PUT", DEAD, {"endpoint": {"protocol": "https", "url": "https://example.net/hook"}}),
     ("unheard", "POST", "/topics/orders/messages", ORDER),
     ("deliver", "", "", None),
@@ -90,6 +96,7 @@ BETWEEN = {
     "made",
     "made at a dead host",
     "more",
+    "no more billing",
     "no more dead",
     "no more workers",
     "pulled",

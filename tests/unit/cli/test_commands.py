@@ -113,6 +113,32 @@ def test_a_subscription_is_sent_as_the_specification_writes_it(api: FakeApi, run
     assert "BACKOFF_RETRY (3 retries, 15 s apart)" in result.output
 
 
+def test_a_file_of_subscriptions_is_sent_in_parts_and_who_is_refused_is_told_by_its_place(
+    api: FakeApi, run: Run, tmp_path: Path
+) -> None:
+    problem = {"title": "Invalid values", "status": 422, "errors": [{"detail": "is required", "pointer": "#/endpoint"}]}
+    results = [{**SUBSCRIPTION, "secret": "whsec_abc"}, {"error": problem}]
+    api.teach("POST /topics/test1/subscriptions/batch", {"results": results})
+    items = [{"name": "A", "endpoint": "http://127.0.0.1:9000/"}, {"name": "B"}]
+    (tmp_path / "all.json").write_text(json.dumps(items))
+
+    result = run("subscribe-all", "test1", f"@{tmp_path / 'all.json'}")
+
+    assert result.exit_code == 1
+    asked = [request.body for request in api.requests]
+    assert asked == [
+        {"subscriptions": [{**items[0], "endpoint": {"protocol": "http", "url": items[0]["endpoint"]}}, items[1]]}
+    ]
+    for line in ("1 subscribed to test1.", "whsec_abc", "/1 was refused:", "#/endpoint  is required"):
+        assert line in result.output
+    assert (
+        json.loads(run("--json", "subscribe-all", "test1", "-", stdin=json.dumps(items)).stdout)["results"] == results
+    )
+    for text, fault in (("{}", "must be a JSON array"), ("{", "is not JSON")):
+        refused = run("subscribe-all", "test1", "-", stdin=text)
+        assert (refused.exit_code, fault in refused.output) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("options", "described"),
     [

@@ -1,10 +1,16 @@
 """The private names of the engine that we rely on: these tests fail loudly when a new version moves them."""
 
 import inspect
+from pathlib import Path
 
+import pytest
 from ministack import app
-from ministack.core import persistence
-from ministack.services import dynamodb, firehose, lambda_svc, sqs, stepfunctions
+from ministack.core import persistence, responses, router
+from ministack.core.responses import AccountRegionScopedDict
+from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, sqs, stepfunctions
+
+from local.engine.long_poll import WAKERS
+from local.engine.snapshot import as_persisted
 
 
 def test_functions_are_executed_through_the_name_that_we_replace() -> None:
@@ -14,7 +20,18 @@ def test_functions_are_executed_through_the_name_that_we_replace() -> None:
 
 def test_the_state_can_be_saved_at_any_time() -> None:
     assert not inspect.signature(app._build_persistence_save_dict).parameters
-    assert list(inspect.signature(persistence.save_all).parameters) == ["services"]
+    assert list(inspect.signature(persistence._state_format_version).parameters) == ["service"]
+
+
+def test_the_state_is_read_as_we_write_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(persistence, "PERSIST_STATE", True)
+    monkeypatch.setattr(persistence, "STATE_DIR", str(tmp_path))
+    scoped = AccountRegionScopedDict()
+    scoped["q"] = {"body": b"\x00\xff", "tuple": [1]}
+    for name in ("dynamodb", "kms"):
+        text = as_persisted(persistence._state_format_version(name), {"a": scoped}, persistence._json_default)
+        (tmp_path / f"{name}.json").write_text(text)
+        assert persistence.load_state(name)["a"]["q"] == {"body": b"\x00\xff", "tuple": [1]}
 
 
 def test_tables_are_saved_before_queues() -> None:
@@ -59,4 +76,22 @@ def test_firehose_reaches_its_bucket_through_the_name_that_we_guard() -> None:
 
 def test_requests_are_served_by_the_application_that_we_stand_before() -> None:
     assert list(inspect.signature(app.app).parameters) == ["scope", "receive", "send"]
-    assert "hypercorn_serve(app, config)" in inspect.getsource(app.main)
+    assert 'await send({"type": "lifespan.startup.complete"})' in inspect.getsource(app._handle_lifespan)
+
+
+def test_a_service_that_is_called_the_short_way_needs_nothing_but_its_request_and_whose_it_is() -> None:
+    for service in (dynamodb, dynamodb_streams, sqs, firehose):
+        assert list(inspect.signature(service.handle_request).parameters) == [
+            "method", "path", "headers", "body", "query_params",
+        ]  # fmt: skip
+    assert list(inspect.signature(responses.set_request_account_id).parameters) == ["access_key_id"]
+    assert next(iter(inspect.signature(router.extract_access_key_id).parameters)) == "headers"
+    for target, service in (("DynamoDB_20120810", "dynamodb"), ("DynamoDBStreams_20120810", "dynamodbstreams"),
+                            ("AmazonSQS", "sqs"), ("Firehose_20150804", "firehose")):  # fmt: skip
+        assert router.detect_service("POST", "/", {"x-amz-target": f"{target}.X"}, {}) == service
+
+
+def test_queues_wait_and_wake_through_the_names_that_we_replace() -> None:
+    assert {"ReceiveMessage", *WAKERS} <= set(sqs._HANDLERS)
+    assert "_HANDLERS.get(action)" in inspect.getsource(sqs._dispatch)
+    assert "result = fn(data, qurl)" in inspect.getsource(sqs._dispatch)

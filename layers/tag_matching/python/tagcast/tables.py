@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
+T = TypeVar("T")
 Value = str | int | bytes | Mapping[str, str] | Sequence[str] | None
 Row = Mapping[str, Value]
 
@@ -86,3 +87,19 @@ class Found:
 
     rows: tuple[Row, ...]
     cursor: str | None = None
+
+
+def fitting(items: Sequence[T], most: int, bytes_max: int, bytes_of: Callable[[T], int]) -> Iterator[Sequence[T]]:
+    """Split *items* into what fits into one transaction each: at most *most*, and *bytes_max* unless it is only one.
+
+    >>> list(fitting(["a", "b", "cccc", "d", "e", "f"], 2, 3, len))
+    [['a', 'b'], ['cccc'], ['d', 'e'], ['f']]
+    """
+    began, size = 0, 0
+    for place, item in enumerate(items):
+        if place - began == most or (place > began and size + bytes_of(item) > bytes_max):
+            yield items[began:place]
+            began, size = place, 0
+        size += bytes_of(item)
+    if began < len(items):
+        yield items[began:]

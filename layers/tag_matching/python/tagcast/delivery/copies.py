@@ -5,7 +5,7 @@ See docs/architecture.md, The first round.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Collection, Mapping, MutableMapping
 from functools import partial
 
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
@@ -15,25 +15,42 @@ from tagcast.delivery.settling import Ending, Lost, settle
 from tagcast.errors import ConditionLostError
 from tagcast.ids import ordinal_of, subscription_id
 from tagcast.model import Entry
-from tagcast.ports import World
+from tagcast.ports import World, Write
 from tagcast.rows import stored
 from tagcast.rows.due import OwedDelivery, due_delete_as_read
-from tagcast.rows.lane import Lane
+from tagcast.rows.lane import Lane, unjoined_check
 from tagcast.rows.message import MessageRow
 
 FRESH_S = 1.0
 """For so long after a look at a lane nobody comes to a second attempt of what was owed then: a retry waits longer."""
 REACH = 1_000
 """So far into a backlog a due row is looked for; nothing behind that was attempted yet."""
+GUARDED_MAX = 48
+"""So many ends of a batch are written on condition that nothing joined their lanes."""
 
 
-async def end_in_backlogs(world: World, topic: str, topic_id: str, parts: MutableMapping[int, Part]) -> list[Exception]:
+def guards(topic: str, topic_id: str, message_id: str, parts: Collection[Part]) -> list[Write]:
+    """Return what lets a message be written only while no copy has put into a backlog what expired without an attempt.
+
+    More than `GUARDED_MAX` of a batch that expire so were held up by the queue, not by a copy: nothing is asked then,
+    since each costs two write units.
+    """
+    late = [part for part in parts if part.is_compared and message_id in part.late()]
+    if not late or sum(len(part.late()) for part in parts) > GUARDED_MAX:
+        return []
+    return [unjoined_check(topic, subscription_id(topic_id, part.ordinal), part.lane) for part in late]
+
+
+async def end_in_backlogs(
+    world: World, topic: str, topic_id: str, parts: MutableMapping[int, Part], *, fresh_s: float = FRESH_S
+) -> list[Exception]:
     """Write those ends of *parts*, by ordinal, whose deliveries another copy put into a backlog; keep the others.
 
-    Only parts that may not know of such a copy cost anything: a read of the topic's lanes. Returns the faults; what
-    ended in a part that could not be looked at is forgotten, so that the batch comes again.
+    Only parts that may not know of such a copy, since their lane was not looked at for *fresh_s*, cost anything: a read
+    of the topic's lanes. Returns the faults; what ended in a part that could not be looked at is forgotten, so that the
+    batch comes again.
     """
-    oldest_s = world.clock.monotonic() - FRESH_S / world.time_scale
+    oldest_s = world.clock.monotonic() - fresh_s / world.time_scale
     doubtful = {ordinal: part for ordinal, part in parts.items() if part.is_doubtful(oldest_s)}
     if not doubtful:
         return []
@@ -46,7 +63,8 @@ async def end_in_backlogs(world: World, topic: str, topic_id: str, parts: Mutabl
 
     async def end(ordinal: int, sid: str, lanes: Mapping[str, Lane]) -> None:
         part = doubtful[ordinal]
-        parts[ordinal] = await _end(world, topic, sid, part) if sid in lanes else part
+        compared = part.compared(lanes.get(sid))
+        parts[ordinal] = await _end(world, topic, sid, compared) if sid in lanes else compared
 
     parts.update({ordinal: part.forgotten() for ordinal, part in doubtful.items()})
     faults.extend(await side_by_side([look()]))

@@ -17,7 +17,7 @@ from itertools import accumulate
 
 from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.delivery.appending import appending
-from tagcast.delivery.copies import end_in_backlogs
+from tagcast.delivery.copies import end_in_backlogs, guards
 from tagcast.delivery.serving import Part
 from tagcast.delivery.settling import Ending, Lost, settle
 from tagcast.errors import ConditionLostError, NotFoundError
@@ -77,8 +77,7 @@ async def _serve_part(world: World, topic: str, audiences: Mapping[str, Audience
     for row in batch.rows.values():
         if row.map.round_open:
             world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
-    owed = batch.owed()
-    parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each), read_s) for each in owed}
+    parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each), read_s) for each in batch.owed()}
     faults = await side_by_side([_serve(batch, ordinal, slots, parts) for ordinal in sorted(parts)])
     faults += await end_in_backlogs(world, topic, batch.topic_id, parts)
     faults += await side_by_side([_end_round(batch, each, parts, round_at) for each in batch.rows])
@@ -216,8 +215,7 @@ async def _read_again(batch: _Batch, subscription: Subscription, part: Part) -> 
 async def _end_round(batch: _Batch, message_id: str, parts: Mapping[int, Part], round_at: int) -> None:
     """Write the entries of one message, and the end of its first round for whom it was brought to here.
 
-    It does not end if the part of one of them failed. Whoever wrote the message meanwhile may be another copy of the
-    batch, whose attempts stand in backlogs by now.
+    Not if the part of one of them failed. Whoever wrote it meanwhile may be a copy, whose attempts stand in backlogs.
     """
     world, row, known = batch.world, batch.rows[message_id], parts
 
@@ -230,19 +228,21 @@ async def _end_round(batch: _Batch, message_id: str, parts: Mapping[int, Part], 
         closes = ends and before.map.round_open and (served & before.map.owed) - before.map.over
         if not before.map.owed or not (closes or news):
             return None
-        return Ending(entries, round_at if ends else None, served=served, handed=handed)
+        is_late = any(not entry.attempts for entry in entries.values())
+        beside = guards(batch.topic, batch.topic_id, message_id, known.values()) if is_late else ()
+        return Ending(entries, round_at if ends else None, served=served, beside=beside, handed=handed)
 
     async def again(lost: Lost) -> bool:
         nonlocal known
         await _pause(world, lost.times - 1)
         known = dict(known)
-        if faults := await end_in_backlogs(world, batch.topic, batch.topic_id, known):
+        if faults := await end_in_backlogs(world, batch.topic, batch.topic_id, known, fresh_s=0.0):
             raise faults[0]
         return lost.times < TRIES_MAX
 
-    match await settle(world.store, world.executor, (batch.topic, message_id), plan, again, row):
-        case Lost(error=error):
-            raise error
+    came = await settle(world.store, world.executor, (batch.topic, message_id), plan, again, row)
+    if isinstance(came, Lost):
+        raise came.error
 
 
 async def _pause(world: World, tries: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,6 +17,7 @@ from tagcast.pushing.attempts import Failure
 from tagcast.rows import stored
 from tagcast.rows.due import OwedDelivery, due_change, due_delete, due_failure
 from tagcast.rows.message import MessageRow
+from tagcast.tables import fitting
 
 TOGETHER_MAX, TOGETHER_BYTES_MAX = 33, 2 * 1024 * 1024
 """Of a transaction's 100 writes a message takes three and the lane one; of its 4 MiB half is left to be wrong by."""
@@ -80,7 +81,7 @@ class Outcomes:
         Returns the messages of which that was done; the others have to be settled one by one.
         """
         world, done = self.hold.world, set[str]()
-        for some in _transactions(ends):
+        for some in fitting(ends, TOGETHER_MAX, TOGETHER_BYTES_MAX, lambda end: size_of(end[2])):
             endings = [(row, _ending(due, entry, (due_delete(due),))) for due, entry, row in some]
             if await settle_together(world.store, world.executor, endings, (self.hold.check(),)):
                 done |= {due.message_id for due, _, _ in some}
@@ -103,20 +104,6 @@ class Outcomes:
     async def write_yes(self, due: OwedDelivery) -> None:
         """Keep the verdict on a delivery that was not started, so that it is not asked for again."""
         await self.hold.write(due_change(due, due), self.hold.check())
-
-
-def _transactions(
-    ends: Sequence[tuple[OwedDelivery, Entry, MessageRow]],
-) -> Iterator[Sequence[tuple[OwedDelivery, Entry, MessageRow]]]:
-    """Split *ends* into what fits into one transaction each."""
-    began, size = 0, 0
-    for place, (_, _, row) in enumerate(ends):
-        if place - began == TOGETHER_MAX or (place > began and size + size_of(row) > TOGETHER_BYTES_MAX):
-            yield ends[began:place]
-            began, size = place, 0
-        size += size_of(row)
-    if began < len(ends):
-        yield ends[began:]
 
 
 def _ending(due: OwedDelivery, entry: Entry, beside: Sequence[Write]) -> Ending:

@@ -14,7 +14,7 @@ from tagcast.ports import QueueEntry, World
 from tagcast.registry.directory import Directory, directory_of
 from tagcast.registry.shadowing import observe
 from tagcast.rows import stored
-from tagcast.rows.claim import claim_put
+from tagcast.rows.claim import Claim, claim_put
 from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow
 from tagcast.rows.message_writes import accepted_put
 from tagcast.state_map import StateMap
@@ -161,14 +161,15 @@ def _accept(
     claim: Idempotency | None,
     packs: _Packs,
 ) -> _Taken:
-    """Store the message, or find what an earlier request with the same claim stored."""
+    """Store the message, or find what an earlier request with the same claim stored.
+
+    The claim is read only when the write has lost: a key is new as a rule, and the write's condition says so for free.
+    """
+    earlier: Claim | None = None
 
     def attempt() -> _Taken:
+        nonlocal earlier
         now, topic = world.clock.now(), directory.topic.name
-        earlier = None if claim is None else stored.claim(world.store, topic, claim.key)
-        if claim is not None and earlier is not None and is_live(earlier, now):
-            accepted = repeated(earlier, claim)
-            return _Taken(accepted, stored.message(world.store, topic, accepted.message_id), is_new=False)
         row = _new_row(world, directory, draft, replay_of, now)
         row, message = replace(row, packs=packs(row)), row.message
         accepted = Accepted(message.message_id, message.accepted_at, message.expires_at, row.map.pending)
@@ -180,6 +181,10 @@ def _accept(
                 kept = claim_put(topic, claim.key, claimed(claim, accepted, now), earlier)
                 world.store.transact((put, kept))
         except ConditionLostError:
+            earlier = None if claim is None else stored.claim(world.store, topic, claim.key)
+            if claim is not None and earlier is not None and is_live(earlier, now):
+                accepted = repeated(earlier, claim)
+                return _Taken(accepted, stored.message(world.store, topic, accepted.message_id), is_new=False)
             if claim is not None or not _is_stored(world, message):
                 raise
         if row.filter_error_count:

@@ -20,6 +20,7 @@ class Part:
     *read_s* was before the lane was read, and pushes start before *until*: both in the clock's monotonic seconds.
     *handed* are those that lie in the queue of a group since this batch, *judged* those to which its filter function
     said yes. *is_served*: everything it was owed has ended here or stands in its backlog.
+    *is_compared*: what ended here does not stand in the backlog of the lane, which was read again for that.
     *free_at* is when more may begin than was pushed here, and *reason* the word for why not before: the rate of the
     subscription, or the circuit of its host.
     """
@@ -36,6 +37,7 @@ class Part:
     is_served: bool = False
     free_at: int | None = None
     reason: str | None = None
+    is_compared: bool = False
 
     @property
     def is_removed(self) -> bool:
@@ -66,13 +68,19 @@ class Part:
         """Return what came to the end of its life in its first round."""
         return [row.message for row in self.open() if self.waits(row) and row.message.is_expired(now)]
 
+    def late(self) -> list[str]:
+        """Return what expired without an attempt of its own."""
+        return [each for each, entry in self.ended.items() if entry.state is EntryState.EXPIRED and not entry.attempts]
+
     def is_doubtful(self, oldest_s: float) -> bool:
         """Say whether more attempts may have been counted elsewhere than the ends here tell.
 
         Whoever ended without an attempt of its own knows of none. The others know of one; a lane that was read since
-        *oldest_s* counted no second one.
+        *oldest_s* counted no second one, unless it held the message already.
         """
-        return bool(self.ended) and (self.read_s < oldest_s or not all(each.attempts for each in self.ended.values()))
+        is_held = self.lane is not None and any(self.lane.holds(each) for each in self.ended)
+        knows_of_none = not all(each.attempts for each in self.ended.values())
+        return bool(self.ended) and (self.read_s < oldest_s or is_held or knows_of_none)
 
     def may_be_pushed(self, now_s: float) -> bool:
         """Say whether a push may start: the lane is active, nothing failed, and the share of the batch is not over."""
@@ -122,6 +130,10 @@ class Part:
     def read_again(self, rows: Mapping[str, MessageRow], lane: Lane | None, read_s: float) -> Part:
         """Return the part as it was read again."""
         return replace(self, rows=rows, lane=lane, read_s=read_s)
+
+    def compared(self, lane: Lane | None) -> Part:
+        """Return the part when its ends were compared with its *lane*, read for that."""
+        return replace(self, lane=lane, is_compared=True)
 
     def without(self, message_id: str) -> Part:
         """Return the part when an end of it was written."""

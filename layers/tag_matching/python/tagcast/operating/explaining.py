@@ -14,7 +14,8 @@ from tagcast.operating.lanes import lane_view
 from tagcast.operating.messages import MessageView, message_view, read_message
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
-from tagcast.registry.subscriptions import filter_version, get_subscription, versions_in_force
+from tagcast.registry.filter_history import filter_version, versions_in_force
+from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.message import MessageRow

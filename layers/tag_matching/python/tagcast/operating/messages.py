@@ -12,7 +12,7 @@ from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import read_topic
-from tagcast.registry.subscriptions import versions_in_force
+from tagcast.registry.filter_history import versions_in_force
 from tagcast.rows import stored
 from tagcast.rows.attempt_history import history_in
 from tagcast.rows.due import OwedDelivery

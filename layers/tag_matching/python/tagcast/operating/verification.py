@@ -5,17 +5,23 @@ See docs/semantics.md, Endpoint verification.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from tagcast.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
+from tagcast.errors import ConflictError, Fault, InvalidRequestError, NotFoundError, UnavailableError
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.operating.lanes import retry_now
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
+from tagcast.registry.subscribing import Made, Result, Wanted, check_time, put_subscriptions
 from tagcast.registry.subscriptions import change_subscription, get_subscription, put_subscription
 from tagcast.rows import stored
 from tagcast.verification import VERIFIABLE, Consent
+
+ASKED_WITHIN_S = 8.0
+"""So long after a request came a further endpoint of it is asked, which may take ten seconds."""
 
 
 def has_to_agree(world: World, wanted: str | None) -> bool:
@@ -39,18 +45,56 @@ def put_verified(
     """
     read_topic(world, topic)
     known = stored.subscription(world.store, topic, name)
-    before = None if known is None else known.settings
-    if not asks:
-        pass
-    elif before is not None and before.endpoint == settings.endpoint:
-        chosen = replace(settings, unverified=before.unverified, allowed_per_second=before.allowed_per_second)
-        settings = _limited(chosen)
-    elif settings.endpoint.protocol in VERIFIABLE and world.guard.refusal(settings.endpoint) is None:
-        settings = _as_answered(settings, _asked(world, settings))
+    if asks:
+        settings = _agreed(world, settings, known)
     made = put_subscription(world, topic, name, settings, if_match)
-    if before is not None and before.unverified is not None:
-        wake(world, made[0])
+    _wake_if_it_waited(world, known, made[0])
     return made
+
+
+def put_all_verified(world: World, topic: str, wanted: Sequence[Wanted], asking: Collection[str]) -> list[Result]:
+    """Put subscriptions as :func:`put_subscriptions` does; the endpoints of those named by *asking* have to agree.
+
+    Raises NotFoundError (topic).
+    """
+    came_s = world.clock.monotonic()
+    read_topic(world, topic)
+    known = stored.subscriptions(world.store, topic, [each.name for each in wanted])
+    results: dict[str, Result] = {}
+    ready: list[Wanted] = []
+    for each in wanted:
+        try:
+            ready.append(_ready(world, each, known.get(each.name), came_s) if each.name in asking else each)
+        except UnavailableError as refusal:
+            results[each.name] = refusal
+    made = put_subscriptions(world, topic, ready, came_s)
+    results |= {each.name: result for each, result in zip(ready, made, strict=True)}
+    for result in made:
+        if isinstance(result, Made):
+            _wake_if_it_waited(world, known.get(result.subscription.name), result.subscription)
+    return [results[each.name] for each in wanted]
+
+
+def _ready(world: World, wanted: Wanted, known: Subscription | None, came_s: float) -> Wanted:
+    return replace(wanted, settings=_agreed(world, wanted.settings, known, came_s + ASKED_WITHIN_S))
+
+
+def _agreed(
+    world: World, settings: SubscriptionSettings, known: Subscription | None, until_s: float = math.inf
+) -> SubscriptionSettings:
+    """Return *settings* with what their endpoint answered, before or now; UnavailableError if that has no time left."""
+    if known is not None and known.settings.endpoint == settings.endpoint:
+        before = known.settings
+        return _limited(replace(settings, unverified=before.unverified, allowed_per_second=before.allowed_per_second))
+    if settings.endpoint.protocol not in VERIFIABLE or world.guard.refusal(settings.endpoint) is not None:
+        return settings
+    check_time(world, until_s)
+    return _as_answered(settings, _asked(world, settings))
+
+
+def _wake_if_it_waited(world: World, known: Subscription | None, put: Subscription) -> None:
+    if known is not None and known.settings.unverified is not None:
+        wake(world, put)
 
 
 def verify(world: World, topic: str, name: str) -> Subscription:

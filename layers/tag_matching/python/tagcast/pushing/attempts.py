@@ -70,15 +70,15 @@ async def attempt(world: World, push: Push, passage: Passage) -> Result:
 
 
 async def attempt_batch(
-    world: World, subscription: Subscription, deliveries: Sequence[Delivery], passage: Passage
+    world: World, subscription: Subscription, deliveries: Sequence[Delivery], now: int, passage: Passage
 ) -> dict[str, Result]:
-    """Push *deliveries* in one request; return, by message id, what came of those whose attempt counts.
+    """Push *deliveries* in one request at *now*; return, by message id, what came of those whose attempt counts.
 
     Nobody knows for which message a request fails that fails as a whole: that counts for its head alone. In order,
     nothing behind the first failed one counts. All others are as if they had not been pushed.
     """
     pushes = tuple(Push(subscription, message, made + 1) for message, made in deliveries)
-    batch = PushBatch(subscription, pushes, f"batch_{world.dice.unique_id(world.clock.now())}")
+    batch = PushBatch(subscription, pushes, f"batch_{world.dice.unique_id(now)}")
     started = world.clock.monotonic()
     outcome = await world.pusher.push_batch(batch)
     passage.hear(outcome)

@@ -173,10 +173,11 @@ class _Course:
 
         What does not count of a request that failed stands first again.
         """
-        waiting = alive(self.world, self.subscription, request, self.progress)
+        now = self.world.clock.now()
+        waiting = alive(self.world, self.subscription, request, self.progress, now)
         if not waiting or await self.passage.is_shut():
             return
-        results = await self.push(waiting)
+        results = await self.push(waiting, now)
         uncounted = [each for each in waiting if each[0].message_id not in results]
         if uncounted:
             self.waiting.appendleft(uncounted)
@@ -195,8 +196,8 @@ class _Course:
             known.clear()
         known[self.subscription.subscription_id] = well
 
-    async def push(self, deliveries: Sequence[Delivery]) -> dict[str, Result]:
+    async def push(self, deliveries: Sequence[Delivery], now: int) -> dict[str, Result]:
         if self.subscription.settings.batching is not None:
-            return await attempt_batch(self.world, self.subscription, deliveries, self.passage)
+            return await attempt_batch(self.world, self.subscription, deliveries, now, self.passage)
         [(message, made)] = deliveries
         return {message.message_id: await attempt(self.world, Push(self.subscription, message, made + 1), self.passage)}

@@ -25,7 +25,7 @@ async def hand_over(world: World, group: Subscription, deliveries: Sequence[Deli
     trouble is the service's; it is never discarded for that.
     """
     progress = Progress()
-    waiting = alive(world, group, deliveries, progress)
+    waiting = alive(world, group, deliveries, progress, world.clock.now())
     if not waiting:
         return progress
     entries = await world.executor.run(partial(_entries, world, group, [message for message, _ in waiting]))

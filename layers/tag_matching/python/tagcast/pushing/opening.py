@@ -35,7 +35,7 @@ async def attempt_opened(
     except UnavailableError as fault:
         world.telemetry.failed("secrets of a subscription", fault)
         progress = Progress()
-        for message, made in alive(world, subscription, deliveries, progress)[:1]:
+        for message, made in alive(world, subscription, deliveries, progress, world.clock.now())[:1]:
             progress.failures[message.message_id] = put_off(world, made, NOT_OPENED)
         return progress
     return await attempt_in_order(world, ready, deliveries, share)

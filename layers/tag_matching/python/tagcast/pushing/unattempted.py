@@ -23,12 +23,15 @@ def put_off(world: World, made: int, detail: str) -> Failure:
 
 
 def alive(
-    world: World, subscription: Subscription, deliveries: Sequence[Delivery], progress: Progress
+    world: World, subscription: Subscription, deliveries: Sequence[Delivery], progress: Progress, now: int
 ) -> list[Delivery]:
-    """Return those of *deliveries* whose life is not over, and settle the others in *progress*."""
+    """Return those of *deliveries* whose life is not over at *now*, and settle the others in *progress*.
+
+    Whoever pushes them does not look at the clock in between: it may be set anew at any time.
+    """
     waiting = []
     for message, made in deliveries:
-        if message.is_expired(world.clock.now()):
+        if message.is_expired(now):
             progress.settled[message.message_id] = Entry(EntryState.EXPIRED, made)
             world.telemetry.settled(message, subscription, EntryState.EXPIRED)
         else:

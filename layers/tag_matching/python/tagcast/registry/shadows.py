@@ -18,7 +18,8 @@ from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
 from tagcast.registry.shadowing import is_function
-from tagcast.registry.subscriptions import get_subscription, replace_filter
+from tagcast.registry.subscribing import replace_filter
+from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 from tagcast.rows.shadow import Comparison, Shadow, observed, shadow_delete, shadow_put
 from tagcast.rows.topic_writes import change_update

@@ -21,11 +21,16 @@ def recent_of(row: Row) -> tuple[str, ...]:
     return tuple(cast("Sequence[str]", row.get("recent", ())))
 
 
-def with_change(topic: Topic, name: str) -> dict[str, int | Sequence[str]]:
-    """Return what a change of subscription *name* writes to the row of *topic*: the next version and the names."""
-    version = topic.subscriptions_version + 1
-    names = [*topic.recent, name][-RECENT_MAX:]
-    return {"subscriptions_version": version, "recent": names, "recent_until": version}
+def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence[str]]:
+    """Return what a change of all *names* at once writes to the row of *topic*: the names, and a version for each.
+
+    >>> from tagcast.model import Ordering
+    >>> topic = Topic("orders", "1", 60, 1, Ordering.TOPIC, 0, 0, subscriptions_version=7, recent=("A",))
+    >>> with_changes(topic, ("B", "C"))
+    {'subscriptions_version': 9, 'recent': ['A', 'B', 'C'], 'recent_until': 9}
+    """
+    version = topic.subscriptions_version + len(names)
+    return {"subscriptions_version": version, "recent": [*topic.recent, *names][-RECENT_MAX:], "recent_until": version}
 
 
 def names_changed(known: Topic, topic: Topic) -> frozenset[str] | None:

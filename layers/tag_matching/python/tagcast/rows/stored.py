@@ -5,7 +5,7 @@ Where one row that cannot be read must not hide the others, the rows themselves 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tagcast.membership import Member, Registration
 from tagcast.model import Subscription, Topic
@@ -176,6 +176,13 @@ def subscription(store: Store, topic: str, name: str) -> Subscription | None:
     return None if row is None else subscription_of(row)
 
 
+def subscriptions(store: Store, topic: str, names: Collection[str]) -> dict[str, Subscription]:
+    """Return those of the subscriptions (at most 100) that there are, by their names."""
+    wanted = {name: keys.subscription_key(topic, name) for name in names}
+    found = store.get_many(tuple(wanted.values()))
+    return {name: subscription_of(found[key]) for name, key in wanted.items() if key in found}
+
+
 def subscriptions_and_shadows(store: Store, topic: str) -> tuple[list[Subscription], list[Shadow]]:
     """Return all subscriptions of a topic and all shadows beside them, read by one query."""
     low, high = keys.subscriptions_and_shadows(topic)
@@ -193,10 +200,8 @@ def changes(store: Store, known: Topic, topic: Topic) -> tuple[dict[str, Subscri
     changed = names_changed(known, topic)
     if changed is None:
         return None
-    wanted = {name: keys.subscription_key(topic.name, name) for name in changed}
-    found = store.get_many(tuple(wanted.values()))
-    present = {name: subscription_of(found[key]) if key in found else None for name, key in wanted.items()}
-    return present, shadows(store, topic.name)
+    present = subscriptions(store, topic.name, changed)
+    return {name: present.get(name) for name in changed}, shadows(store, topic.name)
 
 
 def names(store: Store, topic: str) -> dict[int, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tagcast.model import Topic
 from tagcast.rows.keys import counters_key, directory_key, topic_key
-from tagcast.rows.recent_changes import with_change
+from tagcast.rows.recent_changes import with_changes
 from tagcast.rows.registry import topic_row
 from tagcast.rows.values import optional_number
 from tagcast.tables import ABSENT, Delete, Expectation, Put, Row, Update, Value, Write
@@ -45,12 +45,12 @@ def settings_update(changed: Topic) -> Update:
     return Update(topic_key(changed.name), settings, gone, {"topic_id": changed.topic_id})
 
 
-def change_update(owner: Topic, name: str, *, subscriptions: int = 0, ordinals: int = 0) -> Update:
-    """Return the write that lets publishers read *name* again, unless any subscription changed since *owner* was read.
+def change_update(owner: Topic, *names: str, subscriptions: int = 0, ordinals: int = 0) -> Update:
+    """Return the write that lets publishers read *names* again, unless any subscription changed since *owner* was read.
 
     *subscriptions* and *ordinals* are added to the topic's counts.
     """
-    changes: dict[str, Value] = {**with_change(owner, name)}
+    changes: dict[str, Value] = {**with_changes(owner, names)}
     if subscriptions:
         changes["subscription_count"] = owner.subscription_count + subscriptions
     if ordinals:

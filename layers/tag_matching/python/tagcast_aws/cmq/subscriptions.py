@@ -9,7 +9,7 @@ from tagcast.errors import ConflictError, PreconditionFailedError
 from tagcast.model import FilterType, Subscription, SubscriptionSettings, Topic
 from tagcast.operating.lanes import lane_view
 from tagcast.operating.verification import put_verified
-from tagcast.registry import subscriptions
+from tagcast.registry import subscribing, subscriptions
 from tagcast.registry.topics import get_topic
 
 from tagcast_aws.api.limits import TIMEOUT_S_DEFAULT
@@ -40,7 +40,7 @@ def subscribe(request: Request) -> dict[str, object]:
         raise CmqError(Fault.SUBSCRIPTIONS)
     try:
         asks = world.verification.of_cmq
-        made, _ = put_verified(world, topic_name, name, settings, subscriptions.NO_VERSION, asks=asks)
+        made, _ = put_verified(world, topic_name, name, settings, subscribing.NO_VERSION, asks=asks)
     except PreconditionFailedError:
         raise CmqError(Fault.SUBSCRIPTION_EXISTS) from None
     except ConflictError:
@@ -110,7 +110,7 @@ def get_attributes(request: Request) -> dict[str, object]:
 def several(request: Request) -> dict[str, object]:
     """List the subscriptions of a topic by a part of their names."""
     topic, word = request.given.topic(), (request.given.value("searchWord") or "").lower()
-    known = subscriptions.list_subscriptions(request.world, topic, subscriptions.SUBSCRIPTIONS_MAX, None).items
+    known = subscriptions.list_subscriptions(request.world, topic, subscribing.SUBSCRIPTIONS_MAX, None).items
     found = [each for each in known if word in each.name.lower()]
     part = request.part(found, SUBSCRIPTIONS_PAGE_MAX)
     return {"totalCount": len(found), "subscriptionList": [_listed(each) for each in part]}

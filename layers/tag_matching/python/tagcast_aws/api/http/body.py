@@ -7,13 +7,14 @@ reported together with the faults of single fields.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.config import JsonDict
 from pydantic_core import ErrorDetails
 from tagcast.errors import Fault
 
-from tagcast_aws.api.limits import FAULTS_MAX
+from tagcast_aws.api.limits import BATCH_MAX, FAULTS_MAX
 
 B = TypeVar("B", bound="Body")
 
@@ -62,6 +63,12 @@ class Body(BaseModel):
 
 class EmptyBody(Body):
     """The body of a request that says everything by its path."""
+
+
+def one_by_one(model: type[Body]) -> Any:
+    """Return the bounds of a list whose items are read one by one, so that one's faults are not the others'."""
+    schema: JsonDict = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return Field(max_length=BATCH_MAX, json_schema_extra={"items": schema})
 
 
 def read(model: type[B], value: object) -> tuple[B | None, list[Fault]]:

@@ -44,6 +44,7 @@ OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("DELETE", _TOPIC): ("delete_topic", "topics"),
     ("GET", f"{_TOPIC}/subscriptions"): ("list_subscriptions", "subscriptions"),
     ("PUT", _SUBSCRIPTION): ("put_subscription", "subscriptions"),
+    ("POST", f"{_TOPIC}/subscriptions/batch"): ("put_subscriptions", "subscriptions"),
     ("GET", _SUBSCRIPTION): ("get_subscription", "subscriptions"),
     ("DELETE", _SUBSCRIPTION): ("delete_subscription", "subscriptions"),
     ("POST", f"{_SUBSCRIPTION}/secret/rotate"): ("rotate_secret", "subscriptions"),

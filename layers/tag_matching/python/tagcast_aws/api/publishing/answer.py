@@ -19,7 +19,7 @@ class AcceptedAnswer(TypedDict):
 
 
 class RefusedAnswer(TypedDict):
-    """A message of a batch that was refused: its problem."""
+    """What was refused of a batch: its problem."""
 
     error: dict[str, Any]
 

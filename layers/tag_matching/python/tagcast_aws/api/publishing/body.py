@@ -17,7 +17,7 @@ from tagcast.model import Draft
 from tagcast.trace_context import trace_read
 
 from tagcast_aws.api import limits
-from tagcast_aws.api.http.body import Body, read
+from tagcast_aws.api.http.body import Body, one_by_one, read
 
 _CONTROLS = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 
@@ -162,18 +162,12 @@ class MessageBody(TestedMessage):
         return replace(super().draft(), trace=trace_read(self.traceparent, self.tracestate))
 
 
-def _items(model: type[Body]) -> Any:
-    """Return the bounds of a list whose items are read one by one, so that one's faults are not the others'."""
-    schema: JsonDict = {"$ref": f"#/components/schemas/{model.__name__}"}
-    return Field(max_length=limits.BATCH_MAX, json_schema_extra={"items": schema})
-
-
 class BatchBody(Body):
     """Messages to be published, each on its own: the items are read one by one, as :class:`MessageBody`."""
 
     item_models: ClassVar[tuple[type[Body], ...]] = (MessageBody,)
 
-    messages: Annotated[list[Any], _items(MessageBody)]
+    messages: Annotated[list[Any], one_by_one(MessageBody)]
 
 
 class ReplayedMessage(MessageBody):
@@ -191,7 +185,7 @@ class ReplayBody(Body):
 
     item_models: ClassVar[tuple[type[Body], ...]] = (ReplayedMessage,)
 
-    messages: Annotated[list[Any], _items(ReplayedMessage)]
+    messages: Annotated[list[Any], one_by_one(ReplayedMessage)]
 
 
 def read_message(value: object) -> tuple[Draft | None, list[Fault]]:

@@ -157,3 +157,10 @@ def writing_fault(url: str, schemes: tuple[str, ...]) -> str | None:
     if "@" in parts.netloc:
         return "must not carry a user name or password"
     return "must not have a fragment" if "#" in url else None
+
+
+def narrowed(fault: Fault, endpoint: Endpoint) -> Fault:
+    """Let a fault of a whole endpoint point to the field that says where the endpoint is."""
+    if fault.pointer != "/endpoint":
+        return fault
+    return Fault(fault.detail, f"/endpoint/{target_field(endpoint)}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tagcast.errors import Fault, InvalidRequestError, NotFoundError, PreconditionFailedError
+from tagcast.errors import InvalidRequestError, NotFoundError, PreconditionFailedError
 from tagcast.instant import rfc3339
-from tagcast.model import Endpoint, Subscription
+from tagcast.model import Subscription
 from tagcast.operating.lanes import backlog, lane_view, lane_views, pause, repush, resume, retry_now, skip_head
 from tagcast.operating.urgency import urgent_lanes
 from tagcast.operating.verification import has_to_agree, put_verified, verify
@@ -26,7 +26,7 @@ from tagcast_aws.api.http.body import EmptyBody
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
-from tagcast_aws.api.subscriptions.endpoint import target_field
+from tagcast_aws.api.subscriptions.endpoint import narrowed
 from tagcast_aws.api.subscriptions.lane import (
     BacklogAnswer,
     LaneAnswer,
@@ -46,6 +46,7 @@ from tagcast_aws.api.subscriptions.settings import (
     shown,
     shown_version,
 )
+from tagcast_aws.api.subscriptions.several import ROUTE as SEVERAL
 
 
 def put(world: World, request: Request[SubscriptionBody]) -> Answer:
@@ -58,7 +59,7 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
         asks = has_to_agree(world, request.body.verification)
         subscription, is_new = put_verified(world, request.topic, request.subscription, settings, wanted, asks=asks)
     except InvalidRequestError as error:
-        raise InvalidRequestError(tuple(_narrowed(fault, settings.endpoint) for fault in error.faults)) from None
+        raise InvalidRequestError(tuple(narrowed(fault, settings.endpoint) for fault in error.faults)) from None
     return _with_lane(world, subscription, 201 if is_new else 200, _told(untold))
 
 
@@ -81,13 +82,6 @@ def _told(secret: str | None, former_ends_at: int | None = None) -> dict[str, st
     """Return what only the answer of this request says of secrets."""
     told = {} if secret is None else {"secret": secret}
     return told if former_ends_at is None else told | {"former_secret_ends_at": rfc3339(former_ends_at)}
-
-
-def _narrowed(fault: Fault, endpoint: Endpoint) -> Fault:
-    """Let a fault of a whole endpoint point to the field that says where the endpoint is."""
-    if fault.pointer != "/endpoint":
-        return fault
-    return Fault(fault.detail, f"/endpoint/{target_field(endpoint)}")
 
 
 def one(world: World, request: Request[None]) -> Answer:
@@ -181,6 +175,7 @@ _LANE = {200: LaneAnswer}
 
 ROUTES = (
     Route("GET", "/lanes", urgent, "List the lanes that are not active", {200: UrgentLanesAnswer}, query=PAGING),
+    SEVERAL,
     Route("GET", _ALL, several, "List the subscriptions", {200: SubscriptionsAnswer}, query=PAGING),
     Route(
         "PUT",

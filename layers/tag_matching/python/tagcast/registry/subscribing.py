@@ -1,0 +1,209 @@
+"""How subscriptions are put, one or many: each is judged on its own, and those put together share a transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tagcast.concurrency.contention import until_won
+from tagcast.errors import (
+    ConflictError,
+    Fault,
+    InvalidFilterError,
+    InvalidRequestError,
+    PreconditionFailedError,
+    UnavailableError,
+)
+from tagcast.filters.kinds import canonical
+from tagcast.model import Subscription, SubscriptionSettings, Topic
+from tagcast.ports import World, Write
+from tagcast.registry.directory import read_topic
+from tagcast.registry.filter_history import forget_old_versions
+from tagcast.registry.groups import lane_to_fill, make_queue, with_secret
+from tagcast.rows import stored
+from tagcast.rows.filter_version import version_put
+from tagcast.rows.lane import Lane, lane_put
+from tagcast.rows.subscription_writes import subscription_put
+from tagcast.rows.topic_writes import change_update
+from tagcast.sealing.secrets import sealed
+from tagcast.tables import fitting
+
+SUBSCRIPTIONS_MAX = 10_000
+PUT_TOGETHER = 25
+"""Of each a transaction takes three rows: the subscription, its filter's version, its secrets or its lane."""
+FILTER_BYTES_MAX = 1024 * 1024
+"""Of their filters, each of which is written twice; DynamoDB takes 4 MiB."""
+BEGUN_WITHIN_S = 20.0
+"""So long after a request came a further piece of it is begun: it has to be answered within 29 s."""
+
+NO_VERSION = 0
+"""Of what does not exist: versions count from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A subscription as somebody wants it; *if_match* is the version that it must have, :data:`NO_VERSION` for none."""
+
+    name: str
+    settings: SubscriptionSettings
+    if_match: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A subscription as it was put, whether it is new, and its lane if that has to be filled."""
+
+    subscription: Subscription
+    is_new: bool
+    lane: Lane | None = None
+
+
+Refusal = ConflictError | UnavailableError
+"""Why one subscription was not put, whatever became of those beside it."""
+Result = Made | Refusal | InvalidFilterError | InvalidRequestError
+
+
+def put_subscriptions(world: World, topic: str, wanted: Sequence[Wanted], came_s: float) -> list[Result]:
+    """Put each of *wanted*, at most 100 whose names differ; return what came of each, in their order.
+
+    The request came at *came_s* on the monotonic clock. Raises NotFoundError (topic).
+    """
+    results: dict[str, Result] = {}
+    valid: list[Wanted] = []
+    for each in wanted:
+        try:
+            check_time(world, came_s + BEGUN_WITHIN_S)
+            valid.append(checked(world, each))
+        except (InvalidFilterError, InvalidRequestError, UnavailableError) as refusal:
+            results[each.name] = refusal
+    for group in fitting(valid, PUT_TOGETHER, FILTER_BYTES_MAX, lambda each: len(json.dumps(each.settings.filter))):
+        made = _put(world, topic, group, came_s + BEGUN_WITHIN_S)
+        results |= {each.name: result for each, result in zip(group, made, strict=True)}
+    return [results[each.name] for each in wanted]
+
+
+def check_time(world: World, until_s: float) -> None:
+    """Raise UnavailableError from *until_s* on: what is not begun then is for another request."""
+    if world.clock.monotonic() >= until_s:
+        raise UnavailableError("the request had no time left for it; ask again")
+
+
+def _put(world: World, topic: str, group: Sequence[Wanted], until_s: float) -> Sequence[Made | Refusal]:
+    try:
+        check_time(world, until_s)
+        return put_together(world, topic, group)
+    except UnavailableError as refusal:
+        return [refusal] * len(group)
+
+
+def checked(world: World, wanted: Wanted) -> Wanted:
+    """Return *wanted* in its canonical form; InvalidFilterError or InvalidRequestError if it cannot be stored."""
+    settings = replace(wanted.settings, filter=canonical(wanted.settings.filter))
+    refusal = world.guard.refusal(settings.endpoint)
+    if refusal is not None:
+        raise InvalidRequestError((Fault(refusal, "/endpoint"),))
+    return replace(wanted, settings=settings)
+
+
+def put_together(
+    world: World, topic: str, wanted: Sequence[Wanted], also: tuple[Write, ...] = ()
+) -> list[Made | Refusal]:
+    """Put all of *wanted* (:func:`checked`, no name twice) that nothing forbids in one transaction, with *also*.
+
+    The topic's version is raised by one for each, so that its row names as many changes. Raises NotFoundError (topic)
+    and UnavailableError, when nothing is put.
+    """
+
+    def attempt() -> list[Made | Refusal]:
+        owner = read_topic(world, topic)
+        known = stored.subscriptions(world.store, topic, [each.name for each in wanted])
+        results: list[Made | Refusal] = []
+        after, writes = owner, list(also)
+        for each in wanted:
+            try:
+                made, its = _prepared(world, after, each, known.get(each.name))
+            except (ConflictError, UnavailableError) as refusal:
+                results.append(refusal)
+                continue
+            after = _counting(after, made)
+            writes += its
+            results.append(made)
+        if after is not owner:
+            world.store.transact((_topic_update(owner, after, results), *writes))
+        return results
+
+    results = until_won(world, f"topic {topic}", attempt)
+    for made in results:
+        if isinstance(made, Made):
+            if made.lane is not None:
+                world.workflow.start(topic, made.lane.subscription_id, made.lane.generation)
+            forget_old_versions(world, made.subscription)
+    return results
+
+
+def _counting(owner: Topic, made: Made) -> Topic:
+    """Return *owner* as it counts *made*, too."""
+    return replace(
+        owner,
+        subscriptions_version=owner.subscriptions_version + 1,
+        subscription_count=owner.subscription_count + made.is_new,
+        next_ordinal=owner.next_ordinal + made.is_new,
+    )
+
+
+def _topic_update(owner: Topic, after: Topic, results: Sequence[Made | Refusal]) -> Write:
+    names = [made.subscription.name for made in results if isinstance(made, Made)]
+    added = after.next_ordinal - owner.next_ordinal
+    return change_update(owner, *names, subscriptions=added, ordinals=added)
+
+
+def _prepared(world: World, owner: Topic, wanted: Wanted, known: Subscription | None) -> tuple[Made, tuple[Write, ...]]:
+    """Return what *wanted* becomes beside all that *owner* counts already, and its writes."""
+    check_version(known, wanted.if_match)
+    changed = _changed(world, owner, wanted.name, with_secret(world, wanted.settings, known), known)
+    changed, secrets = sealed(world, changed, known)
+    if changed.settings.is_group:
+        make_queue(world, changed)
+    lane = lane_to_fill(world, owner, changed) if known is None else None
+    filled = () if lane is None else (lane_put(lane),)
+    return Made(changed, known is None, lane), (*_put_writes(owner, changed, known), *secrets, *filled)
+
+
+def replace_filter(world: World, known: Subscription, filter: Mapping[str, object] | None, also: Write) -> Subscription:
+    """Give *known* another filter, as a new version, together with *also*; ConditionLostError if either changed."""
+    settings = replace(known.settings, filter=canonical(filter))
+    owner = read_topic(world, known.topic)
+    changed = _changed(world, owner, known.name, settings, known)
+    world.store.transact((change_update(owner, known.name), *_put_writes(owner, changed, known), also))
+    forget_old_versions(world, changed)
+    return changed
+
+
+def check_version(known: Subscription | None, if_match: int | None) -> None:
+    """Raise PreconditionFailedError unless *known* has the version *if_match*, if there is one to have."""
+    present = NO_VERSION if known is None else known.version
+    if if_match is not None and present != if_match:
+        raise PreconditionFailedError(f"the subscription {f'has version {present}' if present else 'does not exist'}")
+
+
+def _changed(
+    world: World, owner: Topic, name: str, settings: SubscriptionSettings, known: Subscription | None
+) -> Subscription:
+    if known is None and owner.subscription_count >= SUBSCRIPTIONS_MAX:
+        raise ConflictError(f"a topic has at most {SUBSCRIPTIONS_MAX} subscriptions")
+    now = world.clock.now()
+    return Subscription(
+        topic=owner.name,
+        name=name,
+        topic_id=owner.topic_id,
+        ordinal=owner.next_ordinal if known is None else known.ordinal,
+        settings=settings,
+        version=1 if known is None else known.version + 1,
+        created_at=now if known is None else known.created_at,
+        updated_at=now,
+    )
+
+
+def _put_writes(owner: Topic, changed: Subscription, known: Subscription | None) -> tuple[Write, ...]:
+    return subscription_put(changed, known), version_put(changed, owner.subscriptions_version + 1)

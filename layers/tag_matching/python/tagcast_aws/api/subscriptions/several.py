@@ -1,0 +1,108 @@
+"""Many subscriptions in one request: each is read, judged and answered on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
+
+from pydantic import StringConstraints
+from tagcast.errors import Fault, InvalidRequestError
+from tagcast.operating.verification import has_to_agree, put_all_verified
+from tagcast.ports import World
+from tagcast.registry.subscribing import Made, Result, Wanted
+from typing_extensions import TypedDict
+
+from tagcast_aws.api import limits
+from tagcast_aws.api.http.body import Body, one_by_one, read
+from tagcast_aws.api.http.problems import invalid, problem_of
+from tagcast_aws.api.http.requests import Request
+from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.publishing.answer import RefusedAnswer
+from tagcast_aws.api.subscriptions.endpoint import narrowed
+from tagcast_aws.api.subscriptions.secret import made
+from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer, SubscriptionBody, shown
+
+
+class NamedSubscription(SubscriptionBody):
+    """A subscription with its name; what is left out has its default."""
+
+    name: Annotated[str, StringConstraints(pattern=limits.NAME)]
+
+
+class SubscriptionsBody(Body):
+    """Subscriptions to be put, each on its own: the items are read one by one, as :class:`NamedSubscription`."""
+
+    item_models: ClassVar[tuple[type[Body], ...]] = (NamedSubscription,)
+
+    subscriptions: Annotated[list[Any], one_by_one(NamedSubscription)]
+
+
+class PutSubscriptionsAnswer(TypedDict):
+    """What came of each subscription of a request, in its order, without their lanes."""
+
+    results: list[SubscriptionAnswer | RefusedAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A subscription as it is asked for, and the secret that only the answer tells, if it was made here."""
+
+    wanted: Wanted
+    has_to_agree: bool
+    untold: str | None
+
+
+def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
+    """Create or replace those subscriptions of a request that are valid; the others' places hold their problems."""
+    names: set[str] = set()
+    items = [_read(world, item, names) for item in request.body.subscriptions]
+    asked = [item for item in items if isinstance(item, _Asked)]
+    asking = {each.wanted.name for each in asked if each.has_to_agree}
+    put = iter(put_all_verified(world, request.topic, [each.wanted for each in asked], asking))
+    results = [_result(item, next(put)) if isinstance(item, _Asked) else item for item in items]
+    return Answer(200, {"results": results})
+
+
+def _read(world: World, item: object, names: set[str]) -> _Asked | RefusedAnswer:
+    """Return what an item asks for, or its problem; *names* are those that stand before it, and then its own, too."""
+    body, faults = read(NamedSubscription, item)
+    if body is None:
+        return _refused(faults)
+    if body.name in names:
+        return _refused([Fault("stands in this request already", "/name")])
+    names.add(body.name)
+    try:
+        asks = has_to_agree(world, body.verification)
+    except InvalidRequestError as error:
+        return _refused(error.faults)
+    settings = body.settings()
+    secret, untold = made(world, settings.secret)
+    return _Asked(Wanted(body.name, replace(settings, secret=secret)), asks, untold)
+
+
+def _refused(faults: Sequence[Fault]) -> RefusedAnswer:
+    return {"error": invalid(faults).as_json()}
+
+
+def _result(asked: _Asked, result: Result) -> SubscriptionAnswer | RefusedAnswer:
+    if isinstance(result, Made):
+        answer = shown(result.subscription)
+        if asked.untold is not None:
+            answer["secret"] = asked.untold
+        return answer
+    if isinstance(result, InvalidRequestError):
+        return _refused([narrowed(fault, asked.wanted.settings.endpoint) for fault in result.faults])
+    problem = problem_of(result)
+    assert problem is not None
+    return {"error": problem.as_json()}
+
+
+ROUTE = Route(
+    "POST",
+    "/topics/{topic}/subscriptions/batch",
+    put_several,
+    "Create or replace up to 100 subscriptions, each on its own",
+    {200: PutSubscriptionsAnswer},
+    body=SubscriptionsBody,
+)

@@ -1,0 +1,66 @@
+"""`tagcast subscribe-all`: many subscriptions of a topic from one file."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+from tagcast_client.operation import Json, path_of
+from tagcast_client.operations import described
+from tagcast_client.publishing import parts
+
+from local.cli.content import body_bytes
+from local.cli.screen import fault_lines, rows_table
+from local.cli.session import TopicName, session_of
+from local.cli.visible import visible_json
+
+
+def subscribe_all(
+    ctx: typer.Context,
+    topic: TopicName,
+    source: Annotated[
+        str, typer.Argument(metavar="@FILE|-", help="A JSON array of subscriptions, each with its name.")
+    ],
+) -> None:
+    """Subscribe many endpoints to a topic, or replace those subscriptions; each stands on its own.
+
+    Each is written as the API takes it, with its name: {"name": "billing", "endpoint": "https://…", "filter": …}.
+    """
+    session = session_of(ctx)
+    results: list[Json] = []
+    for _, part in parts(_read(source)):
+        path = path_of("topics", topic, "subscriptions", "batch")
+        answer = session.api.request("POST", path, {"subscriptions": list(part)})
+        if session.as_json:
+            typer.echo(visible_json(answer.text.rstrip("\n")))
+        results += answer.json.get("results", [])
+    if not session.as_json:
+        session.out.print(_summary(topic, results))
+    if any("error" in result for result in results):
+        raise typer.Exit(1)
+
+
+def _read(source: str) -> list[Json]:
+    try:
+        items = json.loads(body_bytes(source))
+    except ValueError as fault:
+        raise typer.BadParameter(f"is not JSON: {fault}", param_hint="@FILE") from None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise typer.BadParameter("must be a JSON array of objects", param_hint="@FILE")
+    return [dict(described(item)) for item in items]
+
+
+def _summary(topic: str, results: list[Json]) -> RenderableType:
+    """Return how many were put, what secrets nobody is told again, and who was refused, by the place in the file."""
+    refused = {place: result["error"] for place, result in enumerate(results) if "error" in result}
+    lines: list[RenderableType] = [Text(f"{len(results) - len(refused)} subscribed to {topic}.")]
+    told = [[result["name"], result["secret"]] for result in results if "secret" in result]
+    if told:
+        lines.append(rows_table(told, "subscription", "secret"))
+    for place, problem in refused.items():
+        lines.append(Text(f"/{place} was refused:", style="bold red"))
+        lines.append(fault_lines(problem, int(problem.get("status") or 422)))
+    return Group(*lines)

@@ -1,0 +1,127 @@
+"""Serves the engine's application with aiohttp's server, whose parser is compiled.
+
+Its own server is Python throughout and takes longer over a request than the engine over most calls.
+"""
+
+import asyncio
+import signal
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+from urllib.parse import unquote
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from local.engine.asgi import Application, Message
+
+KEEP_ALIVE_S = 75.0
+SHUTDOWN_S = 1.0
+"""Long polls end with the stack, which has ended whoever waits for them."""
+LINE_MAX = 64 * 1024
+"""Of a request's first line: S3's presigned URLs and keys are long."""
+
+
+def _request(*made: Any) -> web.BaseRequest:
+    """Return a request without a bound on its body: the engine judges sizes in the words of each service."""
+    message, payload, protocol, writer, task = made
+    return web.BaseRequest(message, payload, protocol, writer, task, asyncio.get_running_loop(), client_max_size=0)
+
+
+ASGI_LIMITS: Mapping[str, Any] = {
+    "request_factory": _request,
+    "access_log": None,
+    "keepalive_timeout": KEEP_ALIVE_S,
+    "max_line_size": LINE_MAX,
+    "auto_decompress": False,
+}
+"""What aiohttp's server is told, so that it leaves a request as it is."""
+
+
+async def serve(application: Application, host: str, port: int) -> None:
+    """Start the application, and serve it until SIGTERM or SIGINT."""
+    life = await _started(application)
+    ended = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, ended.set)
+    runner = web.ServerRunner(web.Server(AsgiHandler(application), **ASGI_LIMITS), shutdown_timeout=SHUTDOWN_S)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        await ended.wait()
+    finally:
+        await runner.cleanup()
+        life.cancel()
+
+
+class AsgiHandler:
+    """Turns a request of aiohttp into one of ASGI, and the messages of its answer into a response."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    async def __call__(self, request: web.BaseRequest) -> web.Response:
+        """Answer one request."""
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        unsaid: list[Message] = [{"type": "http.request", "body": await request.read(), "more_body": False}]
+
+        async def receive() -> Message:
+            return unsaid.pop() if unsaid else {"type": "http.disconnect"}
+
+        answer = _Answer()
+        await self._application(_scope(request), receive, answer.send)
+        return answer.response()
+
+
+class _Answer:
+    """Collects the messages of an answer."""
+
+    def __init__(self) -> None:
+        self._start: Message = {"status": 500, "headers": ()}
+        self._parts: list[bytes] = []
+
+    async def send(self, message: Message) -> None:
+        """Take a message of ASGI."""
+        if message["type"] == "http.response.start":
+            self._start = message
+        elif part := message.get("body", b""):
+            self._parts.append(part)
+
+    def response(self) -> web.Response:
+        """Return what was said, whole; what HEAD leaves out is counted by the header that the engine gave."""
+        headers: CIMultiDict[str] = CIMultiDict()
+        for name, value in self._start["headers"]:
+            headers.add(name.decode(), value.decode(errors="replace"))
+        return web.Response(status=self._start["status"], body=b"".join(self._parts), headers=headers)
+
+
+def _scope(request: web.BaseRequest) -> MutableMapping[str, Any]:
+    raw_path, _, query = request.raw_path.partition("?")
+    return {
+        "type": "http",
+        "http_version": "1.1",
+        "scheme": "http",
+        "method": request.method,
+        "path": unquote(raw_path),
+        "raw_path": raw_path.encode("latin-1"),
+        "query_string": query.encode("latin-1"),
+        "headers": [(name.lower(), value) for name, value in request.raw_headers],
+        "client": (request.remote or "127.0.0.1", 0),
+    }
+
+
+async def _started(application: Application) -> asyncio.Future[None]:
+    """Have the application begin its life; what is answered waits for its end, which is never told."""
+    begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    messages: asyncio.Queue[Message] = asyncio.Queue()
+    messages.put_nowait({"type": "lifespan.startup"})
+
+    async def send(message: Message) -> None:
+        if message["type"] == "lifespan.startup.complete":
+            begun.set_result(None)
+
+    life = asyncio.ensure_future(application({"type": "lifespan"}, messages.get, send))
+    await asyncio.wait((begun, life), return_when=asyncio.FIRST_COMPLETED)
+    if life.done():
+        raise RuntimeError("the engine did not start") from life.exception()
+    return life

@@ -1,0 +1,186 @@
+"""How the engine is served: over HTTP, by the short way to its services, with receives that wait, and snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from local.engine.asgi import Application, Receive, Scope, Send, answer, whole
+from local.engine.http_server import ASGI_LIMITS, AsgiHandler
+from local.engine.long_poll import LongPoll
+from local.engine.short_way import ShortWay
+from local.engine.snapshot import Snapshots
+
+PATIENCE_S = 60
+
+
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer what was asked."""
+    body = await whole(receive) or b""
+    if scope["method"] == "HEAD":
+        await answer(send, 200, [(b"content-length", b"12345")], b"")
+        return
+    told = {"path": scope["path"], "raw": scope["raw_path"].decode(), "query": scope["query_string"].decode()}
+    headers = [(b"x-a", value) for name, value in scope["headers"] if name == b"x-a"]
+    await answer(send, 207, headers, json.dumps({**told, "size": len(body)}).encode())
+
+
+def asked(method: str, path: str, **how: Any) -> tuple[int, dict[str, str], bytes]:
+    """What a server of `echo` answers."""
+
+    async def ask() -> tuple[int, dict[str, str], bytes]:
+        runner = web.ServerRunner(web.Server(AsgiHandler(echo), **ASGI_LIMITS))
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0]
+        try:
+            async with aiohttp.ClientSession() as session:
+                url = URL(f"http://{host}:{port}{path}", encoded=True)
+                async with session.request(method, url, **how) as found:
+                    return (
+                        found.status,
+                        {name.lower(): found.headers[name] for name in found.headers},
+                        await found.read(),
+                    )
+        finally:
+            await runner.cleanup()
+
+    return asyncio.run(asyncio.wait_for(ask(), PATIENCE_S))
+
+
+def test_a_request_comes_as_it_was_sent_and_its_answer_goes_as_it_was_made() -> None:
+    status, headers, body = asked("PUT", "/b/a%2Fb%20c?x=1&y", data=b"z" * 3_000_000, headers={"x-A": "\u00fc"})
+    assert (status, headers["x-a"]) == (207, "\u00fc")
+    assert json.loads(body) == {"path": "/b/a/b c", "raw": "/b/a%2Fb%20c", "query": "x=1&y", "size": 3_000_000}
+
+
+def test_who_asks_whether_to_go_on_is_told_to() -> None:
+    status, _, body = asked("PUT", "/k", data=b"zz", expect100=True)
+    assert (status, json.loads(body)["size"]) == (207, 2)
+
+
+def test_the_length_that_head_tells_is_that_of_what_it_leaves_out() -> None:
+    assert asked("HEAD", "/k")[1]["content-length"] == "12345"
+
+
+def through(application: Application, target: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """What an application answers to a call."""
+    sent: list[Any] = []
+    given = {"x-amz-target": target, **headers}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"{}"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/", "raw_path": b"/", "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+    }  # fmt: skip
+    asyncio.run(_awaited(application(scope, receive, send)))
+    names = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], names, sent[1]["body"]
+
+
+async def _awaited(what: Any) -> None:
+    await what
+
+
+def test_a_call_that_names_its_service_goes_there_in_the_name_of_its_caller_and_any_other_to_the_engine() -> None:
+    entered: list[str] = []
+
+    async def tables(method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, Any]) -> Any:
+        return 400, {"x-amz-crc32": "7"}, headers["x-amz-target"]
+
+    way = ShortWay(echo, {"DynamoDB_20120810": tables}, lambda headers: entered.append(headers["authorization"]))
+    status, headers, body = through(way, "DynamoDB_20120810.GetItem", authorization="me")
+    assert (status, body, headers["x-amz-crc32"], headers["content-length"]) == (
+        400,
+        b"DynamoDB_20120810.GetItem",
+        "7",
+        "25",
+    )
+    assert entered == ["me"]
+    assert through(way, "AWSStepFunctions.StartExecution")[0] == 207
+    assert through(way, "DynamoDB_20120810.GetItem", **{"content-encoding": "gzip"})[0] == 207
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(work, PATIENCE_S))
+
+
+def test_a_receive_that_waits_is_answered_by_what_is_sent_and_by_no_other_queue() -> None:
+    queue: list[str] = []
+    looks: list[int] = []
+
+    async def receive(request: dict[str, Any], url: str) -> dict[str, Any]:
+        looks.append(request["WaitTimeSeconds"])
+        return {"Messages": queue[:]} if queue else {}
+
+    def send(request: dict[str, Any], url: str) -> dict[str, Any]:
+        queue.append(request["MessageBody"])
+        return {"MessageId": "1"}
+
+    async def play() -> tuple[Any, Any]:
+        poll = LongPoll(receive, look_s=PATIENCE_S)
+        waiting = asyncio.ensure_future(poll.receive({"QueueUrl": "http://a/1/q", "WaitTimeSeconds": 20}, ""))
+        await asyncio.sleep(0)
+        await poll.waking(lambda request, url: {})({"QueueUrl": "http://a/1/other"}, "")
+        sent = await poll.waking(send)({"QueueUrl": "http://b/1/q/", "MessageBody": "m"}, "")
+        return await waiting, sent
+
+    assert run(play()) == ({"Messages": ["m"]}, {"MessageId": "1"})
+    assert looks == [0, 0]
+
+
+def test_a_receive_waits_no_longer_than_it_was_asked_to_and_looks_meanwhile_for_what_time_brings() -> None:
+    looks: list[Any] = []
+
+    async def receive(request: dict[str, Any], url: str) -> dict[str, Any]:
+        looks.append(request.get("WaitTimeSeconds"))
+        return {}
+
+    async def play() -> tuple[Any, Any]:
+        poll = LongPoll(receive, look_s=0.2)
+        return await poll.receive({"WaitTimeSeconds": 1}, "http://a/1/q"), await poll.receive({}, "http://a/1/q")
+
+    assert run(play()) == ({}, {})
+    assert len(looks) > 3
+    assert looks[-1] is None
+
+
+def test_a_snapshot_is_written_after_a_write_and_never_without_one(tmp_path: Path) -> None:
+    rows: list[int] = []
+    snapshots = Snapshots(lambda: {"tables": lambda: list(rows)}, tmp_path, lambda name, state: json.dumps(state))
+    written = tmp_path / "tables.json"
+
+    async def engine(scope: Scope, receive: Receive, send: Send) -> None:
+        rows.append(len(rows))
+        await answer(send, 200, [], b"")
+
+    async def play() -> list[str]:
+        watched, found = snapshots.watching(engine), []
+        for target in (b"DynamoDB_20120810.PutItem", b"DynamoDB_20120810.GetItem", b"AmazonSQS.DeleteMessage"):
+            scope = {"type": "http", "method": "POST", "headers": [(b"x-amz-target", target)]}
+            await watched(scope, _nothing, _nowhere)
+            await asyncio.to_thread(snapshots.save)
+            found.append(written.read_text())
+        return found
+
+    assert run(play()) == ["[0]", "[0]", "[0, 1, 2]"]
+
+
+async def _nothing() -> dict[str, Any]:
+    return {"type": "http.disconnect"}
+
+
+async def _nowhere(message: Any) -> None:
+    pass

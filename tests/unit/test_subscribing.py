@@ -1,0 +1,264 @@
+"""Many subscriptions in one request: each is judged alone, and together they cost fewer writes than one by one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tagcast.errors import ConditionLostError, ConflictError, InvalidRequestError, UnavailableError
+from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy, SubscriptionSettings
+from tagcast.operating.verification import put_all_verified
+from tagcast.ports import Put, Write
+from tagcast.registry import directory, subscriptions
+from tagcast.registry.subscribing import PUT_TOGETHER, SUBSCRIPTIONS_MAX, Made, Result, Wanted
+from tagcast.rows.keys import topic_key
+from tagcast.verification import Consent
+
+from tests.fakes.handlers import answered
+from tests.fakes.world import FakeWorld
+
+SETTINGS = SubscriptionSettings(
+    endpoint=Endpoint(Protocol.HTTPS, "https://a.test/"),
+    filter=None,
+    retry=RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176),
+    timeout_s=15,
+    content_format=ContentFormat.JSON,
+    secret=None,
+)
+GROUP = replace(SETTINGS, endpoint=Endpoint(Protocol.PULL, ""), consume_from=0)
+SECRET = "whsec_" + "QUJD" * 8
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld()
+    fake.topic()
+    return fake
+
+
+def put(fake: FakeWorld, wanted: Sequence[Wanted], asking: Sequence[str] = ()) -> list[Result]:
+    return put_all_verified(fake.world, "test1", wanted, asking)
+
+
+def named(*names: str, settings: SubscriptionSettings = SETTINGS) -> list[Wanted]:
+    return [Wanted(name, settings) for name in names]
+
+
+def names(fake: FakeWorld) -> set[str]:
+    return set(directory.directory_of(fake.world, "test1").by_name)
+
+
+def kinds(results: Sequence[Result]) -> list[type]:
+    return [type(each) for each in results]
+
+
+def before_the_next_transaction(fake: FakeWorld, meanwhile: Callable[[], object]) -> None:
+    transact = fake.store.transact
+
+    def beaten(writes: Sequence[Write]) -> None:
+        fake.store.transact = transact  # type: ignore[method-assign]
+        meanwhile()
+        transact(writes)
+
+    fake.store.transact = beaten  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("known", [(), ("S1", "S7")])
+def test_what_is_put_together_is_stored_as_if_each_was_put_alone(known: tuple[str, ...]) -> None:
+    together, alone = FakeWorld(), FakeWorld()
+    wanted = [Wanted(f"S{number}", GROUP if number % 3 == 0 else SETTINGS) for number in range(13)]
+    for each in (together, alone):
+        each.topic()
+        for name in known:
+            subscriptions.put_subscription(each.world, "test1", name, SETTINGS)
+
+    results = put(together, wanted)
+    made = [subscriptions.put_subscription(alone.world, "test1", each.name, each.settings) for each in wanted]
+
+    assert [(each.subscription, each.is_new) for each in results if isinstance(each, Made)] == made
+    assert together.store.rows == alone.store.rows
+    assert together.group_queues.queues.keys() == alone.group_queues.queues.keys()
+    assert [each.subscription_id for each in together.workflow.tasks] == [
+        each.subscription_id for each in alone.workflow.tasks
+    ]
+
+
+def test_a_hundred_take_two_rows_each_and_one_of_the_topic_a_transaction(fake: FakeWorld) -> None:
+    before = fake.store.writes
+    put(fake, named(*(f"S{number}" for number in range(100))))
+
+    assert fake.store.writes - before == 2 * 100 + 100 // PUT_TOGETHER
+    assert len(names(fake)) == 100
+
+
+def test_whoever_read_the_topic_before_sees_all_of_them(fake: FakeWorld) -> None:
+    for count in (3, 30):
+        names(fake)
+        wanted = {f"S{count}-{number}" for number in range(count)}
+        put(fake, named(*sorted(wanted)))
+        assert wanted <= names(fake)
+
+
+def test_who_loses_to_another_administrator_puts_all_of_them_beside_hers(fake: FakeWorld) -> None:
+    before_the_next_transaction(fake, lambda: put(fake, named("B", "C")))
+
+    results = put(fake, named("A", "B"))
+
+    made = [each for each in results if isinstance(each, Made)]
+    assert [(each.subscription.name, each.subscription.version, each.is_new) for each in made] == [
+        ("A", 1, True),
+        ("B", 2, False),
+    ]
+    present = directory.directory_of(fake.world, "test1")
+    assert sorted(present.by_ordinal) == [0, 1, 2]
+    assert (present.topic.subscription_count, present.topic.subscriptions_version) == (3, 4)
+
+
+def test_what_has_no_room_or_cannot_become_what_it_should_stops_nothing_beside_it(fake: FakeWorld) -> None:
+    put(fake, named("pushed"))
+    fake.store.rows[topic_key("test1")]["subscription_count"] = SUBSCRIPTIONS_MAX - 1
+
+    results = put(fake, [*named("A"), *named("pushed", settings=GROUP), *named("B"), *named("pushed2")])
+
+    assert kinds(results) == [Made, ConflictError, ConflictError, ConflictError]
+    assert names(fake) == {"pushed", "A"}
+
+
+def test_an_endpoint_that_may_not_be_reached_stops_nothing_beside_it(fake: FakeWorld) -> None:
+    class Closed:
+        def refusal(self, endpoint: Endpoint) -> str | None:
+            return "not public" if "private" in endpoint.target else None
+
+    fake.world = replace(fake.world, guard=Closed())
+    private = replace(SETTINGS, endpoint=Endpoint(Protocol.HTTPS, "https://private.test/"))
+
+    assert kinds(put(fake, [Wanted("A", private), *named("B")])) == [InvalidRequestError, Made]
+    assert names(fake) == {"B"}
+
+
+def test_secrets_that_cannot_be_sealed_stop_nothing_beside_them(fake: FakeWorld) -> None:
+    fake.vault.broken = True
+
+    results = put(fake, [Wanted("A", replace(SETTINGS, secret=SECRET)), *named("B")])
+
+    assert kinds(results) == [UnavailableError, Made]
+    assert names(fake) == {"B"}
+
+
+def test_what_others_change_all_the_while_is_unavailable_and_what_was_put_stays(fake: FakeWorld) -> None:
+    transact, calls = fake.store.transact, []
+
+    def contended(writes: Sequence[Write]) -> None:
+        calls.append(len(writes))
+        if len(calls) > 1:
+            raise ConditionLostError
+        transact(writes)
+
+    fake.store.transact = contended  # type: ignore[method-assign]
+    results = put(fake, named(*(f"S{number:02}" for number in range(PUT_TOGETHER + 2))))
+
+    assert kinds(results) == [Made] * PUT_TOGETHER + [UnavailableError] * 2
+    assert len(names(fake)) == PUT_TOGETHER
+
+
+def test_endpoints_are_asked_one_by_one_and_those_that_did_not_agree_wait(fake: FakeWorld) -> None:
+    wanted = [
+        Wanted(f"S{n}", replace(SETTINGS, endpoint=Endpoint(Protocol.HTTPS, f"https://{n}.test/"))) for n in "123"
+    ]
+    fake.verifier.consents["https://2.test/"] = Consent("http 404")
+
+    put(fake, wanted, asking=["S1", "S2"])
+
+    assert [url for url, _ in fake.verifier.asked] == ["https://1.test/", "https://2.test/"]
+    present = directory.directory_of(fake.world, "test1").by_name
+    assert [present[f"S{n}"].settings.unverified for n in "123"] == [None, "http 404", None]
+
+
+def test_endpoints_that_answer_slowly_take_no_time_from_those_beside_them(fake: FakeWorld) -> None:
+    wanted = [
+        Wanted(f"S{n}", replace(SETTINGS, endpoint=Endpoint(Protocol.HTTPS, f"https://{n}.test/"))) for n in "123"
+    ]
+
+    class Slow:
+        def ask(self, endpoint: Endpoint, token: str) -> Consent:
+            fake.clock.sleep(9)
+            return Consent()
+
+    fake.world = replace(fake.world, verification=replace(fake.world.verification, verifier=Slow()))
+    asking = ["S1", "S2"]
+
+    assert kinds(put(fake, wanted, asking)) == [Made, UnavailableError, Made]
+    assert kinds(put(fake, wanted, asking)) == [Made, Made, Made]
+    assert names(fake) == {"S1", "S2", "S3"}
+
+
+def test_the_largest_filters_fit_into_the_transactions_that_they_are_put_in(fake: FakeWorld) -> None:
+    sizes = []
+    transact = fake.store.transact
+
+    def measured(writes: Sequence[Write]) -> None:
+        puts = [write.row for write in writes if isinstance(write, Put)]
+        sizes.append(sum(len(str(value).encode()) for row in puts for value in row.values()))
+        transact(writes)
+
+    fake.store.transact = measured  # type: ignore[method-assign]
+    expression = "a = '" + "\U0001f34e" * 8_100 + "'"
+    largest = replace(SETTINGS, filter={"kind": "sql92", "expression": expression})
+
+    assert kinds(put(fake, named(*"ABCDEFGHIJKLMNOPQRSTUVWX", settings=largest))) == [Made] * 24
+    assert len(sizes) > 1
+    assert max(sizes) < 4 * 1024 * 1024
+
+
+def ask(fake: FakeWorld, *items: Any) -> list[Any]:
+    target = "/topics/test1/subscriptions/batch"
+    answer = answered(fake.world, "POST", target, json.dumps({"subscriptions": items}))
+    assert answer["statusCode"] == 200
+    results = json.loads(answer["body"])["results"]
+    assert len(results) == len(items)
+    return list(results)
+
+
+def test_what_is_right_in_a_request_is_stored_and_what_is_wrong_is_named(fake: FakeWorld) -> None:
+    hook = {"protocol": "https", "url": "https://a.test/"}
+
+    results = ask(
+        fake,
+        {"name": "A", "endpoint": hook},
+        {"name": "9", "endpoint": hook, "filter": {"kind": "sql92", "expression": "a ="}},
+        {"name": "A", "endpoint": hook, "timeout_seconds": 3},
+        "B",
+        {"name": "C", "endpoint": hook, "secret": "generate"},
+    )
+
+    pointers = [[fault["pointer"] for fault in each["error"]["errors"]] for each in results if "error" in each]
+    assert pointers == [["#/name", "#/filter/expression"], ["#/name"], ["#"]]
+    assert (results[0]["version"], results[0]["timeout_seconds"], "secret" in results[0]) == (1, 15, False)
+    assert results[4]["secret"].startswith("whsec_")
+    assert names(fake) == {"A", "C"}
+    assert [each["version"] for each in ask(fake, *[{"name": name, "endpoint": hook} for name in "AC"])] == [2, 2]
+
+
+def test_a_request_takes_a_hundred_and_its_topic_has_to_be_there(fake: FakeWorld) -> None:
+    hook = {"protocol": "https", "url": "https://a.test/"}
+    items = [{"name": f"S{number}", "endpoint": hook} for number in range(101)]
+
+    def status(topic: str, count: int) -> int:
+        body = json.dumps({"subscriptions": items[:count]})
+        return int(answered(fake.world, "POST", f"/topics/{topic}/subscriptions/batch", body)["statusCode"])
+
+    assert [status("test1", 101), status("none", 1), status("test1", 0), status("test1", 100)] == [422, 404, 200, 200]
+    assert len(names(fake)) == 100
+
+
+def test_a_deployment_that_asks_every_endpoint_refuses_who_wants_none_asked(fake: FakeWorld) -> None:
+    fake.world = replace(fake.world, verification=replace(fake.world.verification, is_optional=False))
+    hook = {"protocol": "https", "url": "https://a.test/"}
+
+    unasked, asked = ask(fake, {"name": "A", "endpoint": hook, "verification": "none"}, {"name": "B", "endpoint": hook})
+
+    assert unasked["error"]["errors"][0]["pointer"] == "#/verification"
+    assert (asked["name"], [url for url, _ in fake.verifier.asked]) == ("B", ["https://a.test/"])
