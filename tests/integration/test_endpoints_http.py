@@ -140,6 +140,7 @@ def test_every_2xx_is_a_delivery(status: int) -> None:
     [
         ("500 X\r\n", Outcome(False, "http 500")),
         ("410 X\r\n", Outcome(False, "http 410", gone=True)),
+        ("404 X\r\n", Outcome(False, "http 404")),
         ("302 X\r\nLocation: http://127.0.0.1:1/\r\n", Outcome(False, "redirect 302 refused")),
         ("429 X\r\nRetry-After: 7\r\n", Outcome(False, "http 429", retry_after_s=7.0)),
         ("503 X\r\nRetry-After: Tue, 14 Nov 2023 22:14:20 GMT\r\n", Outcome(False, "http 503", 60.0)),

@@ -41,6 +41,7 @@ SUBSCRIBING, KNOWLEDGE = "unit/test_subscribing.py", "unit/test_knowledge.py"
 VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifier.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 TAIL = "unit/test_tail.py"
+GROUP_QUEUES, WORDS = "integration/test_group_queues.py", "integration/test_endpoint_words.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
 FIRST_ROUND = (
@@ -344,6 +345,20 @@ KEEPING = (
         "        if left:",
         "        if False:",
         f"{PACKS}::test_what_does_not_fit_behind_a_slow_part",
+    ),
+    _planted(
+        "what had its half of the round joins its backlog again",
+        "tagcast.delivery.serving:Part.waits",
+        "return row.map.round_open and self.ordinal not in row.map.over and",
+        "return row.map.round_open and",
+        f"{MIXED}::test_a_half_that_is_over_stays_in_its_lane",
+    ),
+    _planted(
+        "whoever keeps no order waits in the order of the others",
+        "tagcast.delivery.queueing:_alone",
+        "message_id, message_id, Audience.APART",
+        "message_id, group, Audience.APART",
+        f"{MIXED}::test_whoever_keeps_no_order",
     ),
     _planted(
         "a second close moves the instant of the first round",
@@ -1170,6 +1185,92 @@ TOLD = (
         f"{METERED}::test_a_batch_that_comes_again",
     ),
 )
+ADAPTERS = (
+    _planted(
+        "a batch that is given back comes in half a minute",
+        "tagcast_aws.dispatch.queue:SqsQueue.give_back",
+        '"VisibilityTimeout": 0}',
+        '"VisibilityTimeout": 30}',
+        f"{QUEUE}::test_what_is_given_back",
+    ),
+    _planted(
+        "of what the archive lost the last is told",
+        "tagcast_aws.dispatch.firehose:FirehoseArchive.put",
+        "return min(lost, default=None)",
+        "return max(lost, default=None)",
+        f"{ARCHIVE}::test_of_what_was_lost",
+    ),
+    _planted(
+        "what Firehose took is sent again with what it refused",
+        "tagcast_aws.dispatch.firehose:FirehoseArchive._put",
+        "parcels = self._refused(kind, parcels)\n            if not parcels:",
+        "if not self._refused(kind, parcels):",
+        f"{ARCHIVE}::test_of_parcels_in_one_request",
+    ),
+    _planted(
+        "a request to Firehose has all parcels",
+        "tagcast_aws.dispatch.firehose:FirehoseArchive.put",
+        "parcels[start : start + REQUEST_PARCELS_MAX]",
+        "parcels[start:]",
+        f"{ARCHIVE}::test_of_parcels_in_one_request",
+    ),
+    _planted(
+        "a parcel takes one line more than fits",
+        "tagcast_aws.dispatch.firehose:parcels_of",
+        "len(parcels[-1].content) + len(line) > PARCEL",
+        "len(parcels[-1].content) > PARCEL",
+        f"{ARCHIVE}::test_lines_travel_together",
+    ),
+    _planted(
+        "who is not found is gone",
+        "tagcast_aws.endpoints.http:outcome",
+        "gone=status == 410",
+        "gone=status in (404, 410)",
+        f"{HTTP}::test_an_answer_means",
+    ),
+    _planted(
+        "a refused address counts against its host",
+        "tagcast_aws.endpoints.connection_faults:is_unreached",
+        "return not isinstance(error.os_error, AddressRefusedError)",
+        "return True",
+        f"{WORDS}::test_a_host_is_not_to_blame",
+    ),
+    _planted(
+        "a broken TLS handshake is an answer",
+        "tagcast_aws.endpoints.connection_faults:is_unreached",
+        "isinstance(error, OSError | aiohttp.ServerDisconnectedError)",
+        "isinstance(error, ConnectionError | aiohttp.ServerDisconnectedError)",
+        f"{WORDS}::test_a_host_is_not_to_blame",
+    ),
+    _planted(
+        "an answer's beginning is its first piece",
+        "tagcast_aws.endpoints.http:read_answer",
+        "kept += chunk[: kept_max - len(kept)]",
+        "kept = kept or chunk[:kept_max]",
+        f"{WORDS}::test_an_answer_that_comes_in_pieces",
+    ),
+    _planted(
+        "a queue drops what repeats in another order",
+        "tagcast_aws.dispatch.group_queues:SqsGroupQueues.make",
+        '"DeduplicationScope": "messageGroup"',
+        '"DeduplicationScope": "queue"',
+        f"{GROUP_QUEUES}::test_an_ordered_queue_drops",
+    ),
+    _planted(
+        "a receipt that is refused is looked up in another request",
+        "tagcast_aws.dispatch.group_queues:SqsGroupQueues.hide",
+        'part[int(failed["Id"])]',
+        'tuple(seconds)[int(failed["Id"])]',
+        f"{GROUP_QUEUES}::test_of_many_receipts",
+    ),
+    _planted(
+        "a signing key is good for ever",
+        "tagcast_aws.store.signing_key:Ed25519Signer.is_ready",
+        " and self._clock.monotonic() < self._known[1] + SIGNING_KEY_KEPT_S",
+        "",
+        "integration/test_signing_key.py::test_the_key_is_read_again",
+    ),
+)
 AGREED = (
     _planted(
         "a first round pushes to who did not agree",
@@ -1337,4 +1438,5 @@ PLANTED = (
     *TOLD,
     *AGREED,
     *CERTIFIED,
+    *ADAPTERS,
 )
