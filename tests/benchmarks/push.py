@@ -25,6 +25,7 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.pushing.push_slots import SLOTS
+from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.pusher import EndpointPusher
 
 from tests.benchmarks.receivers import Receiver, receivers
@@ -93,11 +94,11 @@ def measure() -> tuple[float, dict[str, dict[str, float]]]:
         pushes = [push_to(number, port) for number in range(ENDPOINTS)]
         rounds: dict[str, dict[str, float]] = {}
         for name, slots in ((f"{SLOTS} slots", SLOTS), ("64 slots", 64)):
-            pusher = EndpointPusher(StoppedClock(1_700_000_000_000), "0", allow_private=True)
+            pusher = EndpointPusher(Surroundings(StoppedClock(1_700_000_000_000), "0", allow_private=True))
             rounds[f"{name}, cold"] = pusher.run(round_of(pusher, pushes, slots))
             rounds[f"{name}, warm"] = pusher.run(round_of(pusher, pushes, slots))
             pusher.close()
-        pusher = EndpointPusher(StoppedClock(1_700_000_000_000), "0", allow_private=True)
+        pusher = EndpointPusher(Surroundings(StoppedClock(1_700_000_000_000), "0", allow_private=True))
         slowest = max(pusher.run(round_of(pusher, pushes[:1], 1))["wall"] for _ in range(3))
         pusher.close()
     return slowest, rounds

@@ -156,6 +156,11 @@ class Checks:
             self._marks.begins(worker, push)
         return self._attempts.batch_begins(worker, batch)
 
+    def together(self, worker: Worker, pushes: Sequence[Push], size: int) -> list[Attempt]:
+        for push in pushes:
+            self._marks.begins(worker, push)
+        return self._attempts.together(worker, pushes, size)
+
     def push_ended(self, worker: Worker, attempt: Attempt, reply: Reply) -> None:
         self._attempts.ended(worker, attempt, reply)
 

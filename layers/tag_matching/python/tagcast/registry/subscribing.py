@@ -172,12 +172,14 @@ def _prepared(world: World, owner: Topic, wanted: Wanted, known: Subscription | 
     return Made(changed, known is None, lane), (*_put_writes(owner, changed, known), *secrets, *filled)
 
 
-def replace_filter(world: World, known: Subscription, filter: Mapping[str, object] | None, also: Write) -> Subscription:
-    """Give *known* another filter, as a new version, together with *also*; ConditionLostError if either changed."""
+def replace_filter(
+    world: World, known: Subscription, filter: Mapping[str, object] | None, *also: Write
+) -> Subscription:
+    """Give *known* another filter, as a new version, together with *also*; ConditionLostError if any of it changed."""
     settings = replace(known.settings, filter=canonical(filter))
     owner = read_topic(world, known.topic)
     changed = _changed(world, owner, known.name, settings, known)
-    world.store.transact((change_update(owner, known.name), *_put_writes(owner, changed, known), also))
+    world.store.transact((change_update(owner, known.name), *_put_writes(owner, changed, known), *also))
     forget_old_versions(world, changed)
     return changed
 
