@@ -9,7 +9,7 @@ from tagcast.delivery.idempotency import Accepted, Idempotency
 from tagcast.delivery.publishing import publish
 from tagcast.errors import ConflictError
 from tagcast.model import Draft
-from tagcast.ports import Key, Table
+from tagcast.ports import Key, Row, Table
 
 from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FakeWorld
@@ -18,13 +18,25 @@ NOW = 1_800_000_000_000
 CLAIM = Key(Table.MESSAGES, "IDEM#test1#key#0", "IDEM")
 
 
-@pytest.fixture
-def store() -> RacedStore:
-    return RacedStore()
+class ReadStore(RacedStore):
+    """Knows which keys were read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[Key] = []
+
+    def get(self, key: Key) -> Row | None:
+        self.read.append(key)
+        return super().get(key)
 
 
 @pytest.fixture
-def fake(store: RacedStore) -> FakeWorld:
+def store() -> ReadStore:
+    return ReadStore()
+
+
+@pytest.fixture
+def fake(store: ReadStore) -> FakeWorld:
     fake = FakeWorld(store=store)
     fake.topic(retention_s=3_600)
     fake.subscribe("A")
@@ -53,6 +65,14 @@ def test_a_claim_is_stored_as_it_always_was(fake: FakeWorld) -> None:
         "expires_at": NOW + 300_000,
         "ttl": NOW // 1000 + 301,
     }
+
+
+def test_a_key_is_looked_up_only_when_it_was_used_before(store: ReadStore, fake: FakeWorld) -> None:
+    asked(fake, b"1")
+    assert CLAIM not in store.read
+
+    asked(fake, b"1")
+    assert store.read.count(CLAIM) == 1
 
 
 def test_within_five_minutes_the_answer_is_the_first_one_in_full(fake: FakeWorld) -> None:

@@ -20,8 +20,8 @@ MUTANTS = (
     Mutant(
         "a lost condition of a claim is taken for success",
         "tagcast.delivery.publishing:_accept",
-        "if claim is not None or not _is_stored(world, message):",
-        "if claim is None and not _is_stored(world, message):",
+        "earlier = None if claim is None else stored.claim(world.store, topic, claim.key)",
+        "return _Taken(accepted, row, is_new=True)",
         Aim(keyed=0.7, restless=True),
     ),
     Mutant(
