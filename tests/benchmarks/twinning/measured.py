@@ -103,7 +103,7 @@ def _forget_refusals(account: Account) -> None:
 
 def _limit(account: Account, course: Course) -> str:
     """Name what the cell met: what was always busy, what was refused, or else only that there were no more messages."""
-    if course.group_busy > BUSY:
+    if account.cell.ordering is not Ordering.NONE and course.group_busy > BUSY:
         return "a group's one batch at a time"
     refused = Counter({"calls to a group": account.deployment.sqs.refused.total()})
     for table in account.deployment.tables.values():
