@@ -103,6 +103,13 @@ class Functions(Service):
         }
         self.by_name = {function.name: function for function in self.by_id.values()}
 
+    def configure(self, **environ: str) -> None:
+        """Deploy all functions with other settings: whoever is idle is gone, and who works goes on as it is."""
+        for function in self.by_id.values():
+            function.environ.update(environ)
+            while function.idle:
+                function.idle.pop().end()
+
     @property
     def alive(self) -> list[Environment]:
         """All environments that were not ended."""

@@ -27,6 +27,7 @@ GIVES_UP_S = 127.0
 class Request:
     """One HTTP request as it came over a connection."""
 
+    method: str
     path: str
     headers: dict[str, str]
     body: bytes
@@ -135,7 +136,8 @@ class Connection(asyncio.Transport):
             if len(rest) < length:
                 return
             self._received = rest[length:]
-            request = Request(first.split(" ")[1], headers, rest[:length])
+            method, path, _ = first.split(" ")
+            request = Request(method, path, headers, rest[:length])
             self._network.sent(self, request)
             self._network.timeline.after(self._network.one_way_ms(), partial(self._listener.asked, request, self))
 

@@ -30,10 +30,10 @@ from tagcast.model import Subscription as Owner
 from tagcast_aws.endpoints import addresses
 from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
 from tagcast_aws.endpoints.clients import Caller
-from tagcast_aws.endpoints.connection_faults import failure
+from tagcast_aws.endpoints.connection_faults import failure, is_unreached
 from tagcast_aws.endpoints.function import FunctionEndpoint, error_type
 from tagcast_aws.endpoints.guard import Guard
-from tagcast_aws.endpoints.http import HttpEndpoint, outcome, retry_after_s
+from tagcast_aws.endpoints.http import HttpEndpoint, outcome, read_answer, retry_after_s
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
 from tagcast_aws.endpoints.sqs import QueueEndpoint, group_id, region_of
 from tagcast_aws.runtime.clock import SystemClock
@@ -152,6 +152,36 @@ def refused(kind: Any, cause: Exception) -> Exception:
 )
 def test_a_fault_on_the_way_is_told_in_few_words_of_our_own(error: Exception, words: str) -> None:
     assert failure(error) == words
+
+
+@pytest.mark.parametrize(
+    ("error", "unreached"),
+    [
+        (refused(aiohttp.ClientConnectorDNSError, AddressRefusedError("x")), False),
+        (refused(aiohttp.ClientConnectorDNSError, OSError("x")), True),
+        (AddressRefusedError("x"), False),
+        (refused(aiohttp.ClientConnectorCertificateError, ValueError("x")), True),
+        (ssl.SSLError(1, "x"), True),
+        (refused(aiohttp.ClientConnectorError, os_error(errno.EHOSTUNREACH)), True),
+        (aiohttp.ClientPayloadError("x"), False),
+        (ValueError("x"), False),
+    ],
+)
+def test_a_host_is_not_to_blame_for_what_is_refused_here_nor_once_it_answers(error: Exception, unreached: bool) -> None:
+    assert is_unreached(error) is unreached
+
+
+def test_an_answer_that_comes_in_pieces_is_kept_up_to_its_bound() -> None:
+    pieces = [b"ab", b"cd", b"ef", b"gh"]
+
+    class Content:
+        async def read(self, most: int) -> bytes:
+            return pieces.pop(0) if pieces else b""
+
+    response: Any = SimpleNamespace(content=Content())
+
+    assert asyncio.run(read_answer(response, 5)) == b"abcde"
+    assert pieces == []
 
 
 def test_a_tls_fault_is_told_by_its_reason() -> None:

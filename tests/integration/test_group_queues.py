@@ -16,6 +16,7 @@ from tagcast_aws.dispatch.group_queues import SqsGroupQueues
 
 from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.world import FakeClock
+from tests.integration.scripted import ScriptedClient
 
 TOPIC_ID = "07457000000000000001"
 PLAIN, ORDERED = GroupQueue(f"{TOPIC_ID}.3", ordered=False), GroupQueue(f"{TOPIC_ID}.4", ordered=True)
@@ -139,3 +140,27 @@ def test_without_an_answer_nothing_is_taken_for_done() -> None:
             call()
     assert queues.send(PLAIN, entries("1")) == tuple(entries("1"))
     queues.delete(PLAIN, ["r"])
+
+
+def test_an_ordered_queue_drops_repetitions_within_an_order_alone() -> None:
+    client = ScriptedClient([{}])
+
+    scripted(client).make(ORDERED)
+
+    [request] = client.requests
+    assert request["QueueName"].endswith(".fifo")
+    asked = {name: request["Attributes"][name] for name in ("FifoQueue", "DeduplicationScope", "FifoThroughputLimit")}
+    assert asked == {
+        "FifoQueue": "true", "DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"
+    }  # fmt: skip
+
+
+def test_of_many_receipts_those_that_are_good_no_more_are_told() -> None:
+    client = ScriptedClient([{}, {"Failed": [{"Id": "1"}]}])
+
+    assert list(scripted(client).hide(PLAIN, {f"r{place}": 5 for place in range(12)})) == ["r11"]
+
+
+def scripted(client: ScriptedClient) -> SqsGroupQueues:
+    queues: Any = client
+    return SqsGroupQueues(queues, lambda: queues, "https://queue.test/1/service", "g-", wiring.logger())

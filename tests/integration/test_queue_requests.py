@@ -45,3 +45,13 @@ def test_nothing_is_asked_of_the_queue_for_nothing() -> None:
 
     assert SqsQueue(client, "q", Logger(service="test")).send(()) == ()  # type: ignore[arg-type]
     assert client.asked == []
+
+
+def test_what_is_given_back_is_visible_at_once() -> None:
+    client = ScriptedClient([{}])
+
+    SqsQueue(client, "q", Logger(service="test")).give_back(["r1", "r2"])  # type: ignore[arg-type]
+
+    [request] = client.requests
+    assert [(each["ReceiptHandle"], each["VisibilityTimeout"]) for each in request["Entries"]] == [("r1", 0), ("r2", 0)]
+    assert len({each["Id"] for each in request["Entries"]}) == 2

@@ -35,11 +35,13 @@ MEMBERS = "unit/test_members.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
 SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
 OWN_HEADERS = "unit/test_own_headers.py"
+CERTIFICATES, PRESENTED = "unit/test_own_certificates.py", "integration/test_client_certificates.py"
 CIRCUIT = "unit/test_circuit.py"
-SUBSCRIBING = "unit/test_subscribing.py"
+SUBSCRIBING, KNOWLEDGE = "unit/test_subscribing.py", "unit/test_knowledge.py"
 VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifier.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 TAIL = "unit/test_tail.py"
+GROUP_QUEUES, WORDS = "integration/test_group_queues.py", "integration/test_endpoint_words.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
 FIRST_ROUND = (
@@ -345,6 +347,20 @@ KEEPING = (
         f"{PACKS}::test_what_does_not_fit_behind_a_slow_part",
     ),
     _planted(
+        "what had its half of the round joins its backlog again",
+        "tagcast.delivery.serving:Part.waits",
+        "return row.map.round_open and self.ordinal not in row.map.over and",
+        "return row.map.round_open and",
+        f"{MIXED}::test_a_half_that_is_over_stays_in_its_lane",
+    ),
+    _planted(
+        "whoever keeps no order waits in the order of the others",
+        "tagcast.delivery.queueing:_alone",
+        "message_id, message_id, Audience.APART",
+        "message_id, group, Audience.APART",
+        f"{MIXED}::test_whoever_keeps_no_order",
+    ),
+    _planted(
         "a second close moves the instant of the first round",
         "tagcast.state_map:StateMap.settle",
         "round_at if in_round and self.round_at is None else self.round_at",
@@ -387,6 +403,34 @@ KEEPING = (
         f"{SUBSCRIBING}::test_what_has_no_room",
     ),
     _planted(
+        "what is known counts from the end of its read",
+        "tagcast.registry.directory:_directory_of",
+        "    look = Look.of(world)\n    topic = read_topic(world, name)",
+        "    topic = read_topic(world, name)\n    look = Look.of(world)",
+        f"{KNOWLEDGE}::test_what_is_known_counts_from",
+    ),
+    _planted(
+        "a process whose monotonic clock stood still goes by what it knew",
+        "tagcast.registry.knowledge:Look.still_counts",
+        " and 0 <= since_ms < KNOWN_S * 1000",
+        "",
+        f"{KNOWLEDGE}::test_a_process_that_was_frozen",
+    ),
+    _planted(
+        "a process whose clock stood still goes by what it knew",
+        "tagcast.registry.knowledge:Look.still_counts",
+        "world.clock.monotonic() - self.monotonic_s < KNOWN_S and ",
+        "",
+        f"{KNOWLEDGE}::test_a_process_that_was_frozen",
+    ),
+    _planted(
+        "settings of a topic are acknowledged while others publish by those of before",
+        "tagcast.registry.topics:put_topic",
+        "    if not is_new:\n        wait_for_publishers(world)",
+        "    pass",
+        f"{KNOWLEDGE}::test_whatever_was_acknowledged",
+    ),
+    _planted(
         "an endpoint is asked for which the request has no time left",
         "tagcast.operating.verification:_agreed",
         "    check_time(world, until_s)\n",
@@ -396,8 +440,8 @@ KEEPING = (
     _planted(
         "a process keeps the settings of a topic",
         "tagcast.registry.directory:_directory_of",
-        "return replace(known, topic=topic)",
-        "return known",
+        "fresh: Directory | None = replace(known, topic=topic)",
+        "fresh: Directory | None = known",
         f"{DIRECTORY}::test_a_process_that_knows_the_subscriptions",
     ),
     _planted(
@@ -927,7 +971,7 @@ SEALED = (
     ),
     _planted(
         "what a receiver says of a subscriber's headers is shown",
-        "tagcast.settings:secrets_of",
+        "tagcast.settings:secrets_told",
         "*(settings.headers or {}).values(), ",
         "",
         f"{OWN_HEADERS}::test_what_the_receiver_says",
@@ -1141,6 +1185,92 @@ TOLD = (
         f"{METERED}::test_a_batch_that_comes_again",
     ),
 )
+ADAPTERS = (
+    _planted(
+        "a batch that is given back comes in half a minute",
+        "tagcast_aws.dispatch.queue:SqsQueue.give_back",
+        '"VisibilityTimeout": 0}',
+        '"VisibilityTimeout": 30}',
+        f"{QUEUE}::test_what_is_given_back",
+    ),
+    _planted(
+        "of what the archive lost the last is told",
+        "tagcast_aws.dispatch.firehose:FirehoseArchive.put",
+        "return min(lost, default=None)",
+        "return max(lost, default=None)",
+        f"{ARCHIVE}::test_of_what_was_lost",
+    ),
+    _planted(
+        "what Firehose took is sent again with what it refused",
+        "tagcast_aws.dispatch.firehose:FirehoseArchive._put",
+        "parcels = self._refused(kind, parcels)\n            if not parcels:",
+        "if not self._refused(kind, parcels):",
+        f"{ARCHIVE}::test_of_parcels_in_one_request",
+    ),
+    _planted(
+        "a request to Firehose has all parcels",
+        "tagcast_aws.dispatch.firehose:FirehoseArchive.put",
+        "parcels[start : start + REQUEST_PARCELS_MAX]",
+        "parcels[start:]",
+        f"{ARCHIVE}::test_of_parcels_in_one_request",
+    ),
+    _planted(
+        "a parcel takes one line more than fits",
+        "tagcast_aws.dispatch.firehose:parcels_of",
+        "len(parcels[-1].content) + len(line) > PARCEL",
+        "len(parcels[-1].content) > PARCEL",
+        f"{ARCHIVE}::test_lines_travel_together",
+    ),
+    _planted(
+        "who is not found is gone",
+        "tagcast_aws.endpoints.http:outcome",
+        "gone=status == 410",
+        "gone=status in (404, 410)",
+        f"{HTTP}::test_an_answer_means",
+    ),
+    _planted(
+        "a refused address counts against its host",
+        "tagcast_aws.endpoints.connection_faults:is_unreached",
+        "return not isinstance(error.os_error, AddressRefusedError)",
+        "return True",
+        f"{WORDS}::test_a_host_is_not_to_blame",
+    ),
+    _planted(
+        "a broken TLS handshake is an answer",
+        "tagcast_aws.endpoints.connection_faults:is_unreached",
+        "isinstance(error, OSError | aiohttp.ServerDisconnectedError)",
+        "isinstance(error, ConnectionError | aiohttp.ServerDisconnectedError)",
+        f"{WORDS}::test_a_host_is_not_to_blame",
+    ),
+    _planted(
+        "an answer's beginning is its first piece",
+        "tagcast_aws.endpoints.http:read_answer",
+        "kept += chunk[: kept_max - len(kept)]",
+        "kept = kept or chunk[:kept_max]",
+        f"{WORDS}::test_an_answer_that_comes_in_pieces",
+    ),
+    _planted(
+        "a queue drops what repeats in another order",
+        "tagcast_aws.dispatch.group_queues:SqsGroupQueues.make",
+        '"DeduplicationScope": "messageGroup"',
+        '"DeduplicationScope": "queue"',
+        f"{GROUP_QUEUES}::test_an_ordered_queue_drops",
+    ),
+    _planted(
+        "a receipt that is refused is looked up in another request",
+        "tagcast_aws.dispatch.group_queues:SqsGroupQueues.hide",
+        'part[int(failed["Id"])]',
+        'tuple(seconds)[int(failed["Id"])]',
+        f"{GROUP_QUEUES}::test_of_many_receipts",
+    ),
+    _planted(
+        "a signing key is good for ever",
+        "tagcast_aws.store.signing_key:Ed25519Signer.is_ready",
+        " and self._clock.monotonic() < self._known[1] + SIGNING_KEY_KEPT_S",
+        "",
+        "integration/test_signing_key.py::test_the_key_is_read_again",
+    ),
+)
 AGREED = (
     _planted(
         "a first round pushes to who did not agree",
@@ -1199,6 +1329,99 @@ AGREED = (
         f"{ASKED}::test_who_does_not_agree",
     ),
 )
+CERTIFIED = (
+    _planted(
+        "pushes present no certificate",
+        "tagcast_aws.endpoints.http:HttpEndpoint._attempt",
+        "tls = True if settings.client_key is None else",
+        "tls = True if True else",
+        f"{PRESENTED}::test_who_presents_its_certificate",
+    ),
+    _planted(
+        "one connection serves subscriptions with other certificates",
+        "tagcast_aws.endpoints.client_contexts:ClientContexts.presenting",
+        "return await asyncio.shield(self._kept[pem])",
+        "return await asyncio.shield(next(iter(self._kept.values())))",
+        f"{PRESENTED}::test_no_connection_is_used",
+    ),
+    _planted(
+        "who gives up waiting for a context takes it from the others",
+        "tagcast_aws.endpoints.client_contexts:ClientContexts.presenting",
+        "asyncio.shield(self._kept[pem])",
+        "self._kept[pem]",
+        f"{PRESENTED}::test_contexts_are_made_once",
+    ),
+    _planted(
+        "a certificate that has ended is presented",
+        "tagcast_aws.endpoints.http:certificate_refusal",
+        "now >= certificate.expires_at",
+        "False",
+        f"{PRESENTED}::test_without_a_certificate_in_force",
+    ),
+    _planted(
+        "without its key a push goes without its certificate",
+        "tagcast_aws.endpoints.http:certificate_refusal",
+        'return "client certificate missing"',
+        "return None",
+        f"{PRESENTED}::test_without_a_certificate_in_force",
+    ),
+    _planted(
+        "endpoints are asked without the certificate of their pushes",
+        "tagcast_aws.endpoints.questions:Questions._tls",
+        "if key is None",
+        "if True",
+        f"{PRESENTED}::test_an_endpoint_is_asked",
+    ),
+    _planted(
+        "a receiver that refuses a certificate counts as dead",
+        "tagcast_aws.endpoints.connection_faults:is_unreached",
+        "in _OF_CERTIFICATES",
+        "in ()",
+        f"{PRESENTED}::test_who_presents_its_certificate",
+    ),
+    _planted(
+        "the private key is shown",
+        "tagcast_aws.api.subscriptions.routes:put",
+        "_told(untold)",
+        "_told(settings.client_key)",
+        f"{CERTIFICATES}::test_of_a_certificate_everybody_is_told",
+    ),
+    _planted(
+        "a certificate that has ended is taken",
+        "tagcast_aws.endpoints.client_certificate:examined",
+        "|= ssl.VERIFY_X509_PARTIAL_CHAIN",
+        "|= ssl.VERIFY_X509_PARTIAL_CHAIN | 0x200000  # X509_V_FLAG_NO_CHECK_TIME",
+        f"{CERTIFICATES}::test_what_no_push_could_present",
+    ),
+    _planted(
+        "the release before pushes without the certificate",
+        "tagcast.rows.sealed:plain_text",
+        "if settings.client_key is not None:",
+        "if False:",
+        f"{CERTIFICATES}::test_a_release_that_knows_secrets",
+    ),
+    _planted(
+        "a confirmation is not signed",
+        "tagcast_aws.endpoints.questions:Questions._confirm",
+        'headers |= {"webhook-id"',
+        '{"webhook-id"',
+        f"{ASKED}::test_a_confirmation_is_signed",
+    ),
+    _planted(
+        "an endpoint is asked again without the secrets of its subscription",
+        "tagcast.operating.verification:verify",
+        "opened(world, known).settings",
+        "known.settings",
+        f"{CERTIFICATES}::test_an_endpoint_is_asked_with_the_opened_secrets",
+    ),
+    _planted(
+        "a filter is replaced in a version that nobody meant",
+        "tagcast.registry.filter_change:change_filter",
+        "check_version(known, if_match)",
+        "pass",
+        "unit/test_subscriptions.py::test_a_filter_that_was_changed_meanwhile",
+    ),
+)
 PLANTED = (
     *FIRST_ROUND,
     *REDELIVERY,
@@ -1214,4 +1437,6 @@ PLANTED = (
     *CIRCUITS,
     *TOLD,
     *AGREED,
+    *CERTIFIED,
+    *ADAPTERS,
 )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tagcast.model import Outcome, PushBatch, Strategy
 from tagcast.pushing import batch_answer
 
+from tests.simulation.endpoints import Play
 from tests.simulation.ledger import Reply
+from tests.simulation.plan import Subscriber
 
 if TYPE_CHECKING:
     from tests.simulation.history import History
@@ -33,12 +35,18 @@ class BatchReply:
 
 
 def batch_reply(history: History, batch: PushBatch) -> BatchReply:
-    """Return what the receiver does: the whole request fails, or all of it is taken, or some messages are named."""
-    reply, ids = history.endpoints.reply(batch.pushes[0]), [push.message.message_id for push in batch.pushes]
+    """Return what the receiver does."""
+    ids, name = [push.message.message_id for push in batch.pushes], batch.subscription.name
+    subscriber = next(each for each in history.plan.subscribers if each.name == name)
+    return reply_to(history, subscriber, ids, history.endpoints.reply(batch.pushes[0]), keeps_order=_keeps_order(batch))
+
+
+def reply_to(play: Play, subscriber: Subscriber, ids: Sequence[str], reply: Reply, *, keeps_order: bool) -> BatchReply:
+    """Return what a receiver that gives *reply* does: all fails, or all is taken, or some messages are named."""
     if not reply.success:
         return BatchReply(reply, b"", dict.fromkeys(ids, reply), frozenset(ids[1:]))
-    dice = history.chance
-    if not _is_partial(history, batch.subscription.name):
+    dice = play.chance
+    if not _is_partial(play, subscriber):
         return BatchReply(reply, dice.choice(TAKING_ALL), dict.fromkeys(ids, reply), frozenset())
     if dice.random() < 0.3:
         unknown = json.dumps({"batchItemFailures": [{"itemIdentifier": "0"}]}).encode()
@@ -46,7 +54,7 @@ def batch_reply(history: History, batch: PushBatch) -> BatchReply:
         return BatchReply(reply, dice.choice((*MALFORMED, unknown)), dict.fromkeys(ids, told), frozenset(ids[1:]))
     named = [each for each in ids if dice.random() < 0.4] or [dice.choice(ids)]
     answer = json.dumps({"batchItemFailures": [{"itemIdentifier": each} for each in dice.sample(named, len(named))]})
-    behind = ids[ids.index(named[0]) + 1 :] if _keeps_order(batch) else []
+    behind = ids[ids.index(named[0]) + 1 :] if keeps_order else []
     failed = Reply(None, "named as failed, or behind one that is", reply.took_ms)
     of = {each: failed if each in named or each in behind else reply for each in ids}
     return BatchReply(reply, answer.encode(), of, frozenset(behind))
@@ -62,10 +70,9 @@ def _keeps_order(batch: PushBatch) -> bool:
     return batch.subscription.settings.retry.strategy is Strategy.BACKOFF_RETRY
 
 
-def _is_partial(history: History, name: str) -> bool:
-    subscriber = next(each for each in history.plan.subscribers if each.name == name)
-    if not history.faulty and subscriber.recovers:
+def _is_partial(play: Play, subscriber: Subscriber) -> bool:
+    if not play.faulty and subscriber.recovers:
         return False
     if subscriber.mode == "healthy":
-        return history.draws("endpoint", 0.3)
-    return history.chance.random() < 0.4
+        return play.draws("endpoint", 0.3)
+    return play.chance.random() < 0.4

@@ -55,10 +55,13 @@ class FakeFirehose:
     """Takes what it is given but *refusals*: for each call, the places it refuses, or None for an error."""
 
     refusals: list[Sequence[int] | None] = field(default_factory=list)
-    taken: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    taken: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    sizes: list[int] = field(default_factory=list)
+    """How many records each call has."""
 
     def put_record_batch(self, **request: Any) -> dict[str, Any]:
         stream, records = request["DeliveryStreamName"], request["Records"]
+        self.sizes.append(len(records))
         refused = self.refusals.pop(0) if self.refusals else ()
         if refused is None:
             from botocore.exceptions import ConnectTimeoutError
@@ -73,7 +76,7 @@ class FakeFirehose:
         ]
         return {"FailedPutCount": len(refused), "RequestResponses": answers}
 
-    def of(self, kind: RecordKind) -> list[dict[str, Any]]:
+    def of(self, kind: RecordKind) -> list[Any]:
         return self.taken[STREAMS[kind]]
 
 
@@ -201,6 +204,15 @@ def test_of_what_was_lost_and_what_could_not_be_read_the_first_is_reported() -> 
     assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][0]["dynamodb"]["SequenceNumber"]}]}
 
 
+def test_of_parcels_in_one_request_those_that_were_refused_are_sent_again() -> None:
+    lines = [(place, RecordKind.MESSAGES, json.dumps(str(place).ljust(4_094))) for place in range(1_000)]
+    firehose = FakeFirehose(refusals=[(1, 3)])
+
+    assert archive_into(firehose).put(lines) is None
+    assert sorted(map(int, firehose.of(RecordKind.MESSAGES))) == list(range(1_000))
+    assert firehose.sizes == [4, 2, 1]
+
+
 def test_lines_travel_together_within_the_limits_of_firehose() -> None:
     line = "x" * 4096
     parcels = parcels_of((place, RecordKind.MESSAGES, line) for place in range(1000))[RecordKind.MESSAGES]
@@ -274,7 +286,7 @@ def test_a_secret_has_in_its_row_the_name_by_which_the_archive_leaves_it_out() -
     hidden = {each.name for each in fields(settings) if not each.repr}
 
     assert hidden & settings_attributes(settings).keys() == {"secret"}
-    assert hidden - settings_attributes(settings).keys() == {"formers", "headers"}, (
+    assert hidden - settings_attributes(settings).keys() == {"client_key", "formers", "headers"}, (
         "they are nowhere but where they are sealed"
     )
 

@@ -94,16 +94,25 @@ def test_a_key_that_was_used_for_another_request_is_refused_until_it_is_over(fak
     assert len(asked(fake, b"2", fingerprint="other")) == 1
 
 
+@pytest.mark.parametrize("tries", [1, 2])
 @pytest.mark.parametrize("earlier_s", [None, 300])
-def test_two_requests_at_once_make_one_message(fake: FakeWorld, store: RacedStore, earlier_s: int | None) -> None:
+def test_two_requests_at_once_make_one_message(
+    fake: FakeWorld, store: RacedStore, earlier_s: int | None, tries: int
+) -> None:
     if earlier_s is not None:
         asked(fake, b"0")
         fake.clock.sleep(earlier_s)
     before = stored(fake)
     won: list[Accepted] = []
-    store.once_before("IDEM#", lambda: won.extend(asked(fake, b"1")))
 
-    assert asked(fake, b"1") == tuple(won)
+    def win() -> None:
+        won.extend(asked(fake, b"1"))
+
+    # Who finds a claim that ran out tries again with what it read: then somebody may be faster once more.
+    store.once_before("IDEM#", win if tries == 1 else lambda: store.once_before("IDEM#", win))
+    mine = asked(fake, b"1")
+
+    assert mine == (tuple(won) or asked(fake, b"1"))
     assert stored(fake) == before + 1
 
 

@@ -48,8 +48,11 @@ def states(fake: FakeWorld, message_id: str) -> dict[str, EntryState]:
 
 def test_whoever_keeps_no_order_gets_a_message_while_its_order_waits(fake: FakeWorld) -> None:
     ids = [fake.publish("1")[0], fake.publish("2")[0]]
+    groups = [entry.group for entry in fake.queue.entries if entry.audience is Audience.APART]
 
     waiting = deliver_only(fake, Audience.APART)
+
+    assert groups == ids  # The queue gives one batch of a group at a time: each is a group of its own.
 
     assert fake.pusher.received == {"free": ["1", "2"]}
     assert len({entry.group for entry in waiting}) == 1
@@ -102,10 +105,13 @@ def test_a_half_that_is_over_stays_in_its_lane_when_the_lane_has_forgotten_whom_
     fake.store.rows[lane] = {name: value for name, value in fake.store.rows[lane].items() if name != "joined"}
     dues = {key for key in fake.store.rows if key.pk.startswith("DUE#")}
 
-    fake.queue.entries = [entry, *apart]
+    fake.queue.entries = [entry]
     fake.deliver()
 
+    assert row_of(fake, message_id).map.round_open
     assert {key for key in fake.store.rows if key.pk.startswith("DUE#")} == dues
+    fake.queue.entries = apart
+    fake.deliver()
     assert not row_of(fake, message_id).map.round_open
 
 

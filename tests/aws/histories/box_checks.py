@@ -21,6 +21,7 @@ from tests.aws.network import Request
 from tests.aws.queues import QueuedMessage
 from tests.simulation.baton import Worker
 from tests.simulation.checks import Checks
+from tests.simulation.checks.attempts import AttemptChecks
 from tests.simulation.ledger import Attempt, Change, Row, Stage, ordinal_in
 from tests.simulation.plan import Action
 
@@ -31,6 +32,8 @@ CALLS_MAX = 4_000
 """More calls in one invocation are a loop without an end."""
 WAIT_MAX_MS = 3_000
 """So long a healthy receiver may wait in a batch for what is not its own."""
+CONNECTING_MS = 3_000
+"""So much later than it was begun an attempt may leave its process."""
 OWN_MS = 100
 """What a push takes besides its receiver: connecting, resolving, the writes behind it."""
 
@@ -41,6 +44,7 @@ class BoxChecks(Checks):
     def __init__(self, history: History) -> None:
         super().__init__(cast("Stage", history))
         self._history = history
+        self._attempts = AttemptChecks(self.ledger, CONNECTING_MS)
         self._answers = AnswerChecks(self.ledger)
         self._entries = EntryChecks(self.ledger)
         self.archive = FirehoseChecks(self.ledger, history.deployment)
@@ -115,14 +119,17 @@ class BoxChecks(Checks):
 
     # Pushes.
 
-    def push_sent(self, worker: Worker, environment: Environment, request: Request) -> Attempt:
-        """Check a push when it leaves its process."""
+    def push_sent(self, worker: Worker, environment: Environment, request: Request) -> list[Attempt]:
+        """Check a push when it leaves its process; return the attempts that it makes."""
         ledger, headers = self.ledger, request.headers
         origin = environment.origin()
         if origin is not None and origin is not environment.invocation:
             message_id = headers.get("webhook-id")
             ledger.fail("nothing outlives its invocation", f"{worker.name}: a push of {message_id} by {origin.label}")
-        message_id, name = headers["webhook-id"], headers["x-tagcast-subscription"]
+        content, name = json.loads(request.body), headers["x-tagcast-subscription"]
+        is_batch = "x-tagcast-batch" in headers
+        contents = {each["message_id"]: each for each in content} if is_batch else {headers["webhook-id"]: content}
+        message_id = next(iter(contents))
         known = ledger.receipts.get(message_id)
         matched = [] if known is None else [o for o in known.matched if ledger.owner(o)["name"] == name]
         present = [ordinal for ordinal, owner in ledger.subscribers.items() if owner["name"] == name]
@@ -130,12 +137,17 @@ class BoxChecks(Checks):
             ledger.fail("matching", f"{worker.name} pushes {message_id} to {name}, which is not there")
         ordinal = (matched or present)[0]
         self._waited_for_others(worker, environment, name, message_id)
-        content = json.loads(request.body)
-        sender = replace(worker, skew_ms=self._sent_at(message_id, headers) - ledger.now)
-        seen = _SeenPush(ledger.topic["topic_id"], ordinal, name, headers, content)
-        attempt = super().push_begins(sender, cast("Push", seen))
-        self._join(worker, attempt, ledger.attempts[message_id, ordinal])
-        return attempt
+        if "unverified" in ledger.owner(ordinal):
+            ledger.fail("asked before", f"{worker.name} pushes {message_id} to {name}, whose endpoint has not agreed")
+        sender = replace(worker, skew_ms=min(self._sent_at(each, headers) for each in contents) - ledger.now)
+        subscription: Any = _SeenSubscription(ledger.topic["topic_id"], ordinal, name)
+        seen = [cast("Push", _SeenPush(subscription, headers, *each)) for each in contents.items()]
+        if is_batch and len(contents) != len(content):
+            ledger.fail("batches", f"{worker.name} pushes a message twice to {name}: {request.body!r}")
+        attempts = self.together(sender, seen, len(request.body)) if is_batch else [self.push_begins(sender, seen[0])]
+        for attempt in attempts:
+            self._join(worker, attempt, ledger.attempts[attempt.message_id, ordinal])
+        return attempts
 
     def _join(self, worker: Worker, attempt: Attempt, made: list[Attempt]) -> None:
         """Count a request once that the adapter sends again, since the kept connection of the first one was dead."""
@@ -218,7 +230,7 @@ class _SeenMessage:
 class _SeenPush:
     """A push as its receiver sees it, in the shape in which the shared checks look at one."""
 
-    def __init__(self, topic_id: str, ordinal: int, name: str, headers: dict[str, str], content: Any) -> None:
-        self.subscription = _SeenSubscription(topic_id, ordinal, name)
-        self.message = _SeenMessage(headers["webhook-id"], content)
+    def __init__(self, subscription: _SeenSubscription, headers: dict[str, str], message_id: str, content: Any) -> None:
+        self.subscription = subscription
+        self.message = _SeenMessage(message_id, content)
         self.attempt = int(headers["x-tagcast-attempt"])

@@ -27,14 +27,16 @@ class Outside:
     def __init__(self, history: History) -> None:
         self._history = history
         self._subscribers = {subscriber.name: subscriber for subscriber in history.plan.subscribers}
+        self._plain = history.plan.plain
 
     def begin(self) -> None:
         """Make the topic and its first subscriptions."""
         history = self._history
+        history.deployment.functions.configure(PLAIN_QUEUEING=_told(history.plan.plain))
         self._expect(201, "PUT", ("topics", history.plan.topic), self._topic(history.plan.retention_s))
         for subscriber in history.plan.subscribers:
             path = ("topics", history.plan.topic, "subscriptions", subscriber.name)
-            self._expect(201, "PUT", path, body_of(subscriber.settings))
+            self._expect(201, "PUT", path, self._wanted(subscriber.name))
             retry = subscriber.settings.retry
             history.note(
                 "subscriber {}: {}, {}, {} retries, timeout {} s, its receiver is {}",
@@ -74,6 +76,10 @@ class Outside:
         if action.kind == "publish":
             self._publish(action)
             return
+        if action.kind == "redeploy":
+            self._plain = not self._plain
+            history.deployment.functions.configure(PLAIN_QUEUEING=_told(self._plain))
+            return
         history.checks.operating(action)
         topic = ("topics", history.plan.topic)
         owner = (*topic, "subscriptions", action.subscriber)
@@ -84,10 +90,11 @@ class Outside:
                 self._ask(action, "DELETE", owner, None)
             case "resubscribe" | "refilter":
                 assert action.rule is not None
-                settings = replace(self._subscribers[action.subscriber].settings, filter=action.rule.json)
-                self._ask(action, "PUT", owner, body_of(settings))
+                self._ask(action, "PUT", owner, self._wanted(action.subscriber, filter=action.rule.json))
             case "retention":
                 self._ask(action, "PUT", topic, self._topic(history.chance.choice((60, 90, 600))))
+            case "verify":
+                self._ask(action, "POST", (*owner, "verify"), None)
             case "skip_head":
                 self._ask(action, "POST", (*owner, "skip"), {"reason": "by hand"})
             case kind:
@@ -145,6 +152,11 @@ class Outside:
         if answers[0].status != status:
             raise Broken("set up", f"{method} {path}: {answers[0]}")
 
+    def _wanted(self, name: str, **changes: Any) -> dict[str, Any]:
+        """Return the body of a PUT of a subscriber, with some settings changed."""
+        body = body_of(replace(self._subscribers[name].settings, **changes))
+        return {**body, "verification": "required"} if name in self._history.plan.questioned else body
+
     def _topic(self, retention_s: int) -> dict[str, Any]:
         ordering = self._history.plan.ordering.value
         return {"retention_seconds": retention_s, "max_message_bytes": BODY_BYTES_MAX, "ordering": ordering}
@@ -165,7 +177,13 @@ def body_of(settings: SubscriptionSettings) -> dict[str, Any]:
         body["filter"] = dict(settings.filter)
     if settings.max_per_second is not None:
         body["max_per_second"] = settings.max_per_second
+    if settings.batching is not None:
+        body["batch"] = {"max_messages": settings.batching.messages_max, "max_bytes": settings.batching.bytes_max}
     return body
+
+
+def _told(plain: bool) -> str:
+    return "true" if plain else "false"
 
 
 def message_of(draft: Draft) -> dict[str, Any]:

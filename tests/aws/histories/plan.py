@@ -11,6 +11,7 @@ from tagcast.model import (
 )
 
 from tests.aws.faults import Kind
+from tests.aws.histories.asked import asking, questioned, with_verifying
 from tests.simulation.asked import rules_for, settings_of
 from tests.simulation.plan import (
     ANYTHING,
@@ -82,6 +83,10 @@ class AwsPlan(Plan):
 
     outages: tuple[Outage, ...] = ()
     shards: int = 2
+    questioned: frozenset[str] = frozenset()
+    """Those whose endpoints have to agree before they are pushed to."""
+    plain: bool = False
+    """Whether messages are queued as releases want it that know no packs."""
 
 
 def draw_plan(seed: int, aim: Aim = ANYTHING) -> AwsPlan:
@@ -90,7 +95,8 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> AwsPlan:
     ordering = dice.choice((Ordering.TOPIC, Ordering.TOPIC, Ordering.KEY, Ordering.KEY, Ordering.NONE))
     retention_s = dice.choice((60, 60, 120, 300, 900, 3_600)) if dice.random() < 0.95 else dice.choice((28_800, 86_400))
     rules = rules_for(aim)
-    subscribers = _subscribers(dice, aim, rules)
+    subscribers = asking(seed, aim, _subscribers(dice, aim, rules))
+    asked = questioned(seed, subscribers)
     calm = dice.random() < 0.15
     actions = _actions(dice, aim, ordering, subscribers, rules)
     faults = frozenset() if calm else frozenset(fault for fault in FAULTS if dice.random() < 0.35)
@@ -102,11 +108,13 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> AwsPlan:
         ordering=ordering,
         retention_s=aim.retention_s or retention_s,
         subscribers=subscribers,
-        actions=actions,
+        actions=with_verifying(seed, asked, actions),
         faults=faults,
         rate=aim.rate or dice.choice((0.003, 0.01, 0.03)),
         outages=_outages(dice) if "outage" in faults else (),
         shards=dice.choice((1, 2, 2, 4)),
+        questioned=asked,
+        plain=Random(f"aws queueing {seed}").random() < 0.2,
     )
 
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import errno
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from tests.aws.network import Connection, Request
-from tests.aws.strands import Host
+from tagcast.model import Strategy
+
+from tests.aws.network import Connection, Listener, Request
+from tests.simulation.batches import BatchReply, reply_to
 from tests.simulation.endpoints import mood_of, status_reply
 from tests.simulation.ledger import Attempt, Reply
 from tests.simulation.plan import Subscriber
@@ -15,8 +22,21 @@ if TYPE_CHECKING:
     from tests.aws.histories.history import History
 
 UNSTEADY = ("flapping", "ack_lost", "refused", "silent")
+PLAIN = b"ok"
 KEPT_IDLE_MS = (5_000, 75_000)
 """After so long a receiver closes a connection that nobody uses."""
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """A request that a receiver has, the attempts in it, and what it is going to make of them."""
+
+    attempts: Sequence[Attempt]
+    does: BatchReply
+
+    @property
+    def reply(self) -> Reply:
+        return self.does.reply
 
 
 class Receiver:
@@ -26,7 +46,7 @@ class Receiver:
         self._history = history
         self._subscriber = subscriber
         self._timeout_ms = subscriber.settings.timeout_s * 1000
-        self._under_way: dict[Connection, tuple[Attempt, Reply, Host]] = {}
+        self._under_way: dict[Connection, UnderWay] = {}
 
     def reached(self) -> str:
         mood = self._mood()
@@ -37,41 +57,62 @@ class Receiver:
 
     def asked(self, request: Request, connection: Connection) -> None:
         """Take a push: check it, then answer in this receiver's way."""
-        history = self._history
         if not connection.is_open:
             return
-        attempt = history.witness.pushed(self._subscriber.name, request, connection.host)
-        if attempt is None:
+        if is_question(request):
+            self._agree(request, connection)
             return
-        reply = self._reply()
-        self._under_way[connection] = (attempt, reply, connection.host)
-        if reply.detail == "no answer":
-            return
-        history.timeline.after(reply.took_ms, lambda: self._answer(connection, attempt, reply))
+        history = self._history
+        attempts, reply = history.witness.pushed(request), self._reply()
+        owner = history.checks.ledger.owner(attempts[0].ordinal)
+        ids = [attempt.message_id for attempt in attempts]
+        in_order = owner["strategy"] == Strategy.BACKOFF_RETRY.value
+        does = BatchReply(reply, PLAIN, dict.fromkeys(ids, reply), frozenset())
+        if "x-tagcast-batch" in request.headers:
+            does = reply_to(history, self._subscriber, ids, reply, keeps_order=in_order)
+        under_way = self._under_way[connection] = UnderWay(attempts, does)
+        if reply.detail != "no answer":
+            history.timeline.after(reply.took_ms, lambda: self._answer(connection, under_way))
 
     def left(self, connection: Connection) -> None:
         """Hear that the client hung up, perhaps while a push was under way."""
         found = self._under_way.pop(connection, None)
         if found is not None:
-            attempt, reply, host = found
-            self._history.witness.answered(attempt, Reply(None, f"nobody waited for: {reply.detail}", 0), host)
+            reply = Reply(None, f"nobody waited for: {found.reply.detail}", 0)
+            for place, attempt in enumerate(found.attempts):
+                attempt.counts = place == 0
+                self._history.witness.answered(attempt, reply)
 
-    def _answer(self, connection: Connection, attempt: Attempt, reply: Reply) -> None:
-        if self._under_way.get(connection, (None,))[0] is not attempt:
+    def _agree(self, request: Request, connection: Connection) -> None:
+        """Answer the question whether this endpoint wants pushes: some know the handshake, some repeat the token."""
+        is_well, dice = self._mood() == "healthy", self._history.chance
+        if request.method == "OPTIONS":
+            status = dice.choice((200, 405)) if is_well else 503
+            connection.send(
+                f"HTTP/1.1 {status} Said\r\nwebhook-allowed-origin: *\r\ncontent-length: 0\r\n\r\n".encode()
+            )
             return
-        if reply.status is None:
-            if reply.detail == "dripping":
-                connection.send(b"HTTP/1.1 200 OK\r\ncontent-length: 65536\r\n\r\n" + b"x" * 100)
-                return
-            del self._under_way[connection]
-            self._history.witness.answered(attempt, reply, connection.host)
-            connection.hang_up(ConnectionResetError(errno.ECONNRESET, "reset"))
+        token = str(json.loads(request.body)["verification_token"]) if is_well else "what?"
+        connection.send(f"HTTP/1.1 200 Said\r\ncontent-length: {len(token)}\r\n\r\n{token}".encode())
+
+    def _answer(self, connection: Connection, under_way: UnderWay) -> None:
+        if self._under_way.get(connection) is not under_way:
+            return
+        does, reply = under_way.does, under_way.reply
+        if reply.detail == "dripping":
+            connection.send(b"HTTP/1.1 200 OK\r\ncontent-length: 65536\r\n\r\n" + b"x" * 100)
             return
         del self._under_way[connection]
-        self._history.witness.answered(attempt, reply, connection.host)
+        for attempt in under_way.attempts:
+            attempt.counts = attempt.message_id not in does.uncounted
+            self._history.witness.answered(attempt, does.of[attempt.message_id])
+        if reply.status is None:
+            connection.hang_up(ConnectionResetError(errno.ECONNRESET, "reset"))
+            return
+        status = 200 if reply.status == 204 and does.answer != PLAIN else reply.status
         header = "" if reply.retry_after is None else f"retry-after: {reply.retry_after}\r\n"
-        body = "" if reply.status == 204 else "content-length: 2\r\n\r\nok"
-        connection.send(f"HTTP/1.1 {reply.status} Said\r\n{header}{body or chr(13) + chr(10)}".encode())
+        body = b"\r\n" if status == 204 else f"content-length: {len(does.answer)}\r\n\r\n".encode() + does.answer
+        connection.send(f"HTTP/1.1 {status} Said\r\n{header}".encode() + body)
         idle_ms = self._history.chance.uniform(*KEPT_IDLE_MS)
         self._history.timeline.after(idle_ms, lambda: self._hang_up(connection, idle_ms))
 
@@ -97,3 +138,38 @@ class Receiver:
 
     def _mood(self) -> str:
         return mood_of(self._history, self._subscriber, UNSTEADY)
+
+
+class SharedHost:
+    """Many receivers at one address, told apart by the path; whether it is reached is decided for all of them."""
+
+    def __init__(self, history: History, receivers: Mapping[str, Receiver]) -> None:
+        self._history, self._receivers = history, receivers
+
+    def reached(self) -> str:
+        first, *others = self._receivers.values()
+        found = first.reached()
+        if found != "open" and others:
+            self._history.checks.not_reached(None)
+        return found
+
+    def asked(self, request: Request, connection: Connection) -> None:
+        self._receivers[request.path].asked(request, connection)
+
+    def left(self, connection: Connection) -> None:
+        for receiver in self._receivers.values():
+            receiver.left(connection)
+
+
+def listeners(history: History) -> dict[str, Listener]:
+    """Return what listens at which host name."""
+    hosts: dict[str, dict[str, Receiver]] = defaultdict(dict)
+    for subscriber in history.plan.subscribers:
+        target = urlsplit(subscriber.settings.endpoint.target)
+        hosts[str(target.hostname)][target.path] = Receiver(history, subscriber)
+    return {name: SharedHost(history, receivers) for name, receivers in hosts.items()}
+
+
+def is_question(request: Request) -> bool:
+    """Say whether a request asks for the right to push, and is no push."""
+    return request.method == "OPTIONS" or "webhook-id" not in request.headers

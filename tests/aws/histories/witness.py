@@ -11,7 +11,7 @@ from tagcast_aws.store.attributes import to_row
 from tests.aws.calls import Call
 from tests.aws.environments import Environment, Invocation
 from tests.aws.histories.accidents import HistoryWeather
-from tests.aws.histories.receivers import Receiver
+from tests.aws.histories.receivers import is_question, listeners
 from tests.aws.lambdas import Ended
 from tests.aws.network import Request
 from tests.aws.strands import Host
@@ -33,7 +33,7 @@ class Witness:
         """The latest worker of each environment, by the environment's name."""
         self._serial = 0
         self._pending: list[tuple[Change, bool]] = []
-        self._pushes: dict[int, tuple[Request, Attempt, Worker]] = {}
+        self._pushes: dict[int, tuple[Request, list[Attempt], Worker]] = {}
         self._pushers: dict[int, Worker] = {}
 
     def connect(self) -> None:
@@ -44,8 +44,8 @@ class Witness:
         for table, logical_id in ((Table.REGISTRY, "RegistryTable"), (Table.MESSAGES, "MessagesTable")):
             deployment.tables[logical_id].told = self._told_by(table)
         deployment.network.watch = self._sent
-        for subscriber in history.plan.subscribers:
-            deployment.network.listen(f"{subscriber.name.lower()}.example", Receiver(history, subscriber))
+        for name, listener in listeners(history).items():
+            deployment.network.listen(name, listener)
         deployment.functions.strangers["judge"] = history.outside.judge
         for source in deployment.stream_sources:
             source.rewinds = lambda: history.chance.randrange(1, 12) if history.draws("stream_rewind", 0.05) else 0
@@ -149,17 +149,20 @@ class Witness:
         history = self._history
         assert isinstance(host, Environment)
         worker = self._workers[host.name]
+        if is_question(request):
+            history.note("{} ASKS {}", worker.name, request.headers["host"])
+            return
         history.note("{} PUSHES {} {}", worker.name, request.headers.get("webhook-id"), request.headers)
-        attempt = history.checks.push_sent(worker, host, request)
-        self._pushes[id(request)] = (request, attempt, worker)
+        attempts = history.checks.push_sent(worker, host, request)
+        self._pushes[id(request)] = (request, attempts, worker)
 
-    def pushed(self, name: str, request: Request, host: Host) -> Attempt | None:
+    def pushed(self, request: Request) -> list[Attempt]:
         """Return what is known of a push that has come to its receiver."""
-        _, attempt, worker = self._pushes.pop(id(request))
-        self._pushers[id(attempt)] = worker
-        return attempt
+        _, attempts, worker = self._pushes.pop(id(request))
+        self._pushers.update((id(attempt), worker) for attempt in attempts)
+        return attempts
 
-    def answered(self, attempt: Attempt, reply: Reply, host: Host) -> None:
+    def answered(self, attempt: Attempt, reply: Reply) -> None:
         """Hear what a receiver did with a push."""
         history = self._history
         worker = self._pushers.pop(id(attempt))

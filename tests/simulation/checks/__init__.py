@@ -84,6 +84,11 @@ class Checks:
         if action.kind == "skip_head":
             self.ledger.skipped.add(action.subscriber)
 
+    def operated(self, worker: Worker) -> None:
+        """Take down that an operator was told that the change is made."""
+        ledger = self.ledger
+        ledger.told_version = max(ledger.told_version, ledger.version_by.get(worker.name, 0))
+
     def judged(self, subscription: Subscription, messages: Sequence[Message], answer: tuple[bool, ...] | None) -> None:
         for message in messages:
             key = (message.message_id, subscription.ordinal)
@@ -100,7 +105,10 @@ class Checks:
 
     def committed(self, worker: Worker | None, changes: list[Change]) -> None:
         """Check one committed write or transaction as a whole."""
+        before = self.ledger.version
         self._registry.committed(changes)
+        if worker is not None and self.ledger.version > before:
+            self.ledger.version_by[worker.name] = self.ledger.version
         message_ids: dict[str, None] = {}
         sids: dict[str, None] = {}
         ended: dict[tuple[str, int], int] = {}
@@ -147,6 +155,11 @@ class Checks:
         for push in batch.pushes:
             self._marks.begins(worker, push)
         return self._attempts.batch_begins(worker, batch)
+
+    def together(self, worker: Worker, pushes: Sequence[Push], size: int) -> list[Attempt]:
+        for push in pushes:
+            self._marks.begins(worker, push)
+        return self._attempts.together(worker, pushes, size)
 
     def push_ended(self, worker: Worker, attempt: Attempt, reply: Reply) -> None:
         self._attempts.ended(worker, attempt, reply)

@@ -18,8 +18,8 @@ SLACK_MS = 300
 class AttemptChecks:
     """Nobody receives what is not theirs, nothing comes after its expiry, order is kept."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
+    def __init__(self, ledger: Ledger, slack_ms: int = SLACK_MS) -> None:
+        self.ledger, self._slack_ms = ledger, slack_ms
 
     def begins(self, worker: Worker, push: Push) -> Attempt:
         """Check an attempt at its start that is alone in its request."""
@@ -31,16 +31,22 @@ class AttemptChecks:
 
     def batch_begins(self, worker: Worker, batch: PushBatch) -> list[Attempt]:
         """Check a request with several attempts at its start: it keeps its bounds, and what failed before is alone."""
-        ledger, pushes, ordinal = self.ledger, batch.pushes, batch.subscription.ordinal
+        shared = [shared_item(push.message, ContentFormat.JSON) for push in batch.pushes]
+        body = batch_request(batch, 0, "0", shared).body
+        ids = [push.message.message_id for push in batch.pushes]
+        if [each["message_id"] for each in json.loads(body)] != ids:
+            self.ledger.fail("batches", f"{worker.name} pushes {ids}, but sends {body!r}")
+        return self.together(worker, batch.pushes, len(body))
+
+    def together(self, worker: Worker, pushes: Sequence[Push], size: int) -> list[Attempt]:
+        """Check the attempts of one request with *size* bytes at its start."""
+        ledger, ordinal = self.ledger, pushes[0].subscription.ordinal
         owner, ids = ledger.owner(ordinal), [push.message.message_id for push in pushes]
         told = f"{worker.name} pushes {ids} to #{ordinal}"
-        body = batch_request(batch, 0, "0", [shared_item(push.message, ContentFormat.JSON) for push in pushes]).body
-        if [each["message_id"] for each in json.loads(body)] != ids or len(set(ids)) < len(ids):
-            ledger.fail("batches", f"{told}, but sends {body!r}")
-        if len(ids) > owner.get("batch_messages_max", 0):
+        if len(set(ids)) < len(ids) or len(ids) > owner.get("batch_messages_max", 0):
             ledger.fail("batches", f"{told}: {len(ids)} messages")
-        if len(ids) > 1 and len(body) > owner["batch_bytes_max"]:
-            ledger.fail("batches", f"{told}: {len(body)} bytes")
+        if len(ids) > 1 and size > owner["batch_bytes_max"]:
+            ledger.fail("batches", f"{told}: {size} bytes")
         if len(ids) > 1 and any(push.attempt > 1 for push in pushes):
             ledger.fail("batches", f"{told}, of which some failed before")
         self._within_rate(told, ordinal, owner)
@@ -86,7 +92,7 @@ class AttemptChecks:
             return
         began = ledger.began[ordinal]
         for gaps, earlier in enumerate(reversed(began[-5:]), 1):
-            if ledger.now - earlier < 0.8 * gaps * 1000 / float(rate) - SLACK_MS:
+            if ledger.now - earlier < 0.8 * gaps * 1000 / float(rate) - self._slack_ms:
                 ledger.fail("the rate is kept", f"{told} {ledger.now - earlier} ms after {gaps} attempts before it")
         began.append(ledger.now)
 

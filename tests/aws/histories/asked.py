@@ -1,0 +1,55 @@
+"""What else subscribers and operators of a history on the box ask for, drawn apart from the rest of its plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from tagcast.pushing.circuit import LANES_MIN
+
+from tests.simulation.asked import batched
+from tests.simulation.plan import Action, Aim, Subscriber
+
+SHARED_HOST = "shared.example"
+SHARED_MODES = ("refused", "silent", "hanging", "healthy")
+SHARING = LANES_MIN + 1
+"""So many are at one host, of which a circuit opens after fewer."""
+
+
+def asking(seed: int, aim: Aim, subscribers: tuple[Subscriber, ...]) -> tuple[Subscriber, ...]:
+    """Return *subscribers* with batches and rates now and then; many of them may be at one host, which has one mode."""
+    dice = Random(f"aws asked {seed}")
+    found = []
+    for each in subscribers:
+        settings = batched(seed, each.name, aim, each.settings)
+        if settings.max_per_second is None and dice.random() < 0.1:
+            settings = replace(settings, max_per_second=dice.choice((0.5, 2.0, 20.0)))
+        found.append(replace(each, settings=settings))
+    if len(found) < SHARING or dice.random() < 0.4:
+        return tuple(found)
+    mode, recovers = dice.choice(SHARED_MODES), dice.random() < 0.7
+    moved = [replace(_moved(each), mode=mode, recovers=recovers) for each in found[:SHARING]]
+    return (*moved, *found[SHARING:])
+
+
+def _moved(subscriber: Subscriber) -> Subscriber:
+    target = f"http://{SHARED_HOST}/{subscriber.name}"
+    endpoint = replace(subscriber.settings.endpoint, target=target)
+    return replace(subscriber, settings=replace(subscriber.settings, endpoint=endpoint))
+
+
+def questioned(seed: int, subscribers: tuple[Subscriber, ...]) -> frozenset[str]:
+    """Return the names of those whose endpoints have to agree before they are pushed to."""
+    dice = Random(f"aws questioned {seed}")
+    return frozenset(each.name for each in subscribers if dice.random() < 0.12)
+
+
+def with_verifying(seed: int, asked: frozenset[str], actions: tuple[Action, ...]) -> tuple[Action, ...]:
+    """Return *actions* with some that ask the endpoints of *asked* once more, and some that deploy another queueing."""
+    dice, found = Random(f"aws verifying {seed}"), list(actions)
+    for name in sorted(asked):
+        for _ in range(dice.choice((0, 1, 2))):
+            found.insert(dice.randrange(len(found) + 1), Action(0, "verify", dice.randrange(30_000), name))
+    for _ in range(dice.choice((0, 0, 0, 1, 2))):
+        found.insert(dice.randrange(len(found) + 1), Action(0, "redeploy", dice.randrange(1_000)))
+    return tuple(replace(action, number=number) for number, action in enumerate(found))
