@@ -19,6 +19,9 @@ from tests.benchmarks.twinning.sdk import Sdk
 BUSY = 0.85
 """A group or the account's functions limit a cell from this share of their time or number on."""
 REFUSED = 0.01
+"""And what refuses so large a share of the messages limits it, too."""
+PUSHES_MAX = 20_000
+"""So many pushes are owed at most, or a wide topic would be all backlog."""
 WARM, FULL, HALF = 0.3, 0.45, 0.25
 """The shares of a cell's processor time."""
 
@@ -54,8 +57,8 @@ def load_of(cell: Cell) -> Load:
         publishers = 400 if cell.at_once == 1 else 80
     else:
         publishers = 40 if cell.at_once == 1 else 20
-    wide = max(1, cell.subscriptions // 100)
-    return Load(publishers=max(2, publishers // wide), open_max=max(20, 100 * cell.at_once * 4 // wide))
+    open_max = max(cell.at_once, min(400 * cell.at_once, PUSHES_MAX // cell.subscriptions))
+    return Load(publishers=max(1, min(publishers, open_max // cell.at_once)), open_max=open_max)
 
 
 def measured(cell: Cell, goes_on: Callable[[float], Callable[[int], bool]], reading: Reading, sdk: Sdk) -> Measured:
@@ -100,7 +103,7 @@ def _forget_refusals(account: Account) -> None:
 
 def _limit(account: Account, course: Course) -> str:
     """Name what the cell met: what was always busy, what was refused, or else only that there were no more messages."""
-    if course.group_busy > BUSY:
+    if account.cell.ordering is not Ordering.NONE and course.group_busy > BUSY:
         return "a group's one batch at a time"
     refused = Counter({"calls to a group": account.deployment.sqs.refused.total()})
     for table in account.deployment.tables.values():

@@ -59,10 +59,12 @@ class Course:
     group_busy: float = 0.0
 
     def sustained(self) -> float:
-        """Return messages a second that reached all subscribers, without the first and last fifths."""
+        """Return messages a second that reached all subscribers, without the first and last fifths of several."""
         ends = sorted(each.done_at for each in self.sent.values() if each.done_at)
         first, last = len(ends) // 5, len(ends) - len(ends) // 5 - 1
-        return 0.0 if ends[last] == ends[first] else 1_000_000 * (last - first) / (ends[last] - ends[first])
+        if ends[last] == ends[first]:
+            return 1_000_000 * len(ends) / (self.ended - self.began)
+        return 1_000_000 * (last - first) / (ends[last] - ends[first])
 
     def percentile_ms(self, share: float) -> float:
         """Return from the publisher's request to the push's arrival, for that share of the pushes."""
