@@ -224,8 +224,8 @@ class Telemetry(Protocol):
 class World:
     """The ports together, as every use case takes them; *time_scale* divides delays and lives.
 
-    *plain_queueing* says that messages are queued only in the way that the release before reads.
-    *memory* is what this process knows from earlier invocations.
+    *plain_queueing*: messages are stored and queued only as the release before reads them. Else the map of one that
+    matched more than *section_max* is kept in sections. *memory* is what this process knows from earlier invocations.
     """
 
     store: Store
@@ -246,4 +246,5 @@ class World:
     telemetry: Telemetry
     time_scale: float = 1.0
     plain_queueing: bool = False
+    section_max: int = 1_000
     memory: Memory = field(default_factory=Memory, repr=False, compare=False)
