@@ -13,7 +13,7 @@ AWAY = Aim(faults=("queue_outage", "send_loss"), rate=0.08, batches=True)
 MUTANTS = (
     Mutant(
         "a pack brings its first message only",
-        "tagcast.delivery.fan_out:_audiences",
+        "tagcast.delivery.queueing:audiences_of",
         "for message_id in (entry.message_id, *entry.others):",
         "for message_id in (entry.message_id,):",
         TOGETHER,
@@ -28,8 +28,8 @@ MUTANTS = (
     Mutant(
         "of what is listed when the queue is away the rest of a pack is forgotten",
         "tagcast.rows.listed:unsent_of",
-        'Audience(text(row, "audience")), tuple(others))',
-        'Audience(text(row, "audience")))',
+        'Audience(text(row, "audience")), tuple(others), section)',
+        'Audience(text(row, "audience")), (), section)',
         AWAY,
     ),
     Mutant(
