@@ -7,15 +7,18 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from local.console.__main__ import desk_for
-from local.console.server import ConsoleServer
 from local.engine.engine import EngineError
 from local.front.front import PortInUseError
 from local.stack.data_folder import FolderInUseError
 from local.stack.stack import TEMPLATE, Stack, StackOptions
 from local.stack.user_functions import FunctionsFileError
+
+if TYPE_CHECKING:
+    from local.console.server import ConsoleServer
 
 WATCH_S = 1.0
 
@@ -70,12 +73,21 @@ def greeting(stack: Stack, took_s: float, console_url: str | None) -> str:
 """
 
 
-async def _console(stack: Stack, port: int) -> ConsoleServer:
+async def _console(stack: Stack, port: int) -> "ConsoleServer":
     """Serve the console beside a stack."""
+    from local.console.__main__ import desk_for
+    from local.console.server import ConsoleServer
+
     options = stack.options
     server = ConsoleServer(desk_for(stack.url, options.folder, time_scale=options.time_scale))
     await server.start(port)
     return server
+
+
+async def _start(stack: Stack, console_port: int | None) -> None:
+    """Start a stack; what its console will need is loaded while the engine starts, and where there is none, never."""
+    loading = [] if console_port is None else [asyncio.to_thread(import_module, "local.console.__main__")]
+    await asyncio.gather(stack.start(), *loading)
 
 
 async def run(options: StackOptions, console_port: int | None = None) -> int:
@@ -89,7 +101,7 @@ async def run(options: StackOptions, console_port: int | None = None) -> int:
     code = 0
     ends = contextlib.AsyncExitStack()
     try:
-        await stack.start()
+        await _start(stack, console_port)
         console_url = None
         if console_port is not None:
             console = await _console(stack, console_port)

@@ -109,6 +109,7 @@ SUBSCRIPTIONS = _schema(
     signature=_TEXT,
     unverified=_TEXT,
     allowed_per_second=_TEXT,
+    client_certificate=_TEXT,
     ordering=_TEXT,
     retention_s=_LONG,
     created_at=_LONG,

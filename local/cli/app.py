@@ -11,6 +11,7 @@ from tagcast_client.signing import is_aws
 from local.cli.cmq_keys import cmq_keys
 from local.cli.console import console
 from local.cli.consume import consume
+from local.cli.filter_change import set_filter
 from local.cli.filters import filters
 from local.cli.groups import group
 from local.cli.hosts import hosts
@@ -109,6 +110,7 @@ app.command("report", rich_help_panel=_ARCHIVE)(report)
 app.command("audit", rich_help_panel=_ARCHIVE)(audit)
 app.command("backtest", rich_help_panel=_ARCHIVE)(backtest)
 app.command("replay", rich_help_panel=_ARCHIVE)(replay)
+filters.command("set")(set_filter)
 app.add_typer(filters, name="filter", rich_help_panel=_TOOLS)
 app.add_typer(cmq_keys, name="cmq-key", rich_help_panel=_TOOLS)
 app.command("console", rich_help_panel=_TOOLS)(console)

@@ -16,7 +16,7 @@ from local.cli.screen import state_text
 from local.cli.session import session_of
 from local.cli.tree import explanation_tree
 
-filters = typer.Typer(no_args_is_help=True, help="Try filters out.")
+filters = typer.Typer(no_args_is_help=True, help="Try a filter out, or give it to a subscription.")
 
 
 class Dialect(StrEnum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +23,7 @@ from local.cli.filters import (
     filter_of,
     filter_text,
 )
+from local.cli.push_options import batch_of, certificate_of, headers_of
 from local.cli.screen import fields_table, state_text
 from local.cli.session import (
     Cursor,
@@ -71,6 +73,10 @@ def _batch_text(batch: Json) -> str:
     return f"{batch.get('max_messages')} messages, {batch.get('max_bytes')} bytes"
 
 
+def _certificate_text(certificate: Json) -> str:
+    return f"{certificate.get('subject')}, until {certificate.get('expires_at')}, {certificate.get('fingerprint')}"
+
+
 _OF_PUSHES = ("timeout_seconds", "content_format")
 """What means nothing for a group, to which nothing is pushed."""
 
@@ -81,7 +87,8 @@ def subscription_fields(answer: Json) -> Table:
     is_group = protocol_of(answer.get("endpoint")) == "pull"
     if is_group and isinstance(retry, dict):
         shown["retry"] = {"strategy": "pulled again", "max_retries": retry.get("max_retries")}
-    readable = {"endpoint": endpoint_text, "filter": filter_text, "retry": _retry_text, "batch": _batch_text}
+    readable = {"endpoint": endpoint_text, "filter": filter_text, "retry": _retry_text}
+    readable |= {"batch": _batch_text, "client_certificate": _certificate_text}
     for name in readable.keys() & shown.keys():
         shown[name] = readable[name](shown[name])
     return fields_table(shown, leave_out=("lane", *(_OF_PUSHES if is_group else ())))
@@ -152,6 +159,13 @@ def subscribe(
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME: VALUE", help="On every push over HTTP, never shown; repeatable.")
     ] = None,
+    client_certificate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="PEM certificates that pushes over https present, their own first."),
+    ] = None,
+    client_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Its private key as PEM, never shown.")
+    ] = None,
     signature: Annotated[
         str | None, typer.Option(metavar="v1|v1a", help="v1a: signed with the service's own key, too.")
     ] = None,
@@ -195,10 +209,11 @@ def subscribe(
         "timeout_seconds": timeout,
         "content_format": content_format and content_format.value,
         "secret": secret,
-        "headers": _headers(header),
+        "headers": headers_of(header),
+        "client_certificate": certificate_of(client_certificate, client_key),
         "signature": signature,
         "max_per_second": max_per_second,
-        "batch": _batch(batch_messages, batch_bytes),
+        "batch": batch_of(batch_messages, batch_bytes),
         "verification": verification,
     }
     body: Json = {"endpoint": endpoint_of(url, sqs, function)}
@@ -212,23 +227,6 @@ def subscribe(
     )
     done = "subscribed to" if answer.status == 201 else "updated on"
     session.show(answer, lambda shown: Group(Text(f"{name} {done} {topic}."), subscription_fields(shown)))
-
-
-def _batch(messages: int | None, octets: int | None) -> Json | None:
-    """Return what was asked for; what a batch lacks the API says."""
-    asked = {"max_messages": messages, "max_bytes": octets}
-    return {name: value for name, value in asked.items() if value is not None} or None
-
-
-def _headers(lines: list[str] | None) -> dict[str, str] | None:
-    """Return the headers that are given, none of them twice; what else is wrong with them the API says."""
-    headers: dict[str, str] = {}
-    for line in lines or ():
-        name, colon, value = (part.strip() for part in line.partition(":"))
-        if not colon or not name or name in headers:
-            raise typer.BadParameter("must be NAME: VALUE, every name once", param_hint="--header")
-        headers[name] = value
-    return headers or None
 
 
 def unsubscribe(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:

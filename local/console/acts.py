@@ -26,7 +26,6 @@ class Preview:
     back: str
     fields: Mapping[str, str] = field(default_factory=dict)
     asks_reason: bool = False
-    asks_secret: bool = False
     stop: str | None = None
     action: str = ""
 

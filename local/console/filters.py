@@ -19,10 +19,6 @@ from local.console.topics import new_message
 from local.console.verdicts import Line, lines
 
 RECENT_SHOWN, RECENT_READ = 6, 100
-TOLD_ONLY = {"topic", "name", "version", "created_at", "updated_at", "warnings", "lane"}
-"""What the API tells of a subscription and nobody writes; whatever else it tells is written back."""
-OF_PUSHES = {"timeout_seconds", "content_format"}
-"""What a group does not have, since nothing is pushed to it."""
 
 
 @dataclass(frozen=True)
@@ -129,19 +125,9 @@ async def save(request: web.Request) -> web.Response:
     subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
     if bench.said.get("confirmed") != "yes":
         return desk.page("confirm.html", preview=_preview(bench, subscription, candidate))
-    await _replace_filter(desk, bench, candidate)
+    edited = int(bench.version) if bench.version.isdecimal() else 0
+    await desk.api.change_filter(bench.topic, bench.subscription, candidate, if_version=edited)
     raise web.HTTPSeeOther(lane_page(bench.topic, bench.subscription, "saved"))
-
-
-async def _replace_filter(desk: Desk, bench: Bench, candidate: Mapping[str, Any] | None) -> None:
-    """Write the subscription as it is told, with another filter, if it still has the version that was edited."""
-    path = lane_path(bench.topic, bench.subscription)
-    told = (await desk.api.request("GET", path)).json
-    not_written = TOLD_ONLY | (OF_PUSHES if told["endpoint"]["protocol"] == "pull" else set())
-    body = {name: value for name, value in told.items() if name not in not_written} | {"filter": candidate}
-    if bench.said.get("secret"):
-        body["secret"] = bench.said["secret"]
-    await desk.api.request("PUT", path, body, headers={"If-Match": f'"{bench.version}"'})
 
 
 def _preview(bench: Bench, subscription: Subscription, candidate: Mapping[str, Any] | None) -> Preview:
@@ -151,8 +137,7 @@ def _preview(bench: Bench, subscription: Subscription, candidate: Mapping[str, A
             f"From the next publish on, {bench.subscription} receives what this filter matches: {as_json(candidate)}",
             "Messages that were accepted before keep the subscribers that they have.",
             f"It is saved only if the subscription still has version {bench.version}; it has {subscription.version}.",
-            "The whole subscription is written, and its secret is never told: enter it below if it has one. "
-            "Its own headers go. Shadow and promote keeps both without that.",
+            "All else stays as it is.",
         ),
         "Save",
         f"/workbench?topic={bench.topic}&subscription={bench.subscription}",
@@ -165,7 +150,6 @@ def _preview(bench: Bench, subscription: Subscription, candidate: Mapping[str, A
             "dialect": bench.form.dialect,
             "confirmed": "yes",
         },
-        asks_secret=True,
         action="/workbench/save",
     )
 

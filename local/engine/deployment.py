@@ -71,8 +71,9 @@ def deploy(
                 raise
     outputs = _await_outputs(cloudformation)
     record.write_text(digest)
+    functions_api = engine.client("lambda")
     functions = {
-        logical_id: _function(engine, outputs[f"Ref{logical_id}"], folder)
+        logical_id: _function(functions_api, outputs[f"Ref{logical_id}"], folder)
         for logical_id, folder in _code_folders(template, functions_root).items()
     }
     return Deployment(outputs, functions)
@@ -134,8 +135,8 @@ def empty_archive() -> bytes:
     return archive.getvalue()
 
 
-def _function(engine: Engine, name: str, folder: Path) -> FunctionSpec:
-    found = engine.client("lambda").get_function_configuration(FunctionName=name)
+def _function(api: Any, name: str, folder: Path) -> FunctionSpec:
+    found = api.get_function_configuration(FunctionName=name)
     return FunctionSpec(
         name=name,
         arn=found["FunctionArn"],

@@ -14,7 +14,7 @@ from local.sources.batch_result import Invoke, failed_items
 
 # On AWS what failed comes back when its visibility ends (minutes); nobody wants to wait that long here.
 RETRY_S = 5
-LONG_POLL_S = 2
+LONG_POLL_S = 1
 RECEIPTS_KEPT = 200
 
 

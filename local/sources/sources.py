@@ -129,6 +129,7 @@ class Sources:
             on_failure=give_up,
             sleep=self._stopped.wait,
             stopped=self._stopped.is_set,
+            urgent=self._draining.is_set,
         )
 
     def _invoke(self, function: str, payload: bytes) -> Invocation:

@@ -15,7 +15,7 @@ from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 from local.sources.batch_result import Invoke, failed_items
 from local.sources.event_pattern import matches
 
-READ_MAX = 1000
+READ_MAX, MANY = 1000, 50
 EVENT_FRAME = len('{"Records": []}')
 EVENT_FIELDS = ("eventID", "eventName", "eventVersion", "eventSource", "awsRegion")
 BACKOFF_S = (0.2, 10.0)
@@ -62,6 +62,7 @@ class StreamSource:
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], object] = time.sleep
     stopped: Callable[[], bool] = lambda: False
+    urgent: Callable[[], bool] = lambda: False
     _iterator: str | None = field(default=None, init=False)
     _last: str | None = field(default=None, init=False)
 
@@ -73,7 +74,7 @@ class StreamSource:
     def step(self) -> bool:
         """Handle what the stream has; answers whether there may be more to handle at once.
 
-        With a batching window whatever is not a full read may wait for company.
+        What is little waits for company, unless it is `urgent`: an invocation costs as much for one record as for many.
         """
         read = self.call("GetRecords", {"ShardIterator": self._iterator or self._open(), "Limit": READ_MAX})
         records = [self.event_record(each) for each in read["Records"]]
@@ -81,7 +82,7 @@ class StreamSource:
         self._iterator = read.get("NextShardIterator")
         if records:
             self._last = records[-1]["dynamodb"]["SequenceNumber"]
-        return len(records) >= (READ_MAX if self.rules.window_s else 1)
+        return len(records) >= (1 if self.urgent() else READ_MAX if self.rules.window_s else MANY)
 
     def event_record(self, record: Mapping[str, Any]) -> Record:
         """A record of the Streams API in the shape in which Lambda hands it to a function: binaries stay Base64."""

@@ -6,11 +6,14 @@ of the Spark jobs and the queries of Athena are taken out, too: here people run 
 """
 
 import copy
+import hashlib
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ PACKAGED = {
     "AWS::Serverless::LayerVersion": "ContentUri",
     "AWS::Serverless::StateMachine": "DefinitionUri",
 }
+KEPT = Path(__file__).parent / "__pycache__" / "template.json"
 _FUNCTION_OF_URI = re.compile(r"\$\{(\w+)\.Arn\}/invocations")
 
 
@@ -151,23 +155,56 @@ class _NoManagedPolicies:
 
 
 def read_template(path: Path, bucket: str = "code") -> Template:
-    """Translate the SAM template; code is taken to lie in `bucket`, one key per logical id."""
-    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
-    from samtranslator.translator.transform import transform
-    from samtranslator.yaml_helper import yaml_parse
+    """Translate the SAM template; code is taken to lie in `bucket`, one key per logical id.
 
-    source = yaml_parse(path.read_text())
-    folders: dict[str, Path] = {}
-    for logical_id, resource in source["Resources"].items():
-        packaged = PACKAGED.get(resource["Type"])
-        if packaged:
-            folders[logical_id] = path.parent / resource["Properties"][packaged]
-            resource["Properties"][packaged] = {"Bucket": bucket, "Key": logical_id}
-    translated = transform(source, {}, _NoManagedPolicies())
+    The last translation is kept beside the compiled modules, as they are: it takes longer than all else of a start.
+    """
+    source = path.read_text()
+    made_of = f"{version('aws-sam-translator')} {bucket} {source}".encode() + Path(__file__).read_bytes()
+    digest = hashlib.sha256(made_of).hexdigest()
+    found = _kept(digest)
+    if found is None:
+        found = _translated(source, bucket)
+        _keep(digest, found)
+    translated = found["template"]
     return Template(
         resources=translated["Resources"],
         parameters=translated.get("Parameters", {}),
         conditions=translated.get("Conditions", {}),
         outputs=translated.get("Outputs", {}),
-        folders=folders,
+        folders={logical_id: path.parent / folder for logical_id, folder in found["folders"].items()},
     )
+
+
+def _translated(source: str, bucket: str) -> dict[str, Any]:
+    """The template as CloudFormation sees it, and the folders of code by logical id."""
+    os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+    from samtranslator.translator.transform import transform
+    from samtranslator.yaml_helper import yaml_parse
+
+    template = yaml_parse(source)
+    folders: dict[str, str] = {}
+    for logical_id, resource in template["Resources"].items():
+        packaged = PACKAGED.get(resource["Type"])
+        if packaged:
+            folders[logical_id] = resource["Properties"][packaged]
+            resource["Properties"][packaged] = {"Bucket": bucket, "Key": logical_id}
+    return {"template": transform(template, {}, _NoManagedPolicies()), "folders": folders}
+
+
+def _kept(digest: str) -> dict[str, Any] | None:
+    """The translation that was kept, if it is this one."""
+    try:
+        found = json.loads(KEPT.read_text())
+    except (OSError, ValueError):
+        return None
+    return dict(found["translation"]) if found["digest"] == digest else None
+
+
+def _keep(digest: str, translation: Mapping[str, Any]) -> None:
+    """Keep a translation, where that is possible."""
+    with suppress(OSError):
+        KEPT.parent.mkdir(exist_ok=True)
+        draft = KEPT.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps({"digest": digest, "translation": translation}))
+        draft.replace(KEPT)

@@ -43,7 +43,7 @@ from tagcast.rows import stored_maps
 from tagcast.rows.due import OwedDelivery, due_row
 from tagcast.rows.keys import message_key, section_key
 from tagcast.rows.message import message_row, message_row_of
-from tagcast.settings import FormerSecret, Signature
+from tagcast.settings import ClientCertificate, FormerSecret, Signature
 from tagcast.state_map import Late, StateMap
 from tagcast.trace_context import trace_made
 
@@ -71,6 +71,8 @@ SIGNED = SubscriptionSettings(
     unverified="http 404",
     allowed_per_second=0.5,
     headers={"x-tenant": "a"},
+    client_certificate=ClientCertificate("ab12", "commonName=a", 1),
+    client_key="pem",
     formers=(FormerSecret("whsec_former", 1),),
 )
 

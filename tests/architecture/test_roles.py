@@ -20,6 +20,12 @@ from tests.permissions.report import Removal, declared_roles, without
 
 ROOT = Path(__file__).resolve().parents[2]
 PUSHERS = ["FanOutFunction", "RetryFunction"]
+ASKING = [
+    "/topics/{topic}/subscriptions/{subscription}",
+    "/topics/{topic}/subscriptions/{subscription}/verify",
+    "/v2/index.php",
+]
+"""Routes whose functions ask endpoints whether they agree."""
 OTHERS = [
     Need("sqs:SendMessage", "arn:aws:sqs:us-east-1:123456789012:subscriber"),
     Need("lambda:InvokeFunction", "arn:aws:lambda:us-east-1:123456789012:function:subscriber"),
@@ -90,6 +96,32 @@ def test_unless_the_account_names_them_no_queue_and_no_function_can_be_an_endpoi
     assert allowed(SubscriberQueueNames="subscr*") == ["sqs:SendMessage"]
     assert allowed(SubscriberFunctionNames="subscr*") == ["lambda:InvokeFunction"]
     assert allowed(SubscriberQueueNames="x*", SubscriberFunctionNames="x*") == []
+
+
+def test_only_who_reaches_endpoints_does_so_from_the_subnets_that_are_named(
+    template: Template,
+) -> None:
+    make = Need("ec2:CreateNetworkInterface", "*")
+
+    def placed(**parameters: str) -> dict[str, object]:
+        resolver = Resolver(template, Account("123456789012", "us-east-1"), parameters=parameters)
+        roles, found = roles_of(resolver), {}
+        for name, function in template.of_type(FUNCTION):
+            role = roles[role_of(template, name)]
+            by_code = {"lambda:SourceFunctionArn": str(resolver.value({"Fn::GetAtt": [name, "Arn"]}))}
+            assert not role.allows(make, by_code), name
+            place = resolver.value(function).get("VpcConfig")
+            assert role.allows(make) is bool(place), name
+            if place:
+                found[name] = place
+        return found
+
+    asking = {route.function for route in template.routes() if route.path in ASKING}
+    within = {"SubnetIds": ["subnet-1", "subnet-2"], "SecurityGroupIds": ["sg-1"]}
+    assert placed() == {}
+    assert placed(EgressSubnetIds="subnet-1,subnet-2", EgressSecurityGroupIds="sg-1") == dict.fromkeys(
+        {*PUSHERS, *asking}, within
+    )
 
 
 def test_the_relay_may_read_how_a_topic_orders_its_messages(resolver: Resolver, roles: dict[str, Role]) -> None:

@@ -33,13 +33,14 @@ class Recorder(dict[str, str]):
 
     def __getitem__(self, name: str) -> str:
         self.asked.add(name)
-        return "1"
+        return "every" if name == "TOPIC_READS" else "1"
 
 
-def statements(properties: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The statements of a function's policies, also those that a condition puts in force."""
-    for policy in properties.get("Policies", []):
-        for statement in policy["Statement"]:
+def statements(name: str) -> Iterator[dict[str, Any]]:
+    """The statements of the policies of a function, or of its role, also those that a condition puts in force."""
+    owner = SOURCE["Resources"].get(f"{name}Role", SOURCE["Resources"][name])
+    for policy in owner["Properties"]["Policies"]:
+        for statement in policy.get("PolicyDocument", policy)["Statement"]:
             yield statement["Fn::If"][1] if "Fn::If" in statement else statement
 
 
@@ -61,21 +62,21 @@ def test_every_function_has_its_handler(name: str) -> None:
     assert (SOURCE["Globals"]["Function"] | FUNCTIONS[name])["Handler"] == "app.lambda_handler"
 
 
-NAMES_NO_RESOURCE = ["sqs:ListQueues"]
-"""What IAM allows for all resources or for none."""
+NAMES_NO_RESOURCE = ("sqs:ListQueues", "ec2:")
+"""What IAM allows for all resources or for none, and what Lambda asks for before there is a resource."""
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, "Redelivery"])
 def test_policies_name_their_actions_and_resources(name: str) -> None:
-    for statement in statements(SOURCE["Resources"][name]["Properties"]):
+    for statement in statements(name):
         assert all("*" not in action for action in statement["Action"])
-        assert statement["Resource"] != "*" or statement["Action"] == NAMES_NO_RESOURCE
+        assert statement["Resource"] != "*" or all(each.startswith(NAMES_NO_RESOURCE) for each in statement["Action"])
 
 
 @pytest.mark.parametrize("name", ["FanOutFunction", "RetryFunction"])
 def test_who_pushes_can_never_push_to_the_service_itself(name: str) -> None:
-    denied = [each for each in statements(FUNCTIONS[name]) if each["Effect"] == "Deny"]
-    assert {action for each in denied for action in each["Action"]} == {"lambda:InvokeFunction", "sqs:SendMessage"}
+    denied = {action for each in statements(name) if each["Effect"] == "Deny" for action in each["Action"]}
+    assert denied >= {"lambda:InvokeFunction", "sqs:SendMessage"}
 
 
 def test_the_queue_has_no_queue_for_what_failed() -> None:

@@ -165,7 +165,7 @@ class Environment(Host):
                 clock=clock,
                 dice=EnvironmentDice(dice),
                 lookup=network.look_up,
-                tls=TLS,
+                make_tls=lambda: TLS,
                 make_loop=self._make_loop,
                 make_socket=Socket,  # type: ignore[arg-type]
                 make_thread=AtOnce,

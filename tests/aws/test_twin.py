@@ -79,14 +79,18 @@ def test_a_topic_is_as_fast_as_its_hot_key_lets_it_be() -> None:
 
 
 def test_a_process_with_less_memory_computes_for_longer() -> None:
-    """Every call costs the SDK a millisecond, and a publisher with 512 MB has less than a third of a processor."""
-    account = account_of(SINGLY)
-    course = played(account, Load(publishers=1), 5)
-    function = account.deployment.functions.by_id["PublishFunction"]
-    calls = sum(count for (kind, _), count in course.usage.calls.items() if kind == function.kind)
-    assert account.timeline.cpu_ms[function.kind] == calls
-    billed_ms = course.usage.billed_mb_ms[function.kind] / function.memory_mb
-    assert billed_ms > calls * limits.LAMBDA_FULL_CPU_MB / function.memory_mb
+    call_ms = 100.0
+
+    def billed_ms(memory_mb: int) -> tuple[float, int]:
+        account = Account(SINGLY, lambda: 0, FixedSdk(call_ms), 1)
+        account.deployment.functions.by_id["PublishFunction"].memory_mb = memory_mb
+        usage = played(account, Load(publishers=1), 5).usage
+        calls = sum(count for (kind, _), count in usage.calls.items() if kind == "publish")
+        assert usage.cpu_ms["publish"] == calls * call_ms
+        return usage.billed_mb_ms["publish"] / memory_mb, calls
+
+    (whole_ms, calls), (third_ms, _) = billed_ms(limits.LAMBDA_FULL_CPU_MB), billed_ms(limits.LAMBDA_FULL_CPU_MB // 3)
+    assert third_ms - whole_ms == pytest.approx(2 * calls * call_ms, rel=0.05)
 
 
 def test_a_bill_has_a_line_for_whatever_was_used() -> None:

@@ -194,10 +194,12 @@ class FakeVerifier:
     def __init__(self) -> None:
         self.consents: dict[str, Consent] = {}
         self.asked: list[tuple[str, str]] = []
+        self.settings: list[SubscriptionSettings] = []
 
-    def ask(self, endpoint: Endpoint, token: str) -> Consent:
-        self.asked.append((endpoint.target, token))
-        return self.consents.get(endpoint.target, Consent())
+    def ask(self, settings: SubscriptionSettings, token: str) -> Consent:
+        self.asked.append((settings.endpoint.target, token))
+        self.settings.append(settings)
+        return self.consents.get(settings.endpoint.target, Consent())
 
 
 class QuietTelemetry:

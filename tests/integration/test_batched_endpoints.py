@@ -16,6 +16,7 @@ from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX, MALFORMED, NAMED, ans
 from tagcast.pushing.batch_form import CLOUDEVENTS_BATCH_TYPE, batch_event, batch_request, shared_item
 from tagcast.pushing.bytes_in_flight import ITEM_BYTES_AROUND, BytesInFlight
 from tagcast.pushing.envelope import envelope, queue_message, structured_cloudevent
+from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.function import FunctionEndpoint
 from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.endpoints.sqs import QueueEndpoint
@@ -287,7 +288,7 @@ class ClosingPusher(EndpointPusher):
 def test_from_the_subscription_to_the_receiver_and_its_answer_a_batch_is_several_messages() -> None:
     secret, took = "whsec_" + "QUJD" * 8, list[list[str]]()
     fake = FakeWorld()
-    fake.world = replace(fake.world, pusher=ClosingPusher(SystemClock(), "1", allow_private=True))
+    fake.world = replace(fake.world, pusher=ClosingPusher(Surroundings(SystemClock(), "1", allow_private=True)))
     fake.topic()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

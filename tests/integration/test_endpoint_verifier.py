@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
-from tagcast.model import Endpoint, Protocol
+from nacl.signing import SigningKey
+from tagcast.model import SubscriptionSettings
+from tagcast.pushing.webhook_signature import signature
+from tagcast.settings import Signature
 from tagcast.verification import Consent
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.verifier import HttpVerifier
 
 from tests.fakes.stopped_clock import StoppedClock
-from tests.integration.test_endpoints_http import serving_elsewhere
+from tests.integration.test_endpoints_http import NOW, push_to, serving_elsewhere
 
 ORIGIN, TOKEN = "123456789012.eu-west-1.tagcast", "an-unguessable-token"
+SECRET, OWN_KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", SigningKey(b"k" * 32)
 Answer = Callable[[str, dict[str, str], bytes], bytes]
 
 
-def asked(answer: Answer, url: str = "http://127.0.0.1:{port}/hook", *, allow_private: bool = True) -> Consent:
+def settings_for(url: str, **chosen: Any) -> SubscriptionSettings:
+    return replace(push_to(url).subscription.settings, **chosen)
+
+
+def asked(
+    answer: Answer, url: str = "http://127.0.0.1:{port}/hook", *, allow_private: bool = True, **chosen: Any
+) -> Consent:
     """Ask a receiver that makes its answer of the method, the headers and the body."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -31,9 +44,9 @@ def asked(answer: Answer, url: str = "http://127.0.0.1:{port}/hook", *, allow_pr
         await writer.drain()
         writer.close()
 
-    around = Surroundings(StoppedClock(0), "1", allow_private)
+    around = Surroundings(StoppedClock(NOW), "1", allow_private, sign=lambda content: OWN_KEY.sign(content).signature)
     with serving_elsewhere(talk) as port:
-        return HttpVerifier(around, ORIGIN).ask(Endpoint(Protocol.HTTP, url.format(port=port)), TOKEN)
+        return HttpVerifier(around, ORIGIN).ask(settings_for(url.format(port=port), **chosen), TOKEN)
 
 
 def said(status: str, *headers: str, body: bytes = b"") -> bytes:
@@ -62,6 +75,27 @@ def test_a_receiver_without_the_handshake_agrees_by_repeating_the_token() -> Non
     assert asked(repeat) == Consent()
 
 
+def test_a_confirmation_is_signed_and_has_the_headers_of_the_pushes_to_come() -> None:
+    seen: list[tuple[dict[str, str], bytes]] = []
+
+    def listen(method: str, headers: dict[str, str], body: bytes) -> bytes:
+        seen.append((headers, body))
+        return said("404 Not Found")
+
+    asked(listen, secret=SECRET, signature=Signature.V1A, headers={"x-tenant": "a"})
+    (offered, _), (confirming, body) = seen
+    assert offered["x-tenant"] == confirming["x-tenant"] == "a"
+    assert "webhook-signature" not in offered
+    v1, v1a = confirming["webhook-signature"].split(" ")
+    content = f"{TOKEN}.{NOW // 1000}.".encode() + body
+    assert confirming["webhook-id"] == TOKEN
+    assert signature(SECRET, TOKEN, NOW // 1000, body) == v1
+    OWN_KEY.verify_key.verify(content, base64.b64decode(v1a.removeprefix("v1a,")))
+
+    asked(listen)
+    assert "webhook-signature" not in seen[-1][0]
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -84,11 +118,11 @@ def test_an_address_that_is_not_public_is_not_asked() -> None:
 
     assert asked(never, allow_private=False) == Consent("address not public")
     around = Surroundings(StoppedClock(0), "1", lookup=lambda host: ["10.0.0.1"])
-    consent = HttpVerifier(around, ORIGIN).ask(Endpoint(Protocol.HTTP, "http://inside.test/"), TOKEN)
+    consent = HttpVerifier(around, ORIGIN).ask(settings_for("http://inside.test/"), TOKEN)
     assert consent == Consent("address not public")
 
 
 def test_nobody_who_answers_is_a_refusal_and_no_fault() -> None:
     around = Surroundings(StoppedClock(0), "1", allow_private=True)
-    consent = HttpVerifier(around, ORIGIN).ask(Endpoint(Protocol.HTTP, "http://127.0.0.1:1/"), TOKEN)
+    consent = HttpVerifier(around, ORIGIN).ask(settings_for("http://127.0.0.1:1/"), TOKEN)
     assert consent == Consent("connection refused")

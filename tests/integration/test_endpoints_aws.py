@@ -31,6 +31,7 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.pushing.envelope import envelope
+from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.pusher import EndpointPusher
 
 from tests.fakes.stopped_clock import StoppedClock
@@ -45,7 +46,7 @@ def pusher(monkeypatch: pytest.MonkeyPatch) -> Iterator[EndpointPusher]:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     with mock_aws():
-        pusher = EndpointPusher(StoppedClock(), "1")
+        pusher = EndpointPusher(Surroundings(StoppedClock(), "1"))
         yield pusher
         pusher.close()
 
@@ -170,7 +171,7 @@ class FakeLambda:
 
 
 def outcome_of(fake: FakeLambda, timeout_s: int = 5) -> Outcome:
-    pusher = EndpointPusher(StoppedClock(), "1", make_client=fake)
+    pusher = EndpointPusher(Surroundings(StoppedClock(), "1", make_client=fake))
     outcome = pusher.run(pusher.push(push_to(Protocol.LAMBDA, "fn", timeout_s=timeout_s)))
     pusher.close()
     return outcome
@@ -216,9 +217,8 @@ def test_a_healthy_function_is_invoked_while_hundreds_hang() -> None:
                 over.wait(10)
             return super().invoke(**request)
 
-    pusher = EndpointPusher(
-        StoppedClock(), "1", make_client=Hanging({"StatusCode": 200, "Payload": io.BytesIO(b"null")})
-    )
+    hanging_client = Hanging({"StatusCode": 200, "Payload": io.BytesIO(b"null")})
+    pusher = EndpointPusher(Surroundings(StoppedClock(), "1", make_client=hanging_client))
 
     async def attempts() -> Outcome:
         hanging = [asyncio.create_task(pusher.push(push_to(Protocol.LAMBDA, "hanging"))) for _ in range(300)]

@@ -10,16 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Thread, current_thread
 
 import aiohttp
 import pytest
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from tagcast.model import (
     ContentFormat,
     Draft,
@@ -41,6 +37,7 @@ from tagcast_aws.endpoints.connector import KeepingConnector
 from tagcast_aws.endpoints.http import retry_after_s
 from tagcast_aws.endpoints.pusher import ADAPTERS, EndpointPusher
 
+from tests.certificates import Issuer
 from tests.fakes.stopped_clock import StoppedClock
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -70,7 +67,8 @@ def push_to(url: str, timeout_s: int = 5, secret: str | None = None) -> Push:
 
 
 def pusher_with(**settings: object) -> EndpointPusher:
-    return EndpointPusher(StoppedClock(NOW), "1", **{"allow_private": True, **settings})  # type: ignore[arg-type]
+    around = Surroundings(StoppedClock(NOW), "1", **{"allow_private": True, **settings})  # type: ignore[arg-type]
+    return EndpointPusher(around)
 
 
 @asynccontextmanager
@@ -83,13 +81,13 @@ async def serving(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterato
 
 
 @contextmanager
-def serving_elsewhere(talk: Talk) -> Iterator[int]:
+def serving_elsewhere(talk: Talk, tls: ssl.SSLContext | None = None) -> Iterator[int]:
     """Serve on a loop of its own, so that nothing of the server is on the pusher's."""
     started: Future[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
         over = asyncio.Event()
-        async with serving(talk) as port:
+        async with serving(talk, tls) as port:
             started.set_result((port, asyncio.get_running_loop(), over))
             await over.wait()
 
@@ -399,30 +397,13 @@ def test_a_malformed_secret_is_a_failure_of_that_push_alone() -> None:
     pusher.close()
 
 
-def certificate(name: str) -> tuple[bytes, bytes]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    encoding = serialization.Encoding.PEM
-    private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return made.public_bytes(encoding), private
-
-
 def test_tls_is_verified_by_name_and_issuer(tmp_path: Path) -> None:
     pem = tmp_path / "server.pem"
-    public, private = certificate("localhost")
-    pem.write_bytes(public + private)
+    served = Issuer("localhost").own
+    pem.write_text(served.chain + served.key)
     serverside = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serverside.load_cert_chain(pem)
-    trusting = ssl.create_default_context(cadata=public.decode())
+    trusting = ssl.create_default_context(cadata=served.chain)
 
     async def blunt(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
@@ -444,7 +425,7 @@ def test_tls_is_verified_by_name_and_issuer(tmp_path: Path) -> None:
             await ignorant.aclose()
             return details
 
-    knowing = pusher_with(tls=trusting, lookup=lambda host: ["127.0.0.1"])
+    knowing = pusher_with(make_tls=lambda: trusting, lookup=lambda host: ["127.0.0.1"])
     ignorant = pusher_with(lookup=lambda host: ["127.0.0.1"])
     refused = "tls: certificate verify failed"
     details = asyncio.run(attempts())
@@ -520,6 +501,8 @@ def test_the_pool_closes_idle_connections_before_it_outgrows_its_limit() -> None
                 async with session.get(f"http://127.0.0.{number}:{port}/") as response:
                     await response.read()
                 most = max(most, connector.idle)
+                # What is closed is not listed: it would be looked through for every connection that is made.
+                assert sum(map(len, connector._conns.values())) == connector.idle
         await runner.cleanup()
         return most, connector.limit
 

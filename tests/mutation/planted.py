@@ -35,8 +35,9 @@ MEMBERS = "unit/test_members.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
 SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
 OWN_HEADERS = "unit/test_own_headers.py"
+CERTIFICATES, PRESENTED = "unit/test_own_certificates.py", "integration/test_client_certificates.py"
 CIRCUIT = "unit/test_circuit.py"
-SUBSCRIBING = "unit/test_subscribing.py"
+SUBSCRIBING, KNOWLEDGE = "unit/test_subscribing.py", "unit/test_knowledge.py"
 VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifier.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 TAIL = "unit/test_tail.py"
@@ -387,6 +388,34 @@ KEEPING = (
         f"{SUBSCRIBING}::test_what_has_no_room",
     ),
     _planted(
+        "what is known counts from the end of its read",
+        "tagcast.registry.directory:_directory_of",
+        "    look = Look.of(world)\n    topic = read_topic(world, name)",
+        "    topic = read_topic(world, name)\n    look = Look.of(world)",
+        f"{KNOWLEDGE}::test_what_is_known_counts_from",
+    ),
+    _planted(
+        "a process whose monotonic clock stood still goes by what it knew",
+        "tagcast.registry.knowledge:Look.still_counts",
+        " and 0 <= since_ms < KNOWN_S * 1000",
+        "",
+        f"{KNOWLEDGE}::test_a_process_that_was_frozen",
+    ),
+    _planted(
+        "a process whose clock stood still goes by what it knew",
+        "tagcast.registry.knowledge:Look.still_counts",
+        "world.clock.monotonic() - self.monotonic_s < KNOWN_S and ",
+        "",
+        f"{KNOWLEDGE}::test_a_process_that_was_frozen",
+    ),
+    _planted(
+        "settings of a topic are acknowledged while others publish by those of before",
+        "tagcast.registry.topics:put_topic",
+        "    if not is_new:\n        wait_for_publishers(world)",
+        "    pass",
+        f"{KNOWLEDGE}::test_whatever_was_acknowledged",
+    ),
+    _planted(
         "an endpoint is asked for which the request has no time left",
         "tagcast.operating.verification:_agreed",
         "    check_time(world, until_s)\n",
@@ -396,8 +425,8 @@ KEEPING = (
     _planted(
         "a process keeps the settings of a topic",
         "tagcast.registry.directory:_directory_of",
-        "return replace(known, topic=topic)",
-        "return known",
+        "fresh: Directory | None = replace(known, topic=topic)",
+        "fresh: Directory | None = known",
         f"{DIRECTORY}::test_a_process_that_knows_the_subscriptions",
     ),
     _planted(
@@ -927,7 +956,7 @@ SEALED = (
     ),
     _planted(
         "what a receiver says of a subscriber's headers is shown",
-        "tagcast.settings:secrets_of",
+        "tagcast.settings:secrets_told",
         "*(settings.headers or {}).values(), ",
         "",
         f"{OWN_HEADERS}::test_what_the_receiver_says",
@@ -1199,6 +1228,99 @@ AGREED = (
         f"{ASKED}::test_who_does_not_agree",
     ),
 )
+CERTIFIED = (
+    _planted(
+        "pushes present no certificate",
+        "tagcast_aws.endpoints.http:HttpEndpoint._attempt",
+        "tls = True if settings.client_key is None else",
+        "tls = True if True else",
+        f"{PRESENTED}::test_who_presents_its_certificate",
+    ),
+    _planted(
+        "one connection serves subscriptions with other certificates",
+        "tagcast_aws.endpoints.client_contexts:ClientContexts.presenting",
+        "return await asyncio.shield(self._kept[pem])",
+        "return await asyncio.shield(next(iter(self._kept.values())))",
+        f"{PRESENTED}::test_no_connection_is_used",
+    ),
+    _planted(
+        "who gives up waiting for a context takes it from the others",
+        "tagcast_aws.endpoints.client_contexts:ClientContexts.presenting",
+        "asyncio.shield(self._kept[pem])",
+        "self._kept[pem]",
+        f"{PRESENTED}::test_contexts_are_made_once",
+    ),
+    _planted(
+        "a certificate that has ended is presented",
+        "tagcast_aws.endpoints.http:certificate_refusal",
+        "now >= certificate.expires_at",
+        "False",
+        f"{PRESENTED}::test_without_a_certificate_in_force",
+    ),
+    _planted(
+        "without its key a push goes without its certificate",
+        "tagcast_aws.endpoints.http:certificate_refusal",
+        'return "client certificate missing"',
+        "return None",
+        f"{PRESENTED}::test_without_a_certificate_in_force",
+    ),
+    _planted(
+        "endpoints are asked without the certificate of their pushes",
+        "tagcast_aws.endpoints.questions:Questions._tls",
+        "if key is None",
+        "if True",
+        f"{PRESENTED}::test_an_endpoint_is_asked",
+    ),
+    _planted(
+        "a receiver that refuses a certificate counts as dead",
+        "tagcast_aws.endpoints.connection_faults:is_unreached",
+        "in _OF_CERTIFICATES",
+        "in ()",
+        f"{PRESENTED}::test_who_presents_its_certificate",
+    ),
+    _planted(
+        "the private key is shown",
+        "tagcast_aws.api.subscriptions.routes:put",
+        "_told(untold)",
+        "_told(settings.client_key)",
+        f"{CERTIFICATES}::test_of_a_certificate_everybody_is_told",
+    ),
+    _planted(
+        "a certificate that has ended is taken",
+        "tagcast_aws.endpoints.client_certificate:examined",
+        "|= ssl.VERIFY_X509_PARTIAL_CHAIN",
+        "|= ssl.VERIFY_X509_PARTIAL_CHAIN | 0x200000  # X509_V_FLAG_NO_CHECK_TIME",
+        f"{CERTIFICATES}::test_what_no_push_could_present",
+    ),
+    _planted(
+        "the release before pushes without the certificate",
+        "tagcast.rows.sealed:plain_text",
+        "if settings.client_key is not None:",
+        "if False:",
+        f"{CERTIFICATES}::test_a_release_that_knows_secrets",
+    ),
+    _planted(
+        "a confirmation is not signed",
+        "tagcast_aws.endpoints.questions:Questions._confirm",
+        'headers |= {"webhook-id"',
+        '{"webhook-id"',
+        f"{ASKED}::test_a_confirmation_is_signed",
+    ),
+    _planted(
+        "an endpoint is asked again without the secrets of its subscription",
+        "tagcast.operating.verification:verify",
+        "opened(world, known).settings",
+        "known.settings",
+        f"{CERTIFICATES}::test_an_endpoint_is_asked_with_the_opened_secrets",
+    ),
+    _planted(
+        "a filter is replaced in a version that nobody meant",
+        "tagcast.registry.filter_change:change_filter",
+        "check_version(known, if_match)",
+        "pass",
+        "unit/test_subscriptions.py::test_a_filter_that_was_changed_meanwhile",
+    ),
+)
 PLANTED = (
     *FIRST_ROUND,
     *REDELIVERY,
@@ -1214,4 +1336,5 @@ PLANTED = (
     *CIRCUITS,
     *TOLD,
     *AGREED,
+    *CERTIFIED,
 )

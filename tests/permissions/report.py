@@ -14,6 +14,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,7 @@ class Removal:
         return self.noticed_by is None and self.excused is None
 
 
+@cache
 def resolved_template() -> Resolver:
     """The template as the story's stack deploys it."""
     return Resolver(read_template(TEMPLATE), Account("123456789012", "us-east-1"), parameters=LOCAL)
@@ -160,7 +162,7 @@ def without(removal: Removal) -> dict[str, Any]:
         for name in ("CodeUri", "ContentUri", "DefinitionUri"):
             if isinstance(resource.get("Properties", {}).get(name), str):
                 resource["Properties"][name] = str(ROOT / resource["Properties"][name])
-    owner = source["Resources"].get(removal.role.removesuffix("Role"), source["Resources"].get(removal.role))
+    owner = source["Resources"].get(removal.role) or source["Resources"][removal.role.removesuffix("Role")]
     for policy in owner["Properties"]["Policies"]:
         document = policy.get("PolicyDocument", policy)
         for entry in list(document["Statement"]):

@@ -220,7 +220,7 @@ def test_scenarios_3_to_5(
 
     state = "deleted" if any(counts.values()) else "discarded"
     eventually(lambda: on.states(ids[-5:]), {state})
-    assert on.states(ids) == {state}
+    eventually(lambda: on.states(ids), {state})  # No order: the last ones need not be.
     assert {name: len(receiver.accepted) for name, receiver in receivers.items()} == counts
     assert on.retained() == 0
 

@@ -159,6 +159,10 @@ class Ledger:
         self.stage = stage
         self.topic: Row = {}
         self.version = 0
+        self.version_by: dict[str, int] = {}
+        """The last version of the topic that a worker made."""
+        self.told_version = 0
+        """The last one that was acknowledged to an operator."""
         self.registry: dict[int, dict[int, Row]] = {0: {}}
         """Subscriptions by ordinal, as they were at each version of the topic."""
         self.subscribers: dict[int, Row] = {}

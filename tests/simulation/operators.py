@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from tagcast.delivery import publishing
 from tagcast.delivery.idempotency import Idempotency
 from tagcast.operating import lanes
-from tagcast.ports import Table
+from tagcast.ports import Table, World
 from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscribing import Made, Wanted, put_subscriptions
+from tagcast.topic_settings import TopicReads
 
 from functions.sweep import app as sweep_app
 from tests.simulation.baton import Worker
@@ -36,7 +37,7 @@ class Operators:
         history = self._history
         self._put_topic(history.plan.retention_s)
         wanted = [Wanted(subscriber.name, subscriber.settings) for subscriber in history.plan.subscribers]
-        world = history.world()
+        world = replace(history.world(), topic_reads=TopicReads.EVERY)
         made = put_subscriptions(world, history.plan.topic, wanted, world.clock.monotonic())
         assert all(isinstance(each, Made) for each in made)
         for subscriber in history.plan.subscribers:
@@ -77,7 +78,7 @@ class Operators:
 
     def _perform(self, worker: Worker, action: Action) -> Any:
         history = self._history
-        world, topic, name = history.world(), history.plan.topic, action.subscriber
+        world, topic = history.world(), history.plan.topic
         if action.kind == "publish":
             key = None
             if action.idempotency is not None:
@@ -86,6 +87,12 @@ class Operators:
                 worker, action, lambda: publishing.publish(world, topic, action.drafts, key)
             )
         history.checks.operating(action)
+        answer = self._operate(world, action)
+        history.checks.operated(worker)
+        return answer
+
+    def _operate(self, world: World, action: Action) -> Any:
+        topic, name = self._history.plan.topic, action.subscriber
         match action.kind:
             case "pause":
                 return lanes.pause(world, topic, name)
@@ -104,7 +111,7 @@ class Operators:
                 settings = replace(self._subscribers[name].settings, filter=action.rule.json)
                 return subscriptions.put_subscription(world, topic, name, settings)
             case "retention":
-                return self._put_topic(history.chance.choice((60, 90, 600)))
+                return self._put_topic(self._history.chance.choice((60, 90, 600)))
             case unknown:
                 raise AssertionError(unknown)
 

@@ -12,6 +12,7 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.rows.message import ROW_BYTES_MAX, TEXT_ROW_BYTES_MAX
+from tagcast.topic_settings import TopicReads
 
 from tests.simulation.asked import batched, rules_for, settings_of
 from tests.simulation.rules import Rule
@@ -108,6 +109,7 @@ class Plan:
     faults: frozenset[str]
     rate: float
     """The chance of a fault at each port call."""
+    topic_reads: TopicReads = TopicReads.EVERY
     faults_max: int = 10**9
     """After so many accidents there are no more."""
     topic: str = "t"
@@ -146,6 +148,8 @@ class Aim:
     """The share of subscribers that ask for several messages in a request."""
     wide: float = 0.25
     """The share of histories in which so few entries fit into a section that most messages are wide."""
+    knowing: float = 0.15
+    """The chance that processes read a topic once a second."""
 
 
 ANYTHING = Aim()
@@ -189,6 +193,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
         rate=aim.rate or rate,
         restless=aim.restless,
         section_max=_section_max(seed, aim.wide),
+        topic_reads=TopicReads.SECOND if Random(f"reads {seed}").random() < aim.knowing else TopicReads.EVERY,
     )
 
 

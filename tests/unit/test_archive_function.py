@@ -274,7 +274,7 @@ def test_a_secret_has_in_its_row_the_name_by_which_the_archive_leaves_it_out() -
     hidden = {each.name for each in fields(settings) if not each.repr}
 
     assert hidden & settings_attributes(settings).keys() == {"secret"}
-    assert hidden - settings_attributes(settings).keys() == {"formers", "headers"}, (
+    assert hidden - settings_attributes(settings).keys() == {"client_key", "formers", "headers"}, (
         "they are nowhere but where they are sealed"
     )
 

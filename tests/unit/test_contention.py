@@ -14,6 +14,7 @@ from tagcast.model import Draft, LaneState, Ordering, Subscription
 from tagcast.operating import lanes
 from tagcast.ports import Key, Put, Row, Table, World, Write
 from tagcast.registry import shadows, subscriptions, topics
+from tagcast.registry.filter_change import change_filter
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import Lane, lane_of
 
@@ -198,6 +199,7 @@ COMMANDS: dict[str, Callable[[FakeWorld], object]] = {
     "unsubscribe": lambda fake: subscriptions.delete_subscription(fake.world, "test1", "A"),
     "begin a shadow": lambda fake: shadows.put_shadow(fake.world, "test1", "asleep", APPLE),
     "end a shadow": lambda fake: shadows.delete_shadow(fake.world, "test1", "A"),
+    "change a filter": lambda fake: change_filter(fake.world, "test1", "A", APPLE),
     "promote a shadow": lambda fake: shadows.promote_shadow(fake.world, "test1", "A"),
     "publish": lambda fake: fake.publish("x"),
     "publish with a key": lambda fake: publishing.publish(

@@ -28,6 +28,7 @@ from tagcast.model import (
 from tagcast.operating import lanes
 from tagcast.ports import Table
 from tagcast.registry import filter_history, shadows, subscriptions
+from tagcast.registry.filter_change import change_filter
 from tagcast.registry.filter_history import VERSION_LIFE_S, VERSIONS_KEPT
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 from tagcast.rows.filter_version import FilterVersion
@@ -194,6 +195,17 @@ def test_another_version_than_asked_for_is_neither_replaced_nor_removed(
         subscriptions.delete_subscription(fake.world, "test1", "A", if_match=if_match)
 
     assert fake.store.rows == before
+
+
+def test_a_filter_that_was_changed_meanwhile_is_not_replaced(fake: FakeWorld) -> None:
+    edited = fake.subscribe("A", "apple").version
+    change_filter(fake.world, "test1", "A", {"kind": "tags", "tags": ["pear"]}, edited)
+    with pytest.raises(PreconditionFailedError):
+        change_filter(fake.world, "test1", "A", None, edited)
+    assert subscriptions.get_subscription(fake.world, "test1", "A").settings.filter == {
+        "kind": "tags",
+        "tags": ["pear"],
+    }
 
 
 def test_the_version_that_was_asked_for_is_replaced_and_removed(fake: FakeWorld) -> None:

@@ -157,12 +157,12 @@ def test_an_answer_for_a_url_that_was_replaced_meanwhile_counts_for_nothing(fake
     refused(fake)
     fake.verifier.consents[OTHER] = REFUSED
 
-    def agrees_late(endpoint: Endpoint, token: str) -> Consent:
+    def agrees_late(asked: SubscriptionSettings, token: str) -> Consent:
         del fake.verifier.ask
         put(fake, settings(fake, OTHER))
         return Consent()
 
-    fake.verifier.ask = agrees_late  # type: ignore[method-assign]
+    fake.verifier.ask = agrees_late  # type: ignore[method-assign, assignment]
     assert verify(fake.world, "test1", "A").settings.unverified == "http 404"
 
 

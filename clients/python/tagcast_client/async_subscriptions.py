@@ -24,6 +24,7 @@ class AsyncSubscriptions(AsyncConnection):
         content_format: str | None = None,
         secret: str | None = None,
         headers: Mapping[str, str] | None = None,
+        client_certificate: Mapping[str, str] | None = None,
         signature: str | None = None,
         ordered: bool | None = None,
         dead_letter_topic: str | None = None,
@@ -37,7 +38,8 @@ class AsyncSubscriptions(AsyncConnection):
 
         With *if_version* only if it still has that version; else PreconditionFailedError. The *secret* `generate` is
         made by the service, which tells it in this answer and never again. Pushes over HTTP carry the *headers* besides
-        the service's own; no answer shows them.
+        the service's own; no answer shows them. Those over https present the *client_certificate*: a `certificate` with
+        those that vouch for it, and its `private_key`, both as PEM. Answers tell whose it is and when it ends.
         """
         settings = {
             "endpoint": endpoint,
@@ -47,6 +49,7 @@ class AsyncSubscriptions(AsyncConnection):
             "content_format": content_format,
             "secret": secret,
             "headers": headers,
+            "client_certificate": client_certificate,
             "signature": signature,
             "ordered": ordered,
             "dead_letter_topic": dead_letter_topic,
@@ -56,6 +59,12 @@ class AsyncSubscriptions(AsyncConnection):
             "verification": verification,
         }
         return await self.send(operations.put_subscription(topic, subscription, settings, if_version))
+
+    async def change_filter(
+        self, topic: str, subscription: str, filter: models.Filter | None, *, if_version: int | None = None
+    ) -> models.Subscription:
+        """Give a subscription another filter, None for everything, and leave all else as it is."""
+        return await self.send(operations.change_filter(topic, subscription, filter, if_version))
 
     async def put_subscriptions(
         self, topic: str, subscriptions: Iterable[Mapping[str, Any]]

@@ -87,6 +87,15 @@ class BatchedPushes:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """What is told of the certificate that pushes present: its hexadecimal SHA-256, whose it is, when it ends."""
+
+    fingerprint: str
+    subject: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Subscription:
     """A subscription; *version* is what `if_version` compares. A *secret* is told once, to who has it made."""
 
@@ -108,6 +117,7 @@ class Subscription:
     secret: str | None = field(default=None, repr=False)
     former_secret_ends_at: datetime | None = None
     batch: BatchedPushes | None = None
+    client_certificate: ClientCertificate | None = None
     state: str | None = None
     state_reason: str | None = None
     warnings: tuple[str, ...] = ()

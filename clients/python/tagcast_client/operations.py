@@ -89,6 +89,20 @@ def delete_subscription(topic: str, name: str, if_version: int | None) -> Operat
     )
 
 
+def change_filter(
+    topic: str, name: str, filter: models.Filter | None, if_version: int | None
+) -> Operation[models.Subscription]:
+    """PUT …/filter."""
+    return Operation(
+        "PUT",
+        subscription_path(topic, name, "filter"),
+        reads(models.Subscription),
+        {"filter": filter},
+        headers=if_match_header(if_version),
+        repeatable=if_version is None,
+    )
+
+
 def rotate_secret(
     topic: str, name: str, secret: str | None, grace_seconds: int | None, if_version: int | None
 ) -> Operation[models.Subscription]:

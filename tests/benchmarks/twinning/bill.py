@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from local.rules.limits import PRICES_USD, XRAY_SAMPLED
+from local.rules.limits import LAMBDA_FULL_CPU_MB, PRICES_USD, XRAY_SAMPLED
 from tests.benchmarks.twinning.meter import ACCESS_LINE_BYTES, PLATFORM_LINES_BYTES, Usage
 
 MILLION = 1_000_000
 GIGABYTE = 1_000_000_000
+MB_MS_USD = PRICES_USD["lambda: a GB-second on arm64"] / 1024 / 1000
 STATES_OF_A_RETRY = 3
 SENDS = ("SendMessage", "SendMessageBatch")
 QUEUE = (*SENDS, "ReceiveMessage", "DeleteMessageBatch", "ChangeMessageVisibilityBatch")
@@ -23,8 +24,8 @@ def usd_of(usage: Usage, messages: int) -> dict[str, float]:
 
     >>> usage = Usage(api_requests=10)
     >>> usage.invocations["publish"] = 10
-    >>> {line: round(usd, 2) for line, usd in usd_of(usage, 10).items() if usd}
-    {'HTTP API': 1.0, 'Lambda: requests': 0.2, 'logs': 0.12, 'traces': 0.25}
+    >>> {line: round(usd, 3) for line, usd in usd_of(usage, 10).items() if usd}
+    {'HTTP API': 1.0, 'Lambda: requests': 0.2, 'logs': 0.115, 'traces': 0.25}
     """
     invocations = sum(usage.invocations.values())
     lines = {
@@ -58,6 +59,7 @@ def savings_of(usage: Usage, messages: int) -> dict[str, float]:
         * _price("sqs: a million FIFO requests of 64 KiB"),
         "no log lines of our own, nor metrics": told / GIGABYTE * PRICES_USD["cloudwatch: a GB of logs"],
         "no traces": XRAY_SAMPLED * invocations * _price("x-ray: a million traces"),
+        "half the memory for fan_out": _waiting_mb_ms(usage, "fan_out") / 2 * MB_MS_USD,
         "rows of messages below 1 KB": usage.units["write"] / 2 * _price("dynamodb: a million write request units"),
     }
     return {step: usd * MILLION / messages for step, usd in steps.items()}
@@ -69,8 +71,12 @@ def _price(name: str) -> float:
 
 def _computing(billed_mb_ms: Mapping[str, float]) -> dict[str, float]:
     """Return the USD of what each function was billed for, by its kind."""
-    gb_second = PRICES_USD["lambda: a GB-second on arm64"]
-    return {kind: mb_ms / 1024 / 1000 * gb_second for kind, mb_ms in billed_mb_ms.items()}
+    return {kind: mb_ms * MB_MS_USD for kind, mb_ms in billed_mb_ms.items()}
+
+
+def _waiting_mb_ms(usage: Usage, kind: str) -> float:
+    """Return what of a function's bill is for waiting: computing costs the same with any memory below a processor."""
+    return max(0.0, usage.billed_mb_ms[kind] - LAMBDA_FULL_CPU_MB * usage.cpu_ms[kind])
 
 
 def _logged(usage: Usage) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -98,15 +99,15 @@ def _forget_refusals(account: Account) -> None:
 
 
 def _limit(account: Account, course: Course) -> str:
-    """Name what the cell met first: what was refused, what was always busy, or else only who publishes."""
-    refused = account.deployment.sqs.refused.copy()
-    for table in account.deployment.tables.values():
-        refused.update(table.throughput.refused)
-    worst = refused.most_common(1)
-    if worst and worst[0][1] > REFUSED * _count(course):
-        return worst[0][0]
+    """Name what the cell met: what was always busy, what was refused, or else only that there were no more messages."""
     if course.group_busy > BUSY:
         return "a group's one batch at a time"
+    refused = Counter({"calls to a group": account.deployment.sqs.refused.total()})
+    for table in account.deployment.tables.values():
+        refused.update(table.throughput.refused)
+    (worst, times), *_ = refused.most_common(1)
+    if times > REFUSED * _count(course):
+        return worst
     if course.most_running > BUSY * limits.LAMBDA_CONCURRENCY:
         return "concurrency of functions"
     return "its publishers"

@@ -35,6 +35,8 @@ class Usage:
     """By kind of function (`poll`: Lambda's own pollers) and operation."""
     invocations: Counter[str] = field(default_factory=Counter)
     billed_mb_ms: Counter[str] = field(default_factory=Counter)
+    cpu_ms: Counter[str] = field(default_factory=Counter)
+    """What they computed, on a whole processor."""
     log_bytes: Counter[str] = field(default_factory=Counter)
     units: dict[str, float] = field(default_factory=lambda: {"read": 0.0, "write": 0.0})
     """Of the tables: `read` and `write`."""

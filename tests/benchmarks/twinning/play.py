@@ -109,6 +109,7 @@ class Publishing:
         random.seed(f"play {self._first}")  # aiohttp and the adapter of the archive roll the machine's dice.
         account.seen, account.meter.usage, account.meter.most_running = self._seen, course.usage, 0
         self._before = (account.units(), account.pollers.requests.copy(), account.pollers.served_ms.copy())
+        self._cpu_before = account.timeline.cpu_ms.copy()
         course.began = self._timeline.micros
         if self._load.every_ms:
             self._tick()
@@ -124,6 +125,7 @@ class Publishing:
             assert timeline.micros < (course.ended or course.began) + 1_000_000 * IDLE_S_MAX, "messages are stuck"
         (read, written), (read_before, written_before) = account.units(), self._before[0]
         course.usage.units["read"], course.usage.units["write"] = read - read_before, written - written_before
+        course.usage.cpu_ms = account.timeline.cpu_ms - self._cpu_before
         for operation, count in (account.pollers.requests - self._before[1]).items():
             course.usage.calls["poll", operation] += count
         busiest = (account.pollers.served_ms - self._before[2]).most_common(1)

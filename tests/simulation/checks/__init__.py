@@ -89,6 +89,11 @@ class Checks:
         if action.kind == "skip_head":
             self.ledger.skipped.add(action.subscriber)
 
+    def operated(self, worker: Worker) -> None:
+        """Take down that an operator was told that the change is made."""
+        ledger = self.ledger
+        ledger.told_version = max(ledger.told_version, ledger.version_by.get(worker.name, 0))
+
     def judged(self, subscription: Subscription, messages: Sequence[Message], answer: tuple[bool, ...] | None) -> None:
         for message in messages:
             key = (message.message_id, subscription.ordinal)
@@ -105,7 +110,10 @@ class Checks:
 
     def committed(self, worker: Worker | None, changes: list[Change]) -> None:
         """Check one committed write or transaction as a whole."""
+        before = self.ledger.version
         self._registry.committed(changes)
+        if worker is not None and self.ledger.version > before:
+            self.ledger.version_by[worker.name] = self.ledger.version
         message_ids: dict[str, None] = {}
         sids: dict[str, None] = {}
         ended: dict[tuple[str, int], int] = {}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tagcast.model import Draft, Ordering, Strategy
+from tagcast.topic_settings import TopicReads
 
 from tests.simulation.baton import Worker
 from tests.simulation.ledger import Ledger, Row
@@ -37,7 +38,8 @@ class PublishingChecks:
     def watch(self, worker: Worker, action: Action, publish: Callable[[], Any]) -> Any:
         """Publish, and check what the producer is told."""
         ledger = self.ledger
-        version, began = ledger.version, ledger.now
+        is_known_at_once = ledger.stage.plan.topic_reads is TopicReads.EVERY
+        version, began = ledger.version if is_known_at_once else ledger.told_version, ledger.now
         ledger.asked[worker.name] = len(action.drafts)
         answers = publish()
         if len(answers) != len(action.drafts):

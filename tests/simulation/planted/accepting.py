@@ -6,6 +6,7 @@ from tests.simulation.plan import Aim
 from tests.simulation.planted.mutant import Mutant
 
 CHANGING = Aim(operations=("refilter", "resubscribe", "unsubscribe"))
+KNOWING = Aim(operations=("refilter", "resubscribe", "unsubscribe"), knowing=1.0)
 UNQUEUED = Aim(faults=("send_loss", "error", "crash"), rate=0.05, keyed=0.6)
 TWICE = Aim(faults=("sdk_retry",), rate=0.08)
 
@@ -137,6 +138,27 @@ MUTANTS = (
         "change_update(owner, *names, subscriptions=added, ordinals=added)",
         'replace(change_update(owner, ""), changes={"subscription_count": owner.subscription_count + added, '
         '"next_ordinal": owner.next_ordinal + added})',
+    ),
+    Mutant(
+        "a change is acknowledged while a publish still knows what was before",
+        "tagcast.registry.knowledge:wait_for_publishers",
+        "world.clock.sleep(AWAITED_S)",
+        "pass",
+        KNOWING,
+    ),
+    Mutant(
+        "a change is acknowledged a little too early",
+        "tagcast.registry.knowledge:wait_for_publishers",
+        "world.clock.sleep(AWAITED_S)",
+        "world.clock.sleep(AWAITED_S / 2)",
+        KNOWING,
+    ),
+    Mutant(
+        "what a publish knows is never read again",
+        "tagcast.registry.knowledge:Look.still_counts",
+        "return world.clock.monotonic() - self.monotonic_s < KNOWN_S and 0 <= since_ms < KNOWN_S * 1000",
+        "return since_ms < math.inf",
+        KNOWING,
     ),
     Mutant(
         "a removed subscription raises no version",

@@ -13,7 +13,7 @@ AWAY = Aim(faults=("queue_outage", "send_loss"), rate=0.08, batches=True)
 MUTANTS = (
     Mutant(
         "a pack brings its first message only",
-        "tagcast.delivery.queueing:audiences_of",
+        "tagcast.delivery.fan_out:_audiences",
         "for message_id in (entry.message_id, *entry.others):",
         "for message_id in (entry.message_id,):",
         TOGETHER,

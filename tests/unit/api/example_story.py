@@ -61,6 +61,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("set_shadow", "PUT", f"{BILLING}/shadow", {"filter": {"kind": "tags", "tags": ["paid", "unpaid"]}}),
     ("get_shadow", "GET", f"{BILLING}/shadow", None),
     ("promote_shadow", "POST", f"{BILLING}/shadow/promote", {}),
+    ("change_filter", "PUT", f"{BILLING}/filter", {"filter": PAID}),
     ("list_versions", "GET", f"{BILLING}/versions", None),
     ("again", "PUT", f"{BILLING}/shadow", {"filter": None}),
     ("delete_shadow", "DELETE", f"{BILLING}/shadow", None),

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from tagcast.registry.subscriptions import get_subscription
+from tagcast.sealing.secrets import opened
 from tagcast.verification import Consent, Verification
 from tagcast_aws.api.routes import description
 
@@ -397,6 +399,22 @@ def test_the_unforeseen_answers_nothing_but_an_id(api: Client, capsys: pytest.Ca
     assert (answer.status, answer.json["correlation_id"]) == (500, "r-1")
     assert "fire" not in json.dumps(answer.json)
     assert "whsec" not in capsys.readouterr().out
+
+
+def test_a_filter_is_replaced_alone_and_only_in_the_version_that_was_meant(api: Client) -> None:
+    made = api("PUT", S, {**HOOK, "timeout_seconds": 7, "secret": SECRET}).json
+    changed = api("PUT", S + "/filter", {"filter": {"kind": "tags", "tags": ["a"]}}, **{"if-match": '"1"'})
+
+    assert (changed.status, changed.headers["ETag"]) == (200, '"2"')
+    told = changed.json["filter"], changed.json["version"], changed.json["timeout_seconds"]
+    assert told == ({"kind": "tags", "tags": ["a"]}, 2, made["timeout_seconds"])
+    assert opened(api.fakes.world, get_subscription(api.fakes.world, "orders", "a")).settings.secret == SECRET
+    assert api("PUT", S + "/filter", {"filter": None}, **{"if-match": '"1"'}).status == 412
+    assert api("PUT", S + "/filter", {"filter": {"kind": "tags"}}).status == 422
+    assert api("PUT", S + "/filter", {}).pointers == ["#/filter"]
+    assert api("PUT", S + "/filter", {"filter": None}).json["filter"] is None
+    assert api("PUT", S + "x/filter", {"filter": None}).status == 404
+    assert [each["version"] for each in api("GET", S + "/versions").json["versions"]] == [3, 2, 1]
 
 
 def test_the_document_is_current() -> None:

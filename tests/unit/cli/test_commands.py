@@ -85,6 +85,34 @@ def test_what_happens_is_printed_a_line_each_until_there_were_enough(api: FakeAp
     assert json.loads(run("tail", "test1", "--stop-after", "1", "--json").stdout)["attempts"] == 2
 
 
+def test_a_certificate_is_read_from_its_files_and_told_by_its_name(api: FakeApi, run: Run, tmp_path: Path) -> None:
+    told = {"fingerprint": "ab12", "subject": "commonName=tag\x1bcast", "expires_at": "2026-07-01T12:00:00.000Z"}
+    api.teach("PUT /topics/test1/subscriptions/A", {**SUBSCRIPTION, "client_certificate": told}, 201)
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    certificate.write_text("a certificate")
+    key.write_text("its key")
+    words = ["subscribe", "test1", "A", "--url", "https://a.test/"]
+    result = run(*words, "--client-certificate", str(certificate), "--client-key", str(key))
+
+    assert result.exit_code == 0, result.output
+    assert api.requests[0].body["client_certificate"] == {"certificate": "a certificate", "private_key": "its key"}
+    assert "commonName=tag\\x1bcast" in result.output
+
+    for wrong in (["--client-key", str(key)], ["--client-key", str(key), "--client-certificate", str(tmp_path)]):
+        assert run(*words, *wrong).exit_code == 2
+    assert len(api.requests) == 1
+
+
+def test_a_filter_is_replaced_alone(api: FakeApi, run: Run) -> None:
+    api.teach("PUT /topics/test1/subscriptions/A/filter", SUBSCRIPTION)
+    assert (
+        "The filter of A was replaced." in run("filter", "set", "test1", "A", "--tag", "a", "--if-match", '"3"').output
+    )
+    assert run("filter", "set", "test1", "A").exit_code == 0
+    assert [request.body for request in api.requests] == [{"filter": {"kind": "tags", "tags": ["a"]}}, {"filter": None}]
+    assert [request.headers.get("if-match") for request in api.requests] == ['"3"', None]
+
+
 def test_deleting_a_topic_says_so(api: FakeApi, run: Run) -> None:
     api.teach("DELETE /topics/test1", status=204)
     assert run("topic", "delete", "test1").output.strip() == "Topic test1 deleted."

@@ -9,16 +9,19 @@ from pathlib import Path
 import pytest
 from tagcast.model import Outcome, Push
 from tagcast.pushing.circuit import LANES_MIN
+from tagcast.registry.subscriptions import get_subscription
+from tagcast.sealing.secrets import opened
 from tagcast.trace_context import trace_made
 from tagcast_client import ConflictError, DisagreementError, NewMessage
 
 from local.console.filter_form import FilterForm, filter_of, form_of
+from tests.certificates import Issuer
 from tests.fakes.dead_host import UNREACHED
 from tests.fakes.stream import FakeStream
 from tests.unit.console.visitor import Visitor
 
 LANE = "/topics/orders/subscriptions/billing"
-HOOK = "https://example.com/hook"
+HOOK, SECRET = "https://example.com/hook", "whsec_" + "QUJD" * 8
 HOSTILE = "<script>alert(1)</script>\x1b]0;owned\x07\u202e\"'"
 SEEN = "&lt;script&gt;alert(1)&lt;/script&gt;\\x1b]0;owned\\x07\\u202e&#34;&#39;"
 
@@ -199,10 +202,13 @@ def test_a_filter_is_saved_to_the_version_that_was_edited_and_to_no_other(visito
     assert visitor.api.get_subscription("orders", "mailer").filter == {"kind": "tags", "tags": ["a"]}
 
 
-def test_a_save_writes_back_whatever_else_a_subscription_has(visitor: Visitor) -> None:
+def test_a_save_leaves_whatever_else_a_subscription_has_also_what_nobody_is_shown(visitor: Visitor) -> None:
     lane = "/topics/orders/subscriptions/"
     retry = {"strategy": "BACKOFF_RETRY", "max_retries": 7, "interval_seconds": 9}
-    pushed = {"endpoint": {"protocol": "https", "url": HOOK}, "retry": retry, "timeout_seconds": 3}
+    presented = Issuer("anybody").issue("tagcast")
+    certificate = {"certificate": presented.chain, "private_key": presented.key}
+    hidden = {"secret": SECRET, "headers": {"x-tenant": "a"}, "client_certificate": certificate}
+    pushed = {"endpoint": {"protocol": "https", "url": HOOK}, "retry": retry, "timeout_seconds": 3, **hidden}
     group = {"endpoint": {"protocol": "pull"}, "ordered": True, "dead_letter_topic": "orders"}
 
     for name, settings in (("pushed", pushed), ("group", group)):
@@ -212,6 +218,11 @@ def test_a_save_writes_back_whatever_else_a_subscription_has(visitor: Visitor) -
         assert visitor.act("/workbench/save", {**asked, "confirmed": "yes"}).status == 303
         after = visitor.api.request("GET", lane + name).json
         assert after == {**before, "filter": {"kind": "tags", "tags": ["a"]}, "version": 2}
+    assert "<code>commonName=tagcast</code>, until" in visitor.get(f"{lane}pushed").text
+    world = visitor.world.fakes.world
+    kept = opened(world, get_subscription(world, "orders", "pushed")).settings
+    assert (kept.secret, kept.headers) == (SECRET, {"x-tenant": "a"})
+    assert (kept.client_key or "").endswith(presented.key)
 
 
 def test_a_shadow_is_made_looked_at_promoted_and_ended(visitor: Visitor) -> None:

@@ -88,3 +88,14 @@ def test_binary_attributes_travel_as_base64_whether_they_are_read_or_told_again(
     for payload in seen:
         assert json.loads(payload)["Records"][0]["dynamodb"]["NewImage"]["body"] == {"B": "aGk="}
     assert len(seen) == 2
+
+
+def test_little_waits_for_company_and_nothing_is_left_when_the_stack_stops() -> None:
+    def go_on(records: int, *, urgent: bool = False, window_s: float = 0.0) -> bool:
+        stream = Stream(*map(str, range(records)))
+        rules = StreamRules(window_s=window_s)
+        source = StreamSource(stream.call, "arn:s", "f", lambda *_: DONE, rules, lambda _: None, urgent=lambda: urgent)
+        return source.step()
+
+    assert (go_on(1), go_on(200), go_on(200, window_s=5.0)) == (False, True, False)
+    assert (go_on(1, urgent=True), go_on(1, urgent=True, window_s=5.0), go_on(0, urgent=True)) == (True, True, False)

@@ -11,6 +11,7 @@ from tagcast.memory import Memory
 from tagcast.model import EntryState, Message, Outcome, Push, PushBatch, Subscription
 from tagcast.queues import GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
 from tagcast.tables import ABSENT, Delete, Found, Key, Put, Row, Table, Update, Write
+from tagcast.topic_settings import TopicReads
 from tagcast.vault import Signer, Vault
 from tagcast.verification import EndpointGuard, Verification
 
@@ -134,8 +135,7 @@ class FilterFunctions(Protocol):
     async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
         """Ask the subscription's function once about at most 100 messages, within the filter's ``timeout_seconds``.
 
-        One verdict each, in their order; None for any error (a fault, no time left, a malformed answer), never
-        an exception.
+        One verdict each, in their order; None, no exception, for any error (a fault, no time left, a malformed answer).
         """
 
 
@@ -224,8 +224,7 @@ class Telemetry(Protocol):
 class World:
     """The ports together, as every use case takes them; *time_scale* divides delays and lives.
 
-    *plain_queueing*: messages are stored and queued only as the release before reads them. Else the map of one that
-    matched more than *section_max* is kept in sections. *memory* is what this process knows from earlier invocations.
+    *plain_queueing*: all is stored and queued as the release before reads it; else maps over *section_max* are split.
     """
 
     store: Store
@@ -247,4 +246,5 @@ class World:
     time_scale: float = 1.0
     plain_queueing: bool = False
     section_max: int = 1_000
+    topic_reads: TopicReads = TopicReads.EVERY
     memory: Memory = field(default_factory=Memory, repr=False, compare=False)

@@ -88,6 +88,15 @@ class FormerSecret:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """What anybody may know of the certificate that pushes present: its hexadecimal SHA-256, whose it is, its end."""
+
+    fingerprint: str
+    subject: str
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Batching:
     """How much one request to the endpoint carries at most: so many messages, and bytes unless one alone has more."""
 
@@ -107,6 +116,8 @@ class SubscriptionSettings:
     any number; and each carries several messages, or one. *unverified* is why the endpoint may not be pushed to, as its
     last answer said; None: it may. *allowed_per_second* is how fast it agreed to, whatever the subscriber chose.
     *headers*, by their names in lower case, are what every request over HTTP has besides the service's own.
+    *client_certificate* tells of the certificate that connections over TLS present, *client_key* is that with its chain
+    and its private key, as PEM.
     """
 
     endpoint: Endpoint
@@ -126,6 +137,8 @@ class SubscriptionSettings:
     unverified: str | None = None
     allowed_per_second: float | None = None
     headers: Mapping[str, str] | None = field(default=None, repr=False)
+    client_certificate: ClientCertificate | None = None
+    client_key: str | None = field(default=None, repr=False)
 
     def signing_secrets(self, now: int) -> tuple[str, ...]:
         """Return the secrets that a push is signed with at *now*, the present one first."""
@@ -160,8 +173,12 @@ class SubscriptionSettings:
         return min(max(1, 2 * got_through), max(self.window, self.batching.messages_max))
 
 
-def secrets_of(settings: SubscriptionSettings) -> tuple[str, ...]:
-    """Return what of *settings* is a secret: what is left out of ``repr``."""
-    hidden = (getattr(settings, each.name) for each in fields(settings) if not each.repr)
-    present = (secret for secret in hidden if isinstance(secret, str))
+def has_secrets(settings: SubscriptionSettings) -> bool:
+    """Say whether anything of *settings* is a secret: what is left out of ``repr``."""
+    return any(getattr(settings, each.name) for each in fields(settings) if not each.repr)
+
+
+def secrets_told(settings: SubscriptionSettings) -> tuple[str, ...]:
+    """Return the secrets in *settings* that the receiver knows, too, and could repeat: all but a private key."""
+    present = () if settings.secret is None else (settings.secret,)
     return (*present, *(settings.headers or {}).values(), *(former.secret for former in settings.formers))

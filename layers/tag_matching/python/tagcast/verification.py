@@ -12,6 +12,7 @@ from typing import Protocol
 
 from tagcast.model import Endpoint
 from tagcast.settings import Protocol as Reached
+from tagcast.settings import SubscriptionSettings
 
 VERIFIABLE = frozenset((Reached.HTTP, Reached.HTTPS))
 """How whoever can be reached that may belong to somebody else than the account."""
@@ -40,10 +41,11 @@ class EndpointGuard(Protocol):
 class EndpointVerifier(Protocol):
     """The way to ask the endpoints of subscribers."""
 
-    def ask(self, endpoint: Endpoint, token: str) -> Consent:
+    def ask(self, settings: SubscriptionSettings, token: str) -> Consent:
         """Ask an HTTP endpoint within ten seconds whether it may be pushed to; a failure is a refusal, no exception.
 
-        *token* is what it has to repeat if it knows no handshake. Nothing tells it to anybody else.
+        It is asked as it is pushed to with these *settings*, whose secrets are opened. *token* is what it has to repeat
+        if it knows no handshake; nothing tells it to anybody else.
         """
 
 

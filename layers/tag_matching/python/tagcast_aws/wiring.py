@@ -25,13 +25,13 @@ from tagcast_aws.runtime.settings import Settings
 
 if TYPE_CHECKING:
     import ssl
-    from concurrent.futures import ThreadPoolExecutor
 
     from aiohttp.connector import SocketFactoryType
     from tagcast.archive.tail import Tail
     from tagcast.pushing.webhook_signature import Sign
 
     from tagcast_aws.dispatch.firehose import FirehoseArchive
+    from tagcast_aws.endpoints.adapter import Surroundings
     from tagcast_aws.endpoints.addresses import Lookup
     from tagcast_aws.endpoints.pusher import EndpointPusher
     from tagcast_aws.store.secret import CachedSecret
@@ -53,7 +53,7 @@ class Ground:
     clock: Clock = field(default_factory=SystemClock)
     dice: Dice = field(default_factory=SystemDice)
     lookup: Lookup | None = None
-    tls: ssl.SSLContext | None = None
+    make_tls: Callable[[], ssl.SSLContext] | None = None
     make_loop: Callable[[], AbstractEventLoop] | None = None
     make_socket: SocketFactoryType | None = None
     make_thread: Callable[[], Executor] | None = None
@@ -128,11 +128,11 @@ def compose(ground: Ground) -> World:
     from tagcast_aws.dispatch.event_bus import EventBridgeBus
     from tagcast_aws.dispatch.queue import SqsQueue
     from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
-    from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
     from tagcast_aws.endpoints.filter_function import LambdaFilterFunctions
     from tagcast_aws.endpoints.guard import Guard
+    from tagcast_aws.endpoints.pusher import EndpointPusher
+    from tagcast_aws.endpoints.verifier import HttpVerifier
     from tagcast_aws.runtime.executor import ThreadExecutor
-    from tagcast_aws.runtime.version import VERSION
     from tagcast_aws.store.dynamodb import DynamoStore
     from tagcast_aws.store.index_archive import S3IndexArchive
     from tagcast_aws.store.signing_key import Ed25519Signer
@@ -140,21 +140,21 @@ def compose(ground: Ground) -> World:
 
     settings = Settings.from_environment(ground.environ)
     client = client_factory(ground.make_client, attempts_max=5)
-    clock, threads = ground.clock, threads_for_pushes()
+    clock = ground.clock
     signer = Ed25519Signer(lambda: client("secretsmanager"), settings.signing_key, clock, logger())
+    around = _surroundings(ground, settings, signer.sign)
+    verifier = HttpVerifier(around, settings.home.origin, ground.make_loop)
     return World(
         store=DynamoStore(client("dynamodb"), settings.tables, clock.sleep),
         queue=SqsQueue(client("sqs"), settings.queue_url, logger()),
         group_queues=_group_queues(ground, settings),
         workflow=StepFunctionsWorkflow(client("stepfunctions"), settings.state_machine_arn, logger()),
-        pusher=_pusher(ground, settings, threads, signer.sign),
+        pusher=EndpointPusher(around, ground.make_loop),
         index_archive=S3IndexArchive(lambda: client("s3"), settings.index_bucket, logger()),
         event_bus=EventBridgeBus(lambda: client("events"), logger()),
-        filter_functions=LambdaFilterFunctions(
-            Surroundings(clock, VERSION, make_client=ground.make_client, threads=threads)
-        ),
+        filter_functions=LambdaFilterFunctions(around),
         guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, settings.group_queues),
-        verification=_verification(ground, settings, threads),
+        verification=Verification(verifier, settings.verification_optional, settings.cmq_verification),
         signer=signer,
         vault=KmsVault(lambda: client("kms"), settings.secrets_key),
         clock=clock,
@@ -163,44 +163,25 @@ def compose(ground: Ground) -> World:
         telemetry=telemetry(clock, settings.metric_topics),
         time_scale=settings.time_scale,
         plain_queueing=settings.plain_queueing,
+        topic_reads=settings.topic_reads,
     )
 
 
-def _pusher(ground: Ground, settings: Settings, threads: ThreadPoolExecutor, sign: Sign) -> EndpointPusher:
-    from tagcast_aws.endpoints.pusher import EndpointPusher
-    from tagcast_aws.runtime.version import VERSION
-
-    return EndpointPusher(
-        ground.clock,
-        VERSION,
-        allow_private=settings.allow_private_endpoints,
-        tls=ground.tls,
-        lookup=ground.lookup,
-        make_client=ground.make_client,
-        make_socket=ground.make_socket,
-        make_loop=ground.make_loop,
-        threads=threads,
-        account=settings.home.account,
-        sign=sign,
-    )
-
-
-def _verification(ground: Ground, settings: Settings, threads: ThreadPoolExecutor) -> Verification:
+def _surroundings(ground: Ground, settings: Settings, sign: Sign) -> Surroundings:
     from tagcast_aws.endpoints.adapter import Surroundings
-    from tagcast_aws.endpoints.verifier import HttpVerifier
     from tagcast_aws.runtime.version import VERSION
 
-    around = Surroundings(
+    return Surroundings(
         ground.clock,
         VERSION,
         settings.allow_private_endpoints,
-        ground.tls,
+        ground.make_tls,
         ground.lookup,
-        make_socket=ground.make_socket,
-        threads=threads,
+        ground.make_client,
+        ground.make_socket,
+        account=settings.home.account,
+        sign=sign,
     )
-    verifier = HttpVerifier(around, settings.home.origin, ground.make_loop)
-    return Verification(verifier, settings.verification_optional, settings.cmq_verification)
 
 
 def _group_queues(ground: Ground, settings: Settings) -> GroupQueues:

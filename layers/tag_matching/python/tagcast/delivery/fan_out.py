@@ -19,7 +19,6 @@ from tagcast.concurrency.contention import pause_s
 from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.delivery.appending import appending
 from tagcast.delivery.copies import end_in_backlogs, guards
-from tagcast.delivery.queueing import audiences_of
 from tagcast.delivery.serving import Part
 from tagcast.delivery.settling import TURN_S, Ending, Lost, settle
 from tagcast.errors import ConditionLostError, NotFoundError
@@ -51,12 +50,11 @@ async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots
 
     Packs are served part by part, each as a batch of its own. Returns the entries that were left, because the parts
     before them took long: they have to come again. Repeating it, late or concurrently, changes no terminal entry and at
-    most repeats pushes. Raises the first fault of the store, after all else of its part has ended: then the whole batch
-    has to come again.
+    most repeats pushes. Raises the first fault of the store after all else of its part: then all has to come again.
     """
     begun_s = world.clock.monotonic()
     for part, left in _in_parts(tuple(entries)):
-        await _serve_part(world, topic, audiences_of(part), part[0].section, slots)
+        await _serve_part(world, topic, _audiences(part), part[0].section, slots)
         if world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale:
             return left
     return ()
@@ -89,6 +87,16 @@ async def _serve_part(
     faults += await side_by_side([_end_round(batch, each, parts, round_at) for each in batch.rows])
     if faults:
         raise faults[0]
+
+
+def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
+    """Return whom each message is brought to by all of *entries* together, in their order."""
+    audiences: dict[str, Audience] = {}
+    for entry in entries:
+        for message_id in (entry.message_id, *entry.others):
+            same = audiences.get(message_id, entry.audience) is entry.audience
+            audiences[message_id] = entry.audience if same else Audience.EVERYBODY
+    return audiences
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from tagcast.delivery.queueing import entries_of, packed
 from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError, UnmatchedError
 from tagcast.model import Draft, Keep, Message, Topic
 from tagcast.ports import QueueEntry, World
-from tagcast.registry.directory import Directory, directory_of
+from tagcast.registry.directory import Directory, publishing_directory
 from tagcast.registry.shadowing import observe
 from tagcast.rows import stored
 from tagcast.rows.claim import Claim, claim_put
@@ -64,12 +64,12 @@ def publish(
     and repetitions, however late, add nothing to an order. What has no order is acknowledged after the put; the
     relay sends what the queue did not take.
     """
-    return _accept_all(world, directory_of(world, topic), [(draft, None) for draft in drafts], idempotency)
+    return _accept_all(world, publishing_directory(world, topic), [(draft, None) for draft in drafts], idempotency)
 
 
 def publish_matched(world: World, topic: str, drafts: Sequence[Draft]) -> tuple[Accepted, ...]:
     """Accept every draft, as :func:`publish` does, or raise UnmatchedError if one of them matches nobody."""
-    directory = directory_of(world, topic)
+    directory = publishing_directory(world, topic)
     _check_sizes(directory.topic, drafts)
     for draft in drafts:
         if not _new_row(world, directory, draft, None, world.clock.now()).map.pending:
@@ -89,7 +89,7 @@ def replay(
     Its filter of now decides, as for any message; where it does not match, the receipt says that nobody is owed it.
     Raises as :func:`publish` does, and NotFoundError for the subscription.
     """
-    directory = directory_of(world, topic).only(subscription)
+    directory = publishing_directory(world, topic).only(subscription)
     offers = [(original.draft, original.message_id) for original in originals]
     return _accept_all(world, directory, offers, idempotency)
 

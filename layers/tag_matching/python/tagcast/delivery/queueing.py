@@ -91,13 +91,3 @@ def _pack(audience: Audience, entries: list[QueueEntry]) -> QueueEntry:
     first, *others = entries
     ids = tuple(entry.message_id for entry in others)
     return QueueEntry(first.topic, first.message_id, first.group, audience, ids) if ids else first
-
-
-def audiences_of(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
-    """Return whom each message is brought to by all of *entries* together, in their order."""
-    audiences: dict[str, Audience] = {}
-    for entry in entries:
-        for message_id in (entry.message_id, *entry.others):
-            same = audiences.get(message_id, entry.audience) is entry.audience
-            audiences[message_id] = entry.audience if same else Audience.EVERYBODY
-    return audiences

@@ -18,6 +18,8 @@ from tagcast.registry.directory import read_topic
 from tagcast.registry.subscribing import Made, Result, Wanted, check_time, put_subscriptions
 from tagcast.registry.subscriptions import change_subscription, get_subscription, put_subscription
 from tagcast.rows import stored
+from tagcast.sealing.secrets import opened
+from tagcast.settings import Signature
 from tagcast.verification import VERIFIABLE, Consent
 
 ASKED_WITHIN_S = 8.0
@@ -100,12 +102,12 @@ def _wake_if_it_waited(world: World, known: Subscription | None, put: Subscripti
 def verify(world: World, topic: str, name: str) -> Subscription:
     """Ask the endpoint once more if it has not agreed yet; if it does, what waits for it goes on.
 
-    Raises NotFoundError.
+    Raises NotFoundError, and UnavailableError while its secrets cannot be read.
     """
     known = get_subscription(world, topic, name)
     if known.settings.unverified is None:
         return known
-    consent = _asked(world, known.settings)
+    consent = _asked(world, opened(world, known).settings)
 
     def answered(present: SubscriptionSettings) -> SubscriptionSettings:
         return _as_answered(present, consent) if present.endpoint == known.settings.endpoint else present
@@ -123,7 +125,9 @@ def wake(world: World, subscription: Subscription) -> None:
 
 
 def _asked(world: World, settings: SubscriptionSettings) -> Consent:
-    return world.verification.verifier.ask(settings.endpoint, world.dice.secret())
+    if settings.signature is Signature.V1A:
+        world.signer.prepare()
+    return world.verification.verifier.ask(settings, world.dice.secret())
 
 
 def _as_answered(settings: SubscriptionSettings, consent: Consent) -> SubscriptionSettings:

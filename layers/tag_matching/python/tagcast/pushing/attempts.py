@@ -24,7 +24,7 @@ from tagcast.ports import World
 from tagcast.pushing.circuit import Passage
 from tagcast.pushing.response_text import response_text
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
-from tagcast.settings import secrets_of
+from tagcast.settings import secrets_told
 
 Delivery = tuple[Message, int]
 """A message and the number of attempts made so far."""
@@ -135,7 +135,7 @@ def _after_failure(world: World, push: Push, outcome: Outcome, ended_at: int) ->
 def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_at: int, took_ms: int = 0) -> Result:
     if outcome.delivered:
         return Entry(disposition.state, push.attempt, ended_at, outcome.detail)
-    said = response_text(outcome.answer, secrets_of(push.subscription.settings)) if outcome.answer else ""
+    said = response_text(outcome.answer, secrets_told(push.subscription.settings)) if outcome.answer else ""
     past = PastAttempt(push.attempt, ended_at, took_ms, outcome.detail, outcome.status, said)
     if disposition.state is EntryState.BLOCKED:
         assert disposition.next_attempt_at is not None

@@ -12,6 +12,7 @@ from tagcast.filters.index.changed_index import ChangedIndex, with_changes
 from tagcast.filters.index.topic_index import Matched, SnapshotError, TopicIndex
 from tagcast.model import Message, Subscription, Topic
 from tagcast.ports import World
+from tagcast.registry.knowledge import NEVER, Look
 from tagcast.registry.shadowing import ReadyShadow, ready
 from tagcast.rows import stored
 from tagcast.rows.shadow import Shadow
@@ -54,6 +55,7 @@ class Directory:
     shadows: tuple[ReadyShadow, ...] = ()
     in_order: frozenset[int] = frozenset()
     """The ordinals of subscriptions that keep an order."""
+    look: Look = NEVER
 
     def match(self, message: Message) -> Matched:
         """Return who receives *message*, and whose filters failed."""
@@ -80,6 +82,15 @@ def read_topic(world: World, name: str) -> Topic:
     return topic
 
 
+def publishing_directory(world: World, name: str) -> Directory:
+    """Return the topic as :func:`directory_of` does; in some deployments as it was read up to a second ago.
+
+    There every change of it is acknowledged only when nobody knows what was before.
+    """
+    known = world.memory.of(Directories).get(name)
+    return known if known is not None and known.look.still_counts(world) else directory_of(world, name)
+
+
 def directory_of(world: World, name: str) -> Directory:
     """Return the topic with every subscription acknowledged before this call began, or raise NotFoundError.
 
@@ -91,15 +102,17 @@ def directory_of(world: World, name: str) -> Directory:
 
 
 def _directory_of(world: World, name: str) -> Directory:
+    look = Look.of(world)
     topic = read_topic(world, name)
     directories = world.memory.of(Directories)
     known = directories.get(name)
     if known is not None and _same_version(known.topic, topic):
-        return replace(known, topic=topic)
-    fresh = None if known is None else _refreshed(world, known, topic)
+        fresh: Directory | None = replace(known, topic=topic)
+    else:
+        fresh = None if known is None else _refreshed(world, known, topic)
     if fresh is not None:
-        directories[name] = fresh
-        return fresh
+        directories[name] = replace(fresh, look=look)
+        return directories[name]
     subscriptions, shadows = stored.subscriptions_and_shadows(world.store, name)
     after = read_topic(world, name)
     if not _same_version(topic, after):
@@ -107,8 +120,8 @@ def _directory_of(world: World, name: str) -> Directory:
     fresh = _compile(world, after, subscriptions, shadows)
     if len(directories) >= DIRECTORIES_MAX:
         directories.clear()
-    directories[name] = fresh
-    return fresh
+    directories[name] = replace(fresh, look=look)
+    return directories[name]
 
 
 def _same_version(one: Topic, other: Topic) -> bool:

@@ -17,6 +17,7 @@ from tagcast.filters.kinds import canonical
 from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
+from tagcast.registry.knowledge import wait_for_publishers
 from tagcast.registry.shadowing import is_function
 from tagcast.registry.subscribing import replace_filter
 from tagcast.registry.subscriptions import get_subscription
@@ -111,4 +112,6 @@ def promote_shadow(world: World, topic: str, name: str, shadow_version: int | No
             raise PreconditionFailedError(f"the present shadow has version {shadow.shadow_version}")
         return replace_filter(world, subscription, shadow.filter, shadow_delete(shadow))
 
-    return until_won(world, f"topic {topic}", attempt)
+    promoted = until_won(world, f"topic {topic}", attempt)
+    wait_for_publishers(world)
+    return promoted

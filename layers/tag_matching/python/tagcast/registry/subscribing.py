@@ -21,6 +21,7 @@ from tagcast.ports import World, Write
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import forget_old_versions
 from tagcast.registry.groups import lane_to_fill, make_queue, with_secret
+from tagcast.registry.knowledge import wait_for_publishers
 from tagcast.rows import stored
 from tagcast.rows.filter_version import version_put
 from tagcast.rows.lane import Lane, lane_put
@@ -81,6 +82,7 @@ def put_subscriptions(world: World, topic: str, wanted: Sequence[Wanted], came_s
     for group in fitting(valid, PUT_TOGETHER, FILTER_BYTES_MAX, lambda each: len(json.dumps(each.settings.filter))):
         made = _put(world, topic, group, came_s + BEGUN_WITHIN_S)
         results |= {each.name: result for each, result in zip(group, made, strict=True)}
+    wait_for_publishers(world)
     return [results[each.name] for each in wanted]
 
 
@@ -171,12 +173,14 @@ def _prepared(world: World, owner: Topic, wanted: Wanted, known: Subscription | 
     return Made(changed, known is None, lane), (*_put_writes(owner, changed, known), *secrets, *filled)
 
 
-def replace_filter(world: World, known: Subscription, filter: Mapping[str, object] | None, also: Write) -> Subscription:
-    """Give *known* another filter, as a new version, together with *also*; ConditionLostError if either changed."""
+def replace_filter(
+    world: World, known: Subscription, filter: Mapping[str, object] | None, *also: Write
+) -> Subscription:
+    """Give *known* another filter, as a new version, together with *also*; ConditionLostError if any of it changed."""
     settings = replace(known.settings, filter=canonical(filter))
     owner = read_topic(world, known.topic)
     changed = _changed(world, owner, known.name, settings, known)
-    world.store.transact((change_update(owner, known.name), *_put_writes(owner, changed, known), also))
+    world.store.transact((change_update(owner, known.name), *_put_writes(owner, changed, known), *also))
     forget_old_versions(world, changed)
     return changed
 

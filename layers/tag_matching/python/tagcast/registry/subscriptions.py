@@ -11,6 +11,7 @@ from tagcast.paging import Page
 from tagcast.ports import GroupQueue, World, Write
 from tagcast.registry.directory import directory_of, read_topic
 from tagcast.registry.filter_history import history_of
+from tagcast.registry.knowledge import wait_for_publishers
 from tagcast.registry.subscribing import Made, Wanted, check_version, checked, put_together
 from tagcast.rows import stored
 from tagcast.rows.filter_version import FilterVersion, version_expiry
@@ -43,6 +44,7 @@ def put_subscription(
     (made,) = put_together(world, topic, (checked(world, Wanted(name, settings, if_match)),), also)
     if not isinstance(made, Made):
         raise made
+    wait_for_publishers(world)
     return made.subscription, made.is_new
 
 
@@ -102,6 +104,7 @@ def delete_subscription(
 
     tombstone = until_won(world, f"topic {topic}", attempt)
     world.workflow.start(topic, tombstone.subscription_id, tombstone.generation)
+    wait_for_publishers(world)
 
 
 def _forgotten(world: World, subscription: Subscription, tombstone: Lane) -> list[Write]:

@@ -10,6 +10,7 @@ from tagcast.model import RETENTION_S_MAX, FilterType, Keep, Ordering, Topic
 from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.registry.directory import Directories, read_topic
+from tagcast.registry.knowledge import wait_for_publishers
 from tagcast.rows import stored
 from tagcast.rows.listed import retained_of
 from tagcast.rows.topic_writes import settings_update, topic_deletes, topic_puts
@@ -44,7 +45,10 @@ def put_topic(
         world.store.write(settings_update(changed))
         return changed, False
 
-    return until_won(world, f"topic {name}", attempt)
+    topic, is_new = until_won(world, f"topic {name}", attempt)
+    if not is_new:
+        wait_for_publishers(world)
+    return topic, is_new
 
 
 def create_topic(world: World, name: str, *, body_bytes_max: int, ordering: Ordering, filter_type: FilterType) -> Topic:
@@ -67,7 +71,9 @@ def resize_topic(world: World, name: str, body_bytes_max: int) -> Topic:
         world.store.write(settings_update(changed))
         return changed
 
-    return until_won(world, f"topic {name}", attempt)
+    resized = until_won(world, f"topic {name}", attempt)
+    wait_for_publishers(world)
+    return resized
 
 
 def _new(world: World, name: str, retention_s: int, body_bytes_max: int, ordering: Ordering) -> Topic:
@@ -123,6 +129,7 @@ def delete_topic(world: World, name: str) -> None:
 
     until_won(world, f"topic {name}", attempt)
     world.memory.of(Directories).pop(name, None)
+    wait_for_publishers(world)
 
 
 def retained_count(world: World, topic: str) -> int:

@@ -14,7 +14,7 @@ from tagcast.ports import Row, World
 from tagcast.rows import stored, stored_secrets
 from tagcast.rows.registry import subscription_of
 from tagcast.sealing.secrets import seal_in_place
-from tagcast.settings import secrets_of
+from tagcast.settings import has_secrets
 
 TOPICS_AT_ONCE = 32
 
@@ -38,7 +38,7 @@ async def _seal_all(world: World, ends: float, topic: str) -> int:
     async def seal(row: Row) -> bool:
         subscription = subscription_of(row)
         settings = subscription.settings
-        if settings.is_group or not secrets_of(settings) or world.clock.monotonic() >= ends:
+        if settings.is_group or not has_secrets(settings) or world.clock.monotonic() >= ends:
             return False
         try:
             await world.executor.run(partial(seal_in_place, world, subscription))

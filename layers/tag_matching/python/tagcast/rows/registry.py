@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import NotRequired, TypedDict, cast
 
 from tagcast.model import (
@@ -21,7 +22,7 @@ from tagcast.model import (
 )
 from tagcast.rows.recent_changes import recent_of
 from tagcast.rows.values import dense, number, optional_number, optional_text, text
-from tagcast.settings import Signature
+from tagcast.settings import ClientCertificate, Signature
 from tagcast.tables import Row, Value
 
 _CMQ = "cmq"
@@ -144,6 +145,7 @@ def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int |
         "batch_bytes_max": None if settings.batching is None else settings.batching.bytes_max,
         "unverified": settings.unverified,
         "allowed_per_second": None if settings.allowed_per_second is None else str(settings.allowed_per_second),
+        "client_certificate": _certificate_text(settings.client_certificate),
     }
 
 
@@ -177,7 +179,20 @@ def _settings_of(row: Row) -> SubscriptionSettings:
         sealed=secret.removeprefix(_SEALED) if secret is not None and is_sealed else None,
         unverified=optional_text(row, "unverified"),
         allowed_per_second=_rate(row, "allowed_per_second"),
+        client_certificate=_certificate_of(row),
     )
+
+
+def _certificate_text(certificate: ClientCertificate | None) -> str | None:
+    return None if certificate is None else json.dumps(asdict(certificate), sort_keys=True)
+
+
+def _certificate_of(row: Row) -> ClientCertificate | None:
+    stored = optional_text(row, "client_certificate")
+    if stored is None:
+        return None
+    found = json.loads(stored)
+    return ClientCertificate(found["fingerprint"], found["subject"], found["expires_at"])
 
 
 def _rate(row: Row, name: str) -> float | None:

@@ -13,6 +13,10 @@ from tagcast.rows.values import number, optional_number, text
 from tagcast.settings import FormerSecret
 from tagcast.tables import Delete, Expectation, Key, Put, Row, Update, Value, Write
 
+_CERTIFIED = "certified:"
+"""Stands before the secret where pushes present a certificate. No secret begins like this: a release that knows sealed
+rows and no certificates makes no push rather than one without it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
@@ -92,6 +96,8 @@ def sealing_writes(known: Subscription, sealed: Sealed) -> tuple[Write, ...]:
 def plain_text(settings: SubscriptionSettings) -> bytes:
     """Return the present secrets in *settings* as they are encrypted."""
     hidden = {name: getattr(settings, name) for name in _hidden()}
+    if settings.client_key is not None:
+        hidden["secret"] = _CERTIFIED + (settings.secret or "")
     return json.dumps({name: value for name, value in hidden.items() if value is not None}).encode()
 
 
@@ -105,11 +111,14 @@ def with_plain_text(settings: SubscriptionSettings, plain: bytes, formers: bytes
 
     >>> from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy
     >>> at, retry = Endpoint(Protocol.HTTP, "http://a.test/"), RetryPolicy(Strategy.BACKOFF_RETRY, 3)
-    >>> chosen = SubscriptionSettings(at, None, retry, 15, ContentFormat.JSON, "s", formers=(FormerSecret("r", 9),))
+    >>> chosen = SubscriptionSettings(at, None, retry, 15, ContentFormat.JSON, "s", formers=(FormerSecret("r", 9),),
+    ...                               client_key="k")
     >>> with_plain_text(without_secrets(chosen), plain_text(chosen), formers_text(chosen)) == chosen
     True
     """
     found = json.loads(plain)
+    if "client_key" in found:
+        found["secret"] = found["secret"].removeprefix(_CERTIFIED) or None
     exchanged = tuple(FormerSecret(*each) for each in json.loads(formers or b"[]"))
     return replace(settings, **{name: found[name] for name in _hidden() if name in found}, formers=exchanged)
 

@@ -22,11 +22,12 @@ from tagcast.rows.sealed import (
     with_plain_text,
     without_secrets,
 )
-from tagcast.settings import secrets_of
+from tagcast.settings import has_secrets
 
 OPENED_S = 900.0
 """So long a process knows secrets that it opened: what decryption costs is bounded by it, and how old they may be."""
-OPENED_MAX = 10_000
+OPENED_MAX = 4_000
+"""Each has at most 16 KiB, with a client certificate."""
 
 
 class Opened(dict[str, tuple[float, bytes, bytes | None]]):
@@ -42,7 +43,7 @@ def sealed(world: World, changed: Subscription, known: Subscription | None) -> t
     before = None if known is None else known.settings
     if changed.settings.is_group or (before is not None and before.sealed == changed.settings.sealed is not None):
         return changed, ()
-    if not secrets_of(changed.settings):
+    if not has_secrets(changed.settings):
         was_sealed = before is not None and before.sealed is not None
         return changed, (sealed_delete(changed.topic, changed.name),) if was_sealed else ()
     if before is not None and _all_text(before) == _all_text(changed.settings):

@@ -45,6 +45,17 @@ class FilterTestBody(Body):
         return [fault.under("/message") for fault in crossed] + filter_faults(value.get("filter"))
 
 
+class NewFilterBody(Body):
+    """A filter; null receives everything."""
+
+    filter: FilterBody | None
+
+    @classmethod
+    def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
+        """Add the faults of the filter."""
+        return filter_faults(value.get("filter"))
+
+
 class FilterTestAnswer(TypedDict):
     """What a filter says of a message, and why."""
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal, NotRequired
 
 from pydantic import Field
-from tagcast.errors import Fault
 from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
 from tagcast.operating.lanes import lane_view
@@ -15,7 +13,7 @@ from tagcast.registry.shadows import ShadowReport, delete_shadow, get_shadow, pr
 from tagcast.rows.shadow import Comparison
 from typing_extensions import TypedDict
 
-from tagcast_aws.api.filters import FilterBody, filter_faults
+from tagcast_aws.api.filters import NewFilterBody
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
@@ -23,15 +21,8 @@ from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer
 from tagcast_aws.api.subscriptions.settings import shown as shown_subscription
 
 
-class ShadowBody(Body):
+class ShadowBody(NewFilterBody):
     """A candidate filter; null receives everything."""
-
-    filter: FilterBody | None
-
-    @classmethod
-    def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
-        """Add the faults of the filter."""
-        return filter_faults(value.get("filter"))
 
 
 class PromoteBody(Body):

@@ -26,6 +26,7 @@ Lambda allows 1,024 threads.
 """
 
 ClientFactory = Callable[..., Any]
+MakeTls = Callable[[], ssl.SSLContext]
 
 
 def threads_for_pushes() -> ThreadPoolExecutor:
@@ -35,9 +36,10 @@ def threads_for_pushes() -> ThreadPoolExecutor:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What adapters need of the world; None for *tls*, *lookup* or *make_client* means the real thing.
+    """What adapters need of the world; None for *make_tls*, *lookup* or *make_client* means the real thing.
 
-    *lookup* resolves a host name, *make_client* has the shape of ``boto3.client``, *make_socket* is aiohttp's.
+    *make_tls* makes contexts of TLS, *lookup* resolves a host name, *make_client* has the shape of ``boto3.client``,
+    *make_socket* is aiohttp's.
     *threads* are shared by all protocols, because a push needs one of them at a time. *account* is whose topics are
     pushed, *sign* signs with the deployment's own key.
     """
@@ -45,13 +47,17 @@ class Surroundings:
     clock: Clock
     version: str
     allow_private: bool = False
-    tls: ssl.SSLContext | None = None
+    make_tls: MakeTls | None = None
     lookup: Lookup | None = None
     make_client: ClientFactory | None = None
     make_socket: SocketFactoryType | None = None
     threads: ThreadPoolExecutor = field(default_factory=threads_for_pushes)
     account: str = NOBODY
     sign: Sign | None = None
+
+    def tls(self) -> ssl.SSLContext:
+        """Make a context for connections to endpoints."""
+        return (self.make_tls or ssl.create_default_context)()
 
 
 class EndpointAdapter(Protocol):

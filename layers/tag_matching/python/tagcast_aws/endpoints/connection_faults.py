@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import errno
+import re
 import ssl
 
 import aiohttp
 
 from tagcast_aws.endpoints.addresses import DOES_NOT_RESOLVE, NOT_PUBLIC
 from tagcast_aws.endpoints.resolver import AddressRefusedError
+
+_ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_")
+_OF_CERTIFICATES = frozenset(
+    (
+        "ACCESS_DENIED",
+        "BAD_CERTIFICATE",
+        "CERTIFICATE_EXPIRED",
+        "CERTIFICATE_REQUIRED",
+        "CERTIFICATE_REVOKED",
+        "CERTIFICATE_UNKNOWN",
+        "UNKNOWN_CA",
+        "UNSUPPORTED_CERTIFICATE",
+    )
+)
+"""Alerts by which a receiver says that it does not let in whoever presents this certificate, or none."""
 
 
 def failure(error: Exception) -> str:
@@ -17,8 +33,7 @@ def failure(error: Exception) -> str:
         case aiohttp.ClientConnectorCertificateError():
             return "tls: certificate verify failed"
         case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
-            cause = error.os_error if isinstance(error, aiohttp.ClientConnectorSSLError) else error
-            return f"tls: {(getattr(cause, 'reason', None) or 'handshake failed').replace('_', ' ').lower()}"
+            return f"tls: {_words(_tls_reason(error) or 'handshake failed')}"
         case aiohttp.ClientConnectorDNSError():
             return NOT_PUBLIC if isinstance(error.os_error, AddressRefusedError) else DOES_NOT_RESOLVE
         case aiohttp.ServerDisconnectedError():
@@ -27,6 +42,8 @@ def failure(error: Exception) -> str:
             return "answer cut off"
         case aiohttp.ClientResponseError():
             return "malformed answer"
+        case OSError() if reason := _tls_reason(error):
+            return f"tls: {_words(reason)}"
         case OSError():
             return _connection_failure(error)
         case _:
@@ -34,10 +51,32 @@ def failure(error: Exception) -> str:
 
 
 def is_unreached(error: Exception) -> bool:
-    """Say whether a request failed before any answer, and not because its address is refused here."""
+    """Say whether a request failed before any answer, and not because its address is refused here.
+
+    A receiver that refuses a certificate has answered: others with another one it may let in.
+    """
+    if _ALERT.sub("", _tls_reason(error) or "") in _OF_CERTIFICATES:
+        return False
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return not isinstance(error.os_error, AddressRefusedError)
     return isinstance(error, OSError | aiohttp.ServerDisconnectedError) and not isinstance(error, AddressRefusedError)
+
+
+def _tls_reason(error: Exception) -> str | None:
+    """Return OpenSSL's name for what went wrong, if TLS did; after a handshake of TLS 1.3 that is a cause."""
+    found = next((each for each in (error, error.__cause__) if isinstance(each, ssl.SSLError)), None)
+    if isinstance(error, aiohttp.ClientConnectorSSLError) and isinstance(error.os_error, ssl.SSLError):
+        found = error.os_error
+    return None if found is None else getattr(found, "reason", None)
+
+
+def _words(reason: str) -> str:
+    """Return a name of OpenSSL as people read it.
+
+    >>> _words("TLSV13_ALERT_CERTIFICATE_REQUIRED"), _words("WRONG_VERSION_NUMBER")
+    ('alert certificate required', 'wrong version number')
+    """
+    return _ALERT.sub("alert_", reason).replace("_", " ").lower()
 
 
 def _connection_failure(error: OSError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -51,3 +52,13 @@ class KeepingConnector(aiohttp.TCPConnector):
         # Batches come back to the same endpoints in turn: what was used last will be needed latest.
         for _, protocol in sorted(self._open(), key=lambda entry: entry[0], reverse=True)[:count]:
             protocol.close()
+        self._forget_closed()
+
+    def _forget_closed(self) -> None:
+        """Unlist what is closed: as long as it counts, every connection that is made looks through all others."""
+        for key, entries in tuple(self._conns.items()):
+            kept = deque(entry for entry in entries if entry[0].is_connected())
+            if kept:
+                self._conns[key] = kept
+            else:
+                del self._conns[key]

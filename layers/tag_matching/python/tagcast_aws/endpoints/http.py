@@ -12,16 +12,18 @@ from types import SimpleNamespace
 from weakref import WeakValueDictionary
 
 import aiohttp
-from tagcast.model import ContentFormat, Message, Outcome, Push, PushBatch, Subscription
+from tagcast.model import ContentFormat, Message, Outcome, Protocol, Push, PushBatch, Subscription
 from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX, answered
 from tagcast.pushing.batch_form import batch_request, shared_item
 from tagcast.pushing.envelope import Content, HttpRequest, content, http_request
 from tagcast.pushing.push_slots import SLOTS
 from tagcast.pushing.response_text import READ_BYTES_MAX
+from tagcast.settings import SubscriptionSettings
 from yarl import URL
 
 from tagcast_aws.endpoints.adapter import Surroundings, timed_out
 from tagcast_aws.endpoints.addresses import url_refusal
+from tagcast_aws.endpoints.client_contexts import ClientContexts
 from tagcast_aws.endpoints.connection_faults import failure, is_unreached
 from tagcast_aws.endpoints.connector import KeepingConnector
 from tagcast_aws.endpoints.payload import body_of
@@ -35,6 +37,9 @@ RESOLVED_S = 30
 
 @dataclass(slots=True)
 class _Trail:
+    """How one request travels: over which TLS, and whether its connection was used before."""
+
+    tls: ssl.SSLContext | bool
     reused: bool = False
 
 
@@ -47,7 +52,7 @@ class HttpEndpoint:
         self._allow_private = surroundings.allow_private
         self._resolver = CheckedResolver(surroundings.allow_private, surroundings.threads, surroundings.lookup)
         self._contents: WeakValueDictionary[tuple[str, str], Content] = WeakValueDictionary()
-        tls = surroundings.tls or ssl.create_default_context()
+        self._contexts, tls = ClientContexts(surroundings), surroundings.tls()
         self._kept = plain_session(
             KeepingConnector(
                 limit=SLOTS,
@@ -92,13 +97,16 @@ class HttpEndpoint:
 
     async def _attempt(self, subscription: Subscription, request: HttpRequest, kept_max: int) -> tuple[Outcome, bytes]:
         """Return the outcome of a request, and at most so many bytes of the answer."""
-        endpoint = subscription.settings.endpoint
+        settings = subscription.settings
+        endpoint = settings.endpoint
         refusal = url_refusal(endpoint.target, endpoint.protocol, self._allow_private)
+        refusal = refusal or certificate_refusal(settings, self._clock.now())
         if refusal is not None:
             return Outcome(False, refusal), b""
         try:
-            async with time_limit(subscription.settings.timeout_s):
-                return await self._post(URL(endpoint.target), request, kept_max)
+            async with time_limit(settings.timeout_s):
+                tls = True if settings.client_key is None else await self._contexts.presenting(settings.client_key)
+                return await self._post(URL(endpoint.target), request, kept_max, tls)
         except TimeoutError:
             return timed_out(subscription), b""
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -110,8 +118,10 @@ class HttpEndpoint:
         await self._fresh.close()
         await self._resolver.close()
 
-    async def _post(self, url: URL, request: HttpRequest, kept_max: int) -> tuple[Outcome, bytes]:
-        trail = _Trail()
+    async def _post(
+        self, url: URL, request: HttpRequest, kept_max: int, tls: ssl.SSLContext | bool
+    ) -> tuple[Outcome, bytes]:
+        trail = _Trail(tls)
         try:
             response = await self._send(self._kept, url, request, trail)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionResetError) as error:
@@ -131,7 +141,7 @@ class HttpEndpoint:
     ) -> aiohttp.ClientResponse:
         body = body_of(request.parts, request.headers["content-type"])
         return await session.post(
-            url, data=body, headers=request.headers, allow_redirects=False, trace_request_ctx=trail
+            url, data=body, headers=request.headers, allow_redirects=False, trace_request_ctx=trail, ssl=trail.tls
         )
 
 
@@ -148,6 +158,21 @@ def plain_session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
         trust_env=False,
         trace_configs=[trace],
     )
+
+
+def certificate_refusal(settings: SubscriptionSettings, now: int) -> str | None:
+    """Return why the certificate that *settings* ask for cannot be presented at *now*, or None.
+
+    Without it nothing is sent: whoever asked for it wants no push of somebody else.
+    """
+    certificate = settings.client_certificate
+    if certificate is None:
+        return None
+    if settings.endpoint.protocol is not Protocol.HTTPS:
+        return "client certificate needs https"
+    if settings.client_key is None:
+        return "client certificate missing"
+    return "client certificate expired" if now >= certificate.expires_at else None
 
 
 def outcome(status: int, retry_after: str | None, now: int, answer: bytes = b"") -> Outcome:

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tagcast.model import Outcome, Protocol, Push, PushBatch, Subscription
-from tagcast.ports import Clock
-from tagcast.pushing.cmq_form import NOBODY
-from tagcast.pushing.webhook_signature import SecretError, Sign
+from tagcast.pushing.webhook_signature import SecretError
 
-from tagcast_aws.endpoints.adapter import ClientFactory, EndpointAdapter, Surroundings, threads_for_pushes
-from tagcast_aws.endpoints.addresses import Lookup
-
-if TYPE_CHECKING:
-    from aiohttp.connector import SocketFactoryType
+from tagcast_aws.endpoints.adapter import EndpointAdapter, Surroundings
 
 T = TypeVar("T")
 AdapterFactory = Callable[[Surroundings], EndpointAdapter]
@@ -54,38 +46,14 @@ ADAPTERS: Mapping[Protocol, AdapterFactory] = {
 class EndpointPusher:
     """Implements the core's Pusher over all protocols, and keeps the event loop that its connections live on.
 
-    Make one per process: :meth:`run` always uses the same loop, so connections outlive an invocation. The
-    other arguments are for places where the real thing will not do: see :class:`~.adapter.Surroundings`; *make_loop*
-    makes the event loop.
+    Make one per process: :meth:`run` always uses the same loop, so connections outlive an invocation. *make_loop*
+    is for places where the real one will not do.
     """
 
     def __init__(
-        self,
-        clock: Clock,
-        version: str,
-        *,
-        allow_private: bool = False,
-        tls: ssl.SSLContext | None = None,
-        lookup: Lookup | None = None,
-        make_client: ClientFactory | None = None,
-        make_socket: SocketFactoryType | None = None,
-        make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
-        threads: ThreadPoolExecutor | None = None,
-        account: str = NOBODY,
-        sign: Sign | None = None,
+        self, surroundings: Surroundings, make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
     ) -> None:
-        self._surroundings = Surroundings(
-            clock,
-            version,
-            allow_private,
-            tls,
-            lookup,
-            make_client,
-            make_socket,
-            threads or threads_for_pushes(),
-            account,
-            sign,
-        )
+        self._surroundings = surroundings
         self._make_loop = make_loop
         self._adapters: dict[AdapterFactory, EndpointAdapter] = {}
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -8,12 +8,15 @@ from collections.abc import Awaitable
 from types import SimpleNamespace
 
 import aiohttp
+from tagcast.model import SubscriptionSettings
+from tagcast.pushing.webhook_signature import signatures
 from tagcast.verification import Consent, confirmation, handshake
 from yarl import URL
 
 from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.client_contexts import presenting
 from tagcast_aws.endpoints.connection_faults import failure
-from tagcast_aws.endpoints.http import plain_session, read_answer
+from tagcast_aws.endpoints.http import certificate_refusal, plain_session, read_answer
 from tagcast_aws.endpoints.resolver import CheckedResolver
 from tagcast_aws.endpoints.time_limit import time_limit
 
@@ -24,18 +27,28 @@ _NOTHING = SimpleNamespace()
 
 
 class Questions:
-    """Asks one endpoint, over connections of its own; *origin* is the name that the service gives itself."""
+    """Asks one endpoint, over connections of its own, with the certificate, headers and signatures of its pushes.
 
-    def __init__(self, surroundings: Surroundings, origin: str) -> None:
-        self._surroundings, self._origin = surroundings, origin
+    *origin* is the name that the service gives itself.
+    """
 
-    async def ask(self, target: str, token: str) -> Consent:
+    def __init__(self, surroundings: Surroundings, origin: str, settings: SubscriptionSettings) -> None:
+        self._surroundings, self._origin, self._settings = surroundings, origin, settings
+
+    async def ask(self, token: str) -> Consent:
         """Return the first answer that agrees, or why the last did not."""
-        around, url = self._surroundings, URL(target)
+        around, url = self._surroundings, URL(self._settings.endpoint.target)
+        refusal = certificate_refusal(self._settings, around.clock.now())
+        if refusal is not None:
+            return Consent(refusal)
+        try:
+            tls = self._tls()
+        except ssl.SSLError as error:
+            return Consent(failure(error))
         connector = aiohttp.TCPConnector(
             force_close=True,
             resolver=CheckedResolver(around.allow_private, around.threads, around.lookup),
-            ssl=around.tls or ssl.create_default_context(),
+            ssl=tls,
             socket_factory=around.make_socket,
         )
         async with plain_session(connector) as session:
@@ -51,15 +64,22 @@ class Questions:
             return handshake(answer.status, origin, rate, self._origin)
 
     async def _confirm(self, session: aiohttp.ClientSession, url: URL, token: str) -> Consent:
+        body, sent_at = json.dumps({"verification_token": token}).encode(), self._surroundings.clock.now()
         headers = self._headers() | {"content-type": "application/json"}
-        body = json.dumps({"verification_token": token}).encode()
+        if signed := signatures(self._settings, token, sent_at, (body,), self._surroundings.sign):
+            timestamp = str(sent_at // 1000)
+            headers |= {"webhook-id": token, "webhook-timestamp": timestamp, "webhook-signature": signed}
         async with session.post(
             url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=_NOTHING
         ) as answer:
             return confirmation(answer.status, await read_answer(answer, TOKEN_BYTES_MAX), token)
 
     def _headers(self) -> dict[str, str]:
-        return {"user-agent": f"tagcast/{self._surroundings.version}"}
+        return {**(self._settings.headers or {}), "user-agent": f"tagcast/{self._surroundings.version}"}
+
+    def _tls(self) -> ssl.SSLContext:
+        key, around = self._settings.client_key, self._surroundings
+        return around.tls() if key is None else presenting(around, key)
 
     async def _answered(self, question: Awaitable[Consent]) -> Consent:
         """Return what came of one question; no answer is a refusal."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from tagcast.model import Endpoint
+from tagcast.model import SubscriptionSettings
 from tagcast.verification import Consent
 
 from tagcast_aws.endpoints.adapter import Surroundings
@@ -23,13 +23,14 @@ class HttpVerifier:
     ) -> None:
         self._surroundings, self._origin, self._make_loop = surroundings, origin, make_loop
 
-    def ask(self, endpoint: Endpoint, token: str) -> Consent:
+    def ask(self, settings: SubscriptionSettings, token: str) -> Consent:
         """Ask by ``OPTIONS``, and by a ``POST`` whoever does not allow it then; redirects are refused."""
         # The import waits until somebody is asked: aiohttp costs more than all else in a cold start.
         from tagcast_aws.endpoints.questions import Questions
 
-        refusal = url_refusal(endpoint.target, endpoint.protocol, self._surroundings.allow_private)
+        endpoint, around = settings.endpoint, self._surroundings
+        refusal = url_refusal(endpoint.target, endpoint.protocol, around.allow_private)
         if refusal is not None:
             return Consent(refusal)
         with asyncio.Runner(loop_factory=self._make_loop) as runner:
-            return runner.run(Questions(self._surroundings, self._origin).ask(endpoint.target, token))
+            return runner.run(Questions(around, self._origin, settings).ask(token))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tagcast.tables import Table
+from tagcast.topic_settings import TopicReads
 
 from tagcast_aws.runtime.home import Home
 
@@ -23,6 +24,7 @@ class Settings:
     allow_private_endpoints: bool
     time_scale: float
     plain_queueing: bool
+    topic_reads: TopicReads
     archive_streams: str
     archive_bodies: tuple[str, ...]
     cmq_keys: str
@@ -45,6 +47,7 @@ class Settings:
             allow_private_endpoints=environ["ALLOW_PRIVATE_ENDPOINTS"] == "true",
             time_scale=float(environ["TIME_SCALE"]),
             plain_queueing=environ["PLAIN_QUEUEING"] == "true",
+            topic_reads=TopicReads(environ["TOPIC_READS"]),
             archive_streams=environ["ARCHIVE_STREAMS"],
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
             cmq_keys=environ["CMQ_KEYS"],

@@ -47,6 +47,7 @@ OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("POST", f"{_TOPIC}/subscriptions/batch"): ("put_subscriptions", "subscriptions"),
     ("GET", _SUBSCRIPTION): ("get_subscription", "subscriptions"),
     ("DELETE", _SUBSCRIPTION): ("delete_subscription", "subscriptions"),
+    ("PUT", f"{_SUBSCRIPTION}/filter"): ("change_filter", "subscriptions"),
     ("POST", f"{_SUBSCRIPTION}/secret/rotate"): ("rotate_secret", "subscriptions"),
     ("POST", f"{_SUBSCRIPTION}/verify"): ("verify_endpoint", "subscriptions"),
     ("GET", f"{_SUBSCRIPTION}/versions"): ("list_versions", "subscriptions"),

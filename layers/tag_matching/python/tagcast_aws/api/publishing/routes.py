@@ -10,8 +10,8 @@ from tagcast.delivery.publishing import Original, check_draft, publish, replay
 from tagcast.errors import ConflictError
 from tagcast.model import Draft, Topic
 from tagcast.ports import World
+from tagcast.registry.directory import publishing_directory
 from tagcast.registry.subscriptions import get_subscription
-from tagcast.registry.topics import get_topic
 from tagcast.trace_context import TraceContext
 
 from tagcast_aws.api.http.authorization import Scope
@@ -31,7 +31,7 @@ def publish_one(world: World, request: Request[MessageBody]) -> Answer:
 def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
     """Accept those messages of a batch that are valid; the others' places hold their problems."""
     idempotency = _idempotency(request)
-    topic = get_topic(world, request.topic)
+    topic = publishing_directory(world, request.topic).topic
     items = [_draft(topic, item) for item in request.body.messages]
     drafts = [_traced(item, request.trace) for item in items if not isinstance(item, Problem)]
     return _results(items, publish(world, topic.name, drafts, idempotency) if drafts else ())
@@ -40,7 +40,7 @@ def publish_batch(world: World, request: Request[BatchBody]) -> Answer:
 def replay_batch(world: World, request: Request[ReplayBody]) -> Answer:
     """Publish messages of the archive again, for one subscription; what is wrong with one does not stop the others."""
     idempotency = _idempotency(request)
-    topic, subscription = get_topic(world, request.topic), request.subscription
+    topic, subscription = publishing_directory(world, request.topic).topic, request.subscription
     get_subscription(world, topic.name, subscription)
     items = [_original(topic, item) for item in request.body.messages]
     originals = [item for item in items if not isinstance(item, Problem)]

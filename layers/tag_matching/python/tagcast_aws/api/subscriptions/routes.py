@@ -13,6 +13,7 @@ from tagcast.operating.urgency import urgent_lanes
 from tagcast.operating.verification import has_to_agree, put_verified, verify
 from tagcast.ports import World
 from tagcast.pulling.group import queue_counts
+from tagcast.registry.filter_change import change_filter
 from tagcast.registry.rotation import rotate_secret
 from tagcast.registry.subscriptions import (
     delete_subscription,
@@ -22,10 +23,12 @@ from tagcast.registry.subscriptions import (
 )
 from tagcast.registry.topics import get_topic
 
+from tagcast_aws.api.filters import NewFilterBody
 from tagcast_aws.api.http.body import EmptyBody
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.subscriptions.client_certificate import certified
 from tagcast_aws.api.subscriptions.endpoint import narrowed
 from tagcast_aws.api.subscriptions.lane import (
     BacklogAnswer,
@@ -52,7 +55,7 @@ from tagcast_aws.api.subscriptions.several import ROUTE as SEVERAL
 def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     """Create or replace a subscription."""
     wanted = _wanted_version(world, request.topic, request.subscription, request.if_match())
-    settings = request.body.settings()
+    settings = certified(request.body.settings(), request.body.client_certificate)
     secret, untold = made(world, settings.secret)
     settings = replace(settings, secret=secret)
     try:
@@ -61,6 +64,13 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     except InvalidRequestError as error:
         raise InvalidRequestError(tuple(narrowed(fault, settings.endpoint) for fault in error.faults)) from None
     return _with_lane(world, subscription, 201 if is_new else 200, _told(untold))
+
+
+def put_filter(world: World, request: Request[NewFilterBody]) -> Answer:
+    """Give a subscription another filter; all else stays, what nobody is shown included."""
+    wanted = _wanted_version(world, request.topic, request.subscription, request.if_match())
+    changed = change_filter(world, request.topic, request.subscription, request.body.filter, wanted)
+    return _with_lane(world, changed, 200)
 
 
 def rotate(world: World, request: Request[RotationBody]) -> Answer:
@@ -184,6 +194,15 @@ ROUTES = (
         "Create or replace a subscription",
         {201: SubscriptionAnswer, 200: SubscriptionAnswer},
         body=SubscriptionBody,
+        headers=("If-Match",),
+    ),
+    Route(
+        "PUT",
+        _ONE + "/filter",
+        put_filter,
+        "Replace the filter alone",
+        {200: SubscriptionAnswer},
+        body=NewFilterBody,
         headers=("If-Match",),
     ),
     Route("GET", _ONE, one, "Look at a subscription and its lane", {200: SubscriptionAnswer}),

@@ -29,6 +29,13 @@ from tagcast_aws.api.subscriptions.batch import (
     batching_of,
     shown_batch,
 )
+from tagcast_aws.api.subscriptions.client_certificate import (
+    OF_CERTIFICATES,
+    ClientCertificateAnswer,
+    ClientCertificateBody,
+    certificate_faults,
+    shown_certificate,
+)
 from tagcast_aws.api.subscriptions.consume_from import ConsumeFrom, instant_of, shown_from
 from tagcast_aws.api.subscriptions.endpoint import AnyEndpoint, endpoint_faults, endpoint_of, shown_endpoint
 from tagcast_aws.api.subscriptions.headers import OF_HEADERS, PushHeaders, header_faults, headers_of
@@ -43,6 +50,7 @@ OF_PUSHES: JsonDict = {
     "signature": False,
     "secret": _NULL,
     "headers": _NULL,
+    "client_certificate": _NULL,
     "max_per_second": _NULL,
     "batch": _NULL,
 }
@@ -52,7 +60,7 @@ _OF_EITHER: JsonDict = {
     "if": {"properties": {"endpoint": {"properties": {"protocol": {"const": "pull"}}}}},
     "then": {"properties": OF_PUSHES},
     "else": {"properties": OF_GROUPS},
-    "allOf": [OF_BATCHES, OF_HEADERS],
+    "allOf": [OF_BATCHES, OF_HEADERS, OF_CERTIFICATES],
 }
 
 
@@ -76,6 +84,7 @@ class SubscriptionBody(Body):
     content_format: Literal["json", "simplified", "cloudevents", "cmq_json", "cmq_simplified"] = "json"
     secret: Secret | None = None
     headers: PushHeaders | None = None
+    client_certificate: ClientCertificateBody | None = None
     signature: Literal["v1", "v1a"] = "v1"
     ordered: bool = False
     dead_letter_topic: Annotated[str, StringConstraints(pattern=limits.NAME)] | None = None
@@ -89,15 +98,16 @@ class SubscriptionBody(Body):
         """Add the faults of the filter and those that cross the endpoint's fields."""
         endpoint = value.get("endpoint")
         crossed = endpoint_faults(endpoint) if isinstance(endpoint, Mapping) else []
+        is_group = isinstance(endpoint, Mapping) and endpoint.get("protocol") == "pull"
         faults = [fault.under("/endpoint") for fault in crossed] + filter_faults(value.get("filter"))
         faults += batch_faults(value) + header_faults(value)
-        is_group = isinstance(endpoint, Mapping) and endpoint.get("protocol") == "pull"
+        faults += certificate_faults(value) if not is_group else []
         others = OF_PUSHES if is_group else OF_GROUPS
         reason = "a group has none: nothing is pushed to it" if is_group else "only a group (protocol pull) has it"
         return faults + [Fault(reason, f"/{name}") for name in others if value.get(name)]
 
     def settings(self) -> SubscriptionSettings:
-        """Return the settings as the core knows them."""
+        """Return the settings as the core knows them; a certificate is examined apart."""
         return SubscriptionSettings(
             endpoint=endpoint_of(self.endpoint),
             filter=self.filter,
@@ -139,6 +149,7 @@ class SubscriptionAnswer(TypedDict):
     secret: NotRequired[str]
     former_secret_ends_at: NotRequired[str]
     batch: NotRequired[BatchedPushesAnswer]
+    client_certificate: NotRequired[ClientCertificateAnswer]
     version: int
     created_at: str
     updated_at: str
@@ -193,6 +204,8 @@ def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts
         answer["state"], answer["state_reason"] = PENDING_CONFIRMATION, chosen.unverified
     if chosen.batching is not None:
         answer["batch"] = shown_batch(chosen.batching)
+    if chosen.client_certificate is not None:
+        answer["client_certificate"] = shown_certificate(chosen.client_certificate)
     if chosen.signature is not Signature.V1:
         answer["signature"] = chosen.signature.value
     warnings = compile_filter(chosen.filter).warnings

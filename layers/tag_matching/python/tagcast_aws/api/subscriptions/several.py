@@ -19,6 +19,7 @@ from tagcast_aws.api.http.problems import invalid, problem_of
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing.answer import RefusedAnswer
+from tagcast_aws.api.subscriptions.client_certificate import certified
 from tagcast_aws.api.subscriptions.endpoint import narrowed
 from tagcast_aws.api.subscriptions.secret import made
 from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer, SubscriptionBody, shown
@@ -74,9 +75,9 @@ def _read(world: World, item: object, names: set[str]) -> _Asked | RefusedAnswer
     names.add(body.name)
     try:
         asks = has_to_agree(world, body.verification)
+        settings = certified(body.settings(), body.client_certificate)
     except InvalidRequestError as error:
         return _refused(error.faults)
-    settings = body.settings()
     secret, untold = made(world, settings.secret)
     return _Asked(Wanted(body.name, replace(settings, secret=secret)), asks, untold)
 

@@ -1,0 +1,83 @@
+"""The certificate that pushes over TLS present, in with its private key, and out without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+from pydantic.config import JsonDict
+from tagcast.errors import Fault, InvalidRequestError
+from tagcast.instant import rfc3339
+from tagcast.model import Protocol, SubscriptionSettings
+from tagcast.settings import ClientCertificate
+from typing_extensions import TypedDict
+
+from tagcast_aws.api import limits
+from tagcast_aws.api.http.body import Body
+from tagcast_aws.endpoints.client_certificate import ClientCertificateError, examined
+
+_POINTER = "/client_certificate"
+_SCHEMA: JsonDict = {"writeOnly": True, "format": "client-certificate"}
+
+
+class ClientCertificateBody(Body):
+    """A certificate as PEM, those that vouch for it behind it, and its private key."""
+
+    certificate: Annotated[
+        str, StringConstraints(max_length=limits.CERTIFICATE_LENGTH_MAX), Field(json_schema_extra=_SCHEMA)
+    ]
+    private_key: Annotated[
+        str, StringConstraints(max_length=limits.PRIVATE_KEY_LENGTH_MAX), Field(json_schema_extra=_SCHEMA)
+    ]
+
+
+class ClientCertificateAnswer(TypedDict):
+    """What anybody may know of it: the hexadecimal SHA-256, whose it is, and when it ends."""
+
+    fingerprint: str
+    subject: str
+    expires_at: str
+
+
+_HTTPS = Protocol.HTTPS.value
+OF_CERTIFICATES: JsonDict = {
+    "if": {"not": {"properties": {"endpoint": {"properties": {"protocol": {"const": _HTTPS}}}}}},
+    "then": {"properties": {"client_certificate": {"type": "null"}}},
+}
+"""What a subscription that is not pushed to over TLS has none of."""
+
+
+def certificate_faults(subscription: Mapping[str, object]) -> list[Fault]:
+    """Return what a certificate says about the endpoint; pointers are relative to the subscription.
+
+    >>> certificate_faults({"client_certificate": {}, "endpoint": {"protocol": "http"}})
+    [Fault(detail='only pushes over https present a certificate', pointer='/client_certificate')]
+    """
+    endpoint = subscription.get("endpoint")
+    if subscription.get("client_certificate") is None or not isinstance(endpoint, Mapping):
+        return []
+    if endpoint.get("protocol") == _HTTPS:
+        return []
+    return [Fault("only pushes over https present a certificate", _POINTER)]
+
+
+def certified(settings: SubscriptionSettings, body: ClientCertificateBody | None) -> SubscriptionSettings:
+    """Return *settings* with the certificate in *body*; InvalidRequestError if no push could present it now."""
+    if body is None:
+        return settings
+    try:
+        certificate, pem = examined(body.certificate, body.private_key)
+    except ClientCertificateError as error:
+        raise InvalidRequestError((Fault(error.reason, f"{_POINTER}/{error.field}"),)) from None
+    return replace(settings, client_certificate=certificate, client_key=pem)
+
+
+def shown_certificate(value: ClientCertificate) -> ClientCertificateAnswer:
+    """Return what is shown of a certificate.
+
+    >>> shown_certificate(ClientCertificate("ab12", "commonName=tagcast", 0))
+    {'fingerprint': 'ab12', 'subject': 'commonName=tagcast', 'expires_at': '1970-01-01T00:00:00.000Z'}
+    """
+    return {"fingerprint": value.fingerprint, "subject": value.subject, "expires_at": rfc3339(value.expires_at)}

@@ -1,0 +1,55 @@
+"""`tagcast filter set`: another filter for a subscription, and all else as it is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.text import Text
+from tagcast_client.operation import path_of
+
+from local.cli.filters import (
+    JsonFilter,
+    RoutingKeyFilter,
+    SqlDialect,
+    SqlFilter,
+    TagExpression,
+    TagFilter,
+    filter_of,
+)
+from local.cli.session import SubscriptionName, TopicName, session_of
+from local.cli.subscriptions import subscription_fields
+
+
+def set_filter(
+    ctx: typer.Context,
+    topic: TopicName,
+    name: SubscriptionName,
+    tag: TagFilter = None,
+    tag_expression: TagExpression = None,
+    routing_key: RoutingKeyFilter = None,
+    sql: SqlFilter = None,
+    dialect: SqlDialect = None,
+    filter_json: JsonFilter = None,
+    if_match: Annotated[
+        str | None, typer.Option(help="Only if the subscription still has this version (its ETag).")
+    ] = None,
+) -> None:
+    """Replace the filter of a subscription; without one it receives everything. Secret, headers and all else stay."""
+    described = filter_of(
+        tags=tag,
+        tag_expression=tag_expression,
+        patterns=routing_key,
+        sql=sql,
+        dialect=dialect,
+        filter_json=filter_json,
+    )
+    session = session_of(ctx)
+    answer = session.api.request(
+        "PUT",
+        path_of("topics", topic, "subscriptions", name, "filter"),
+        {"filter": described},
+        headers={"if-match": if_match} if if_match else None,
+    )
+    session.show(answer, lambda shown: Group(Text(f"The filter of {name} was replaced."), subscription_fields(shown)))

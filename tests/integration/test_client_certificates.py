@@ -1,0 +1,243 @@
+"""Receivers that let in only who presents a certificate of theirs, over real TLS of the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import ssl
+import stat
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tagcast.model import Endpoint, Outcome, Protocol, Push
+from tagcast.settings import ClientCertificate
+from tagcast.verification import Consent
+from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.client_certificate import examined, present
+from tagcast_aws.endpoints.client_contexts import CONTEXTS_MAX, ClientContexts
+from tagcast_aws.endpoints.pusher import EndpointPusher
+from tagcast_aws.endpoints.verifier import HttpVerifier
+
+from tests.certificates import Certified, Issuer
+from tests.fakes.stopped_clock import StoppedClock
+from tests.integration.test_endpoints_http import NOW, push_to
+
+OURS, THEIRS = Issuer("receivers"), Issuer("somebody else")
+SERVER, CLIENT, OTHER, FOREIGN = (
+    OURS.issue("localhost"),
+    OURS.issue("tagcast"),
+    OURS.issue("another tenant"),
+    THEIRS.issue("tagcast"),
+)
+
+
+def pem_of(certified: Certified) -> str:
+    return examined(certified.chain, certified.key)[1]
+
+
+def around(clock: StoppedClock | None = None) -> Surroundings:
+    return Surroundings(
+        clock or StoppedClock(NOW),
+        "1",
+        allow_private=True,
+        make_tls=lambda: ssl.create_default_context(cadata=OURS.own.chain),
+        lookup=lambda host: ["127.0.0.1"],
+    )
+
+
+class Doorman(ThreadingHTTPServer):
+    """A receiver of TLS; who was let in with which certificate, and over how many connections.
+
+    Its TLS is OpenSSL's own on a blocking socket, as that of most receivers: it says by an alert why it refuses.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, version: str = "TLSv1_3") -> None:
+        super().__init__(("127.0.0.1", 0), Hook)
+        self.seen: list[str | None] = []
+        self.connections = 0
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.maximum_version = ssl.TLSVersion[version]
+        self.tls.verify_mode = ssl.CERT_REQUIRED
+        self.tls.load_verify_locations(cadata=OURS.own.chain)
+        present(self.tls, SERVER.chain + SERVER.key)
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        with suppress(OSError), self.tls.wrap_socket(request, server_side=True) as talking:
+            self.connections += 1
+            super().finish_request(talking, client_address)
+
+    @contextmanager
+    def at_work(self) -> Iterator[str]:
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"https://localhost:{self.server_address[1]}/hook"
+        self.shutdown()
+        self.server_close()
+
+
+class Hook(BaseHTTPRequestHandler):
+    """Takes what it is sent and repeats tokens, and notes whose certificate was presented."""
+
+    protocol_version = "HTTP/1.1"
+    server: Doorman
+
+    def do_POST(self) -> None:
+        sent = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.answer(200, sent.get("verification_token", ""))
+
+    def do_OPTIONS(self) -> None:
+        self.answer(405)
+
+    def answer(self, status: int, body: str = "") -> None:
+        told = self.connection.getpeercert()
+        self.server.seen.append(told["subject"][0][0][1])
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def presenting(url: str, certified: Certified | None) -> Push:
+    push = push_to(url)
+    if certified is None:
+        return push
+    certificate, key = examined(certified.chain, certified.key)
+    chosen = replace(push.subscription.settings, client_certificate=certificate, client_key=key)
+    return replace(push, subscription=replace(push.subscription, settings=chosen))
+
+
+def pushed(url: str, *presented: Certified | None) -> list[Outcome]:
+    pusher = EndpointPusher(around())
+
+    async def attempts() -> list[Outcome]:
+        return [await pusher.push(presenting(url, each)) for each in presented]
+
+    try:
+        return pusher.run(attempts())
+    finally:
+        pusher.close()
+
+
+@pytest.mark.parametrize(
+    ("version", "without"), [("TLSv1_2", "handshake failure"), ("TLSv1_3", "certificate required")]
+)
+def test_who_presents_its_certificate_is_let_in_and_nobody_else_and_the_outcome_says_why(
+    version: str, without: str
+) -> None:
+    doorman = Doorman(version)
+    with doorman.at_work() as url:
+        outcomes = pushed(url, CLIENT, None, FOREIGN, CLIENT)
+
+    details = [each.detail for each in outcomes]
+    assert details == ["http 200", f"tls: alert {without}", "tls: alert unknown ca", "http 200"]
+    assert doorman.seen == ["tagcast", "tagcast"]
+    assert outcomes[2].unreached is False, "a receiver that refuses one certificate is no dead host"
+
+
+def test_no_connection_is_used_for_a_subscription_with_another_certificate() -> None:
+    doorman = Doorman()
+    with doorman.at_work() as url:
+        pushed(url, CLIENT, OTHER, CLIENT, OTHER, None, CLIENT)
+
+    assert doorman.seen == ["tagcast", "another tenant", "tagcast", "another tenant", "tagcast"]
+    assert doorman.connections == 2
+
+
+def test_another_certificate_is_presented_as_soon_as_the_subscription_has_it() -> None:
+    doorman = Doorman()
+    with doorman.at_work() as url:
+        pushed(url, CLIENT, OURS.issue("tagcast, renewed"))
+
+    assert doorman.seen == ["tagcast", "tagcast, renewed"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "detail"),
+    [
+        ({"client_certificate": ClientCertificate("ab", "tagcast", NOW)}, "client certificate expired"),
+        ({"client_key": None}, "client certificate missing"),
+        ({"endpoint": Endpoint(Protocol.HTTP, "http://localhost:1/")}, "client certificate needs https"),
+    ],
+)
+def test_without_a_certificate_in_force_nothing_is_sent_and_the_outcome_says_so(
+    changes: dict[str, Any], detail: str
+) -> None:
+    doorman = Doorman()
+    with doorman.at_work() as url:
+        push = presenting(url, CLIENT)
+        chosen = replace(push.subscription.settings, **changes)
+        pusher = EndpointPusher(around())
+        outcome = pusher.run(pusher.push(replace(push, subscription=replace(push.subscription, settings=chosen))))
+        pusher.close()
+        consent = HttpVerifier(around(), "tagcast").ask(chosen, "a-token")
+
+    assert (outcome.detail, outcome.unreached, consent.refusal) == (detail, False, detail)
+    assert doorman.connections == 0
+
+
+def test_an_endpoint_is_asked_whether_it_agrees_with_the_certificate_of_its_pushes() -> None:
+    doorman, verifier = Doorman(), HttpVerifier(around(), "tagcast")
+    with doorman.at_work() as url:
+        agreed, refused = (
+            verifier.ask(presenting(url, each).subscription.settings, "a-token") for each in (CLIENT, None)
+        )
+
+    assert (agreed, refused) == (Consent(), Consent("tls: alert certificate required"))
+    assert doorman.seen == ["tagcast", "tagcast"], "by OPTIONS and by POST"
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_private_key_is_in_no_file_when_it_was_loaded_and_nobody_else_may_read_it_before(
+    in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if not in_memory:
+        monkeypatch.delattr(os, "memfd_create")
+    met: list[tuple[list[int], str]] = []
+
+    class Watching(ssl.SSLContext):
+        def load_cert_chain(self, certfile: Any, keyfile: Any = None, password: Any = None) -> None:
+            modes = [stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()]
+            met.append((modes, Path(certfile).read_text()))
+            super().load_cert_chain(certfile, keyfile, password)
+
+    present(Watching(ssl.PROTOCOL_TLS_CLIENT), pem_of(CLIENT))
+
+    assert met == [([] if in_memory else [0o600], pem_of(CLIENT))]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_contexts_are_made_once_for_all_who_wait_and_only_so_many_are_kept() -> None:
+    made = []
+
+    def make_tls() -> ssl.SSLContext:
+        made.append(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        return made[-1]
+
+    async def story() -> None:
+        contexts, pem = ClientContexts(replace(around(), make_tls=make_tls)), pem_of(CLIENT)
+        impatient = asyncio.create_task(contexts.presenting(pem))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        assert set(await asyncio.gather(*(contexts.presenting(pem) for _ in range(10)))) == {made[0]}
+        for number in range(1, CONTEXTS_MAX):
+            await contexts.presenting(pem + "\n" * number)
+        assert await contexts.presenting(pem) is made[0]
+        await contexts.presenting(pem + "\n" * CONTEXTS_MAX)
+        assert await contexts.presenting(pem) is made[0], "what was wanted last is kept"
+        await contexts.presenting(pem + "\n")
+        assert len(made) == CONTEXTS_MAX + 2
+
+    asyncio.run(story())

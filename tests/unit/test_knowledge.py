@@ -1,0 +1,163 @@
+"""What a process that publishes knows of a topic without reading it, and who waits for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from tagcast.model import Keep, Ordering
+from tagcast.ports import Key, Row
+from tagcast.registry import shadows, subscriptions, topics
+from tagcast.registry.knowledge import AWAITED_S, KNOWN_S
+from tagcast.registry.subscribing import Wanted, put_subscriptions
+from tagcast.rows.keys import topic_key
+from tagcast.topic_settings import TopicReads
+
+from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FakeWorld
+
+PEAR = {"kind": "tags", "tags": ["pear"]}
+
+
+class WatchedStore(MemoryStore):
+    """Counts reads of the topic's row, and does something during each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topic_reads = 0
+        self.while_reading: Callable[[], object] = lambda: None
+
+    def get(self, key: Key) -> Row | None:
+        found = super().get(key)
+        if key == topic_key("test1"):
+            self.topic_reads += 1
+            self.while_reading()
+        return found
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    fake = FakeWorld(store=WatchedStore())
+    fake.topic()
+    fake.subscribe("A")
+    fake.publish("known from here on")
+    return fake
+
+
+def reading(fake: FakeWorld, how: TopicReads) -> WatchedStore:
+    fake.world = replace(fake.world, topic_reads=how)
+    assert isinstance(fake.store, WatchedStore)
+    fake.store.topic_reads = 0
+    return fake.store
+
+
+@pytest.mark.parametrize(
+    ("how", "reads"), [(TopicReads.EVERY, [1, 2, 3]), (TopicReads.AWAITED, [1, 2, 3]), (TopicReads.SECOND, [0, 0, 1])]
+)
+def test_a_topic_is_read_for_every_publish_or_once_a_second(fake: FakeWorld, how: TopicReads, reads: list[int]) -> None:
+    store = reading(fake, how)
+
+    seen = []
+    for pause_s in (0, KNOWN_S - 0.001, 0.001):
+        fake.clock.sleep(pause_s)
+        fake.publish("x")
+        seen.append(store.topic_reads)
+
+    assert seen == reads
+
+
+def test_what_is_known_counts_from_the_beginning_of_its_read(fake: FakeWorld) -> None:
+    store = reading(fake, TopicReads.SECOND)
+    store.while_reading = lambda: fake.clock.sleep(KNOWN_S)
+    fake.clock.sleep(KNOWN_S)
+
+    fake.publish("x")
+    fake.publish("y")
+
+    assert store.topic_reads == 2
+
+
+@pytest.mark.parametrize("stopped", ["monotonic", "now"])
+def test_a_process_that_was_frozen_knows_nothing_whichever_of_its_clocks_stood_still(
+    fake: FakeWorld, stopped: str
+) -> None:
+    store = reading(fake, TopicReads.SECOND)
+    still = getattr(fake.clock, stopped)()
+    setattr(fake.clock, stopped, lambda: still)
+
+    fake.clock.sleep(3_600)
+    fake.publish("x")
+
+    assert store.topic_reads == 1
+
+
+CHANGES: dict[str, Callable[[FakeWorld], object]] = {
+    "made": lambda fake: fake.subscribe("B"),
+    "replaced": lambda fake: fake.subscribe("A", "pear"),
+    "many": lambda fake: put_subscriptions(
+        fake.world, "test1", [Wanted(name, fake.subscribe("A").settings) for name in "BC"], fake.clock.monotonic()
+    ),
+    "group": lambda fake: fake.group("G"),
+    "removed": lambda fake: subscriptions.delete_subscription(fake.world, "test1", "A"),
+    "promoted": lambda fake: (
+        shadows.put_shadow(fake.world, "test1", "A", PEAR),
+        shadows.promote_shadow(fake.world, "test1", "A"),
+    ),
+    "settings": lambda fake: topics.put_topic(
+        fake.world, "test1", retention_s=60, body_bytes_max=1_024, ordering=Ordering.TOPIC, keep=Keep.LIFE
+    ),
+    "resized": lambda fake: topics.resize_topic(fake.world, "test1", 1_024),
+}
+
+
+def known(fake: FakeWorld) -> tuple[object, ...]:
+    """Return what a publish goes by: who matched, until when the message lives, and what is kept."""
+    (message_id,) = fake.publish("x", tags=["apple"])
+    row = next(row for key, row in fake.store.rows.items() if key.sk == "MSG" and row["message_id"] == message_id)
+    told = ("matched", "subscriptions_version", "kept")
+    return *(row.get(name) for name in told), row["expires_at"] - row["accepted_at"]
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_whatever_was_acknowledged_is_what_the_next_publish_of_any_process_goes_by(
+    fake: FakeWorld, change: Callable[[FakeWorld], object]
+) -> None:
+    reading(fake, TopicReads.SECOND)
+    known(fake)
+    began_at = fake.clock.now()
+
+    change(fake)
+    assert fake.clock.now() - began_at >= AWAITED_S * 1000
+    warm = known(fake)
+    fake.world = replace(fake.world, memory=type(fake.world.memory)())
+
+    assert known(fake) == warm
+
+
+def test_a_topic_that_is_gone_is_published_to_by_nobody_once_that_was_told(fake: FakeWorld) -> None:
+    reading(fake, TopicReads.SECOND)
+    subscriptions.delete_subscription(fake.world, "test1", "A")
+    began_at = fake.clock.now()
+
+    topics.delete_topic(fake.world, "test1")
+
+    assert fake.clock.now() - began_at >= AWAITED_S * 1000
+
+
+def test_nobody_waits_where_every_publish_reads_its_topic(fake: FakeWorld) -> None:
+    began_at = fake.clock.now()
+    for change in CHANGES.values():
+        change(fake)
+        fake.subscribe("A")
+    assert fake.clock.now() == began_at
+
+
+def test_many_subscriptions_wait_once(fake: FakeWorld) -> None:
+    settings = fake.subscribe("A").settings
+    reading(fake, TopicReads.AWAITED)
+    began_at = fake.clock.now()
+
+    put_subscriptions(fake.world, "test1", [Wanted(f"S{n}", settings) for n in range(100)], fake.clock.monotonic())
+
+    assert fake.clock.now() - began_at == AWAITED_S * 1000
