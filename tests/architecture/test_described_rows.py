@@ -39,11 +39,12 @@ from tagcast.registry.members import leave
 from tagcast.registry.registering import register
 from tagcast.registry.rotation import rotate_secret
 from tagcast.repairing.relay import Arrival, relay
+from tagcast.rows import stored_maps
 from tagcast.rows.due import OwedDelivery, due_row
-from tagcast.rows.keys import message_key
+from tagcast.rows.keys import message_key, section_key
 from tagcast.rows.message import message_row, message_row_of
 from tagcast.settings import ClientCertificate, FormerSecret, Signature
-from tagcast.state_map import StateMap
+from tagcast.state_map import Late, StateMap
 from tagcast.trace_context import trace_made
 
 from tests.fakes.memory_store import MemoryStore
@@ -124,6 +125,7 @@ def described() -> dict[str, tuple[set[str], set[str]]]:
             always |= set(re.findall(r"`(\w+)`", cells[3])) - optional
             maybe |= optional
     kinds["messages MSG MSG"][1].update(state_map_attributes())
+    kinds["messages MSG SECTION"][1].update(state_map_attributes() - {"pending"})
     return kinds
 
 
@@ -220,6 +222,30 @@ def fill_all(fake: FakeWorld) -> None:
     fake.run_workflows(fake.clock.instant + 120_000)
 
 
+def widen_all(fake: FakeWorld, store: WatchedStore) -> None:
+    """Let a message be wide while the queue is away; one section is written as all that one can be."""
+    fake.topic("wide")
+    for name in ("one", "two"):
+        fake.subscribe(name, topic="wide")
+    narrow, fake.world = fake.world, replace(fake.world, section_max=1)
+    [unsent] = fake.publish_unqueued("1", topic="wide")
+    row = message_row_of(store.rows[message_key("wide", unsent)])
+    fake.queue.broken = True
+    relay(fake.world, [Arrival("1", row)])
+    fake.queue.broken = False
+    relay(fake.world, [Arrival("1", row)])
+    fake.deliver()
+    section = stored_maps.sections(store, row)[1]
+    ended, late = {3: Entry(EntryState.EXPIRED), 4: Entry(EntryState.DELIVERED, 1, 6)}, Late(1, 1)
+    full = replace(StateMap.of(range(5)).settle(ended, round_at=5, served={1}), handed=frozenset({2}))
+    store.note(section_key("wide", unsent, 1), message_row(replace(section, map=full.adding(9, late), histories=b"h")))
+    heavy = StateMap.of(range(2_000)).settle(
+        {each: Entry(EntryState.DISCARDED, 4, 1, "x" * 200) for each in range(2_000)}
+    )
+    store.note(section_key("wide", unsent, 1), message_row(replace(section, map=heavy)))
+    fake.world = narrow
+
+
 def remove_all(fake: FakeWorld) -> None:
     for subscription in subscriptions.list_subscriptions(fake.world, "test1", 100, None).items:
         subscriptions.delete_subscription(fake.world, "test1", subscription.name)
@@ -247,6 +273,7 @@ def store() -> WatchedStore:
     pull_all(fake)
     sweep_all(fake, store)
     fill_all(fake)
+    widen_all(fake, store)
     remove_all(fake)
     # What takes a thousand lanes at one message, as their codecs write it.
     due = OwedDelivery("t.1", "0", "7", 1, 9, 5, "http 200", ended=EntryState.DELIVERED)

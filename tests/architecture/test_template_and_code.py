@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ def key_prefixes() -> set[str]:
 def _key_makers() -> Iterator[Any]:
     for name, found in vars(keys).items():
         if name.endswith("_key") and found.__annotations__.get("return") in (Key, "Key"):
-            integers = {"ordinal", "version", "shard", "slot"}
+            integers = {"ordinal", "section", "version", "shard", "slot"}
             names = found.__code__.co_varnames[: found.__code__.co_argcount]
             if not integers & set(names):
                 yield found
@@ -123,20 +123,26 @@ def test_the_template_asks_for_the_scopes_of_the_code() -> None:
     assert grounds_of(RESOLVER) is None
 
 
+def _sort_key(pattern: Mapping[str, Any]) -> str:
+    """Return the sort key that a filter asks for; most let any through."""
+    return str(pattern["dynamodb"]["Keys"].get("sk", {"S": ["x"]})["S"][0])
+
+
 @pytest.mark.parametrize("source", STREAMS, ids=lambda source: source.logical_id)
 def test_every_filter_of_a_stream_is_about_keys_that_the_code_makes(source: SourceSpec) -> None:
     assert source.filters
     for pattern in source.filters:
         (rule,) = pattern["dynamodb"]["Keys"]["pk"]["S"]
         assert rule["prefix"] in key_prefixes()
-        record = {"eventName": "INSERT", "dynamodb": {"Keys": {"pk": {"S": f"{rule['prefix']}x"}}}}
+        sk = _sort_key(pattern)
+        record = {"eventName": "INSERT", "dynamodb": {"Keys": {"pk": {"S": f"{rule['prefix']}x"}, "sk": {"S": sk}}}}
         assert matches(pattern, record)
 
 
 def test_the_relay_is_given_what_its_stream_reads_and_nothing_else() -> None:
     source = next(each for each in SOURCES if each.function == "RelayFunction")
-    prefixes = [pattern["dynamodb"]["Keys"]["pk"]["S"][0]["prefix"] for pattern in source.filters]
-    given = {kind_of({"pk": f"{prefix}x", "sk": "x"}).name for prefix in prefixes}
+    prefixes = {pattern["dynamodb"]["Keys"]["pk"]["S"][0]["prefix"]: _sort_key(pattern) for pattern in source.filters}
+    given = {kind_of({"pk": f"{prefix}x", "sk": sk}).name for prefix, sk in prefixes.items()}
     read = set(re.findall(r"case RowKind\.(\w+)", _text("layers/tag_matching/python/tagcast_aws/store/stream.py")))
     assert given == read
 

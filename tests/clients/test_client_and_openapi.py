@@ -48,7 +48,7 @@ OPERATIONS: list[Operation[Any]] = [
     publishing.publish("t", MESSAGE, "k", TRACE),
     publishing.publish_batch("t", [], "k", TRACE),
     publishing.replay("t", "s", [], "k"),
-    operations.get_message("t", "1"),
+    operations.get_message("t", "1", "c"),
     operations.list_messages("t", True, 1, "c"),
     operations.list_attempts("t", "1", 1, "c"),
     operations.explain("t", "1", "s"),

@@ -417,7 +417,7 @@ class FakeWorld:
         """Let fan-out take everything in the queue, ten at a time."""
         while self.queue.entries:
             batch, self.queue.entries = self.queue.entries[:10], self.queue.entries[10:]
-            apart = [entry for entry in batch if entry.group == entry.message_id]
+            apart = [entry for entry in batch if entry.group.partition("#")[0] == entry.message_id]
             for together in (apart, [entry for entry in batch if entry not in apart]):
                 for topic in dict.fromkeys(entry.topic for entry in together):
                     asyncio.run(self._fan_out(topic, [entry for entry in together if entry.topic == topic]))

@@ -96,11 +96,16 @@ class Receipt:
             owed=owed,
             finished={o: int.from_bytes(offsets[2 * i : 2 * i + 2]) for i, o in enumerate(finished)},
             exceptions=ended_in(row, matched - owed - set(finished)),
-            pending=row["pending"],
+            pending=row.get("pending", len(owed)),
             is_open=row["round"] == "open",
             has_body="body" in row,
             version=row["version"],
         )
+
+    @classmethod
+    def unwritten(cls, matched: set[int]) -> Receipt:
+        """Return what nobody has settled anything of."""
+        return cls(matched, set(matched), {}, {}, len(matched), is_open=True, has_body=True, version=0)
 
     def terminal(self, ordinal: int) -> tuple[str, int] | None:
         """Return state and attempts of an entry that is terminal."""
@@ -166,6 +171,8 @@ class Ledger:
         self.accepted: dict[str, Row] = {}
         """Rows as they were when the message was accepted, with *by*, the name of the worker."""
         self.receipts: dict[str, Receipt] = {}
+        self.sections: dict[str, dict[int, Receipt]] = {}
+        """The sections of the maps of wide messages, which their receipts hold together."""
         self.acknowledged: dict[str, Any] = {}
         self.asked: dict[str, int] = {}
         """How many messages the request of a worker has."""
@@ -183,9 +190,10 @@ class Ledger:
         self.dues_of: dict[str, int] = defaultdict(int)
         self.lanes: dict[str, Row] = {}
         self.queue_order: dict[str, list[str]] = defaultdict(list)
+        """What the queue took of each order, by the names of :func:`queued_name`."""
         self.group_of: dict[str, str] = {}
-        self.served: dict[str, set[str]] = defaultdict(set)
-        """The halves of a message that consumers of the queue acknowledged."""
+        self.served: dict[tuple[str, int | None], set[str]] = defaultdict(set)
+        """The halves of a message, or of a section of its map, that consumers of the queue acknowledged."""
         self.skipped: set[str] = set()
         self.manual_at: dict[int, int] = {}
         self.manual_due: dict[str, int] = {}
@@ -232,12 +240,20 @@ class Ledger:
         _, most = delays_ms(self.owner(push.ordinal), push.number)
         return push.ended_at + max(most, push.reply.asked_ms)
 
+    def queued(self, message_id: str) -> dict[str, set[int]]:
+        """Return by which names the queue knows a message, and whom it is brought to by each."""
+        sections = self.sections.get(message_id)
+        if sections is None:
+            return {message_id: self.receipts[message_id].matched}
+        return {queued_name(message_id, number): each.matched for number, each in sections.items()}
+
     def uncarried(self) -> set[str]:
         """Return the messages of requests that ended before their last message was stored, which carries the others."""
         stored = Counter(row["by"] for row in self.accepted.values())
         packs = {message_id: row["packs"] for message_id, row in self.accepted.items() if "packs" in row}
         carried = [json.loads(zlib.decompress(each)) for each in packs.values()]
-        found = packs.keys() - {message_id for entries in carried for entry in entries for message_id in entry[2:]}
+        named = [entry[2:] if isinstance(entry, list) else (entry["message_id"],) for each in carried for entry in each]
+        found = packs.keys() - {message_id for ids in named for message_id in ids}
         by = {each: self.accepted[each]["by"] for each in found}
         return {each for each in found if by[each] not in self.asked or stored[by[each]] < self.asked[by[each]]}
 
@@ -250,6 +266,11 @@ class Ledger:
             for ordinal in known.owed:
                 if not self.dues.get((f"{self.topic['topic_id']}.{ordinal}", message_id)):
                     yield message_id, ordinal
+
+
+def queued_name(message_id: str, section: int | None) -> str:
+    """Return the name of what an entry of the queue brings: a message, or a section of a wide one."""
+    return message_id if section is None else f"{message_id}#{section}"
 
 
 def ordinal_in(subscription_id: str) -> int:

@@ -115,6 +115,8 @@ class Plan:
     topic: str = "t"
     restless: bool = False
     """Every call of a port is a change of turns."""
+    section_max: int = 1_000
+    """So many entries a section of a wide message's map has."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,8 @@ class Aim:
     """The share of messages whose rows have no room for all that receivers answer."""
     batched: float = 0.25
     """The share of subscribers that ask for several messages in a request."""
+    wide: float = 0.25
+    """The share of histories in which so few entries fit into a section that most messages are wide."""
     knowing: float = 0.15
     """The chance that processes read a topic once a second."""
 
@@ -188,8 +192,15 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
         faults=frozenset(aim.faults) if aim.only_these_faults else faults | frozenset(aim.faults),
         rate=aim.rate or rate,
         restless=aim.restless,
+        section_max=_section_max(seed, aim.wide),
         topic_reads=TopicReads.SECOND if Random(f"reads {seed}").random() < aim.knowing else TopicReads.EVERY,
     )
+
+
+def _section_max(seed: int, wide: float) -> int:
+    """Draw how many entries a section has, by dice of its own: all else of a plan is as it is without sections."""
+    dice = Random(f"sections {seed}")
+    return dice.choice((1, 1, 2, 3)) if dice.random() < wide else Plan.section_max
 
 
 def _subscribers(dice: Random, aim: Aim, rules: tuple[Rule, ...]) -> tuple[Subscriber, ...]:

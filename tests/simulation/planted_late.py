@@ -11,7 +11,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "what a publish had decided is decided again",
-                f"{FILLING}:_is_late",
+                f"{FILLING}:_is_kept",
                 "if row.subscriptions_version >= filling.since or message.accepted_at < filling.accepted_from:",
                 "if message.accepted_at < filling.accepted_from:",
                 also=("tests.fakes.memory_store:kept_rows", ">= before_version", "< 0"),
@@ -66,7 +66,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "everything kept is added, whatever the filter says",
-                f"{FILLING}:_is_late",
+                f"{FILLING}:_matches",
                 "return group.ordinal in matched.ordinals",
                 "return True",
             ),
@@ -103,8 +103,8 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
             Mutant(
                 "a body that is kept goes with the last entry",
                 "tagcast.rows.message:MessageRow.settled",
-                "(self.is_kept or bool(after.owed))",
-                "bool(after.owed)",
+                "stays = self.is_kept or after.owed",
+                "stays = after.owed",
             ),
             3,
         ),
@@ -112,7 +112,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
             Mutant(
                 "a body that is kept stays for ever",
                 "tagcast.repairing.forgetting:forget",
-                "if not row.is_kept:",
+                "if not row.is_kept or row.section is not None:",
                 "if True:",
             ),
             0,

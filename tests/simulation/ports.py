@@ -44,6 +44,7 @@ def world_of(history: History, store: SimStore) -> World:
         executor=SimExecutor(history),
         dice=SimDice(history),
         telemetry=SimTelemetry(history),
+        section_max=history.plan.section_max,
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from tagcast.delivery.settling import Ended, Ending, Lost, NotOwed, settle_at_once, write_all
 from tagcast.errors import ConditionLostError
 from tagcast.model import Draft, Entry, EntryState, Message
 from tagcast.ports import Delete, Key, Put, Row, Table, Update, Write
+from tagcast.rows import stored
 from tagcast.rows.message import MessageRow, map_attributes, message_row
 from tagcast.rows.message_writes import map_writes
 from tagcast.state_map import StateMap
@@ -134,7 +137,9 @@ def overtaken(losses: int) -> Overtaken:
 def test_after_a_lost_condition_the_message_is_read_again_even_if_it_was_known() -> None:
     store = overtaken(losses=2)
 
-    result = settle_at_once(store, ("t", "m"), all_that_is_owed, lambda lost: lost.times < 3, ACCEPTED)
+    result = settle_at_once(
+        store, partial(stored.message, store, "t", "m"), all_that_is_owed, lambda lost: lost.times < 3, ACCEPTED
+    )
 
     assert result == Ended(ACCEPTED.settled({1: OVER, 2: OVER}, round_at=10_000), entries=2)
     assert store.calls == ["write", "get", "write", "get", "write"]
@@ -143,7 +148,9 @@ def test_after_a_lost_condition_the_message_is_read_again_even_if_it_was_known()
 def test_without_patience_the_last_look_and_its_error_come_back() -> None:
     store = overtaken(losses=2)
 
-    result = settle_at_once(store, ("t", "m"), all_that_is_owed, lambda lost: lost.times < 2)
+    result = settle_at_once(
+        store, partial(stored.message, store, "t", "m"), all_that_is_owed, lambda lost: lost.times < 2
+    )
 
     assert isinstance(result, Lost)
     assert (result.before, result.times) == (ACCEPTED, 2)
@@ -157,7 +164,7 @@ def test_what_is_not_owed_any_more_is_not_written(message: tuple[str, str]) -> N
     store.rows[MESSAGE] = {**message_row(ACCEPTED), **map_attributes(ended)}
     del store.rows[MESSAGE]["owed"], store.rows[MESSAGE]["body"]
 
-    result = settle_at_once(store, message, all_that_is_owed, lambda lost: True)
+    result = settle_at_once(store, partial(stored.message, store, *message), all_that_is_owed, lambda lost: True)
 
     assert isinstance(result, NotOwed)
     assert (result.found is None) == (message[1] == "gone")

@@ -105,9 +105,12 @@ class Client(Groups, Lanes, Subscriptions, Watching):
 
     # Messages
 
-    def get_message(self, topic: str, message_id: str) -> models.Message:
-        """Return a message, or its receipt, with what became of it for each subscription."""
-        return self.send(operations.get_message(topic, message_id))
+    def get_message(self, topic: str, message_id: str, *, cursor: str | None = None) -> models.Message:
+        """Return a message, or its receipt, with what became of it for each subscription.
+
+        Of one that matched more than a thousand these are some; *cursor* is its ``next_cursor``, for those behind them.
+        """
+        return self.send(operations.get_message(topic, message_id, cursor))
 
     def list_messages(
         self, topic: str, *, bodies: bool = False, page_size: int | None = None

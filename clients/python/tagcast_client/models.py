@@ -159,6 +159,7 @@ class Message:
     replay_of: str | None = None
     filter_errors: tuple[str, ...] = ()
     filter_error_count: int = 0
+    next_cursor: str | None = None
 
     @property
     def content(self) -> bytes | None:

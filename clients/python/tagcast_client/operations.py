@@ -137,9 +137,10 @@ def list_versions(topic: str, name: str) -> Operation[tuple[models.Version, ...]
     return Operation("GET", subscription_path(topic, name, "versions"), read)
 
 
-def get_message(topic: str, message_id: str) -> Operation[models.Message]:
+def get_message(topic: str, message_id: str, cursor: str | None) -> Operation[models.Message]:
     """GET /topics/{topic}/messages/{message_id}."""
-    return Operation("GET", topic_path(topic, "messages", message_id), reads(models.Message))
+    query = {} if cursor is None else {"cursor": cursor}
+    return Operation("GET", topic_path(topic, "messages", message_id), reads(models.Message), query=query)
 
 
 def list_messages(topic: str, bodies: bool, limit: int | None, cursor: str | None) -> Operation[Page[models.Message]]:

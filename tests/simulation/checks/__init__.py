@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tagcast.archive.record import Change as ArchivedChange
@@ -20,7 +21,8 @@ from tests.simulation.checks.messages import MessageChecks
 from tests.simulation.checks.publishing import PublishingChecks
 from tests.simulation.checks.quiescence import QuiescenceChecks
 from tests.simulation.checks.registry import RegistryChecks
-from tests.simulation.ledger import Attempt, Change, Ledger, Reply, Stage, ordinal_in
+from tests.simulation.checks.sections import SectionChecks
+from tests.simulation.ledger import Attempt, Change, Ledger, Reply, Stage, ordinal_in, queued_name
 from tests.simulation.plan import Action
 from tests.simulation.rules import judged_yes
 
@@ -38,6 +40,7 @@ class Checks:
         self._lanes = LaneChecks(self.ledger)
         self._marks = MarkChecks(self.ledger)
         self._messages = MessageChecks(self.ledger, self._marks)
+        self._sections = SectionChecks(self.ledger, self._messages)
         self._publishing = PublishingChecks(self.ledger)
         self._registry = RegistryChecks(self.ledger)
 
@@ -65,18 +68,20 @@ class Checks:
                 Ordering.KEY: ledger.accepted[message_id].get("ordering_key") or message_id,
                 Ordering.NONE: message_id,
             }[ledger.stage.plan.ordering]
-            if message_id not in ledger.group_of and said.get("audience") != "apart":
-                ledger.group_of[message_id] = group
-                ledger.queue_order[group].append(message_id)
+            name = queued_name(message_id, said.get("section"))
+            if name not in ledger.group_of and said.get("audience") != "apart":
+                ledger.group_of[name] = group
+                ledger.queue_order[group].append(name)
 
     def served(self, bodies: Iterable[str]) -> None:
         """Take down what a consumer acknowledged: then the first round is over for those whom the entries are for."""
         ledger = self.ledger
         for said in map(json.loads, bodies):
             for message_id in said.get("message_ids") or [said["message_id"]]:
-                halves = ledger.served[message_id]
-                halves.update({said["audience"]} if "audience" in said else BOTH)
-                known = ledger.receipts[message_id]
+                section = said.get("section")
+                halves = ledger.served[message_id, section]
+                halves.update(BOTH & {said.get("audience")} or BOTH)
+                known = ledger.receipts[message_id] if section is None else ledger.sections[message_id][section]
                 if halves == BOTH and known.is_open and known.owed:
                     ledger.fail("a round ends", f"{message_id} was acknowledged and its first round is open")
 
@@ -128,12 +133,26 @@ class Checks:
                 self._lanes.due(sid, key.sk, old, new)
                 self._marks.due(sid, key.sk, old, new)
         self._lanes.fenced(worker, changes, claimed)
-        for key, old, new in changes:
-            if key.pk.startswith("MSG#") and new is not None:
-                message_ids[new["message_id"]] = None
-                self._messages.committed(worker, old, new, ended)
+        for changed in self._messages_in(changes):
+            message_ids[changed[0][0].pk.rpartition("#")[2]] = None
+            own = self.ledger.stage.row(replace(changed[0][0], sk="MSG"))
+            if own is not None and "bounds" in own:
+                self._sections.committed(worker, changed, ended)
+                continue
+            for _, old, new in changed:
+                if new is not None:
+                    self._messages.committed(worker, old, new, ended)
         self._lanes.schedule(worker, changes)
         self._lanes.backlogs(sids, message_ids)
+
+    @staticmethod
+    def _messages_in(changes: list[Change]) -> list[list[Change]]:
+        """Return what changed of each message."""
+        found: dict[str, list[Change]] = {}
+        for change in changes:
+            if change[0].pk.startswith("MSG#"):
+                found.setdefault(change[0].pk, []).append(change)
+        return list(found.values())
 
     def removed_by_ttl(self, key: Key, old: dict[str, Any]) -> None:
         self.quiescence.removed_by_ttl(key, old)

@@ -133,12 +133,15 @@ class AttemptChecks:
         ledger, (message_id, ordinal) = self.ledger, key
         if ledger.stage.plan.ordering is Ordering.NONE:
             return
-        if message_id not in ledger.group_of:
+        own = next(name for name, whom in ledger.queued(message_id).items() if ordinal in whom)
+        if own not in ledger.group_of:
             ledger.fail("order", f"{told}, which is not in its order yet")
-        for earlier in ledger.queue_order[ledger.group_of[message_id]]:
-            if earlier == message_id:
+        for name in ledger.queue_order[ledger.group_of[own]]:
+            if name == own:
                 return
-            is_owed = ordinal in ledger.receipts[earlier].owed and earlier not in beside
+            earlier = name.partition("#")[0]
+            is_his = ordinal in ledger.queued(earlier)[name]
+            is_owed = is_his and ordinal in ledger.receipts[earlier].owed and earlier not in beside
             if is_owed and not self._over(worker, earlier, ordinal):
                 ledger.fail("order", f"{told} while {earlier} is owed before it")
 

@@ -27,27 +27,32 @@ class MessageChecks:
         """Check one row; *ended* are the attempts in the due rows that go with it, by message and ordinal."""
         ledger, message_id = self.ledger, new["message_id"]
         now = Receipt.of(new)
+        if now.has_body != bool(now.pending):
+            ledger.fail("2 content", f"{message_id}: pending {now.pending}, body {now.has_body}")
+        self.consistent(message_id, now, new)
+        if old is None:
+            self.accepted(worker, new, now)
+        else:
+            self.changed(worker, Receipt.of(old), now, old, new)
+            self.attempts_kept(Receipt.of(old), now, message_id, ended)
+        ledger.receipts[message_id] = now
+
+    def consistent(self, name: str, now: Receipt, row: Row) -> None:
+        """Check that the map in a row adds up, and that it is listed under its *name* just while it has to be."""
+        ledger = self.ledger
         if now.pending != len(now.owed):
-            ledger.fail("2 pending counts", f"{message_id}: pending {now.pending}, owed {now.owed}")
+            ledger.fail("2 pending counts", f"{name}: pending {now.pending}, owed {now.owed}")
         parts = len(now.owed) + len(now.finished) + len(now.exceptions)
         union = now.owed | now.finished.keys() | now.exceptions.keys()
         if parts != len(now.matched) or union != now.matched:
-            ledger.fail("one state per entry", f"{message_id}: matched {now.matched}, but {now}")
-        if now.has_body != bool(now.pending):
-            ledger.fail("2 content", f"{message_id}: pending {now.pending}, body {now.has_body}")
-        listed = ledger.stage.row(Key(Table.MESSAGES, f"RETAINED#{ledger.stage.plan.topic}", message_id))
+            ledger.fail("one state per entry", f"{name}: matched {now.matched}, but {now}")
+        listed = ledger.stage.row(Key(Table.MESSAGES, f"RETAINED#{ledger.stage.plan.topic}", name))
         if (listed is not None) != bool(now.pending and not now.is_open):
-            ledger.fail("2 retained list", f"{message_id}: listed as {listed}, pending {now.pending}")
-        if listed is not None and listed["expires_at"] != new["expires_at"]:
-            ledger.fail("7 life", f"{message_id} is listed with another expiry")
-        if old is None:
-            self._accepted(worker, new, now)
-        else:
-            self._changed(worker, Receipt.of(old), now, old, new)
-            self._attempts_kept(Receipt.of(old), now, message_id, ended)
-        ledger.receipts[message_id] = now
+            ledger.fail("2 retained list", f"{name}: listed as {listed}, pending {now.pending}")
+        if listed is not None and listed["expires_at"] != row["expires_at"]:
+            ledger.fail("7 life", f"{name} is listed with another expiry")
 
-    def _attempts_kept(
+    def attempts_kept(
         self, before: Receipt, now: Receipt, message_id: str, ended: Mapping[tuple[str, int], int]
     ) -> None:
         """Whoever ends an entry knows of every attempt that its due row told of, whether that goes with it or stays."""
@@ -58,7 +63,8 @@ class MessageChecks:
             if terminal is not None and terminal[1] < made:
                 self.ledger.fail("attempts are kept", f"{message_id} #{ordinal} ended {terminal} after {made} attempts")
 
-    def _accepted(self, worker: Worker | None, row: Row, now: Receipt) -> None:
+    def accepted(self, worker: Worker | None, row: Row, now: Receipt) -> None:
+        """Check a message as it was stored."""
         ledger, message_id = self.ledger, row["message_id"]
         if message_id in ledger.accepted:
             ledger.fail("1 accepted", f"{message_id} was overwritten")
@@ -76,7 +82,8 @@ class MessageChecks:
         if row["expires_at"] - row["accepted_at"] not in ledger.retentions:
             ledger.fail("7 life", f"{message_id} lives {row['expires_at'] - row['accepted_at']} ms")
 
-    def _changed(self, worker: Worker | None, before: Receipt, now: Receipt, old: Row, new: Row) -> None:
+    def changed(self, worker: Worker | None, before: Receipt, now: Receipt, old: Row, new: Row) -> None:
+        """Check one change of a map, and the reasons of all that ended with it."""
         ledger, message_id = self.ledger, new["message_id"]
         if now.version != before.version + 1:
             ledger.fail("3 version", f"{message_id}: {now.version} after {before.version}")

@@ -64,7 +64,13 @@ class PublishingChecks:
     def _in_its_order(self, told: Sequence[str]) -> None:
         """What stands in one order has there the order of its request."""
         ledger = self.ledger
-        told = [each for each in told if each in ledger.group_of and "unordered" not in ledger.accepted[each]]
+        told = [
+            name
+            for each in told
+            if "unordered" not in ledger.accepted[each]
+            for name in ledger.queued(each)
+            if name in ledger.group_of
+        ]
         for group in {ledger.group_of[each] for each in told}:
             order = ledger.queue_order[group]
             places = [order.index(each) for each in told if ledger.group_of[each] == group]
@@ -102,6 +108,7 @@ def acknowledged_in_order(ledger: Ledger, row: Row) -> None:
     message_id, ordering = row["message_id"], ledger.stage.plan.ordering
     if ordering is Ordering.NONE or (ordering is Ordering.KEY and row.get("ordering_key") is None):
         return
-    keepers = [ledger.owner(each)["strategy"] for each in ledger.receipts[message_id].matched]
-    if Strategy.BACKOFF_RETRY.value in keepers and ledger.group_of.get(message_id, message_id) == message_id:
-        ledger.fail("order", f"{message_id} has an order and was acknowledged before the queue took it there")
+    for name, whom in ledger.queued(message_id).items():
+        keepers = [ledger.owner(each)["strategy"] for each in whom]
+        if Strategy.BACKOFF_RETRY.value in keepers and ledger.group_of.get(name, message_id) == message_id:
+            ledger.fail("order", f"{name} has an order and was acknowledged before the queue took it there")

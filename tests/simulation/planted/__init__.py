@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from tests.simulation.planted import accepting, batching, ending, first_round, halves, keeping, packs, redelivering
+from tests.simulation.planted import (
+    accepting,
+    batching,
+    ending,
+    first_round,
+    halves,
+    keeping,
+    packs,
+    redelivering,
+    sections,
+)
 from tests.simulation.planted.mutant import Mutant
 
-ROOMS = (accepting, first_round, halves, packs, redelivering, batching, keeping, ending)
+ROOMS = (accepting, first_round, halves, packs, sections, redelivering, batching, keeping, ending)
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

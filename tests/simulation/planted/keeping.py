@@ -13,7 +13,7 @@ HEAVY = Aim(modes=("down", "flapping", "dead"), heavy=0.9)
 MUTANTS = (
     Mutant(
         "an update of the map is lost",
-        "tagcast.rows.message_writes:map_writes",
+        "tagcast.rows.message_writes:_map_write",
         '{"version": before.version})',
         "{})",
         RACING,
@@ -34,26 +34,26 @@ MUTANTS = (
     Mutant(
         "the body outlives the last entry",
         "tagcast.rows.message:MessageRow.settled",
-        "(self.is_kept or bool(after.owed))",
-        "True",
+        "and bool(stays)",
+        "and True",
     ),
     Mutant(
         "the body goes with the first round",
         "tagcast.rows.message:MessageRow.settled",
-        "has_body = self.has_body and (self.is_kept or bool(after.owed))",
+        "has_body = self.has_body and bool(stays)",
         "has_body = False",
     ),
     Mutant(
         "what is retained is not listed",
         "tagcast.rows.message_writes:map_writes",
-        "return (update, Put(retained, listed))",
-        "return (update,)",
+        "return (change, *sections, Put(retained, listed))",
+        "return (change, *sections)",
     ),
     Mutant(
         "what is over stays listed as retained",
         "tagcast.rows.message_writes:map_writes",
-        "return (update, Delete(retained))",
-        "return (update,)",
+        "return (change, *sections, Delete(retained))",
+        "return (change, *sections)",
     ),
     Mutant(
         "pending counts only what was not delivered",
@@ -78,8 +78,8 @@ MUTANTS = (
     Mutant(
         "the time to live of a message is its life",
         "tagcast.rows.message:_envelope",
-        '"ttl": message.expires_at // 1000 + GARBAGE_S',
-        '"ttl": message.expires_at // 1000 - 30',
+        '"ttl": message.expires_at // 1000 + GARBAGE_S,\n        }\n    )',
+        '"ttl": message.expires_at // 1000 - 30,\n        }\n    )',
         COLLECTED,
     ),
     Mutant(

@@ -28,8 +28,8 @@ MUTANTS = (
     Mutant(
         "of what is listed when the queue is away the rest of a pack is forgotten",
         "tagcast.rows.listed:unsent_of",
-        'Audience(text(row, "audience")), tuple(others))',
-        'Audience(text(row, "audience")))',
+        'Audience(text(row, "audience")), tuple(others), section)',
+        'Audience(text(row, "audience")), (), section)',
         AWAY,
     ),
     Mutant(

@@ -420,7 +420,7 @@ MUTANTS = (
     Mutant(
         "the sweep expires what is listed as retained",
         "tagcast.repairing.expiry:_expire_list",
-        "if listed.expires_at <= over_at",
+        "if each.expires_at <= over_at",
         "if True",
         Aim(modes=("dead", "down"), operations=("sweep",)),
     ),

@@ -224,8 +224,7 @@ class Telemetry(Protocol):
 class World:
     """The ports together, as every use case takes them; *time_scale* divides delays and lives.
 
-    *plain_queueing* says that messages are queued as the release before reads them, *topic_reads* how often topics are.
-    *memory* is what this process knows from earlier invocations.
+    *plain_queueing*: all is stored and queued as the release before reads it; else maps over *section_max* are split.
     """
 
     store: Store
@@ -246,5 +245,6 @@ class World:
     telemetry: Telemetry
     time_scale: float = 1.0
     plain_queueing: bool = False
+    section_max: int = 1_000
     topic_reads: TopicReads = TopicReads.EVERY
     memory: Memory = field(default_factory=Memory, repr=False, compare=False)

@@ -29,6 +29,7 @@ class QueueEntry:
     """What travels through a queue: a message's name, in its order's group; without an order in one of its own.
 
     A pack has *others* behind the first message, of the same order or without any, for the same audience of each.
+    What is for one *section* of a wide message's map only travels alone.
     """
 
     topic: str
@@ -36,11 +37,12 @@ class QueueEntry:
     group: str
     audience: Audience = Audience.EVERYBODY
     others: tuple[str, ...] = ()
+    section: int | None = None
 
     @property
     def has_order(self) -> bool:
         """Say whether the message stands in an order with others."""
-        return self.group != self.message_id
+        return self.group != own_group(self.message_id, self.section)
 
     @property
     def message_ids(self) -> tuple[str, ...]:
@@ -50,7 +52,7 @@ class QueueEntry:
     @property
     def is_plain(self) -> bool:
         """Say whether it is one message for everybody, as every release reads it."""
-        return self.audience is Audience.EVERYBODY and not self.others
+        return self.audience is Audience.EVERYBODY and not self.others and self.section is None
 
     @property
     def deduplication_id(self) -> str:
@@ -62,7 +64,7 @@ class QueueEntry:
         if self.is_plain:
             return self.message_id
         rest = f"-{_digest(' '.join(self.others))}" if self.others else ""
-        return f"{self.message_id}-{self.audience}{rest}"
+        return f"{own_group(self.message_id, self.section)}-{self.audience}{rest}"
 
 
 def entry_text(entry: QueueEntry) -> str:
@@ -78,7 +80,8 @@ def entry_text(entry: QueueEntry) -> str:
     """
     if entry.is_plain:
         return json.dumps({"topic": entry.topic, "message_id": entry.message_id})
-    return json.dumps({"topic": entry.topic, "message_ids": entry.message_ids, "audience": entry.audience.value})
+    said = {"topic": entry.topic, "message_ids": entry.message_ids, "audience": entry.audience.value}
+    return json.dumps(said if entry.section is None else {**said, "section": entry.section})
 
 
 def entry_in(text: str, group: str) -> QueueEntry:
@@ -91,7 +94,7 @@ def entry_in(text: str, group: str) -> QueueEntry:
     if "message_id" in said:
         return QueueEntry(said["topic"], said["message_id"], group)
     first, *others = said["message_ids"]
-    return QueueEntry(said["topic"], first, group, Audience(said["audience"]), tuple(others))
+    return QueueEntry(said["topic"], first, group, Audience(said["audience"]), tuple(others), said.get("section"))
 
 
 class Queue(Protocol):
@@ -196,6 +199,15 @@ def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: s
     if ordering is Ordering.KEY and ordering_key is not None:
         return _digest(f"{topic}\x00{ordering_key}")
     return message_id
+
+
+def own_group(message_id: str, section: int | None = None) -> str:
+    """Return the message group of what stands in no order with others: each section of a map has its own.
+
+    >>> own_group("1"), own_group("1", 2)
+    ('1', '1#2')
+    """
+    return message_id if section is None else f"{message_id}#{section}"
 
 
 def _digest(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tagcast.archive.record import Change, Field, KeepsBody, Record, RecordKind, record
 from tagcast.ids import accepted_at_of, ordinal_of, topic_id_of
@@ -12,26 +13,43 @@ from tagcast.model import Draft, EntryState, LaneState
 from tagcast.rows.due import OwedDelivery, due_of
 from tagcast.rows.lane import Lane, lane_of
 from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows.sections import section_row_of
+from tagcast.state_map import StateMap
 
 SHORT_BYTES_MAX = 1_024
 """Text up to this length stays readable, whatever it is made of."""
 
 
 def of_message(change: Change, keeps_body: KeepsBody) -> Iterator[Record]:
-    """Yield the message when it is accepted, and each entry of its state map that ends."""
+    """Yield the message when it is accepted, and each entry of its state map that ends; a wide one's sections tell."""
     before = None if change.before is None else message_row_of(change.before)
     after = None if change.after is None else message_row_of(change.after)
+    if before is None:
+        assert after is not None
+        yield _accepted(after, keeps_body(after.message.topic))
+    elif not before.bounds:
+        yield from _of_map(change, before, after)
+
+
+def of_section(change: Change) -> Iterator[Record]:
+    """Yield each entry that ends in one section of a wide message's map."""
+    after = None if change.after is None else section_row_of(change.after)
+    if change.before is not None:
+        yield from _of_map(change, section_row_of(change.before), after)
+    elif after is not None:
+        accepted = StateMap.of(after.map.matched - after.map.late.keys())
+        yield from _of_map(change, replace(after, map=accepted), after)
+
+
+def _of_map(change: Change, before: MessageRow, after: MessageRow | None) -> Iterator[Record]:
     if after is None:
-        assert before is not None
         for ordinal in sorted(before.map.owed):
             yield _vanished(change, before, ordinal)
-    elif before is None:
-        yield _accepted(after, keeps_body(after.message.topic))
-    else:
-        for ordinal in sorted(after.map.late.keys() - before.map.late.keys()):
-            yield _added(change, after, ordinal)
-        for ordinal in sorted(_settled(before, after)):
-            yield _ended(change, after, ordinal)
+        return
+    for ordinal in sorted(after.map.late.keys() - before.map.late.keys()):
+        yield _added(change, after, ordinal)
+    for ordinal in sorted(_settled(before, after)):
+        yield _ended(change, after, ordinal)
 
 
 def _settled(before: MessageRow, after: MessageRow) -> set[int]:

@@ -6,7 +6,7 @@ so a change that is read twice gives the same records twice, byte for byte.
 
 from __future__ import annotations
 
-from tagcast.archive.messages import of_due, of_lane, of_message
+from tagcast.archive.messages import of_due, of_lane, of_message, of_section
 from tagcast.archive.record import Change, KeepsBody, Record
 from tagcast.archive.registry import of_filter_version, of_subscription, of_topic
 from tagcast.rows.kinds import RowKind, kind_of, topic_in_key
@@ -22,6 +22,8 @@ def records_of(change: Change, keeps_body: KeepsBody) -> tuple[Record, ...]:
     match kind_of(row):
         case RowKind.MESSAGE:
             return tuple(of_message(change, keeps_body))
+        case RowKind.SECTION:
+            return tuple(of_section(change))
         case RowKind.DUE:
             return tuple(of_due(change))
         case RowKind.LANE:

@@ -16,7 +16,7 @@ from tagcast.errors import ConditionLostError
 from tagcast.ids import ordinal_of, subscription_id
 from tagcast.model import Entry
 from tagcast.ports import World, Write
-from tagcast.rows import stored
+from tagcast.rows import stored, stored_maps
 from tagcast.rows.due import OwedDelivery, due_delete_as_read
 from tagcast.rows.lane import Lane, unjoined_check
 from tagcast.rows.message import MessageRow
@@ -104,4 +104,5 @@ async def _settle(world: World, topic: str, due: OwedDelivery, entry: Entry) -> 
     async def again(_: Lost) -> bool:
         return False
 
-    return not isinstance(await settle(world.store, world.executor, (topic, due.message_id), plan, again), Lost)
+    read = partial(stored_maps.owed_entry, world.store, topic, due)
+    return not isinstance(await settle(world.store, world.executor, read, plan, again), Lost)

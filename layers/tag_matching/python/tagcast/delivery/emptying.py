@@ -13,6 +13,7 @@ from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
 from tagcast.ports import GroupQueue, Received
 from tagcast.queues import RECEIVED_MAX
+from tagcast.rows import stored_maps
 from tagcast.rows.message import MessageRow
 
 WAIT_S, INVISIBLE_S = 1, 120
@@ -48,7 +49,7 @@ async def _cancel(hold: LaneHold, queue: GroupQueue, received: Received) -> None
     async def again(lost: Lost) -> bool:
         return await hold.wait(lost.times)
 
-    message = hold.task.topic, received.message_id
-    match await settle(hold.world.store, hold.world.executor, message, plan, again):
+    read = partial(stored_maps.entry, hold.world.store, hold.task.topic, received.message_id, ordinal)
+    match await settle(hold.world.store, hold.world.executor, read, plan, again):
         case Lost(error=error):
             raise error

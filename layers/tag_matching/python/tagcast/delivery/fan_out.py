@@ -13,13 +13,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, takewhile
 
+from tagcast.concurrency.contention import pause_s
 from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.delivery.appending import appending
 from tagcast.delivery.copies import end_in_backlogs, guards
 from tagcast.delivery.serving import Part
-from tagcast.delivery.settling import Ending, Lost, settle
+from tagcast.delivery.settling import TURN_S, Ending, Lost, settle
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.model import Subscription
@@ -31,7 +32,7 @@ from tagcast.pushing.rate_limit import RATE
 from tagcast.pushing.verdicts import attempt_judged
 from tagcast.queues import PACK_MAX, Audience
 from tagcast.registry.directory import Directory, directory_of
-from tagcast.rows import stored
+from tagcast.rows import stored, stored_maps
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import MessageRow
 from tagcast.settings import UNVERIFIED
@@ -42,7 +43,6 @@ GO_ON_S = 2.0
 """So long after its beginning an invocation goes on with the next part of what it was given."""
 TRIES_MAX = 8
 """So often a write is tried whose condition gets lost; then the batch has to come again."""
-PAUSE_S_MAX = 0.5
 
 
 async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots: PushSlots) -> tuple[QueueEntry, ...]:
@@ -50,30 +50,34 @@ async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots
 
     Packs are served part by part, each as a batch of its own. Returns the entries that were left, because the parts
     before them took long: they have to come again. Repeating it, late or concurrently, changes no terminal entry and at
-    most repeats pushes. Raises the first fault of the store, after all else of its part has ended: then the whole batch
-    has to come again.
+    most repeats pushes. Raises the first fault of the store after all else of its part: then all has to come again.
     """
     begun_s = world.clock.monotonic()
     for part, left in _in_parts(tuple(entries)):
-        await _serve_part(world, topic, _audiences(part), slots)
+        await _serve_part(world, topic, _audiences(part), part[0].section, slots)
         if world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale:
             return left
     return ()
 
 
 def _in_parts(entries: Sequence[QueueEntry]) -> Iterator[tuple[Sequence[QueueEntry], tuple[QueueEntry, ...]]]:
-    """Yield entries in parts of at most PACK_MAX messages, each with all that is left behind it."""
+    """Yield entries in parts of at most PACK_MAX messages, each with all that is left behind it.
+
+    What is for a section of a wide message is a part by itself.
+    """
     left = tuple(entries)
     while left:
-        sizes = accumulate(1 + len(entry.others) for entry in left)
+        sizes = accumulate(1 + len(entry.others) for entry in takewhile(lambda entry: entry.section is None, left))
         count = sum(size <= PACK_MAX for size in sizes) or 1
         part, left = left[:count], left[count:]
         yield part, left
 
 
-async def _serve_part(world: World, topic: str, audiences: Mapping[str, Audience], slots: PushSlots) -> None:
+async def _serve_part(
+    world: World, topic: str, audiences: Mapping[str, Audience], section: int | None, slots: PushSlots
+) -> None:
     round_at, read_s = world.clock.now(), world.clock.monotonic()
-    batch = await _read(world, topic, audiences)
+    batch = await _read(world, topic, audiences, section)
     for row in batch.rows.values():
         if row.map.round_open:
             world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
@@ -100,7 +104,7 @@ class _Batch:
     """What was read for all subscriptions: the messages first, in queue order; then who is subscribed, then the lanes.
 
     So nobody whom a message matched is unknown, and the lane of whoever is gone was read after its end. *theirs* are
-    those to whom each message is brought here.
+    those to whom each message is brought here; of a wide one the entries in one *section* of its map.
     """
 
     world: World
@@ -109,6 +113,7 @@ class _Batch:
     theirs: Mapping[str, frozenset[int]]
     lanes: Mapping[str, Lane]
     directory: Directory | None
+    section: int | None
 
     def owed(self) -> set[int]:
         """Return the ordinals of all subscriptions that are owed any of the messages here."""
@@ -132,9 +137,9 @@ class _Batch:
         return self.lanes.get(subscription_id(self.topic_id, ordinal))
 
 
-async def _read(world: World, topic: str, audiences: Mapping[str, Audience]) -> _Batch:
+async def _read(world: World, topic: str, audiences: Mapping[str, Audience], section: int | None) -> _Batch:
     run = world.executor.run
-    rows = await run(partial(stored.messages, world.store, topic, tuple(audiences)))
+    rows = await run(partial(stored_maps.brought, world.store, topic, tuple(audiences), section))
     try:
         directory = await run(partial(directory_of, world, topic))
     except NotFoundError:
@@ -142,7 +147,7 @@ async def _read(world: World, topic: str, audiences: Mapping[str, Audience]) -> 
     lanes = await run(partial(stored.lanes, world.store, topic))
     some = {each: audience for each, audience in audiences.items() if audience is not Audience.EVERYBODY}
     theirs = {each: row.of(some[each]) if each in some else row.map.matched for each, row in rows.items()}
-    return _Batch(world, topic, rows, theirs, lanes, directory)
+    return _Batch(world, topic, rows, theirs, lanes, directory, section)
 
 
 async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int, Part]) -> None:
@@ -163,7 +168,7 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
         if await _append(world, subscription, part):
             parts[ordinal] = part.served()
             return
-        await _pause(world, tries)
+        await world.clock.pause(pause_s(world, tries + 1))
         parts[ordinal] = part = await _read_again(batch, subscription, part)
     raise ConditionLostError
 
@@ -205,7 +210,7 @@ async def _read_again(batch: _Batch, subscription: Subscription, part: Part) -> 
     """Read what was proved stale, for this subscription: messages first, then the lane."""
     read_s = batch.world.clock.monotonic()
     run, store = batch.world.executor.run, batch.world.store
-    rows = await run(partial(stored.messages, store, batch.topic, tuple(batch.rows)))
+    rows = await run(partial(stored_maps.brought, store, batch.topic, tuple(batch.rows), batch.section))
     lane = await run(partial(stored.lane, store, batch.topic, subscription.subscription_id))
     # The content is kept once, however many subscriptions read again.
     known = {each: replace(row, message=batch.rows[each].message) for each, row in rows.items()}
@@ -234,17 +239,12 @@ async def _end_round(batch: _Batch, message_id: str, parts: Mapping[int, Part], 
 
     async def again(lost: Lost) -> bool:
         nonlocal known
-        await _pause(world, lost.times - 1)
+        await world.clock.pause(pause_s(world, lost.times, len(row.bounds) * TURN_S))
         known = dict(known)
         if faults := await end_in_backlogs(world, batch.topic, batch.topic_id, known, fresh_s=0.0):
             raise faults[0]
-        return lost.times < TRIES_MAX
+        return lost.times < TRIES_MAX + len(row.bounds)
 
-    came = await settle(world.store, world.executor, (batch.topic, message_id), plan, again, row)
+    came = await settle(world.store, world.executor, partial(stored_maps.again, world.store, row), plan, again, row)
     if isinstance(came, Lost):
         raise came.error
-
-
-async def _pause(world: World, tries: int) -> None:
-    """Wait after a lost condition, longer each time, and differently from those who lost it at the same time."""
-    await world.clock.pause(world.dice.uniform(0.0, min(PAUSE_S_MAX, 0.02 * 2**tries)))

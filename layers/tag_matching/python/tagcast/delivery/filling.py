@@ -15,7 +15,7 @@ from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.model import Subscription
 from tagcast.ports import World, Write
 from tagcast.pushing.verdicts import is_judged_by_function
-from tagcast.rows import stored
+from tagcast.rows import stored_maps
 from tagcast.rows.due import LATE_POSITION, OwedDelivery, due_put
 from tagcast.rows.lane import Filling
 from tagcast.rows.late_entries import LATE_MAX
@@ -84,7 +84,7 @@ async def _add(hold: LaneHold, group: Subscription, index: TopicIndex, ids: Sequ
 async def _add_together(hold: LaneHold, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
     world, filling = hold.world, hold.lane.filling
     assert filling is not None
-    rows = await world.executor.run(partial(stored.messages, world.store, group.topic, ids))
+    rows = await world.executor.run(partial(stored_maps.entries, world.store, group.topic, ids, group.ordinal))
     late = [row for row in rows.values() if _is_kept(world, group, filling, row) and _matches(world, group, index, row)]
     if not late:
         return

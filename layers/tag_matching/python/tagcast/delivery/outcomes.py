@@ -8,13 +8,13 @@ from functools import partial
 
 from tagcast.concurrency.contention import window_s
 from tagcast.delivery.lane_hold import LaneHold
-from tagcast.delivery.settling import Ending, Lost, NotOwed, settle, settle_together, size_of, turn_s
+from tagcast.delivery.settling import Ending, Lost, NotOwed, Read, settle, settle_together, size_of, turn_s
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry
 from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure
-from tagcast.rows import stored
+from tagcast.rows import stored_maps
 from tagcast.rows.due import OwedDelivery, due_change, due_delete, due_failure
 from tagcast.rows.message import MessageRow
 from tagcast.tables import fitting
@@ -34,11 +34,15 @@ class Outcomes:
     async def owing(self, due: OwedDelivery) -> MessageRow | None:
         """Return the message's row if the entry is still owed; otherwise drop the phantom row."""
         world = self.hold.world
-        row = await world.executor.run(partial(stored.message, world.store, self.hold.task.topic, due.message_id))
+        row = await world.executor.run(self._read(due))
         if row is None or not _owes(row, due):
             await self.hold.write(due_delete(due))
             return None
         return row
+
+    def _read(self, due: OwedDelivery) -> Read:
+        """Return what reads the message with the part of its map that has the entry of *due*."""
+        return partial(stored_maps.owed_entry, self.hold.world.store, self.hold.task.topic, due)
 
     async def settle(self, due: OwedDelivery, entry: Entry, *, patient: bool) -> OwedDelivery | None:
         """Write a terminal entry and remove its due row in one transaction; return None when done.
@@ -67,8 +71,7 @@ class Outcomes:
                 await self.hold.prolong(window_s(lost.times, all_s))
             return await self.hold.wait(lost.times, all_s)
 
-        message = self.hold.task.topic, due.message_id
-        came = await settle(world.store, world.executor, message, plan, again)
+        came = await settle(world.store, world.executor, self._read(due), plan, again)
         if isinstance(came, Lost):
             return due
         if isinstance(came, NotOwed):
@@ -78,10 +81,11 @@ class Outcomes:
     async def settle_together(self, ends: Sequence[tuple[OwedDelivery, Entry, MessageRow]]) -> set[str]:
         """Write terminal entries of messages as they were just read, as many in a transaction as it takes.
 
-        Returns the messages of which that was done; the others have to be settled one by one.
+        Returns the messages of which that was done; the others have to be settled one by one, as wide ones always are.
         """
         world, done = self.hold.world, set[str]()
-        for some in fitting(ends, TOGETHER_MAX, TOGETHER_BYTES_MAX, lambda end: size_of(end[2])):
+        narrow = [end for end in ends if end[2].section is None]
+        for some in fitting(narrow, TOGETHER_MAX, TOGETHER_BYTES_MAX, lambda end: size_of(end[2])):
             endings = [(row, _ending(due, entry, (due_delete(due),))) for due, entry, row in some]
             if await settle_together(world.store, world.executor, endings, (self.hold.check(),)):
                 done |= {due.message_id for due, _, _ in some}

@@ -17,6 +17,7 @@ from tagcast.rows import stored
 from tagcast.rows.claim import Claim, claim_put
 from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow
 from tagcast.rows.message_writes import accepted_put
+from tagcast.rows.sections import bounds_of
 from tagcast.state_map import StateMap
 
 QUEUE_RETRY_AFTER_S = 5
@@ -132,8 +133,9 @@ def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
         entries = packed(topic.ordering, waiting)
     lost = world.queue.send(entries)
     if lost:
-        world.telemetry.count("QueueSendsLeftToRelay", sum(len(entry.message_ids) for entry in lost))
-    return sum(len(entry.message_ids) for entry in lost if entry.has_order)
+        named = {message_id for entry in lost for message_id in entry.message_ids}
+        world.telemetry.count("QueueSendsLeftToRelay", len(named))
+    return len({message_id for entry in lost if entry.has_order for message_id in entry.message_ids})
 
 
 _Packs = Callable[[MessageRow], tuple[QueueEntry, ...] | None]
@@ -229,7 +231,13 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         has_body=is_kept or bool(matched.ordinals),
         in_order=_in_order(world, directory, matched.ordinals),
         is_kept=is_kept,
+        bounds=bounds_of(matched.ordinals, world.section_max) if _is_wide(world, matched.ordinals) else (),
     )
+
+
+def _is_wide(world: World, matched: Collection[int]) -> bool:
+    """Say whether the map of a message that *matched* so many is kept in sections, as the release before knows none."""
+    return len(matched) > world.section_max and not world.plain_queueing
 
 
 def _in_order(world: World, directory: Directory, matched: Collection[int]) -> frozenset[int] | None:

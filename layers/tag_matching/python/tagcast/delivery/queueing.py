@@ -5,12 +5,15 @@ See docs/architecture.md, Queue entries.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
 
 from tagcast.model import Ordering
 from tagcast.ports import QueueEntry
-from tagcast.queues import PACK_MAX, Audience, queue_group
+from tagcast.queues import PACK_MAX, Audience, own_group, queue_group
 from tagcast.rows.message import MessageRow
+from tagcast.rows.sections import memberships
 
 APART_MAX = 9
 """So many messages travel together that stand in no order: ten such packs, a batch of fan-out, are served at once."""
@@ -22,23 +25,38 @@ def entries_of(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
 
 
 def packed(ordering: Ordering, rows: Sequence[MessageRow]) -> tuple[QueueEntry, ...]:
-    """Return the entries of messages that came in one request: those of one order together."""
+    """Return the entries of messages that came in one request: those of one order together.
+
+    A wide message travels alone, and parts those before it from those behind it.
+    """
     if len(rows) == 1:
         return _alone(ordering, rows[0])
+    entries: list[QueueEntry] = []
+    for is_wide, some in groupby(rows, key=lambda row: bool(row.bounds)):
+        if is_wide:
+            entries += [entry for row in some for entry in _alone(ordering, row)]
+        else:
+            entries += _together(ordering, some)
+    return tuple(entries)
+
+
+def _together(ordering: Ordering, rows: Iterable[MessageRow]) -> list[QueueEntry]:
     together: dict[tuple[str, Audience], list[QueueEntry]] = {}
     for row in rows:
         for entry in _alone(ordering, row):
             kind = (entry.group, Audience.IN_ORDER) if entry.has_order else ("", entry.audience)
             together.setdefault(kind, []).append(entry)
-    packs = []
+    packs: list[QueueEntry] = []
     for (group, audience), entries in together.items():
         most = PACK_MAX if group else APART_MAX
         packs += [_pack(audience, entries[start : start + most]) for start in range(0, len(entries), most)]
-    return tuple(packs)
+    return packs
 
 
 def _alone(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
     """Return the entries of a message by itself: one for all, or one in its order and one apart for all others."""
+    if row.bounds:
+        return tuple(_of_sections(ordering, row))
     message = row.message
     topic, message_id = message.topic, message.message_id
     group = queue_group(ordering, topic, message_id, message.ordering_key)
@@ -48,6 +66,25 @@ def _alone(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:
         return (QueueEntry(topic, message_id, message_id),)
     in_order = QueueEntry(topic, message_id, group, Audience.IN_ORDER)
     return (in_order, QueueEntry(topic, message_id, message_id, Audience.APART))
+
+
+def _of_sections(ordering: Ordering, row: MessageRow) -> Iterator[QueueEntry]:
+    """Yield the entries of a wide message: of each section one in its order, one in a group of its own, or both.
+
+    Whoever keeps an order waits for it in whichever section the message has its entry: all of these are in one group.
+    """
+    message, first, in_order = row.message, row.message.message_id, row.in_order
+    group = queue_group(ordering, message.topic, first, message.ordering_key)
+    for section, members in enumerate(memberships(row)):
+        apart = QueueEntry(message.topic, first, own_group(first, section), section=section)
+        waiting = members if in_order is None else members & in_order
+        if group == first or not waiting:
+            yield apart
+            continue
+        whole = waiting == members
+        yield replace(apart, group=group, audience=Audience.EVERYBODY if whole else Audience.IN_ORDER)
+        if not whole:
+            yield replace(apart, audience=Audience.APART)
 
 
 def _pack(audience: Audience, entries: list[QueueEntry]) -> QueueEntry:

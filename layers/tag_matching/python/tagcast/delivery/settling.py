@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from tagcast.errors import ConditionLostError
 from tagcast.model import Entry, EntryState
 from tagcast.ports import Executor, Store, Write
-from tagcast.rows import stored
 from tagcast.rows.attempt_history import remembering
 from tagcast.rows.message import MessageRow
 from tagcast.rows.message_writes import map_writes
@@ -44,6 +43,9 @@ class Ending:
     beside: Sequence[Write] = ()
     handed: Set[int] = frozenset()
 
+
+Read = Callable[[], MessageRow | None]
+"""Reads a message with that part of its map in which something is to end; None when even the receipt is gone."""
 
 Plan = Callable[[MessageRow], Ending | None]
 """Says what ends of a message as it was just read; None when nothing of it is owed here any more."""
@@ -76,20 +78,20 @@ class Lost:
 async def settle(
     store: Store,
     executor: Executor,
-    message: tuple[str, str],
+    read: Read,
     plan: Plan,
     again: Callable[[Lost], Awaitable[bool]],
     known: MessageRow | None = None,
 ) -> Ended | NotOwed | Lost:
-    """Bring what *plan* says of *message* (topic and id) to its end; return Lost when *again* has no more patience.
+    """Bring what *plan* says of a message to its end; return Lost when *again* has no more patience.
 
-    *known* is its row if it was read already. Every call of the store is carried out by *executor*.
+    *known* is what *read* would return if it was read already. Every call of the store is carried out by *executor*.
     """
     lost = 0
     while True:  # It ends: *again* ends it, if nothing else does.
         before = known
         if before is None:
-            before = await executor.run(partial(stored.message, store, *message))
+            before = await executor.run(read)
         ending = None if before is None else plan(before)
         if before is None or ending is None:
             return NotOwed(before)
@@ -137,17 +139,17 @@ class _InPlace:
 
 def settle_at_once(
     store: Store,
-    message: tuple[str, str],
+    read: Read,
     plan: Plan,
-    again: Callable[[Lost], bool],
+    again: Callable[[Lost], bool] = lambda _: False,
     known: MessageRow | None = None,
 ) -> Ended | NotOwed | Lost:
-    """Do as :func:`settle` does without an event loop: for whoever is a blocking call as a whole."""
+    """Do as :func:`settle` does without an event loop, for whoever is a blocking call as a whole; by default once."""
 
     async def at_once(lost: Lost) -> bool:
         return again(lost)
 
-    return _never_waiting(settle(store, _InPlace(), message, plan, at_once, known))
+    return _never_waiting(settle(store, _InPlace(), read, plan, at_once, known))
 
 
 def _never_waiting(work: Coroutine[Any, Any, T]) -> T:
@@ -170,8 +172,9 @@ def turn_s(row: MessageRow) -> float:
 
 
 def size_of(row: MessageRow) -> int:
-    """Return about how many bytes a message's row has: body and all that has ended."""
-    return len(row.message.draft.body) + len(row.histories) + ENDED_BYTES * len(row.map.settled)
+    """Return about how many bytes the row of a map has: the body where it stands there, and all that has ended."""
+    body = 0 if row.section else len(row.message.draft.body)
+    return body + len(row.histories) + ENDED_BYTES * len(row.map.settled)
 
 
 def write_all(store: Store, writes: Sequence[Write]) -> None:

@@ -16,9 +16,14 @@ def list_attempts(world: World, topic: str, message_id: str, limit: int, cursor:
 
     What got through is not among them. NotFoundError when there is no message nor receipt.
     """
-    view = message_view(world, topic, message_id)
-    names = sorted(name for name, entry in view.subscribers.items() if entry.history and name > (cursor or ""))
-    page = tuple((name, view.subscribers[name]) for name in names[:limit])
+    found: dict[str, Entry] = {}
+    section: int | None = 0
+    while section is not None:  # It ends: behind the last section comes none.
+        view = message_view(world, topic, message_id, section)
+        found |= {name: entry for name, entry in view.subscribers.items() if entry.history and name > (cursor or "")}
+        section = view.next_section
+    names = sorted(found)[: limit + 1]
+    page = tuple((name, found[name]) for name in names[:limit])
     return Page(page, page[-1][0] if len(names) > limit else None)
 
 

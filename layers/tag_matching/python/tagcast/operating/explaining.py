@@ -11,7 +11,7 @@ from tagcast.instant import rfc3339, rfc3339_or_none
 from tagcast.model import Draft, Entry, EntryState, Message
 from tagcast.operating.attempts import attempt_json
 from tagcast.operating.lanes import lane_view
-from tagcast.operating.messages import MessageView, message_view, read_message
+from tagcast.operating.messages import MessageView, message_view, read_message, shown
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import filter_version, versions_in_force
@@ -20,6 +20,7 @@ from tagcast.rows import stored
 from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.message import MessageRow
 from tagcast.rows.removal import removal
+from tagcast.rows.sections import section_with
 
 
 def test_filter(filter: Mapping[str, object] | None, draft: Draft) -> tuple[str, Mapping[str, object]]:
@@ -43,6 +44,8 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     """
     row = read_message(world, topic, message_id)
     ordinal = _ordinal(world, topic, subscription, row)
+    section = section_with(row, ordinal)
+    row = shown(world, row, section)
     late = row.map.late.get(ordinal)
     if late is None:
         version = versions_in_force(world, topic, row.subscriptions_version, (ordinal,)).get(ordinal)
@@ -54,7 +57,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     if version is None or absence is not None:
         return answer | {"existed": False, "received": False, "reason": absence, "filter": None, "delivery": None}
     tree = compile_filter(version.filter).explain(row.message)
-    view = message_view(world, topic, message_id)
+    view = message_view(world, topic, message_id, section)
     entry = view.subscribers.get(subscription)
     return answer | {
         "existed": late is None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tagcast.concurrency.contention import until_won
 from tagcast.delivery.settling import Ending, Lost, NotOwed, settle_at_once
@@ -15,7 +16,7 @@ from tagcast.ports import World
 from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import directory_of
 from tagcast.registry.subscriptions import get_subscription
-from tagcast.rows import stored
+from tagcast.rows import stored, stored_maps
 from tagcast.rows.due import OwedDelivery, due_delete_as_read
 from tagcast.rows.lane import Lane, generation_update, lane_delete, lane_put, lane_update
 from tagcast.rows.message import MessageRow
@@ -240,8 +241,7 @@ def _skip(world: World, subscription: Subscription, lane: Lane, head: OwedDelive
     def plan(before: MessageRow) -> Ending | None:
         return Ending(ended, beside=beside) if subscription.ordinal in before.map.owed else None
 
-    message = subscription.topic, head.message_id
-    match settle_at_once(world.store, message, plan, again=lambda lost: False):
+    match settle_at_once(world.store, partial(stored_maps.owed_entry, world.store, lane.topic, head), plan):
         case Lost(error=error):
             raise error
         case NotOwed():

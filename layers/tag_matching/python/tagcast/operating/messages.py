@@ -9,14 +9,15 @@ from tagcast.errors import NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.model import Entry, EntryState, Message
 from tagcast.paging import Page
-from tagcast.ports import World
+from tagcast.ports import Row, World
 from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import versions_in_force
-from tagcast.rows import stored
+from tagcast.rows import stored, stored_maps
 from tagcast.rows.attempt_history import history_in
 from tagcast.rows.due import OwedDelivery
 from tagcast.rows.filter_version import FilterVersion
+from tagcast.rows.listed import retained_of
 from tagcast.rows.message import MessageRow
 from tagcast.rows.pulled import Pulled
 
@@ -26,7 +27,10 @@ FRONT_ROWS = 200
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """A message or its receipt, with one entry per matched subscription."""
+    """A message or its receipt, with one entry per matched subscription.
+
+    Of a wide message it shows the entries of one section of its map; behind that comes the *next_section*, if any.
+    """
 
     message: Message
     body: bytes | None
@@ -34,14 +38,31 @@ class MessageView:
     subscribers: Mapping[str, Entry]
     filter_errors: tuple[str, ...]
     filter_error_count: int
+    next_section: int | None = None
 
 
-def message_view(world: World, topic: str, message_id: str) -> MessageView:
-    """Return the message or its receipt; NotFoundError when there is neither (any more)."""
+def message_view(world: World, topic: str, message_id: str, section: int = 0) -> MessageView:
+    """Return the message or its receipt; NotFoundError when there is neither (any more).
+
+    *section* says which entries of a wide message are shown; a section that there is not is as if it were the last.
+    """
     owner = read_topic(world, topic)
-    row = read_message(world, topic, message_id)
+    row = shown(world, read_message(world, topic, message_id), section)
     versions = versions_in_force(world, topic, row.subscriptions_version, row.map.matched)
-    return _view(Backlogs(world, owner.topic_id), row, stored.names(world.store, topic), versions)
+    known = stored.names(world.store, topic) if row.section is None else _names(versions)
+    return _view(Backlogs(world, owner.topic_id), row, known, versions)
+
+
+def shown(world: World, row: MessageRow, section: int) -> MessageRow:
+    """Return what is shown of a message that was read as *row*."""
+    if not row.bounds:
+        return row
+    return stored_maps.section_of_read(world.store, row, min(section, len(row.bounds) - 1))
+
+
+def _names(versions: Mapping[int, FilterVersion]) -> Mapping[int, str]:
+    """Return the names of those in one section: of a wide topic not all are read together."""
+    return {ordinal: version.name for ordinal, version in versions.items()}
 
 
 def read_message(world: World, topic: str, message_id: str) -> MessageRow:
@@ -57,30 +78,35 @@ def list_retained(
 ) -> Page[MessageView]:
     """Return what is owed after its first round, oldest first, after *cursor*.
 
-    The page has at most *limit* messages and ends before their sizes add up to more than *size_max*; one that is
-    larger alone is a page of its own. Rows are read a few at a time, since each may be as large as a row can be.
+    A wide message comes once for each section of its map in which somebody is owed it, with the entries of that. The
+    page has at most *limit* messages and ends before their sizes add up to more than *size_max*; one that is larger
+    alone is a page of its own. Rows are read a few at a time, since each may be as large as a row can be.
     """
     owner = read_topic(world, topic)
-    ids = [stored.place(row) for row in stored.retained_rows(world.store, topic, after=cursor or "", limit=limit + 1)]
+    listed = stored.retained_rows(world.store, topic, after=cursor or "", limit=limit + 1)
     known, backlogs = stored.names(world.store, topic), Backlogs(world, owner.topic_id)
     shown: list[MessageView] = []
     total, last = 0, None
-    for message_id, row in _rows(world, topic, ids[:limit]):
+    for place, row in _rows(world, topic, listed[:limit]):
         view = None if row is None else _view(backlogs, row, known, None)
         if view is not None and view.state == "retained":
             total += size(view)
             if shown and total > size_max:
                 return Page(tuple(shown), last)
             shown.append(view)
-        last = message_id
-    return Page(tuple(shown), last if len(ids) > limit else None)
+        last = place
+    return Page(tuple(shown), last if len(listed) > limit else None)
 
 
-def _rows(world: World, topic: str, ids: Sequence[str]) -> Iterator[tuple[str, MessageRow | None]]:
-    for start in range(0, len(ids), READ_ROWS):
-        part = ids[start : start + READ_ROWS]
-        found = stored.messages(world.store, topic, part)
-        yield from ((message_id, found.get(message_id)) for message_id in part)
+def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str, MessageRow | None]]:
+    for start in range(0, len(listed), READ_ROWS):
+        part = [(stored.place(row), retained_of(row)) for row in listed[start : start + READ_ROWS]]
+        found = stored.messages(world.store, topic, list({each.message_id: None for _, each in part}))
+        for place, each in part:
+            row = found.get(each.message_id)
+            if row is not None and each.section is not None:
+                row = stored_maps.section_of_read(world.store, row, each.section)
+            yield place, row
 
 
 class Backlogs:
@@ -130,11 +156,17 @@ def _view(
         subscribers=entries,
         filter_errors=row.filter_errors,
         filter_error_count=row.filter_error_count,
+        next_section=_next_section(row),
     )
 
 
+def _next_section(row: MessageRow) -> int | None:
+    section = row.section
+    return None if section is None or section.number + 1 == section.count else section.number + 1
+
+
 def _state(row: MessageRow, *, expired: bool) -> str:
-    if row.map.pending:
+    if row.map.pending or (row.section is not None and row.section.is_beside_open):
         return "expired" if expired else "retained"
     if row.is_kept and row.has_body and not expired:
         return "kept"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
 from tagcast.delivery.settling import Ended, Ending, Lost, NotOwed, settle_at_once, turn_s
 from tagcast.errors import UnavailableError
 from tagcast.model import Entry, EntryState, Message, Subscription
 from tagcast.ports import World
 from tagcast.pulling.dead_letter import publish_dead_letter
-from tagcast.rows import stored
+from tagcast.rows import stored, stored_maps
 from tagcast.rows.message import MessageRow
 from tagcast.rows.pulled import Pulled, pulled_put
 
@@ -28,7 +30,8 @@ def end(world: World, group: Subscription, message_id: str, entry: Entry, known:
         world.clock.sleep(pause_s(world, lost.times, lost.before.map.pending * turn_s(lost.before)))
         return lost.times < TRIES_MAX
 
-    match settle_at_once(world.store, (group.topic, message_id), plan, again, known):
+    read = partial(stored_maps.entry, world.store, group.topic, message_id, group.ordinal)
+    match settle_at_once(world.store, read, plan, again, known):
         case Ended():
             return True
         case NotOwed():

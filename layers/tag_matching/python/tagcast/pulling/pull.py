@@ -12,7 +12,7 @@ from tagcast.pulling.group import group_of, queue_s
 from tagcast.pulling.handles import Handle
 from tagcast.queues import RECEIVED_MAX
 from tagcast.registry.members import check_agreement
-from tagcast.rows import stored
+from tagcast.rows import stored, stored_maps
 from tagcast.rows.message import MessageRow
 
 ESCAPED_MAX = 7
@@ -107,7 +107,7 @@ class _Visit:
     def take(self, received: Sequence[Received]) -> None:
         """Hand out what is still owed; end, or take out of the queue, what is not."""
         store, topic = self.world.store, self.group.topic
-        rows = stored.messages(store, topic, list({each.message_id: None for each in received}))
+        rows = stored_maps.entries(store, topic, list({each.message_id: None for each in received}), self.group.ordinal)
         gone = [each.receipt for each in received if not self.hand_out(each, rows.get(each.message_id))]
         if gone:
             self.world.group_queues.delete(self.queue, gone)

@@ -30,7 +30,8 @@ from tagcast.rows.topic_writes import change_update
 from tagcast.sealing.secrets import sealed
 from tagcast.tables import fitting
 
-SUBSCRIPTIONS_MAX = 10_000
+SUBSCRIPTIONS_MAX, WHOLE_MAPS_MAX = 100_000, 10_000
+"""So many subscriptions a topic may have, and so many while no map is kept in sections."""
 PUT_TOGETHER = 25
 """Of each a transaction takes three rows: the subscription, its filter's version, its secrets or its lane."""
 FILTER_BYTES_MAX = 1024 * 1024
@@ -194,8 +195,9 @@ def check_version(known: Subscription | None, if_match: int | None) -> None:
 def _changed(
     world: World, owner: Topic, name: str, settings: SubscriptionSettings, known: Subscription | None
 ) -> Subscription:
-    if known is None and owner.subscription_count >= SUBSCRIPTIONS_MAX:
-        raise ConflictError(f"a topic has at most {SUBSCRIPTIONS_MAX} subscriptions")
+    most = WHOLE_MAPS_MAX if world.plain_queueing else SUBSCRIPTIONS_MAX
+    if known is None and owner.subscription_count >= most:
+        raise ConflictError(f"a topic has at most {most} subscriptions")
     now = world.clock.now()
     return Subscription(
         topic=owner.name,

@@ -18,12 +18,13 @@ from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
 from tagcast.ports import Row, World, Write
 from tagcast.repairing.forgetting import forget
-from tagcast.rows import stored
+from tagcast.rows import stored, stored_maps
 from tagcast.rows.due import OwedDelivery, due_delete, due_delete_as_read, due_of
 from tagcast.rows.lane import Lane, wake_update
 from tagcast.rows.listed import retained_of
-from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows.message import MessageRow
 from tagcast.rows.pulled import Pulled
+from tagcast.rows.stored_maps import owed_entry
 
 PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
 QUIET_PAGES_MAX = 10
@@ -105,7 +106,7 @@ def expire_due(world: World, lane: Lane, due: OwedDelivery) -> bool:
             return None
         return Ending({ordinal: _expired(due)}, beside=(due_delete_as_read(due),))
 
-    match settle_at_once(world.store, (lane.topic, due.message_id), plan, _Tries().again):
+    match settle_at_once(world.store, partial(owed_entry, world.store, lane.topic, due), plan, _Tries().again):
         case NotOwed():
             world.store.write(due_delete(due))
         case Lost():
@@ -172,7 +173,7 @@ async def _expire_list(world: World, ends: float, topic: str) -> int:
     while world.clock.monotonic() < ends:
         read = partial(stored.retained_rows, world.store, topic, after=after, limit=RETAINED_PAGE)
         page = await world.executor.run(read)
-        over = [listed.message_id for listed in map(retained_of, page) if listed.expires_at <= over_at]
+        over = [(each.message_id, each.section) for each in map(retained_of, page) if each.expires_at <= over_at]
         expired += await expire_messages(world, topic, over) if over else 0
         if not over or len(page) < RETAINED_PAGE:
             break
@@ -180,20 +181,19 @@ async def _expire_list(world: World, ends: float, topic: str) -> int:
     return expired
 
 
-async def expire_messages(world: World, topic: str, message_ids: Collection[str]) -> int:
+async def expire_messages(world: World, topic: str, messages: Collection[tuple[str, int | None]]) -> int:
     """Settle what is owed of these messages, whose first rounds are over and whose lives are, too; return how much.
 
-    The caller has read that their rounds are over: whatever they owe has a lane and a due row until it ends, so that
-    what has neither has no attempts that could be forgotten.
+    Each is named by its id and, of a wide one, a section. The caller has read that their rounds are over: whatever they
+    owe has a lane and a due row until it ends, so that what has neither has no attempts that could be forgotten.
     """
-    ids = tuple(message_ids)
     lane_rows = await world.executor.run(partial(stored.lane_rows, world.store, topic))
     lanes = dict(await each(world, "a lane", lane_rows, _owner))
-    found = await world.executor.run(partial(stored.message_rows, world.store, topic, ids))
-    rows = await each(world, "a message", found, _message)
+    reads = [partial(stored_maps.section, world.store, topic, *name) for name in messages]
+    rows = [row for row in await each(world, "a message", reads, world.executor.run) if row is not None]
     owed = set[int]().union(*(row.map.owed for row in rows)) & lanes.keys()
     dues: dict[tuple[int, str], OwedDelivery | None] = {}
-    reading = partial(_dues, world, lanes, frozenset(ids))
+    reading = partial(_dues, world, lanes, frozenset(message_id for message_id, _ in messages))
     for part in await each(world, "a backlog", sorted(owed), reading):
         dues |= part
     settle = partial(_expire_message, world, dues, lanes.keys())
@@ -203,10 +203,6 @@ async def expire_messages(world: World, topic: str, message_ids: Collection[str]
 async def _owner(row: Row) -> tuple[int, str]:
     sid = stored.place(row)
     return ordinal_of(sid), sid
-
-
-async def _message(row: Row) -> MessageRow:
-    return message_row_of(row)
 
 
 async def _dues(
@@ -237,8 +233,9 @@ def _expire_message(
         return Ending({o: _expired(due or pulls.get(o)) for o, due in ending.items()}, beside=gone) if ending else None
 
     before: MessageRow | None = known
+    read = partial(stored_maps.again, world.store, known)
     while tries.left:
-        match settle_at_once(world.store, (message.topic, message.message_id), plan, tries.again, before):
+        match settle_at_once(world.store, read, plan, tries.again, before):
             case Ended(after, entries):
                 before, expired = after, expired + entries
             case NotOwed(found):

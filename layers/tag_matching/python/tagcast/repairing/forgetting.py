@@ -14,8 +14,9 @@ def forget(world: World, row: MessageRow) -> None:
     """Take the body of a message that was kept, which somebody else may do first, or a message off the list.
 
     That names what is retained: with the last entry a message went from it, so that only an accident leaves one there.
+    A section of a wide message knows nothing of the body.
     """
-    if not row.is_kept:
+    if not row.is_kept or row.section is not None:
         world.store.write(retained_delete(row))
         return
     with suppress(ConditionLostError):  # The next pass of the search finds it again.

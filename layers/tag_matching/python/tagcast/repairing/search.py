@@ -17,9 +17,10 @@ from itertools import groupby
 
 from tagcast.concurrency.isolation import each
 from tagcast.ports import QueueEntry, Row, World
-from tagcast.queues import queue_group
+from tagcast.queues import own_group, queue_group
 from tagcast.repairing.expiry import RETAINED_PAGE, expire_messages
 from tagcast.repairing.unsent import Orderings, Sending, list_unsent
+from tagcast.rows import stored, stored_maps
 from tagcast.rows.listed import FoundMessage, found_of
 from tagcast.rows.progress import Pass
 
@@ -49,7 +50,8 @@ async def search(world: World, sending: Sending, known: Pass, ends: float) -> tu
             cursor=known.cursor,
         )
         found = await world.executor.run(read)
-        lost = await each(world, "a message found", found.rows, _found)
+        whole = await each(world, "a message found", found.rows, _found)
+        lost = [one for part in await each(world, "a message found", whole, partial(_parts, world)) for one in part]
         sent += await _send_again(world, sending, [message for message in lost if message.is_open])
         expired += await _expire(world, [message for message in lost if not message.is_open])
         known = replace(known, cursor=found.cursor)
@@ -62,6 +64,19 @@ async def _found(row: Row) -> FoundMessage:
     return found_of(row)
 
 
+async def _parts(world: World, found: FoundMessage) -> list[FoundMessage]:
+    """Return a message that was found; of a wide one the sections of its map that nobody works on."""
+    if not (found.is_wide and found.is_open):
+        return [found]
+    row = await world.executor.run(partial(stored.message, world.store, found.topic, found.message_id))
+    if row is None:
+        return []
+    over_at = world.clock.now() - round(OVER_S * 1000 / min(world.time_scale, 60.0))
+    sections = enumerate(await world.executor.run(partial(stored_maps.sections, world.store, row)))
+    looked = [(replace(found, section=number, is_open=bool(each.map.waiting)), each) for number, each in sections]
+    return [one for one, each in looked if one.is_open or (each.map.owed and one.expires_at < over_at)]
+
+
 async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMessage]) -> int:
     """Queue these messages, in order; list what the queue does not take."""
     orderings = Orderings(world)
@@ -69,9 +84,10 @@ async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMe
     async def entry_of(message: FoundMessage) -> tuple[QueueEntry, int]:
         topic, message_id = message.topic, message.message_id
         ordering = await world.executor.run(partial(orderings.of, topic))
-        in_order = queue_group(ordering, topic, message_id, message.ordering_key)
-        entry = QueueEntry(topic, message_id, message_id if message.is_unordered else in_order)
-        return entry, message.expires_at
+        group = queue_group(ordering, topic, message_id, message.ordering_key)
+        if message.is_unordered or group == message_id:
+            group = own_group(message_id, message.section)
+        return QueueEntry(topic, message_id, group, section=message.section), message.expires_at
 
     entries = dict(await each(world, "a message found", sorted(messages), entry_of))
     if not entries:
@@ -85,7 +101,7 @@ async def _send_again(world: World, sending: Sending, messages: Sequence[FoundMe
 async def _expire(world: World, messages: Sequence[FoundMessage]) -> int:
     expired = 0
     for topic, group in groupby(sorted(messages), key=lambda message: message.topic):
-        ids = [message.message_id for message in group]
+        ids = [(message.message_id, message.section) for message in group]
         for start in range(0, len(ids), RETAINED_PAGE):
             part = ids[start : start + RETAINED_PAGE]
             expired += sum(await each(world, "messages found", [part], partial(expire_messages, world, topic)))

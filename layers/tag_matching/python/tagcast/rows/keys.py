@@ -99,6 +99,21 @@ def message_key(topic: str, message_id: str) -> Key:
     return Key(Table.MESSAGES, f"{MESSAGE_PARTITION}{topic}#{message_id}", "MSG")
 
 
+def section_key(topic: str, message_id: str, section: int) -> Key:
+    """Return the key of one section of a wide message's state map."""
+    return replace(message_key(topic, message_id), sk=f"SECTION#{section:05d}")
+
+
+def tally_key(topic: str, message_id: str) -> Key:
+    """Return the key of the row that says in which sections of a message nobody is owed anything any more."""
+    return replace(message_key(topic, message_id), sk="TALLY")
+
+
+def sections_and_tally(topic: str, message_id: str) -> tuple[Key, Key]:
+    """Return the keys between which all sections of a message stand, and directly behind them its tally."""
+    return section_key(topic, message_id, 0), tally_key(topic, message_id)
+
+
 def lane_key(topic: str, subscription_id: str) -> Key:
     """Return the key of a lane that is not active."""
     return Key(Table.MESSAGES, f"LANES#{topic}", subscription_id)
@@ -119,9 +134,10 @@ def host_key(host: str) -> Key:
     return Key(Table.MESSAGES, "HOSTS", sha256(host.encode()).hexdigest()[:32])
 
 
-def retained_key(topic: str, message_id: str) -> Key:
-    """Return the key that lists a message as owed after its first round."""
-    return Key(Table.MESSAGES, f"RETAINED#{topic}", message_id)
+def retained_key(topic: str, message_id: str, section: int | None = None) -> Key:
+    """Return the key that lists a message, or a section of its map, as owed after its first round."""
+    name = message_id if section is None else f"{message_id}#{section:05d}"
+    return Key(Table.MESSAGES, f"RETAINED#{topic}", name)
 
 
 def pulled_key(topic: str, message_id: str, ordinal: int) -> Key:

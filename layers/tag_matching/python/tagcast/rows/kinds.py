@@ -12,6 +12,7 @@ class RowKind(Enum):
     """What a row is."""
 
     MESSAGE = auto()
+    SECTION = auto()
     DUE = auto()
     LANE = auto()
     TOPIC = auto()
@@ -21,7 +22,8 @@ class RowKind(Enum):
     """Lists, claims, names, shadows, counts: nobody follows their changes."""
 
 
-_BY_PARTITION = {"MSG": RowKind.MESSAGE, "DUE": RowKind.DUE, "LANES": RowKind.LANE}
+_BY_PARTITION = {"DUE": RowKind.DUE, "LANES": RowKind.LANE}
+_OF_MESSAGE = {"MSG": RowKind.MESSAGE, "SECTION": RowKind.SECTION}
 _OF_TOPIC = {"TOPIC": RowKind.TOPIC, "SUB": RowKind.SUBSCRIPTION, "VERSION": RowKind.FILTER_VERSION}
 
 
@@ -29,13 +31,14 @@ def kind_of(row: Row) -> RowKind:
     """Return what *row* is.
 
     >>> kind_of({"pk": "LANES#orders", "sk": "07457000000000000001.3"})
-    <RowKind.LANE: 3>
+    <RowKind.LANE: 4>
     >>> kind_of({"pk": "TOPIC#orders", "sk": "SUB#A"}), kind_of({"pk": "TOPIC#orders", "sk": "NAME#0000000003"})
-    (<RowKind.SUBSCRIPTION: 5>, <RowKind.OTHER: 7>)
+    (<RowKind.SUBSCRIPTION: 6>, <RowKind.OTHER: 8>)
     """
     part = text(row, "pk").partition("#")[0]
-    if part == "TOPIC":
-        return _OF_TOPIC.get(text(row, "sk").partition("#")[0], RowKind.OTHER)
+    if part in ("MSG", "TOPIC"):
+        kinds = _OF_MESSAGE if part == "MSG" else _OF_TOPIC
+        return kinds.get(text(row, "sk").partition("#")[0], RowKind.OTHER)
     return _BY_PARTITION.get(part, RowKind.OTHER)
 
 

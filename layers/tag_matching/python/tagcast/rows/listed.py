@@ -8,36 +8,43 @@ from tagcast.ports import QueueEntry
 from tagcast.queues import Audience
 from tagcast.rows.keys import unsent_key
 from tagcast.rows.message import GARBAGE_S
-from tagcast.rows.values import number, optional_text, text, texts
+from tagcast.rows.values import dense, number, optional_number, optional_text, text, texts
 from tagcast.tables import Delete, Key, Put, Row
 
-FOUND_ATTRIBUTES = ("topic", "message_id", "ordering_key", "unordered", "round", "expires_at")
+FOUND_ATTRIBUTES = ("topic", "message_id", "ordering_key", "unordered", "round", "expires_at", "bounds")
 """What a search has to show of the messages that it finds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """A message in the list of what is owed after its first round."""
+    """A message, or one *section* of its map, in the list of what is owed after its first round."""
 
     message_id: str
     expires_at: int
+    section: int | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class FoundMessage:
-    """A message that the search found, in order of its topic and id; *is_open* says it of its first round."""
+    """A message that the search found, in order of its topic and id; *is_open* says it of its first round.
+
+    Of a wide one, whose map is kept in sections, it is what stands for one *section*, or for all of them: None.
+    """
 
     topic: str
     message_id: str
+    section: int | None
     expires_at: int = field(compare=False)
     is_open: bool = field(compare=False)
     ordering_key: str | None = field(compare=False, default=None)
     is_unordered: bool = field(compare=False, default=False)
+    is_wide: bool = field(compare=False, default=False)
 
 
 def retained_of(row: Row) -> Retained:
     """Return what a row in the list of what is retained says."""
-    return Retained(text(row, "sk"), number(row, "expires_at"))
+    message_id, _, section = text(row, "sk").partition("#")
+    return Retained(message_id, number(row, "expires_at"), int(section) if section else None)
 
 
 def found_of(row: Row) -> FoundMessage:
@@ -45,10 +52,12 @@ def found_of(row: Row) -> FoundMessage:
     return FoundMessage(
         topic=text(row, "topic"),
         message_id=text(row, "message_id"),
+        section=None,
         ordering_key=optional_text(row, "ordering_key"),
         is_unordered="unordered" in row,
         expires_at=number(row, "expires_at"),
         is_open=row["round"] == "open",
+        is_wide="bounds" in row,
     )
 
 
@@ -63,7 +72,8 @@ def unsent_put(entry: QueueEntry, expires_at: int) -> Put:
     if entry.is_plain:
         return Put(_unsent_key(entry), {**row, "message_id": entry.message_id})
     # A release that knows neither audiences nor packs must not send it.
-    return Put(_unsent_key(entry), {**row, "message_ids": entry.message_ids, "audience": entry.audience.value})
+    said = {"message_ids": entry.message_ids, "audience": entry.audience.value, "section": entry.section}
+    return Put(_unsent_key(entry), {**row, **dense(said)})
 
 
 def unsent_delete(entry: QueueEntry) -> Delete:
@@ -77,10 +87,12 @@ def unsent_of(row: Row) -> QueueEntry:
     if "message_id" in row:
         return QueueEntry(topic, text(row, "message_id"), group)
     first, *others = texts(row, "message_ids")
-    return QueueEntry(topic, first, group, Audience(text(row, "audience")), tuple(others))
+    section = optional_number(row, "section")
+    return QueueEntry(topic, first, group, Audience(text(row, "audience")), tuple(others), section)
 
 
 def _unsent_key(entry: QueueEntry) -> Key:
     """Return the key of an entry in its list: two that begin with one message stand side by side."""
     whom = "" if entry.is_plain else entry.audience.value
+    whom += "" if entry.section is None else f"#{entry.section:05d}"
     return unsent_key(entry.topic, entry.message_id, whom)

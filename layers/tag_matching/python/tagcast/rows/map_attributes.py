@@ -41,6 +41,8 @@ def map_of(row: Row) -> StateMap:
     delivered = sorted(_unpacked(read.get("finished")))
     offsets = struct.unpack(f">{len(delivered)}H", read.get("finishes") or b"")
     matched = ordinals.unpack(read["matched"])
+    if "bounds" in read:
+        return StateMap.of(matched) if read["pending"] else StateMap(matched, frozenset(), round_open=False)
     still, is_open = _unpacked(read.get("owed")), read["round"] == "open"
     return StateMap(
         matched=matched,

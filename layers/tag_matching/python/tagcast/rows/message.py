@@ -23,6 +23,7 @@ from tagcast.rows.ended_entries import (
 from tagcast.rows.late_entries import LATE_BYTES
 from tagcast.rows.map_attributes import map_of, progress_attributes
 from tagcast.rows.message_attributes import MessageAttributes
+from tagcast.rows.section import Section
 from tagcast.rows.values import dense, row_bytes
 from tagcast.state_map import Late, StateMap
 from tagcast.tables import Row, Value
@@ -37,8 +38,8 @@ TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX = 350_000, 380_000
 DynamoDB takes 409,600 bytes. What is still owed is counted as if it had ended, so that an entry that has ended never
 has to change to make room: only those that end later are shortened.
 """
-SET_BYTES, FINISH_BYTES, MAP_BYTES, KEY_BYTES = 4, 2, 200, 128
-"""At most this a member of a set takes, an offset, the names and numbers of a map, and the key of a message."""
+SET_BYTES, FINISH_BYTES, MAP_BYTES, KEY_BYTES, SECTION_BYTES = 4, 2, 200, 128, 80_000
+"""At most a member of a set, an offset, names and numbers of a map, a message's key; so much less a section takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,9 @@ class MessageRow:
     *packs* are the entries of the request that it came in, in the row of the last message, and none in the others; None
     says that it came alone.
     *is_kept*: its body stays to the end of its life, whoever is owed it.
+    *bounds* are the first ordinals of the sections in which the map of a wide message is kept; none where it stands in
+    the message's own row. The *map* and the *version* of a wide message are those of one *section*; where that is None,
+    they are of its own row, which says whom it matched, and whether anybody is owed it still.
     """
 
     message: Message
@@ -62,6 +66,13 @@ class MessageRow:
     in_order: frozenset[int] | None = None
     packs: tuple[QueueEntry, ...] | None = None
     is_kept: bool = False
+    bounds: tuple[int, ...] = ()
+    section: Section | None = None
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Return the names of topic and message."""
+        return self.message.topic, self.message.message_id
 
     @property
     def is_split(self) -> bool:
@@ -99,7 +110,8 @@ class MessageRow:
         for outcome_bytes_max in OUTCOME_BYTES:
             ended = shortened(entries, outcome_bytes_max)
             after = self.map.settle(ended, round_at=round_at, served=served, handed=handed)
-            has_body = self.has_body and (self.is_kept or bool(after.owed))
+            stays = self.is_kept or after.owed or (self.section is not None and self.section.is_beside_open)
+            has_body = self.has_body and bool(stays)
             row = replace(self, map=after, version=self.version + 1, has_body=has_body)
             if is_light(row) or _fits(row):
                 break
@@ -112,8 +124,17 @@ def message_row(value: MessageRow) -> Row:
 
 
 def _envelope(value: MessageRow) -> dict[str, Value]:
-    """Return the attributes that stay, and the body."""
+    """Return the attributes that stay, and the body; a section knows its message by name."""
     message, draft = value.message, value.message.draft
+    if value.section is not None:
+        return {
+            "topic": message.topic,
+            "message_id": message.message_id,
+            "accepted_at": message.accepted_at,
+            "expires_at": message.expires_at,
+            "subscriptions_version": value.subscriptions_version,
+            "ttl": message.expires_at // 1000 + GARBAGE_S,
+        }
     return dense(
         {
             "topic": message.topic,
@@ -131,6 +152,7 @@ def _envelope(value: MessageRow) -> dict[str, Value]:
             "replay_of": message.replay_of,
             "unordered": 1 if value.in_order == frozenset() else None,
             "in_order": ordinals.pack(value.in_order) if value.in_order else None,
+            "bounds": ordinals.pack(value.bounds) if value.bounds else None,
             "packs": None if value.packs is None else packs.to_bytes(value.packs),
             "kept": 1 if value.is_kept else None,
             "subscriptions_version": value.subscriptions_version,
@@ -153,15 +175,20 @@ def map_attributes(value: MessageRow) -> dict[str, Value]:
 
 
 def _progress(value: MessageRow) -> dict[str, Value]:
-    """Return the attributes of the map without its ended entries."""
-    return dense({**progress_attributes(value.map), "version": value.version, "histories": value.histories or None})
+    """Return the attributes of the map without its ended entries.
+
+    The row of a wide message says of all who matched that they are owed; a section's is not to be found by a search.
+    """
+    left_out = {"pending": None} if value.section is not None else {"owed": None} if value.bounds else {}
+    progress = {**progress_attributes(value.map), **left_out}
+    return dense({**progress, "version": value.version, "histories": value.histories or None})
 
 
 def is_light(value: MessageRow) -> bool:
     """Say, without making the map's attributes, whether the row is small enough for text; most rows are."""
     state_map = value.map
     members = 4 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
-    members += LATE_BYTES * len(state_map.late)
+    members += LATE_BYTES * len(state_map.late) + SECTION_BYTES * bool(value.section)
     at_most = members + MAP_BYTES + text_bytes_at_most(state_map.settled) + COMPACT_ENTRY_BYTES * len(state_map.owed)
     return row_bytes(_envelope(value)) + KEY_BYTES + len(value.histories) + at_most <= TEXT_ROW_BYTES_MAX
 
@@ -174,7 +201,8 @@ def _fits(value: MessageRow) -> bool:
 
 def _reserved_bytes(value: MessageRow, progress: Row) -> int:
     """Return what the row takes without its ended entries, and with room for those that are owed."""
-    return row_bytes(_envelope(value)) + KEY_BYTES + row_bytes(progress) + COMPACT_ENTRY_BYTES * len(value.map.owed)
+    own = row_bytes(_envelope(value)) + KEY_BYTES + SECTION_BYTES * bool(value.section)
+    return own + row_bytes(progress) + COMPACT_ENTRY_BYTES * len(value.map.owed)
 
 
 def message_row_of(row: Row) -> MessageRow:
@@ -192,6 +220,7 @@ def message_row_of(row: Row) -> MessageRow:
         in_order=frozenset() if "unordered" in read else _in_order(read),
         packs=packs.of_bytes(read["packs"], read["topic"]) if "packs" in read else None,
         is_kept="kept" in read,
+        bounds=tuple(sorted(ordinals.unpack(read["bounds"]))) if "bounds" in read else (),
     )
 
 

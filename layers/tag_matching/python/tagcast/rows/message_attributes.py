@@ -7,7 +7,7 @@ from typing import TypedDict
 
 
 class MessageAttributes(TypedDict, total=False):
-    """The attributes of a message's row as they are read; the first nine are always there."""
+    """The attributes of a message's row as they are read; the first ten are always there (no *pending* in sections)."""
 
     topic: str
     message_id: str
@@ -16,6 +16,7 @@ class MessageAttributes(TypedDict, total=False):
     expires_at: int
     subscriptions_version: int
     matched: bytes
+    pending: int
     round: str
     version: int
     body: bytes
@@ -42,3 +43,4 @@ class MessageAttributes(TypedDict, total=False):
     exceptions: str
     ended: bytes
     histories: bytes
+    bounds: bytes

@@ -5,37 +5,71 @@ See docs/architecture.md, Invariants, 2 and 3.
 
 from __future__ import annotations
 
-from tagcast.rows.keys import message_key, retained_key
+from tagcast.rows.keys import message_key, retained_key, section_key, tally_key
 from tagcast.rows.message import GARBAGE_S, MessageRow, map_attributes, message_row
-from tagcast.tables import ABSENT, Delete, Put, Row, Update, Write
+from tagcast.rows.sections import tally_row
+from tagcast.tables import ABSENT, Delete, Key, Put, Row, Update, Write
 
 CONTENT_ATTRIBUTES = ("body",)
+MAP_WRITES_MAX = 4
+"""So many writes bring a message from one map to the next at most: a section, the tally, the message, what lists it."""
 
 
 def accepted_put(row: MessageRow) -> Put:
     """Return the write of a message that is accepted, unless there is one under its id."""
-    return Put(message_key(row.message.topic, row.message.message_id), message_row(row), {"pk": ABSENT})
+    return Put(_message_key(row), message_row(row), {"pk": ABSENT})
 
 
 def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
-    """Return the writes that bring a message's row from *before* to *after*.
+    """Return the writes that bring a message's row, or one section of its map, from *before* to *after*.
 
     See docs/architecture.md, Invariants, 2 and 3.
     """
-    message = after.message
-    key = message_key(message.topic, message.message_id)
-    changes = map_attributes(after)
-    gone = ("handed",) if before.map.handed and not after.map.handed else ()
-    gone = (*gone, "over") if before.map.over and not after.map.over else gone
-    update = Update(key, changes, (*map_removals(after, changes), *gone), {"version": before.version})
-    retained = retained_key(message.topic, message.message_id)
+    change = _map_write(before, after)
+    sections = () if after.section is None else _tally_writes(before, after)
+    message, retained = after.message, _retained_key(after)
     if after.map.is_retained and not before.map.is_retained:
         ttl = message.expires_at // 1000 + GARBAGE_S
         listed = {"expires_at": message.expires_at, "accepted_at": message.accepted_at, "ttl": ttl}
-        return (update, Put(retained, listed))
+        return (change, *sections, Put(retained, listed))
     if before.map.is_retained and not after.map.is_retained:
-        return (update, Delete(retained))
-    return (update,)
+        return (change, *sections, Delete(retained))
+    return (change, *sections)
+
+
+def _map_write(before: MessageRow, after: MessageRow) -> Write:
+    """Return the write of the row that has the map; that of a section comes to be with its first change."""
+    section = after.section
+    if section is None:
+        key = _message_key(after)
+    else:
+        key = section_key(*after.names, section.number)
+        if before.version == 0:
+            return Put(key, message_row(after), {"pk": ABSENT})
+    changes = map_attributes(after)
+    gone = ("handed",) if before.map.handed and not after.map.handed else ()
+    gone = (*gone, "over") if before.map.over and not after.map.over else gone
+    return Update(key, changes, (*map_removals(after, changes), *gone), {"version": before.version})
+
+
+def _tally_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
+    """Return what a section's end, or that it is owed anew, changes beside its row.
+
+    With the last section the message's own row comes to its end, and its body goes.
+    """
+    known = before.section
+    assert known is not None
+    over = known.over - {known.number} if after.map.owed else known.over | {known.number}
+    if over == known.over:
+        return ()
+    expected = {"version": known.tally_version} if known.tally_version else {"pk": ABSENT}
+    tally = Put(tally_key(*before.names), tally_row(before, over), expected)
+    if known.count not in (len(over), len(known.over)):
+        return (tally,)
+    owed = len(after.map.owed)
+    changes = {"pending": owed, "round": "open" if owed else "done", "version": known.message_version + 1}
+    gone = () if after.has_body else CONTENT_ATTRIBUTES
+    return (tally, Update(_message_key(after), changes, gone, {"version": known.message_version}))
 
 
 def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
@@ -43,15 +77,25 @@ def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
     gone = () if value.map.owed else ("owed",)
     if value.map.settled:
         gone = (*gone, "ended" if "exceptions" in attributes else "exceptions")
-    return gone if value.has_body else (*gone, *CONTENT_ATTRIBUTES)
+    return gone if value.has_body or value.section is not None else (*gone, *CONTENT_ATTRIBUTES)
 
 
 def body_removal(row: MessageRow) -> Update:
     """Return the write that takes the body of a message that is kept no longer, unless its row changed since."""
-    key = message_key(row.message.topic, row.message.message_id)
-    return Update(key, {"version": row.version + 1}, (*CONTENT_ATTRIBUTES, "kept"), {"version": row.version})
+    return Update(
+        _message_key(row), {"version": row.version + 1}, (*CONTENT_ATTRIBUTES, "kept"), {"version": row.version}
+    )
 
 
 def retained_delete(row: MessageRow) -> Delete:
-    """Return the write that takes a message off the list of what is retained."""
-    return Delete(retained_key(row.message.topic, row.message.message_id))
+    """Return the write that takes a message, or a section of its map, off the list of what is retained."""
+    return Delete(_retained_key(row))
+
+
+def _message_key(row: MessageRow) -> Key:
+    return message_key(row.message.topic, row.message.message_id)
+
+
+def _retained_key(row: MessageRow) -> Key:
+    section = None if row.section is None else row.section.number
+    return retained_key(row.message.topic, row.message.message_id, section)

@@ -16,7 +16,6 @@ from tagcast.rows.due import OwedDelivery, due_of
 from tagcast.rows.filter_version import FilterVersion, filter_version_of
 from tagcast.rows.lane import Lane, lane_of
 from tagcast.rows.member import member_of, registration_of
-from tagcast.rows.message import MessageRow, message_row_of
 from tagcast.rows.nonce import taken_by_of
 from tagcast.rows.progress import Progress, progress_of
 from tagcast.rows.pulled import Pulled, ordinal_pulled, pulled_of
@@ -24,27 +23,11 @@ from tagcast.rows.rate import free_us_of
 from tagcast.rows.recent_changes import names_changed
 from tagcast.rows.registry import subscription_of, topic_of
 from tagcast.rows.shadow import Shadow, shadow_of
+from tagcast.rows.stored_maps import message as message
+from tagcast.rows.stored_maps import messages as messages
 from tagcast.rows.topic_writes import Counters, counters_of
 from tagcast.rows.values import number, text
 from tagcast.tables import Key, Row, Table
-
-
-def message(store: Store, topic: str, message_id: str) -> MessageRow | None:
-    """Return a message with its state map, or None when even its receipt is gone."""
-    row = store.get(keys.message_key(topic, message_id))
-    return None if row is None else message_row_of(row)
-
-
-def messages(store: Store, topic: str, message_ids: Sequence[str]) -> dict[str, MessageRow]:
-    """Return those of the messages (at most 100) that there are, by their ids, in the order given."""
-    wanted = {message_id: keys.message_key(topic, message_id) for message_id in message_ids}
-    found = store.get_many(tuple(wanted.values()))
-    return {message_id: message_row_of(found[key]) for message_id, key in wanted.items() if key in found}
-
-
-def message_rows(store: Store, topic: str, message_ids: Sequence[str]) -> list[Row]:
-    """Return the rows of those of the messages (at most 100) that there are."""
-    return list(store.get_many([keys.message_key(topic, message_id) for message_id in message_ids]).values())
 
 
 def lane(store: Store, topic: str, subscription_id: str) -> Lane | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any, NotRequired
 
+from tagcast.errors import Fault, InvalidRequestError
 from tagcast.instant import rfc3339
 from tagcast.model import Entry
 from tagcast.operating.attempts import attempt_json, list_attempts
@@ -17,6 +18,8 @@ from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request, required_name
 from tagcast_aws.api.http.routing import Answer, Route, encoded_size
 from tagcast_aws.api.limits import PAGE_BYTES_MAX
+
+SECTION_DIGITS_MAX = 5
 
 
 class EntryAnswer(TypedDict):
@@ -33,6 +36,7 @@ class EntryAnswer(TypedDict):
 class MessageAnswer(TypedDict):
     """A message or its receipt, with its state map; its body is text, base64, or null once it is gone.
 
+    One that matched more than a thousand is shown with some of its entries, and ``next_cursor`` while there are more.
     Lists have ``body_bytes`` instead, unless bodies were asked for.
     """
 
@@ -56,6 +60,7 @@ class MessageAnswer(TypedDict):
     replay_of: NotRequired[str]
     filter_errors: NotRequired[list[str]]
     filter_error_count: NotRequired[int]
+    next_cursor: NotRequired[str]
 
 
 class MessagesAnswer(TypedDict):
@@ -141,6 +146,15 @@ def _receipt(value: MessageView) -> MessageAnswer:
     return answer
 
 
+def _section(cursor: str | None) -> int:
+    """Return which entries of a wide message a cursor asks for."""
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdigit()) or len(cursor) > SECTION_DIGITS_MAX:
+        raise InvalidRequestError((Fault("is no cursor of this message", "/cursor"),))
+    return int(cursor)
+
+
 def _entry(value: Entry) -> EntryAnswer:
     answer: EntryAnswer = {"state": value.state.value, "attempts": value.attempts}
     if value.last_attempt_at is not None:
@@ -167,7 +181,12 @@ def retained(world: World, request: Request[None]) -> Answer:
 
 def one(world: World, request: Request[None]) -> Answer:
     """Answer with a message or its receipt."""
-    return Answer(200, message(message_view(world, request.topic, request.path["message_id"])))
+    section = _section(request.page()[1])
+    found = message_view(world, request.topic, request.path["message_id"], section)
+    answer = message(found)
+    if found.next_section is not None:
+        answer["next_cursor"] = encode_cursor(str(found.next_section)) or ""
+    return Answer(200, answer)
 
 
 def attempts(world: World, request: Request[None]) -> Answer:
@@ -197,7 +216,7 @@ _ONE = "/topics/{topic}/messages/{message_id}"
 
 ROUTES = (
     Route("GET", _ALL, retained, "List the retained messages", {200: MessagesAnswer}, query=(*PAGING, "bodies")),
-    Route("GET", _ONE, one, "Look at a message or its receipt", {200: MessageAnswer}),
+    Route("GET", _ONE, one, "Look at a message or its receipt", {200: MessageAnswer}, query=("cursor",)),
     Route(
         "GET",
         _ONE + "/attempts",

@@ -1,0 +1,140 @@
+"""Wide messages: writes, time and memory of topics with many subscriptions, all of which match; a script.
+
+    python -m tests.benchmarks.wide [SUBSCRIPTIONS ...]
+
+The shipped publish and fan-out run in this process over the table in memory, with receivers that answer at once. Each
+line is a process of its own. *known in* is how long a process takes that reads the topic for the first time, without
+the time of the table; *a thousand* is one section: its reads, pushes and writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import resource
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+
+from tagcast.delivery.fan_out import fan_out
+from tagcast.memory import Memory
+from tagcast.model import (
+    ContentFormat,
+    Endpoint,
+    Outcome,
+    Protocol,
+    Push,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+    SubscriptionSettings,
+)
+from tagcast.pushing.push_slots import PushSlots
+from tagcast.registry.directory import directory_of, read_topic
+from tagcast.rows import stored
+from tagcast.rows.keys import topic_key
+from tagcast.rows.subscription_writes import subscription_put
+
+from tests.fakes.world import OK, FakeWorld
+
+SIZES = (1_000, 10_000, 100_000)
+WRITES_MAX = 2.2
+"""So many writes for each thousand entries."""
+
+
+class Counting:
+    """Receivers that answer at once; of each is known how often it was asked."""
+
+    def __init__(self) -> None:
+        self.pushes: Counter[int] = Counter()
+
+    async def push(self, push: Push) -> Outcome:
+        self.pushes[push.subscription.ordinal] += 1
+        return OK
+
+
+def topic_with(count: int) -> FakeWorld:
+    """Return a world with a topic that has so many subscriptions, each of which wants everything."""
+    fake = FakeWorld()
+    fake.topic("wide")
+    topic = read_topic(fake.world, "wide")
+    for ordinal in range(count):
+        settings = SubscriptionSettings(
+            endpoint=Endpoint(Protocol.HTTP, f"https://receiver-{ordinal}.example.com/hooks/orders"),
+            filter={"kind": "tags", "tags": ["order", f"region-{ordinal % 50}"]},
+            retry=RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, 176),
+            timeout_s=15,
+            content_format=ContentFormat.JSON,
+            secret=None,
+        )
+        one = Subscription("wide", f"subscriber-{ordinal:06d}", topic.topic_id, ordinal, settings, 1, 1, 1)
+        fake.store.write(subscription_put(one, None))
+    counted = {"subscription_count": count, "next_ordinal": count, "subscriptions_version": count}
+    fake.store.rows[topic_key("wide")].update(counted)
+    return fake
+
+
+def measure(count: int) -> None:
+    """Print the line of a topic with so many subscriptions; exit with a fault when it is over budget."""
+    fake = topic_with(count)
+    stored_mib = peak_mib()
+    receivers = Counting()
+    world = replace(fake.world, pusher=receivers, memory=Memory())  # type: ignore[arg-type]  # Nobody asks for batches.
+    began = time.process_time()
+    directory_of(world, "wide")
+    known_s = time.process_time() - began
+    fake.world = world
+    writes = fake.store.writes
+    began = time.process_time()
+    [message_id] = fake.publish("x" * 1_000, tags=["order"], topic="wide")
+    published_s = time.process_time() - began
+    entries = len(fake.queue.entries)
+    began = time.process_time()
+    deliver(fake)
+    each_s = (time.process_time() - began) / max(1, entries)
+    row = stored.message(fake.store, "wide", message_id)
+    assert row is not None
+    assert not row.has_body, "nobody is owed it"
+    assert receivers.pushes == dict.fromkeys(range(count), 1), "everybody got it once"
+    writes = fake.store.writes - writes
+    per_thousand = writes * 1_000 / count
+    print(
+        f"| {count:,} | {entries} | {writes} ({per_thousand:.2f}) | {known_s:.1f} s | {published_s * 1000:.0f} ms "
+        f"| {each_s * 1000:.0f} ms | {peak_mib() - stored_mib:.0f} MiB |",
+        flush=True,
+    )
+    if count >= 100_000 and per_thousand > WRITES_MAX:
+        raise SystemExit(f"{per_thousand:.2f} writes for a thousand entries")
+
+
+def deliver(fake: FakeWorld) -> None:
+    """Let each entry be served alone, as Lambda serves those that stand in no order."""
+
+    async def serve() -> None:
+        for entry in fake.queue.entries:
+            async with PushSlots(fake.clock) as slots:
+                assert await fan_out(fake.world, "wide", [entry], slots) == ()
+
+    asyncio.run(serve())
+
+
+def peak_mib() -> float:
+    """Return the most memory that this process had so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    """Print the table."""
+    print("| subscriptions | entries | writes (per 1,000) | known in | published in | a thousand | memory besides |")
+    print("|---|---|---|---|---|---|---|")
+    for count in [int(each) for each in sys.argv[1:]] or SIZES:
+        process = multiprocessing.Process(target=measure, args=(count,))
+        process.start()
+        process.join()
+        if process.exitcode:
+            raise SystemExit(process.exitcode)
+
+
+if __name__ == "__main__":
+    main()

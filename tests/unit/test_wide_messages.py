@@ -1,0 +1,337 @@
+"""A message that matched more than one section of a map holds: each section has its round, its ends and its row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from tagcast.archive.record import Change, RecordKind
+from tagcast.archive.records import records_of
+from tagcast.delivery.publishing import publish
+from tagcast.delivery.queueing import entries_of
+from tagcast.errors import ConflictError
+from tagcast.model import Draft, Entry, EntryState, Keep, Ordering, Strategy
+from tagcast.operating.attempts import list_attempts
+from tagcast.operating.explaining import explain
+from tagcast.operating.lanes import skip_head
+from tagcast.operating.messages import list_retained, message_view
+from tagcast.ports import Row
+from tagcast.queues import Audience, entry_in, entry_text
+from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX, WHOLE_MAPS_MAX
+from tagcast.repairing.relay import Arrival, relay
+from tagcast.rows import stored, stored_maps
+from tagcast.rows.keys import message_key, retained_key, section_key, tally_key, topic_key
+from tagcast.rows.listed import unsent_of, unsent_put
+from tagcast.rows.message import KEY_BYTES, MessageRow, message_row
+from tagcast.rows.sections import section_row_of
+from tagcast.rows.values import row_bytes
+from tagcast.state_map import StateMap
+
+from tests.fakes.world import FAIL, OK, FakeWorld
+
+NAMES = ("a", "b", "c", "d", "e")
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    """A topic with five subscriptions that keep no order, of which a section holds two."""
+    return wide_world(Strategy.EXPONENTIAL_DECAY_RETRY)
+
+
+def wide_world(*strategies: Strategy, keep: Keep = Keep.OWED) -> FakeWorld:
+    fake = FakeWorld()
+    fake.world = replace(fake.world, section_max=2)
+    fake.topic(keep=keep)
+    for place, name in enumerate(NAMES):
+        fake.subscribe(name, strategy=strategies[place % len(strategies)])
+    return fake
+
+
+def whole(fake: FakeWorld, message_id: str) -> MessageRow:
+    row = stored.message(fake.store, "test1", message_id)
+    assert row is not None
+    return row
+
+
+def states(fake: FakeWorld, message_id: str) -> dict[str, EntryState]:
+    rows = stored_maps.sections(fake.store, whole(fake, message_id))
+    names = stored.names(fake.store, "test1")
+    return {names[o]: row.map.entry(o).state for row in rows for o in sorted(row.map.matched)}
+
+
+def rows_of(fake: FakeWorld, message_id: str) -> dict[str, Row]:
+    pk = message_key("test1", message_id).pk
+    return {key.sk: row for key, row in fake.store.rows.items() if key.pk == pk}
+
+
+def test_every_subscriber_gets_a_wide_message_once_for_two_writes_a_section(fake: FakeWorld) -> None:
+    before = fake.store.writes
+    [message_id] = fake.publish("1")
+    published = fake.store.writes - before
+
+    fake.deliver()
+
+    assert fake.pusher.received == {name: ["1"] for name in NAMES}
+    assert published == 1
+    assert fake.store.writes - before - published == 2 * 3 + 1, "and the message's own row with the last of them"
+    assert set(rows_of(fake, message_id)) == {"MSG", "SECTION#00000", "SECTION#00001", "SECTION#00002", "TALLY"}
+    assert states(fake, message_id) == dict.fromkeys(NAMES, EntryState.DELIVERED)
+    after = whole(fake, message_id)
+    assert (after.has_body, after.map.pending, after.map.round_open) == (False, 0, False)
+
+
+def test_a_message_that_one_section_holds_has_one_row_and_two_writes_as_ever() -> None:
+    fake = wide_world(Strategy.EXPONENTIAL_DECAY_RETRY)
+    fake.world = replace(fake.world, section_max=5)
+    before = fake.store.writes
+
+    [message_id] = fake.publish("1")
+    fake.deliver()
+
+    assert fake.store.writes - before == 2
+    assert set(rows_of(fake, message_id)) == {"MSG"}
+    assert "bounds" not in rows_of(fake, message_id)["MSG"]
+
+
+def test_while_an_older_release_may_read_it_no_map_has_sections_and_no_topic_so_many_subscriptions() -> None:
+    fake = wide_world(Strategy.BACKOFF_RETRY)
+    fake.world = replace(fake.world, plain_queueing=True)
+    [message_id] = fake.publish("1")
+
+    assert fake.queue.entries[0].is_plain
+    assert not whole(fake, message_id).bounds
+    fake.store.rows[topic_key("test1")]["subscription_count"] = WHOLE_MAPS_MAX
+    with pytest.raises(ConflictError):
+        fake.subscribe("more")
+    fake.world = replace(fake.world, plain_queueing=False)
+    fake.subscribe("more")
+    fake.store.rows[topic_key("test1")]["subscription_count"] = SUBSCRIPTIONS_MAX
+    with pytest.raises(ConflictError):
+        fake.subscribe("one more")
+
+
+def test_sections_without_an_order_have_groups_of_their_own_and_all_in_order_share_theirs() -> None:
+    fake = wide_world(Strategy.BACKOFF_RETRY, Strategy.EXPONENTIAL_DECAY_RETRY)
+    [message_id] = fake.publish("1")
+
+    sent = [(entry.section, entry.audience, entry.has_order) for entry in fake.queue.entries]
+
+    in_order, apart = Audience.IN_ORDER, Audience.APART
+    assert sent == [
+        *((0, in_order, True), (0, apart, False)),
+        *((1, in_order, True), (1, apart, False)),
+        (2, Audience.EVERYBODY, True),
+    ]
+    assert len({entry.group for entry in fake.queue.entries if entry.has_order}) == 1
+    assert {entry.group for entry in fake.queue.entries if not entry.has_order} == {
+        f"{message_id}#0",
+        f"{message_id}#1",
+    }
+    assert len({entry.deduplication_id for entry in fake.queue.entries}) == 5
+    for entry in fake.queue.entries:
+        assert entry_in(entry_text(entry), entry.group) == entry
+        assert unsent_of({"pk": "", "sk": "", **unsent_put(entry, 1_000).row}) == entry
+    assert len({unsent_put(entry, 1_000).key for entry in fake.queue.entries}) == 5
+
+
+def test_the_relay_sends_what_the_publisher_sent(fake: FakeWorld) -> None:
+    [message_id] = fake.publish("1")
+    sent, fake.queue.entries = fake.queue.entries, []
+
+    relay(fake.world, [Arrival("1", whole(fake, message_id))])
+
+    assert fake.queue.entries == sent
+    assert len(sent) == 3
+
+
+def test_a_wide_message_of_a_request_parts_the_packs_and_keeps_its_place_in_the_order() -> None:
+    fake = wide_world(Strategy.BACKOFF_RETRY)
+    fake.subscribe("t", "t")
+    fake.world = replace(fake.world, section_max=5)
+    [*_, last] = [
+        accepted.message_id
+        for accepted in publish(
+            fake.world, "test1", [Draft(b"1"), Draft(b"2"), Draft(b"3", tags=("t",)), Draft(b"4"), Draft(b"5")]
+        )
+    ]
+
+    assert [(len(entry.message_ids), entry.section) for entry in fake.queue.entries] == [
+        (2, None),
+        (1, 0),
+        (1, 1),
+        (2, None),
+    ]
+    carried = entries_of(Ordering.TOPIC, whole(fake, last))
+    assert list(carried) == fake.queue.entries
+    fake.deliver()
+    assert fake.pusher.received == {name: list("12345") for name in NAMES} | {"t": ["3"]}
+
+
+def test_the_body_stays_while_anybody_is_owed_in_any_section(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["d"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+
+    row = whole(fake, message_id)
+    assert (row.has_body, row.map.pending) == (True, 5)
+    assert retained_key("test1", message_id, 1) in fake.store.rows
+    [listed] = list_retained(fake.world, "test1", 10, None, size=lambda view: 1, size_max=10).items
+    assert (listed.message.message_id, set(listed.subscribers), listed.state) == (message_id, {"c", "d"}, "retained")
+    assert listed.subscribers["d"].attempts == 1
+    assert [name for name, _ in list_attempts(fake.world, "test1", message_id, 10, None).items] == ["d"]
+
+    fake.pusher.behaviours["d"] = lambda push: OK
+    fake.run_workflows(fake.clock.instant + 3_600_000)
+
+    assert fake.pusher.received["d"] == ["1"]
+    assert not whole(fake, message_id).has_body
+    assert retained_key("test1", message_id, 1) not in fake.store.rows
+    assert states(fake, message_id) == dict.fromkeys(NAMES, EntryState.DELIVERED)
+
+
+@pytest.mark.parametrize("behind", ["nothing", "the others"])
+def test_a_repetition_of_one_section_pushes_nothing_again(fake: FakeWorld, behind: str) -> None:
+    fake.publish("1")
+    first, *others = fake.queue.entries
+    fake.queue.entries = [first, *(others if behind == "the others" else ())]
+    fake.deliver()
+    writes = fake.store.writes
+    fake.queue.entries = [first]
+
+    fake.deliver()
+
+    assert (fake.pusher.received["a"], fake.store.writes) == (["1"], writes)
+
+
+def test_a_view_shows_one_section_after_the_other_and_explains_every_entry(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["e"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+
+    first = message_view(fake.world, "test1", message_id)
+    last = message_view(fake.world, "test1", message_id, 2)
+
+    assert (first.state, set(first.subscribers), first.next_section) == ("retained", {"a", "b"}, 1)
+    assert (last.state, set(last.subscribers), last.next_section) == ("retained", {"e"}, None)
+    assert explain(fake.world, "test1", message_id, "d")["received"] is True
+    assert "blocked" in str(explain(fake.world, "test1", message_id, "e")["reason"])
+
+
+def test_what_no_first_round_served_is_sent_again_by_the_search_and_only_that(fake: FakeWorld) -> None:
+    [message_id] = fake.publish("1")
+    fake.queue.entries = fake.queue.entries[1:2]
+    fake.deliver()
+    fake.clock.instant += 7 * 3_600_000
+
+    fake.sweep()
+
+    assert [(entry.section, entry.has_order) for entry in fake.queue.entries] == [(0, False), (2, False)]
+    fake.deliver()
+    assert fake.pusher.received == {name: ["1"] for name in NAMES}
+    assert not whole(fake, message_id).has_body
+
+
+def test_what_is_owed_past_its_life_expires_in_every_section(fake: FakeWorld) -> None:
+    for name in ("a", "e"):
+        fake.pusher.behaviours[name] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    fake.workflow.tasks.clear()
+    fake.clock.instant += 3 * 86_400_000
+
+    fake.sweep()
+
+    assert Counter(states(fake, message_id).values()) == {EntryState.DELIVERED: 3, EntryState.EXPIRED: 2}
+    assert not whole(fake, message_id).has_body
+    assert not [key for key in fake.store.rows if key.pk.startswith(("RETAINED#", "DUE#"))]
+
+
+def test_what_lies_in_the_queue_of_a_group_is_ended_by_the_search_when_nobody_pulls_it(fake: FakeWorld) -> None:
+    fake.group("g")
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    assert whole(fake, message_id).has_body
+    fake.clock.instant += 3 * 86_400_000
+
+    fake.sweep()
+
+    assert states(fake, message_id)["g"] is EntryState.EXPIRED
+    assert not whole(fake, message_id).has_body
+
+
+def test_a_skipped_head_ends_in_its_section(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["b"] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+
+    skip_head(fake.world, "test1", "b", "enough")
+
+    assert states(fake, message_id)["b"] is EntryState.CANCELLED
+    assert not whole(fake, message_id).has_body
+
+
+def test_a_kept_wide_message_gets_late_entries_after_everybody_had_it_and_ends_again() -> None:
+    fake = wide_world(Strategy.EXPONENTIAL_DECAY_RETRY, keep=Keep.LIFE)
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    assert whole(fake, message_id).map.pending == 0
+
+    fake.clock.instant += 1_000
+    fake.group("g", consume_from=fake.clock.instant - 60_000)
+    fake.run_workflows(fake.clock.instant + 600_000)
+
+    assert whole(fake, message_id).map.pending > 0
+    assert states(fake, message_id)["g"] is EntryState.PENDING
+    assert section_key("test1", message_id, 2) in fake.store.rows
+    fake.clock.instant += 3 * 86_400_000
+    for _ in range(2):
+        fake.sweep()
+        fake.clock.instant += 7 * 3_600_000
+    row = whole(fake, message_id)
+    assert (row.map.pending, row.has_body, states(fake, message_id)["g"]) == (0, False, EntryState.EXPIRED)
+
+
+def test_the_archive_is_told_of_every_end_once_and_nothing_by_the_row_of_the_message(fake: FakeWorld) -> None:
+    fake.pusher.behaviours["d"] = lambda push: FAIL
+    changes: list[Change] = []
+    seen: dict[str, Row] = {}
+    [message_id] = fake.publish("1")
+
+    def look() -> None:
+        for sk, row in rows_of(fake, message_id).items():
+            if seen.get(sk) != row:
+                changes.append(Change(seen.get(sk), dict(row), 5))
+                seen[sk] = dict(row)
+
+    look()
+    fake.deliver()
+    look()
+    skip_head(fake.world, "test1", "d", "enough")
+    look()
+
+    told = [record for change in changes for record in records_of(change, lambda topic: False)]
+    ends = [record.fields for record in told if record.kind is RecordKind.DELIVERIES]
+    assert Counter(fields["ordinal"] for fields in ends) == dict.fromkeys(range(5), 1)
+    assert Counter(fields["state"] for fields in ends) == {"delivered": 4, "cancelled": 1}
+    assert len([record for record in told if record.kind is RecordKind.MESSAGES]) == 1
+    vanished = [records_of(Change(row, None, 9, removed_by_ttl=True), lambda topic: False) for row in seen.values()]
+    assert vanished == [()] * len(seen)
+    assert tally_key("test1", message_id) in fake.store.rows
+
+
+def test_no_row_of_a_section_grows_beyond_its_budget_whatever_receivers_say() -> None:
+    fake = wide_world(Strategy.EXPONENTIAL_DECAY_RETRY)
+    [message_id] = fake.publish("1")
+    row = stored_maps.sections(fake.store, whole(fake, message_id))[0]
+    row = replace(row, map=StateMap.of(range(0, 4_000_000, 4_000)))
+
+    for start in range(0, 4_000_000, 400_000):
+        ended = range(start, start + 400_000, 4_000)
+        row = row.settled(
+            {o: Entry(EntryState.DISCARDED, 177, 1_800_000_000_000 + o, f"{o * 7919:0200d}") for o in ended}
+        )
+        size = row_bytes(message_row(row)) + KEY_BYTES
+        assert size <= 300_000, size
+
+    assert section_row_of({"pk": "", "sk": "SECTION#00000", **message_row(row)}).map == row.map
