@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from tagcast.ports import QueueEntry
+from tagcast.queues import Audience, own_group
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.queue import SqsQueue
 
@@ -25,7 +26,7 @@ class Sqs:
         assert QueueUrl == "queue"
         assert 0 < len(Entries) <= 10
         self.requests.append(list(Entries))
-        ids = [json.loads(entry["MessageBody"])["message_id"] for entry in Entries]
+        ids = [entry["MessageDeduplicationId"] for entry in Entries]
         refused = self._answers.pop(0)(ids) if self._answers else ()
         self.taken += [message_id for message_id in ids if message_id not in refused]
         failed = [
@@ -92,6 +93,30 @@ def test_behind_an_entry_that_failed_nothing_of_its_order_counts_as_taken() -> N
 
     assert send(sqs, numbered(23)) == [entry.message_id for entry in numbered(23)[3:]]
     assert len(sqs.requests) == 1
+
+
+def sections(message_id: str) -> list[QueueEntry]:
+    return [QueueEntry("t", message_id, "g", Audience.IN_ORDER, section=section) for section in range(2)]
+
+
+def packs(message_id: str) -> list[QueueEntry]:
+    return [QueueEntry("t", message_id, "g", Audience.IN_ORDER, ("x",)), QueueEntry("t", f"{message_id} last", "g")]
+
+
+@pytest.mark.parametrize("entries", [sections("1"), packs("1")], ids=["sections", "packs"])
+def test_what_one_publish_sends_in_one_order_is_never_taken_behind_what_was_refused(entries: list[QueueEntry]) -> None:
+    sqs = Sqs(refuse(entries[0].deduplication_id))
+    other = QueueEntry("t", "2", "other")
+
+    assert send(sqs, [*entries, other]) == ["1", entries[1].message_id]
+    assert sqs.taken == ["2"]
+
+
+def test_sections_of_different_orders_share_a_request() -> None:
+    sqs = Sqs()
+    send(sqs, [QueueEntry("t", "1", own_group("1", section), section=section) for section in range(12)])
+
+    assert [len(request) for request in sqs.requests] == [10, 2]
 
 
 def test_other_orders_go_on_beside_one_that_failed() -> None:

@@ -63,10 +63,9 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One subscription's side of a topic: active, blocked, lost_contact, paused or suspended, and what it owes.
+    """One subscription's side of a topic: its state, and what it owes; with *backlog_has_more* that is longer.
 
-    With *backlog_has_more* the backlog is longer than was counted. Of a group that is looked at alone, about how much
-    is *queued* for its members and *in_flight* with them; *filling* says that messages from before it still join.
+    A group that is looked at alone tells of its members, too: about how much is *queued* for them and *in_flight*.
     """
 
     state: str

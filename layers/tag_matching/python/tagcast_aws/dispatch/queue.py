@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -33,7 +33,7 @@ class SqsQueue:
         self._is_fifo = is_fifo
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order, ten a request; return those that were not taken, in order.
+        """Send all in order, at most ten a request; return those that were not taken, in order.
 
         Behind an entry that failed no later request sends anything of its group. What stands behind it in its own
         request may have been taken; it counts as not taken all the same, so that a repetition sends it again.
@@ -41,11 +41,12 @@ class SqsQueue:
         """
         lost: list[QueueEntry] = []
         broken: set[str] = set()
-        for start in range(0, len(entries), BATCH_MAX):
-            chunk = entries[start : start + BATCH_MAX]
+        done = 0
+        for chunk in _requests_of(entries):
             refused = self._send_batch([entry for entry in chunk if entry.group not in broken])
             if refused is None:
-                return (*lost, *entries[start:])
+                return (*lost, *entries[done:])
+            done += len(chunk)
             for entry in chunk:
                 if entry in refused or entry.group in broken:
                     broken.add(entry.group)
@@ -74,6 +75,24 @@ class SqsQueue:
             self._logger.warning("queue send failed", extra={"error": type(error).__name__})
             return None
         return [batch[int(failed["Id"])] for failed in answer.get("Failed", [])]
+
+
+def _requests_of(entries: Sequence[QueueEntry]) -> Iterator[Sequence[QueueEntry]]:
+    """Split *entries* into what one request sends.
+
+    Packs and sections are what one publish has several entries of in one order. Two of those never share a request,
+    since the queue may refuse the first and take the second.
+    """
+    began = 0
+    is_plain: dict[str, bool] = {}
+    for place, entry in enumerate(entries):
+        parts = entry.group in is_plain and not (entry.is_plain and is_plain[entry.group])
+        if place - began == BATCH_MAX or parts:
+            yield entries[began:place]
+            began, is_plain = place, {}
+        is_plain[entry.group] = entry.is_plain and is_plain.get(entry.group, True)
+    if began < len(entries):
+        yield entries[began:]
 
 
 def _request(place: int, entry: QueueEntry, is_fifo: bool) -> SendMessageBatchRequestEntryTypeDef:
