@@ -3,5 +3,12 @@
 ANY_SUBSCRIBER = {"SubscriberQueueNames": "*", "SubscriberFunctionNames": "*"}
 """Any queue and any function of the account may be an endpoint."""
 
-LOCAL = {**ANY_SUBSCRIBER, "AllowPrivateEndpoints": "true", "EndpointVerification": "optional", "ArchiveBodies": "*"}
-"""Nobody but its owner uses the local stack: endpoints may be anywhere and need not agree; all bodies are archived."""
+LOCAL = {
+    **ANY_SUBSCRIBER,
+    "AllowPrivateEndpoints": "true",
+    "EndpointVerification": "optional",
+    "ArchiveBodies": "*",
+    "LogLevel": "DEBUG",
+}
+"""Nobody but its owner uses the local stack: endpoints may be anywhere and need not agree; all bodies are archived, and
+`make run` shows every attempt."""

@@ -81,6 +81,15 @@ def test_an_attempt_is_one_line_that_says_who_what_and_how_long(
     assert "secret" not in json.dumps(line)
 
 
+@pytest.mark.parametrize(("attempt", "lines"), [(1, 0), (2, 1)])
+def test_what_was_delivered_at_once_is_no_line_at_the_level_of_a_deployment(
+    log: Log, telemetry: PowertoolsTelemetry, push: Push, attempt: int, lines: int
+) -> None:
+    telemetry.attempted(replace(push, attempt=attempt), Outcome(True, "http 200"), EntryState.DELIVERED, 1)
+
+    assert len(log.lines()) == lines
+
+
 @pytest.mark.parametrize(
     ("state", "metric"),
     [

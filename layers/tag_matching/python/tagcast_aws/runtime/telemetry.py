@@ -39,8 +39,13 @@ class PowertoolsTelemetry:
         self._watched = frozenset(watched)
 
     def attempted(self, push: Push, outcome: Outcome, state: EntryState, took_ms: int) -> None:
-        """Log one push and count its result."""
-        self._logger.info(
+        """Log one push and count its result; that the first one got through is told at DEBUG only.
+
+        At INFO those lines would be most of what a topic with many subscribers costs (docs/speed-and-cost.md).
+        """
+        is_usual = state is EntryState.DELIVERED and push.attempt == 1
+        log = self._logger.debug if is_usual else self._logger.info
+        log(
             "attempted",
             extra={
                 "topic": push.message.topic,
