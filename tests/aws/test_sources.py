@@ -43,7 +43,7 @@ class Stage:
     def put(self, *names: str) -> None:
         for name in names:
             self.dynamodb.put_item(
-                TableName=self.deployment.stack.name_of("MessagesTable"), Item={"pk": {"S": name}, "sk": {"S": "x"}}
+                TableName=self.deployment.stack.name_of("MessagesTable"), Item={"pk": {"S": name}, "sk": {"S": "MSG"}}
             )
 
     def send(self, group: str, *bodies: str) -> None:

@@ -68,7 +68,15 @@ PLANTED = (
         "tagcast.operating.lanes:_awake",
         "max(now, lane.next_attempt_at or 0)",
         "now",
-        Aim(operations=("pause", "resume"), strategy=Strategy.BACKOFF_RETRY, modes=("down", "dead")),
+        Aim(
+            operations=("pause", "resume"),
+            strategy=Strategy.BACKOFF_RETRY,
+            modes=("down", "dead"),
+            heavy=0.0,
+            batched=0.0,
+            wide=0.0,
+            knowing=0.0,
+        ),
     ),
     Mutant(
         "records that the archive refused count as taken",
