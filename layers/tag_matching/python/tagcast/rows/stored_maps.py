@@ -43,7 +43,10 @@ def entry(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow
 
 def owed_entry(store: Store, topic: str, due: OwedDelivery) -> MessageRow | None:
     """Return the message of an owed delivery with that part of its map which has its entry."""
-    return entry(store, topic, due.message_id, ordinal_of(due.subscription_id))
+    row = message(store, topic, due.message_id)
+    if row is None or not row.bounds:
+        return row
+    return section_of_read(store, row, section_with(row, ordinal_of(due.subscription_id)))
 
 
 def entries(store: Store, topic: str, message_ids: Sequence[str], ordinal: int) -> dict[str, MessageRow]:
