@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -15,7 +16,7 @@ from tagcast_client.publishing import parts
 from local.cli.content import body_bytes
 from local.cli.screen import fault_lines, rows_table
 from local.cli.session import TopicName, session_of
-from local.cli.visible import visible_json
+from local.cli.visible import visible_json, visible_line
 
 
 def subscribe_all(
@@ -31,14 +32,15 @@ def subscribe_all(
     """
     session = session_of(ctx)
     results: list[Json] = []
-    for _, part in parts(_read(source)):
+    items = _read(source)
+    for _, part in parts(items):
         path = path_of("topics", topic, "subscriptions", "batch")
         answer = session.api.request("POST", path, {"subscriptions": list(part)})
         if session.as_json:
             typer.echo(visible_json(answer.text.rstrip("\n")))
         results += answer.json.get("results", [])
     if not session.as_json:
-        session.out.print(_summary(topic, results))
+        session.out.print(_summary(topic, [str(item.get("name", "—")) for item in items], results))
     if any("error" in result for result in results):
         raise typer.Exit(1)
 
@@ -53,14 +55,14 @@ def _read(source: str) -> list[Json]:
     return [dict(described(item)) for item in items]
 
 
-def _summary(topic: str, results: list[Json]) -> RenderableType:
-    """Return how many were put, what secrets nobody is told again, and who was refused, by the place in the file."""
+def _summary(topic: str, names: Sequence[str], results: list[Json]) -> RenderableType:
+    """Return how many were put, what secrets nobody is told again, and who was refused, with the place in the file."""
     refused = {place: result["error"] for place, result in enumerate(results) if "error" in result}
     lines: list[RenderableType] = [Text(f"{len(results) - len(refused)} subscribed to {topic}.")]
     told = [[result["name"], result["secret"]] for result in results if "secret" in result]
     if told:
         lines.append(rows_table(told, "subscription", "secret"))
     for place, problem in refused.items():
-        lines.append(Text(f"/{place} was refused:", style="bold red"))
+        lines.append(Text(f"{visible_line(names[place])} (at /{place}) was refused:", style="bold red"))
         lines.append(fault_lines(problem, int(problem.get("status") or 422)))
     return Group(*lines)

@@ -141,7 +141,7 @@ def test_a_subscription_is_sent_as_the_specification_writes_it(api: FakeApi, run
     assert "BACKOFF_RETRY (3 retries, 15 s apart)" in result.output
 
 
-def test_a_file_of_subscriptions_is_sent_in_parts_and_who_is_refused_is_told_by_its_place(
+def test_a_file_of_subscriptions_is_sent_in_parts_and_who_is_refused_is_told_by_name_and_place(
     api: FakeApi, run: Run, tmp_path: Path
 ) -> None:
     problem = {"title": "Invalid values", "status": 422, "errors": [{"detail": "is required", "pointer": "#/endpoint"}]}
@@ -157,7 +157,7 @@ def test_a_file_of_subscriptions_is_sent_in_parts_and_who_is_refused_is_told_by_
     assert asked == [
         {"subscriptions": [{**items[0], "endpoint": {"protocol": "http", "url": items[0]["endpoint"]}}, items[1]]}
     ]
-    for line in ("1 subscribed to test1.", "whsec_abc", "/1 was refused:", "#/endpoint  is required"):
+    for line in ("1 subscribed to test1.", "whsec_abc", "B (at /1) was refused:", "#/endpoint  is required"):
         assert line in result.output
     assert (
         json.loads(run("--json", "subscribe-all", "test1", "-", stdin=json.dumps(items)).stdout)["results"] == results
