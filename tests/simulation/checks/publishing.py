@@ -62,20 +62,19 @@ class PublishingChecks:
         return answers
 
     def _in_its_order(self, told: Sequence[str]) -> None:
-        """What stands in one order has there the order of its request."""
+        """What stands in one order has there the order of its request; a message's sections are for different ones."""
         ledger = self.ledger
-        told = [
-            name
-            for each in told
+        turns = {
+            name: turn
+            for turn, each in enumerate(told)
             if "unordered" not in ledger.accepted[each]
             for name in ledger.queued(each)
             if name in ledger.group_of
-        ]
-        for group in {ledger.group_of[each] for each in told}:
-            order = ledger.queue_order[group]
-            places = [order.index(each) for each in told if ledger.group_of[each] == group]
-            if places != sorted(places):
-                self.ledger.fail("order", f"{told} were queued as {order}")
+        }
+        for group in {ledger.group_of[each] for each in turns}:
+            order = [each for each in dict.fromkeys(ledger.queue_order[group]) if each in turns]
+            if [turns[each] for each in order] != sorted(turns[each] for each in order):
+                self.ledger.fail("order", f"{told} were queued as {ledger.queue_order[group]}")
 
     def _told(self, answer: Any, draft: Draft) -> None:
         ledger, message_id = self.ledger, answer.message_id
