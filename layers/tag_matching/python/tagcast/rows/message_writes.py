@@ -11,8 +11,6 @@ from tagcast.rows.sections import tally_row
 from tagcast.tables import ABSENT, Delete, Key, Put, Row, Update, Write
 
 CONTENT_ATTRIBUTES = ("body",)
-MAP_WRITES_MAX = 4
-"""So many writes bring a message from one map to the next at most: a section, the tally, the message, what lists it."""
 
 
 def accepted_put(row: MessageRow) -> Put:
