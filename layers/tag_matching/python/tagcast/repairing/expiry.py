@@ -18,6 +18,7 @@ from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
 from tagcast.ports import Row, World, Write
 from tagcast.repairing.forgetting import forget
+from tagcast.repairing.reading import messages_with_maps
 from tagcast.rows import stored, stored_maps
 from tagcast.rows.due import OwedDelivery, due_delete, due_delete_as_read, due_of
 from tagcast.rows.lane import Lane, wake_update
@@ -189,8 +190,7 @@ async def expire_messages(world: World, topic: str, messages: Collection[tuple[s
     """
     lane_rows = await world.executor.run(partial(stored.lane_rows, world.store, topic))
     lanes = dict(await each(world, "a lane", lane_rows, _owner))
-    reads = [partial(stored_maps.section, world.store, topic, *name) for name in messages]
-    rows = [row for row in await each(world, "a message", reads, world.executor.run) if row is not None]
+    rows = await messages_with_maps(world, topic, messages)
     owed = set[int]().union(*(row.map.owed for row in rows)) & lanes.keys()
     dues: dict[tuple[int, str], OwedDelivery | None] = {}
     reading = partial(_dues, world, lanes, frozenset(message_id for message_id, _ in messages))

@@ -30,6 +30,11 @@ from tagcast.rows.values import number, text
 from tagcast.tables import Key, Row, Table
 
 
+def message_rows(store: Store, topic: str, message_ids: Sequence[str]) -> list[Row]:
+    """Return the rows of those of the messages (at most 100) that there are."""
+    return list(store.get_many([keys.message_key(topic, message_id) for message_id in message_ids]).values())
+
+
 def lane(store: Store, topic: str, subscription_id: str) -> Lane | None:
     """Return the lane of a subscription; None while it is active."""
     row = store.get(keys.lane_key(topic, subscription_id))
