@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import zlib
 from dataclasses import replace
 from random import Random
@@ -93,6 +94,19 @@ def test_no_more_than_the_largest_body_is_inflated() -> None:
     largest = b"x" * BODY_BYTES_MAX
     assert inflated(zlib.compress(largest)) == largest
 
-    for hostile in (zlib.compress(largest + b"x"), zlib.compress(b"x" * 10**8), zlib.compress(largest)[:-1]):
+    hostile = zlib.compress(b"x" * 10**8)
+    tracemalloc.start()
+    with pytest.raises(zlib.error):
+        inflated(hostile)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert most < 4 * BODY_BYTES_MAX
+
+
+def test_what_is_not_one_whole_body_is_refused() -> None:
+    packed = zlib.compress(b"x" * 1024)
+
+    for spoiled in (packed[:-1], zlib.compress(b"x" * (BODY_BYTES_MAX + 1)), packed[:5] + b"?" + packed[6:]):
         with pytest.raises(zlib.error):
-            inflated(hostile)
+            inflated(spoiled)
