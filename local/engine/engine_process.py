@@ -210,7 +210,8 @@ def main() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
-        asyncio.run(serve(application, os.environ["BIND_HOST"], int(os.environ["GATEWAY_PORT"])))
+        ports = int(os.environ["GATEWAY_PORT"]), int(os.environ["TAGCAST_FRAMES_PORT"])
+        asyncio.run(serve(application, os.environ["BIND_HOST"], *ports))
     finally:
         stopped.set()
         saving.join(timeout=10)
