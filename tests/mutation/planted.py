@@ -706,7 +706,7 @@ AROUND = (
     _planted(
         "a push is sent again after any reset",
         "tagcast_aws.endpoints.http:HttpEndpoint._post",
-        "if not (trail.reused and _died_silently(error)):",
+        "if WAS_MADE.get() or not _died_silently(error):",
         "if not _died_silently(error):",
         f"{HTTP}::test_a_connection_that_dies_at_its_first_request",
     ),

@@ -17,7 +17,7 @@ from tagcast.pushing.bytes_in_flight import BytesInFlight
 from tagcast.pushing.circuit import Passage
 from tagcast.pushing.push_slots import Ask, PushSlots, Rank
 from tagcast.pushing.rate_limit import Grant, take
-from tagcast.pushing.receivers import LastPush, got_through, remember
+from tagcast.pushing.receivers import LastPush, LastPushes
 from tagcast.pushing.unattempted import alive
 
 Request = Sequence[Delivery]
@@ -101,6 +101,10 @@ class _Course:
     begun: bool = False
     taken: int = 0
     progress: Progress = field(default_factory=Progress)
+    receiver: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.receiver = self.subscription.subscription_id
 
     @property
     def slots(self) -> PushSlots:
@@ -147,8 +151,8 @@ class _Course:
             await self.world.clock.pause(wait_s)
 
     def ask(self, request: Request) -> Ask:
-        known = got_through(self.world, self.subscription.subscription_id)
-        rank = Rank.ANSWERED if self.answered else Rank.of(known)
+        last = self.world.memory.of(LastPushes).get(self.receiver)
+        rank = Rank.ANSWERED if self.answered else Rank.of(None if last is None else last.got_through)
         loads = tuple(self.slots.bytes.load_of(self.subscription, message) for message, _ in request)
         return Ask(self.passage.host, rank, loads)
 
@@ -188,7 +192,7 @@ class _Course:
         if well:
             self.answered = True
             self.slots.answered(self.passage.host)
-        remember(self.world, self.subscription.subscription_id, LastPush(well, took_s))
+        self.world.memory.of(LastPushes).remember(self.receiver, LastPush(well, took_s))
 
     async def push(self, deliveries: Sequence[Delivery], now: int) -> dict[str, Result]:
         if self.subscription.settings.batching is not None:

@@ -5,7 +5,7 @@ See docs/architecture.md, Pushing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 
@@ -30,27 +30,21 @@ class LastPush:
 class LastPushes(dict[str, LastPush]):
     """This process's last push to each subscription, by its id; it orders pushes, and nothing else."""
 
-
-def remember(world: World, receiver: str, last: LastPush) -> None:
-    """Remember the *last* push to the subscription with the id *receiver*."""
-    known = world.memory.of(LastPushes)
-    if len(known) >= KNOWN_MAX:
-        known.clear()
-    known[receiver] = last
+    def remember(self, receiver: str, last: LastPush) -> None:
+        """Remember the *last* push to the subscription with the id *receiver*."""
+        if len(self) >= KNOWN_MAX:
+            self.clear()
+        self[receiver] = last
 
 
-def got_through(world: World, receiver: str) -> bool | None:
-    """Say whether the last push to the subscription with the id *receiver* got through; None if it is not known."""
-    last = world.memory.of(LastPushes).get(receiver)
-    return None if last is None else last.got_through
-
-
-def in_turn(world: World, topic_id: str, ordinals: Iterable[int]) -> list[int]:
+def in_turn(world: World, topic_id: str, ordinals: Collection[int]) -> list[int]:
     """Return the *ordinals* of subscriptions of one topic in the order in which their pushes are begun.
 
     A batch ends with its slowest receiver, and each start takes time, so the slow ones go first. Between different
     subscriptions no order is promised.
     """
+    if len(ordinals) < 2:
+        return list(ordinals)
     known = world.memory.of(LastPushes)
     took = [(ordinal, known.get(subscription_id(topic_id, ordinal))) for ordinal in sorted(ordinals)]
     return slowest_first([(ordinal, last.took_s if last and last.got_through else 0.0) for ordinal, last in took])
