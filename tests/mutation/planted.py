@@ -30,6 +30,7 @@ EVENTS, FUNCTIONS, MAPS = "unit/test_function_events.py", "unit/test_function_fi
 REQUESTS, FAULTS = "integration/test_dynamodb_requests.py", "integration/test_store_faults.py"
 QUEUE, QUEUED = "integration/test_queue_requests.py", "integration/test_queue_adapter.py"
 HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflow_start.py"
+FOUND = "simulation/test_bugs_found.py"
 COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
 MEMBERS = "unit/test_members.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
@@ -188,6 +189,27 @@ FIRST_ROUND = (
     ),
 )
 REDELIVERY = (
+    _planted(
+        "whoever becomes the head goes by the plan of whoever left the backlog before it",
+        "tagcast.delivery.backlog:next_step",
+        "streak.answering and is_its_turn",
+        "streak.answering",
+        f"{FOUND}::test_the_schedule_of_a_head_that_left_the_backlog_is_nobody_elses",
+    ),
+    _planted(
+        "who asks for a head now waits for its schedule",
+        "tagcast.operating.lanes:retry_now",
+        "wake_at=now, planned_for=None)",
+        "wake_at=now)",
+        f"{FOUND}::test_somebody_who_asks_for_the_head_gets_it_whomever_the_lane_was_planned_for",
+    ),
+    _planted(
+        "the host is asked about after a life was looked at",
+        "tagcast.pushing.course:_Course.attempt",
+        "is_shut = await self.passage.is_shut()\n        now = self.world.clock.now()",
+        "now = self.world.clock.now()\n        is_shut = await self.passage.is_shut()",
+        f"{FOUND}::test_nothing_looks_at_the_clock_between_the_look_at_a_life_and_its_push",
+    ),
     _planted(
         "a claim is never renewed",
         "tagcast.delivery.retrying:_keep_claim",

@@ -171,11 +171,13 @@ class _Course:
     async def attempt(self, request: Request) -> None:
         """Attempt what is not over, unless its host has to be left alone.
 
-        What does not count of a request that failed stands first again.
+        What does not count of a request that failed stands first again. The host is asked about before lives are
+        looked at: nothing else may look at the clock between that and the push.
         """
+        is_shut = await self.passage.is_shut()
         now = self.world.clock.now()
         waiting = alive(self.world, self.subscription, request, self.progress, now)
-        if not waiting or await self.passage.is_shut():
+        if is_shut or not waiting:
             return
         results = await self.push(waiting, now)
         uncounted = [each for each in waiting if each[0].message_id not in results]
