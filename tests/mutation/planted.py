@@ -24,12 +24,13 @@ def _planted(
     return Planted(Mutant(name, where, old, new, also=also), f"tests/{tests}")
 
 
-MIXED, PACKS = "unit/test_mixed_orders.py", "unit/test_packs.py"
+BODY, MIXED, PACKS = "unit/test_body.py", "unit/test_mixed_orders.py", "unit/test_packs.py"
 ENDS, PLANS, OVERTAKEN = "unit/test_ends.py", "unit/test_plans.py", "unit/test_overtaken.py"
 EVENTS, FUNCTIONS, MAPS = "unit/test_function_events.py", "unit/test_function_filters.py", "unit/test_state_map.py"
 REQUESTS, FAULTS = "integration/test_dynamodb_requests.py", "integration/test_store_faults.py"
 QUEUE, QUEUED = "integration/test_queue_requests.py", "integration/test_queue_adapter.py"
 HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflow_start.py"
+FOUND, FAIR = "simulation/test_bugs_found.py", "unit/test_fair_pushes.py"
 COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
 MEMBERS = "unit/test_members.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
@@ -173,6 +174,20 @@ FIRST_ROUND = (
         f"{EVENTS}::test_fan_out_reports_the_records",
     ),
     _planted(
+        "the slow receivers are begun with last",
+        "tagcast.pushing.receivers:in_turn",
+        "last.took_s if",
+        "-last.took_s if",
+        f"{FAIR}::test_a_batch_takes_as_long_as_its_slowest_receivers",
+    ),
+    _planted(
+        "slow receivers take every slot",
+        "tagcast.pushing.receivers:slowest_first",
+        "nlargest(head, took",
+        "nlargest(len(took), took",
+        f"{FAIR}::test_however_many_receivers_are_slow",
+    ),
+    _planted(
         "a blocked verdict is not counted",
         "tagcast.pushing.verdicts:_judge",
         "Push(subscription, message, made + 1), FILTER_ERROR)",
@@ -188,6 +203,27 @@ FIRST_ROUND = (
     ),
 )
 REDELIVERY = (
+    _planted(
+        "whoever becomes the head goes by the plan of whoever left the backlog before it",
+        "tagcast.delivery.backlog:next_step",
+        "streak.answering and is_its_turn",
+        "streak.answering",
+        f"{FOUND}::test_the_schedule_of_a_head_that_left_the_backlog_is_nobody_elses",
+    ),
+    _planted(
+        "who asks for a head now waits for its schedule",
+        "tagcast.operating.lanes:retry_now",
+        "wake_at=now, planned_for=None)",
+        "wake_at=now)",
+        f"{FOUND}::test_somebody_who_asks_for_the_head_gets_it_whomever_the_lane_was_planned_for",
+    ),
+    _planted(
+        "the host is asked about after a life was looked at",
+        "tagcast.pushing.course:_Course.attempt",
+        "is_shut = await self.passage.is_shut()\n        now = self.world.clock.now()",
+        "now = self.world.clock.now()\n        is_shut = await self.passage.is_shut()",
+        f"{FOUND}::test_nothing_looks_at_the_clock_between_the_look_at_a_life_and_its_push",
+    ),
     _planted(
         "a claim is never renewed",
         "tagcast.delivery.retrying:_keep_claim",
@@ -287,6 +323,36 @@ OPERATORS = (
         "await expire_messages(world, topic, over) if over else 0",
         "0",
         f"{ENDS}::test_a_message_that_nobody_drives",
+    ),
+)
+BODIES = (
+    _planted(
+        "a body is deflated for a release that takes it for none",
+        "tagcast.rows.message_writes:accepted_put",
+        "if row.has_body and not is_plain:",
+        "if row.has_body:",
+        f"{BODY}::test_until_the_release_before_is_gone",
+    ),
+    _planted(
+        "a few bytes of a row fill the memory",
+        "tagcast.rows.body:inflated",
+        "stream.decompress(packed, BODY_BYTES_MAX + 1)",
+        "stream.decompress(packed)",
+        f"{BODY}::test_no_more_than_the_largest_body_is_inflated",
+    ),
+    _planted(
+        "a body that was cut off is taken for a whole one",
+        "tagcast.rows.body:inflated",
+        " or not stream.eof",
+        "",
+        f"{BODY}::test_what_is_not_one_whole_body",
+    ),
+    _planted(
+        "a body is deflated although that saves nothing",
+        "tagcast.rows.body:deflated",
+        "packed if len(packed) <= len(body) - SAVED_BYTES_MIN else None",
+        "packed",
+        f"{BODY}::test_a_body_is_deflated_from_the_byte_on",
     ),
 )
 KEEPING = (
@@ -677,7 +743,7 @@ AROUND = (
     _planted(
         "a push is sent again after any reset",
         "tagcast_aws.endpoints.http:HttpEndpoint._post",
-        "if not (trail.reused and _died_silently(error)):",
+        "if WAS_MADE.get() or not _died_silently(error):",
         "if not _died_silently(error):",
         f"{HTTP}::test_a_connection_that_dies_at_its_first_request",
     ),
@@ -1434,6 +1500,7 @@ PLANTED = (
     *REDELIVERY,
     *GROUPS,
     *OPERATORS,
+    *BODIES,
     *KEEPING,
     *ARCHIVED,
     *TABLE,

@@ -12,7 +12,7 @@ from tagcast.delivery.publishing import publish
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
 from tagcast.operating import lanes
-from tagcast.ports import Key, Put, Row, World, Write
+from tagcast.ports import Delete, Key, Put, Row, World, Write
 from tagcast.pushing.circuit import Passage
 from tagcast.pushing.course import Share
 from tagcast.pushing.push_slots import PushSlots
@@ -239,6 +239,64 @@ def test_the_schedule_of_a_head_that_is_over_already_is_nobody_elses() -> None:
     two.fake.run_workflows(until=two.began + 60_000)
 
     assert two.pushed == [(two.first, 0), (two.second, 8_000), (two.second, 23_000)]
+
+
+class FirstOver(TwoOrders):
+    """The first got through in a copy of its batch, which took it out of the backlog before the second joined that."""
+
+    def fail_the_first_and_wait(self, push: Push) -> None:
+        super().fail_the_first_and_wait(push)
+        store, before = self.fake.store, stored(self.fake, self.first)
+        [key] = [key for key in store.rows if key.pk.startswith("DUE#")]
+        delivered = Entry(EntryState.DELIVERED, 1, self.began, "http 200")
+        store.transact([*map_writes(before, before.settled({self.subscription.ordinal: delivered})), Delete(key)])
+
+
+def test_the_schedule_of_a_head_that_left_the_backlog_is_nobody_elses() -> None:
+    two = FirstOver()
+
+    two.fake.run_workflows(until=two.began + 60_000)
+
+    assert two.pushed == [(two.first, 0), (two.second, 8_000), (two.second, 23_000)]
+
+
+def test_somebody_who_asks_for_the_head_gets_it_whomever_the_lane_was_planned_for() -> None:
+    two = FirstOver()
+
+    two.fake.clock.sleep(2)
+    lanes.retry_now(two.fake.world, "test1", "A")
+    two.fake.run_workflows(until=two.began + 60_000)
+
+    *_, (pushed, at_ms) = two.pushed
+    assert pushed == two.second
+    assert at_ms < 11_000
+
+
+def test_nothing_looks_at_the_clock_between_the_look_at_a_life_and_its_push() -> None:
+    class Leaping(FakeClock):
+        """Is set an hour ahead by whoever asks about the host."""
+
+        def leap(self) -> None:
+            self.instant += 3_600_000
+
+    fake = FakeWorld()
+    fake.topic(retention_s=600)
+    subscription = fake.subscribe("A")
+    [message_id] = fake.publish("1")
+    message = stored(fake, message_id).message
+    clock = Leaping(fake.clock.instant)
+    world = replace(fake.world, clock=clock)
+
+    class Doubtful(Passage):
+        async def is_shut(self) -> bool:
+            clock.leap()
+            return False
+
+    share = Share(PushSlots(clock), 2.0, Doubtful(world, subscription))
+    progress = asyncio.run(attempt_judged(world, subscription, [(message, 0)], set(), share))
+
+    assert fake.pusher.pushes == []
+    assert progress.settled[message_id].state is EntryState.EXPIRED
 
 
 def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict() -> None:

@@ -221,7 +221,7 @@ MUTANTS = (
     Mutant(
         "what failed earlier is attempted as soon as it becomes the head",
         "tagcast.delivery.backlog:next_step",
-        "if not streak.answering and head.attempts:",
+        "if head.attempts and not (streak.answering and is_its_turn):",
         "if False:",
         Aim(
             faults=("judge",),

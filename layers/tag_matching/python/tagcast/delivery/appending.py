@@ -65,6 +65,7 @@ def appending(subscription: Subscription, lane: Lane | None, left: Left, now: in
         next_attempt_at=next_attempt_at,
         wake_at=earliest if asleep else next_attempt_at,
         joined=joined_by(b"", names),
+        planned_for=None if head is None else left.messages[0].message_id,
     )
     return Appending((*joining, lane_put(blocked)), None if asleep else blocked)
 

@@ -16,7 +16,8 @@ from tagcast.rows.lane import Lane
 class Streak:
     """How the receiver did under the present claim.
 
-    *answering* is False once the claimed head went without a success: what failed before keeps to its own schedule.
+    *answering* is False once the claimed head went without a success: what failed before keeps to its own schedule,
+    as does a head that is another than the one the claim was planned for.
     *answered* is True once a push got through: until then only the head is tried. *got_through* is how many did
     together the last time that any were attempted.
     """
@@ -43,6 +44,7 @@ class Wait:
     """The head failed before, and is due at *until*."""
 
     until: int
+    message_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,9 @@ def next_step(
     if ended:
         return End(ended)
     head = dues[0]
-    if not streak.answering and head.attempts:
+    is_its_turn = streak.answered or lane.planned_for in (None, head.message_id)
+    if head.attempts and not (streak.answering and is_its_turn):
         due_at = min(planned_at(world, subscription, head.attempts, head.last_attempt_at or 0), head.expires_at)
         if world.clock.now() < due_at:
-            return Wait(due_at)
+            return Wait(due_at, head.message_id)
     return Attempt(subscription, dues)

@@ -29,6 +29,7 @@ from tagcast.pushing.circuit import CIRCUIT, Passage
 from tagcast.pushing.course import Share, take_requests
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.rate_limit import RATE
+from tagcast.pushing.receivers import in_turn
 from tagcast.pushing.verdicts import attempt_judged
 from tagcast.queues import PACK_MAX, Audience
 from tagcast.registry.directory import Directory, directory_of
@@ -80,7 +81,7 @@ async def _serve_part(
         if row.map.round_open:
             world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
     parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each), read_s) for each in batch.owed()}
-    faults = await side_by_side([_serve(batch, ordinal, slots, parts) for ordinal in sorted(parts)])
+    faults = await side_by_side([_serve(batch, each, slots, parts) for each in in_turn(world, batch.topic_id, parts)])
     faults += await end_in_backlogs(world, topic, batch.topic_id, parts)
     faults += await RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, parts, round_at).write()
     if faults:
@@ -189,8 +190,7 @@ async def _push(passage: Passage, part: Part, slots: PushSlots) -> Part:
 
 async def _append(world: World, subscription: Subscription, part: Part) -> bool:
     """Append what is left to the backlog; return False if the lane is not as it was read any more."""
-    left = part.left()
-    if not left.messages:
+    if not (left := part.left()).messages:
         return True
     now = world.clock.now()
     plan = appending(subscription, part.lane, left, now, world.dice.unique_id(now))

@@ -125,4 +125,8 @@ class LaneHold:
 
     async def release(self, due_at: int, *beside: Write) -> None:
         """Give the claim back while the backlog is not empty; it goes on at *due_at*."""
-        await self.write(*beside, self.move(replace(self.lane, next_attempt_at=due_at, wake_at=due_at)))
+        await self.write(*beside, self.move(self.planned(due_at)))
+
+    def planned(self, due_at: int, message_id: str | None = None) -> Lane:
+        """Return the lane that goes on at *due_at*: with a message that failed, or with whichever stands first."""
+        return replace(self.lane, next_attempt_at=due_at, wake_at=due_at, planned_for=message_id)

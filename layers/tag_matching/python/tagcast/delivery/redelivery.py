@@ -134,8 +134,8 @@ async def _step(hold: LaneHold, subscription: Subscription | None, streak: Strea
             for due in ending:
                 await Outcomes(hold).settle(due, due.ending(EntryState.CANCELLED), patient=True)
             return _Drained.GOING_ON, streak
-        case Wait(until):
-            await hold.release(until)
+        case Wait(until, message_id):
+            await hold.write(hold.move(hold.planned(until, message_id)))
             return _Drained.WAITING, streak
         case Attempt(receiver, attempted):
             came, streak = await retry(hold, receiver, attempted, streak)

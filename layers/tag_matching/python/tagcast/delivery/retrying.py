@@ -204,7 +204,7 @@ def _rescheduled(
 ) -> Write:
     """Return the lane's write after its head failed: the next attempt, or suspension after a 410."""
     state = lane_state_after(subscription, progress.failures.values())
-    planned = replace(hold.lane, state=state, next_attempt_at=failure.next_attempt_at, wake_at=failure.next_attempt_at)
+    planned = replace(hold.planned(failure.next_attempt_at, head.message_id), state=state)
     if state is LaneState.SUSPENDED:
         generation = hold.world.dice.unique_id(hold.world.clock.now())
         planned = replace(planned, generation=generation, wake_at=head.expires_at)

@@ -191,7 +191,7 @@ def retry_now(world: World, topic: str, name: str) -> LaneView:
         if lane.state.is_asleep:
             raise ConflictError(f"subscription {subscription.name} is {lane.state}; resume it first")
         now = world.clock.now()
-        return replace(lane, next_attempt_at=now, wake_at=now)
+        return replace(lane, next_attempt_at=now, wake_at=now, planned_for=None)
 
     return _change(world, topic, name, due_now)
 
@@ -230,7 +230,7 @@ def skip_head(world: World, topic: str, name: str, reason: str) -> LaneView:
 
 def _skip(world: World, subscription: Subscription, lane: Lane, head: OwedDelivery, reason: str) -> None:
     now = world.clock.now()
-    moved = replace(lane, generation=world.dice.unique_id(now), next_attempt_at=now, wake_at=now)
+    moved = replace(lane, generation=world.dice.unique_id(now), next_attempt_at=now, wake_at=now, planned_for=None)
     if lane.state.is_asleep:  # When to look at it is for those who join it and for the sweep to say.
         move = generation_update(lane, moved.generation, lane.same_generation())
     else:

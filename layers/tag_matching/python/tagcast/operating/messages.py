@@ -102,11 +102,11 @@ def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str
     for start in range(0, len(listed), READ_ROWS):
         part = [(stored.place(row), retained_of(row)) for row in listed[start : start + READ_ROWS]]
         found = stored.messages(world.store, topic, list({each.message_id: None for _, each in part}))
+        wide = [(found[each.message_id], each.section) for _, each in part if each.message_id in found]
+        sections = stored_maps.sections_of_read(world.store, [(row, at) for row, at in wide if at is not None])
         for place, each in part:
             row = found.get(each.message_id)
-            if row is not None and each.section is not None:
-                row = stored_maps.section_of_read(world.store, row, each.section)
-            yield place, row
+            yield place, row if row is None or each.section is None else next(sections)
 
 
 class Backlogs:

@@ -44,7 +44,8 @@ class Lane:
     *appended* grows with every batch that joins the backlog; *claim* counts the workers that took the head.
     *wake_at* is when somebody has to look at the lane at the latest (None: never). *joined* names, packed, what joined
     the backlog last: a batch that comes twice joins once. *queue* is that of a removed group: its worker empties it.
-    *filling* is of a new group that gets what was accepted before it.
+    *filling* is of a new group that gets what was accepted before it. *planned_for* is the message whose failure the
+    next attempt was planned after: another one that failed, too, keeps to its own schedule.
     """
 
     topic: str
@@ -59,6 +60,7 @@ class Lane:
     joined: bytes = b""
     queue: GroupQueue | None = None
     filling: Filling | None = None
+    planned_for: str | None = None
 
     @property
     def is_filling(self) -> bool:
@@ -130,6 +132,8 @@ def lane_row(lane: Lane) -> Row:
         row["queue"] = _ORDERED if lane.queue.ordered else _UNORDERED
     if lane.filling is not None:
         row["filling"] = json.dumps(astuple(lane.filling))
+    if lane.planned_for is not None:
+        row["planned_for"] = lane.planned_for
     return row
 
 
@@ -162,7 +166,8 @@ def lane_update(lane: Lane, expect: Expectation, *, claims: bool = False) -> Upd
     kept = ("appended", "joined") if claims else ("appended", "joined", "claim", "filling")
     changes = {name: value for name, value in lane_row(lane).items() if name not in kept}
     asleep = ("wake_at", "wake_shard") if lane.wake_at is None else ()
-    return Update(lane.key, changes, asleep, expect)
+    unplanned = ("planned_for",) if lane.planned_for is None else ()
+    return Update(lane.key, changes, (*asleep, *unplanned), expect)
 
 
 def lane_of(row: Row) -> Lane:
@@ -180,6 +185,7 @@ def lane_of(row: Row) -> Lane:
         joined=cast("bytes", row.get("joined", b"")),
         queue=GroupQueue(cast("str", row["sk"]), row["queue"] == _ORDERED) if "queue" in row else None,
         filling=Filling(*json.loads(cast("str", row["filling"]))) if "filling" in row else None,
+        planned_for=cast("str | None", row.get("planned_for")),
     )
 
 

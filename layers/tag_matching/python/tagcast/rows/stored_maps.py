@@ -53,7 +53,7 @@ def entries(store: Store, topic: str, message_ids: Sequence[str], ordinal: int) 
     """Return those of the messages (at most 100) that there are, each as :func:`entry` returns it, in that order."""
     found = messages(store, topic, message_ids)
     wide = [(row, section_with(row, ordinal)) for row in found.values() if row.bounds]
-    return found | {row.message.message_id: row for row in _sections(store, wide)} if wide else found
+    return found | {row.message.message_id: row for row in sections_of_read(store, wide)} if wide else found
 
 
 def section(store: Store, topic: str, message_id: str, number: int | None) -> MessageRow | None:
@@ -66,7 +66,7 @@ def section(store: Store, topic: str, message_id: str, number: int | None) -> Me
 
 def section_of_read(store: Store, row: MessageRow, number: int) -> MessageRow:
     """Return a wide message, read before, with one section of its map."""
-    return next(_sections(store, [(row, number)]))
+    return next(sections_of_read(store, [(row, number)]))
 
 
 def again(store: Store, row: MessageRow) -> MessageRow | None:
@@ -96,7 +96,7 @@ def sections(store: Store, row: MessageRow) -> list[MessageRow]:
     return [section_of(row, number, found.get(number), tally) for number in range(len(row.bounds))]
 
 
-def _sections(store: Store, wanted: Sequence[tuple[MessageRow, int]]) -> Iterator[MessageRow]:
+def sections_of_read(store: Store, wanted: Sequence[tuple[MessageRow, int]]) -> Iterator[MessageRow]:
     """Yield wide messages, read before, each with one section of its map, in the order given."""
     for start in range(0, len(wanted), READ_AT_ONCE):
         some = [
