@@ -1,7 +1,7 @@
 """The shapes of ASGI, in which the engine's applications stand before each other."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, cast
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -31,3 +31,52 @@ async def answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], bo
     """Send a whole answer."""
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+class Answer:
+    """Collects the messages of an answer."""
+
+    def __init__(self) -> None:
+        self._start: Message = {"status": 500, "headers": ()}
+        self._parts: list[bytes] = []
+
+    async def send(self, message: Message) -> None:
+        """Take a message of ASGI."""
+        if message["type"] == "http.response.start":
+            self._start = message
+        elif part := message.get("body", b""):
+            self._parts.append(part)
+
+    @property
+    def status(self) -> int:
+        """The status that was told."""
+        return int(self._start["status"])
+
+    @property
+    def headers(self) -> Iterable[tuple[bytes, bytes]]:
+        """The headers that were told."""
+        return cast("Iterable[tuple[bytes, bytes]]", self._start["headers"])
+
+    @property
+    def body(self) -> bytes:
+        """The whole body."""
+        return b"".join(self._parts)
+
+
+def saying(body: bytes, then: Receive) -> Receive:
+    """A `receive` that says a body, whole, then what follows it."""
+    told = False
+
+    async def say() -> Message:
+        nonlocal told
+        if told:
+            return await then()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return say
+
+
+async def gone() -> Message:
+    """A `receive` after which nothing comes."""
+    return {"type": "http.disconnect"}

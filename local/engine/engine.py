@@ -52,6 +52,7 @@ class Engine:
     lambda_host: str
     port: int = field(default_factory=free_port)
     uses: Path | None = None
+    _frames_port: int = field(default_factory=free_port)
     _token: str = field(default_factory=lambda: secrets.token_hex(20), repr=False)
     _process: "subprocess.Popen[bytes] | None" = None
 
@@ -59,6 +60,11 @@ class Engine:
     def url(self) -> str:
         """The endpoint of every AWS service."""
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def frames(self) -> str:
+        """Where calls are taken in frames: host:port."""
+        return f"127.0.0.1:{self._frames_port}"
 
     def client(self, service: Any, credentials: Credentials = OWNER, **config: Any) -> Any:
         """A boto3 client of the engine; without other credentials it is the owner's and may do everything."""
@@ -73,7 +79,7 @@ class Engine:
 
     def calls(self, credentials: Credentials) -> EngineCalls:
         """A way to the engine for what makes many calls; see :class:`~.engine_calls.EngineCalls`."""
-        return EngineCalls(self.url, credentials, REGION)
+        return EngineCalls(self.frames, credentials, REGION)
 
     def start(self) -> None:
         """Start the process and wait until it answers."""
@@ -142,6 +148,7 @@ class Engine:
             "PYTHONUNBUFFERED": "1",
             "BIND_HOST": "127.0.0.1",
             "GATEWAY_PORT": str(self.port),
+            "TAGCAST_FRAMES_PORT": str(self._frames_port),
             "MINISTACK_ACCOUNT_ID": ACCOUNT,
             "MINISTACK_REGION": REGION,
             "PERSIST_STATE": "1",

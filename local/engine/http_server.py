@@ -12,7 +12,8 @@ from urllib.parse import unquote
 from aiohttp import web
 from multidict import CIMultiDict
 
-from local.engine.asgi import Application, Message
+from local.engine import frame_server
+from local.engine.asgi import Answer, Application, Message, gone, saying
 
 KEEP_ALIVE_S = 75.0
 SHUTDOWN_S = 1.0
@@ -37,18 +38,20 @@ ASGI_LIMITS: Mapping[str, Any] = {
 """What aiohttp's server is told, so that it leaves a request as it is."""
 
 
-async def serve(application: Application, host: str, port: int) -> None:
-    """Start the application, and serve it until SIGTERM or SIGINT."""
+async def serve(application: Application, host: str, port: int, frames_port: int) -> None:
+    """Start the application, and serve it, beside HTTP in frames, until SIGTERM or SIGINT."""
     life = await _started(application)
     ended = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, ended.set)
     runner = web.ServerRunner(web.Server(AsgiHandler(application), **ASGI_LIMITS), shutdown_timeout=SHUTDOWN_S)
     await runner.setup()
+    frames = await frame_server.listen(application, host, frames_port)
     try:
         await web.TCPSite(runner, host, port).start()
         await ended.wait()
     finally:
+        frames.close()
         await runner.cleanup()
         life.cancel()
 
@@ -63,36 +66,17 @@ class AsgiHandler:
         """Answer one request."""
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        unsaid: list[Message] = [{"type": "http.request", "body": await request.read(), "more_body": False}]
-
-        async def receive() -> Message:
-            return unsaid.pop() if unsaid else {"type": "http.disconnect"}
-
-        answer = _Answer()
-        await self._application(_scope(request), receive, answer.send)
-        return answer.response()
+        answer = Answer()
+        await self._application(_scope(request), saying(await request.read(), gone), answer.send)
+        return _response(answer)
 
 
-class _Answer:
-    """Collects the messages of an answer."""
-
-    def __init__(self) -> None:
-        self._start: Message = {"status": 500, "headers": ()}
-        self._parts: list[bytes] = []
-
-    async def send(self, message: Message) -> None:
-        """Take a message of ASGI."""
-        if message["type"] == "http.response.start":
-            self._start = message
-        elif part := message.get("body", b""):
-            self._parts.append(part)
-
-    def response(self) -> web.Response:
-        """Return what was said, whole; what HEAD leaves out is counted by the header that the engine gave."""
-        headers: CIMultiDict[str] = CIMultiDict()
-        for name, value in self._start["headers"]:
-            headers.add(name.decode(), value.decode(errors="replace"))
-        return web.Response(status=self._start["status"], body=b"".join(self._parts), headers=headers)
+def _response(answer: Answer) -> web.Response:
+    """What was said, whole; what HEAD leaves out is counted by the header that the engine gave."""
+    headers: CIMultiDict[str] = CIMultiDict()
+    for name, value in answer.headers:
+        headers.add(name.decode(), value.decode(errors="replace"))
+    return web.Response(status=answer.status, body=answer.body, headers=headers)
 
 
 def _scope(request: web.BaseRequest) -> MutableMapping[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from local.engine.asgi import Application, Message, Receive, Scope, Send, answer, headers_of, whole
+from local.engine.asgi import Application, Message, Receive, Scope, Send, answer, headers_of, saying, whole
 from local.engine.aws_request import Call, Refusal, access_denied, call_of, refusal, signer_of
 from local.engine.limit_guard import cut, too_large
 from local.rules.needs import Account, needs_of
@@ -139,7 +139,7 @@ class PermissionGuard:
             await _answer(send, refused)
             return
         told = send if role is None else self._hiding(role, call, send)
-        await self._engine(scope, _again(body, receive), _cutting(call, told))
+        await self._engine(scope, saying(body, receive), _cutting(call, told))
 
     async def _put_roles(self, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
         if headers.get(TOKEN_HEADER) != self._token:
@@ -206,20 +206,6 @@ def _cutting(call: Call, send: Send) -> Send:
         await send({"type": "http.response.body", "body": body})
 
     return told
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that says the body once more, then what follows it."""
-    told = False
-
-    async def say() -> Message:
-        nonlocal told
-        if told:
-            return await receive()
-        told = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return say
 
 
 async def _answer(send: Send, refusal: Refusal) -> None:

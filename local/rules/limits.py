@@ -92,6 +92,7 @@ START_EXECUTION_A_SECOND = 300
 # API Gateway: apigateway/latest/developerguide/http-api-quotas.html.
 HTTP_API_PAYLOAD_BYTES_MAX = 10 * MIB
 HTTP_API_TIMEOUT_S = 30
+API_REQUESTS = 10_000  # a second, of an account and region, by default, apigateway/latest/developerguide/limits.html
 
 # X-Ray: xray/latest/devguide/xray-console-sampling.html: the default rule, beyond the first request of a second.
 XRAY_SAMPLED = 0.05

@@ -1,6 +1,7 @@
 """The whole service in one process tree: the front, the functions, the event sources and the engine."""
 
 import asyncio
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from local.front.authorizer import JwtAuthorizer, grounds_of
 from local.front.front import Front, PortInUseError, anybody
 from local.front.routes import Routes
 from local.functions.lambda_host import LambdaHost
+from local.functions.sdk_plugin import plugin_environment
 from local.functions.worker import FunctionSpec
 from local.rules.needs import Account
 from local.sources.sources import Sources
@@ -172,7 +174,8 @@ class Stack:
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_XRAY_SDK_ENABLED": "false",
             "POWERTOOLS_TRACE_DISABLED": "true",
-            "PYTHONPATH": str(ROOT / "layers" / "tag_matching" / "python"),
+            "PYTHONPATH": os.pathsep.join((str(ROOT / "layers" / "tag_matching" / "python"), str(ROOT))),
+            **plugin_environment(engine.frames),
         }
 
 

@@ -58,6 +58,16 @@ class SQS(Service):
         queue = self.queues[url] = Queue(name, url, arn, self.box.timeline, properties)
         return queue
 
+    def forget(self) -> None:
+        """Begin to count anew."""
+        self.refused.clear()
+        for bucket in self._calls.values():
+            bucket.taken = 0.0
+
+    def taken_s(self) -> float:
+        """Return for how many seconds the group that was sent to most often was due to be, at least."""
+        return max((bucket.taken / bucket.rate for bucket in self._calls.values()), default=0.0)
+
     def queue(self, url: str) -> Queue:
         """The queue of a URL, or SQS's refusal."""
         if url not in self.queues:
@@ -196,13 +206,13 @@ class SQS(Service):
             bucket = self._calls.setdefault((queue.url, action), Bucket(limits.SQS_FIFO_CALLS))
             if bucket.left(self.box.timeline.now) < 1:
                 raise ApiError("RequestThrottled", "Rate exceeded", status=403)
-            bucket.units -= 1
+            bucket.take(1)
         for group in _groups(call) if queue.high_throughput else ():
             bucket = self._calls.setdefault((queue.url, f"to {group}"), Bucket(limits.SQS_GROUP_CALLS))
             if bucket.left(self.box.timeline.now) < 1:
                 self.refused[group] += 1
                 raise ApiError("RequestThrottled", "Rate exceeded", status=403)
-            bucket.units -= 1
+            bucket.take(1)
         return queue
 
     def _batch(self, call: Call, act: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 
 import pytest
 from tagcast.model import Ordering
+from tagcast.topic_settings import TopicReads
 
 from local.rules import limits
 from tests.benchmarks.calls import BATCH, BUDGETS
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.bill import usd_of
+from tests.benchmarks.twinning.bounds import first_bound, limit_of
 from tests.benchmarks.twinning.lockstep import lockstep
-from tests.benchmarks.twinning.play import Course, Load, Publishing, messages_up_to
+from tests.benchmarks.twinning.orders import BODY_BYTES, deflated_bytes
+from tests.benchmarks.twinning.play import Course, Load, Publishing, Sent, messages_up_to
 from tests.benchmarks.twinning.sdk import FixedSdk
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "speed-and-cost.md").read_text()
@@ -78,6 +82,35 @@ def test_a_topic_is_as_fast_as_its_hot_key_lets_it_be() -> None:
     assert hot < 20 < free
 
 
+def test_a_process_that_may_know_the_topic_for_a_second_reads_it_once() -> None:
+    def reads(how: TopicReads) -> int:
+        course = played(account_of(Cell(1, Ordering.NONE, 5, topic_reads=how)), Load(publishers=1), 5)
+        return course.usage.calls["publish", "GetItem"]
+
+    assert (reads(TopicReads.EVERY), reads(TopicReads.SECOND)) == (6, 2), "knowing it at first takes a second look"
+
+
+def course_of(messages: int, lasted_s: float) -> Course:
+    """A course in which messages arrived at equal distances."""
+    step = round(1_000_000 * lasted_s / messages)
+    sent = {number: Sent(0, 0, 1, number * step) for number in range(1, messages + 1)}
+    return Course(sent=sent, ended=messages * step)
+
+
+def test_what_each_further_message_takes_says_which_quota_is_used_up_first() -> None:
+    slower = (course_of(100, 1.0), {"reads": 2 / 1000, "writes": 1 / 1000})
+    faster = (course_of(200, 1.0), {"reads": 1.1 / 1000, "writes": 1 / 1000})
+    bound = first_bound(slower, faster)
+    assert bound is not None
+    assert (round(bound.per_second), bound.quota) == (1_000, "writes")
+    assert first_bound(faster, slower) is None, "what was no faster tells nothing"
+
+
+def test_a_quota_limits_a_play_that_takes_nearly_all_of_it() -> None:
+    assert limit_of(course_of(100, 1.0), {"reads": 0.009, "writes": 0.001}) == "reads"
+    assert limit_of(course_of(100, 1.0), {"reads": 0.008, "writes": 0.001}) is None
+
+
 def test_a_process_with_less_memory_computes_for_longer() -> None:
     call_ms = 100.0
 
@@ -98,8 +131,13 @@ def test_a_bill_has_a_line_for_whatever_was_used() -> None:
     usage = played(account, Load(publishers=2), 6).usage
     bill = usd_of(usage, 6)
     assert {line for line, usd in bill.items() if usd <= 0} == {"workflow"}
-    assert bill["table writes"] == pytest.approx(4 * limits.PRICES_USD["dynamodb: a million write request units"])
+    assert bill["table writes"] == pytest.approx(2 * limits.PRICES_USD["dynamodb: a million write request units"])
     assert bill["HTTP API"] == limits.PRICES_USD["api gateway: a million requests of an HTTP API"]
+
+
+def test_an_order_is_played_that_deflates_as_the_document_says() -> None:
+    average = statistics.fmean(deflated_bytes())
+    assert f"{BODY_BYTES:,} bytes, which deflate to {average:.0f} on average" in DOCUMENT
 
 
 def rows(heading: str) -> list[list[str]]:

@@ -17,6 +17,7 @@ class Bucket:
     units: float = 0.0
     at: int = 0
     burst_s: float = 1.0
+    taken: float = 0.0
 
     def __post_init__(self) -> None:
         self.units = self.most
@@ -32,6 +33,11 @@ class Bucket:
             self.units = min(self.most, self.units + self.rate * (now - self.at) / 1000)
             self.at = now
         return self.units
+
+    def take(self, units: float) -> None:
+        """Take units, even more than there are."""
+        self.units -= units
+        self.taken += units
 
 
 @dataclass
@@ -55,41 +61,56 @@ class Throughput:
         whole = buckets.get("write") or self._bucket("write", rate)
         left = whole.left(now)
         if left < units and left < whole.most:
-            self.refused["writes of the table"] += 1
+            self.refused[_name("write")] += 1
             return "Table"
         rate = self.key_write_rate
         single = buckets.get(("write", key)) or self._bucket(("write", key), rate)
         left = single.left(now)
         if left < units and left < single.most:
-            self.refused[f"writes of {key}"] += 1
+            self.refused[_name(("write", key))] += 1
             return "KeyRange"
         return None
 
     def write(self, key: Any, units: float) -> None:
         """Take units that `may_write` granted."""
         self.units_written += units
-        self._buckets["write"].units -= units
-        self._buckets["write", key].units -= units
+        self._buckets["write"].take(units)
+        self._buckets["write", key].take(units)
 
     def may_read(self, now: int, key: Any) -> str | None:
         """None if any units are left for the key; a read takes what it needs, even more than there was."""
         if self._bucket("read", self.read_rate).left(now) <= 0:
-            self.refused["reads of the table"] += 1
+            self.refused[_name("read")] += 1
             return "Table"
         if key is not None and self._bucket(("read", key), self.key_read_rate).left(now) <= 0:
-            self.refused[f"reads of {key}"] += 1
+            self.refused[_name(("read", key))] += 1
             return "KeyRange"
         return None
 
     def read(self, key: Any, units: float) -> None:
         """Take units."""
         self.units_read += units
-        self._buckets["read"].units -= units
+        self._buckets["read"].take(units)
         if key is not None:
-            self._buckets["read", key].units -= units
+            self._buckets["read", key].take(units)
+
+    def forget(self) -> None:
+        """Begin to count anew."""
+        self.refused.clear()
+        for bucket in self._buckets.values():
+            bucket.taken = 0.0
+
+    def taken_s(self) -> dict[str, float]:
+        """Return for table and keys how many seconds it takes them to give what was taken of them."""
+        return {_name(about): bucket.taken / bucket.rate for about, bucket in self._buckets.items() if bucket.taken}
 
     def _bucket(self, name: Any, rate: float) -> Bucket:
         found = self._buckets.get(name)
         if found is None:
             found = self._buckets[name] = Bucket(rate, burst_s=self.burst_s)
         return found
+
+
+def _name(about: Any) -> str:
+    kind, what = about if isinstance(about, tuple) else (about, "the table")
+    return f"{kind}s of {what}"

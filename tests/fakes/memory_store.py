@@ -55,8 +55,9 @@ def kept_rows(
     for pk in keys[at : at + page]:
         row = rows[Key(Table.MESSAGES, pk, "MSG")]
         is_known = cast("int", row["subscriptions_version"]) >= before_version or "replay_of" in row
+        has_body = "body" in row or "deflated" in row
         lives = cast("int", row["accepted_at"]) >= accepted_from and cast("int", row["expires_at"]) > alive_at
-        if row["topic"] == topic and row.get("body") is not None and lives and not is_known:
+        if row["topic"] == topic and has_body and lives and not is_known:
             found.append({"message_id": row["message_id"]})
     return Found(tuple(found), str(at + page) if len(keys) > at + page else None)
 

@@ -257,12 +257,13 @@ def test_what_is_kept_has_a_body_lives_is_as_young_as_asked_for_and_of_a_version
         message(4, **{**alike, "subscriptions_version": 5}),
         message(5, **alike, replay_of="1"),
         message(6, **alike, pending=0),
+        Put(Key(Table.MESSAGES, "MSG#t#8", "MSG"), {**alike, "topic": "t", "message_id": "8", "deflated": b"x"}),
         Put(Key(Table.MESSAGES, "MSG#t#7", "MSG"), {**alike, "topic": "t", "message_id": "7"}),
         Put(Key(Table.MESSAGES, "MSG#t2#8", "MSG"), {**alike, "topic": "t2", "message_id": "8", "body": b"x"}),
     ):
         store.write(write)
 
-    assert kept_ids(store)[0] == [1, 6]
+    assert kept_ids(store)[0] == [1, 6, 8]
     assert kept_ids(store, accepted_from=11)[0] == []
 
 

@@ -24,7 +24,7 @@ def _planted(
     return Planted(Mutant(name, where, old, new, also=also), f"tests/{tests}")
 
 
-MIXED, PACKS = "unit/test_mixed_orders.py", "unit/test_packs.py"
+BODY, MIXED, PACKS = "unit/test_body.py", "unit/test_mixed_orders.py", "unit/test_packs.py"
 ENDS, PLANS, OVERTAKEN = "unit/test_ends.py", "unit/test_plans.py", "unit/test_overtaken.py"
 EVENTS, FUNCTIONS, MAPS = "unit/test_function_events.py", "unit/test_function_filters.py", "unit/test_state_map.py"
 REQUESTS, FAULTS = "integration/test_dynamodb_requests.py", "integration/test_store_faults.py"
@@ -323,6 +323,36 @@ OPERATORS = (
         "await expire_messages(world, topic, over) if over else 0",
         "0",
         f"{ENDS}::test_a_message_that_nobody_drives",
+    ),
+)
+BODIES = (
+    _planted(
+        "a body is deflated for a release that takes it for none",
+        "tagcast.rows.message_writes:accepted_put",
+        "if row.has_body and not is_plain:",
+        "if row.has_body:",
+        f"{BODY}::test_until_the_release_before_is_gone",
+    ),
+    _planted(
+        "a few bytes of a row fill the memory",
+        "tagcast.rows.body:inflated",
+        "stream.decompress(packed, BODY_BYTES_MAX + 1)",
+        "stream.decompress(packed)",
+        f"{BODY}::test_no_more_than_the_largest_body_is_inflated",
+    ),
+    _planted(
+        "a body that was cut off is taken for a whole one",
+        "tagcast.rows.body:inflated",
+        " or not stream.eof",
+        "",
+        f"{BODY}::test_what_is_not_one_whole_body",
+    ),
+    _planted(
+        "a body is deflated although that saves nothing",
+        "tagcast.rows.body:deflated",
+        "packed if len(packed) <= len(body) - SAVED_BYTES_MIN else None",
+        "packed",
+        f"{BODY}::test_a_body_is_deflated_from_the_byte_on",
     ),
 )
 KEEPING = (
@@ -1463,6 +1493,7 @@ PLANTED = (
     *REDELIVERY,
     *GROUPS,
     *OPERATORS,
+    *BODIES,
     *KEEPING,
     *ARCHIVED,
     *TABLE,

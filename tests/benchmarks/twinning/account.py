@@ -9,17 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tagcast.model import (
-    Batching,
-    ContentFormat,
-    Endpoint,
-    Ordering,
-    Protocol,
-    RetryPolicy,
-    Strategy,
-    SubscriptionSettings,
-)
-from tagcast.registry import subscriptions, topics
+from tagcast.model import Ordering
+from tagcast.topic_settings import TopicReads
 
 from tests.aws import limits
 from tests.aws.administrator import ADMINISTRATOR, administrator
@@ -30,13 +21,13 @@ from tests.benchmarks.twinning.computing import ComputingTimeline, Reading
 from tests.benchmarks.twinning.meter import Meter, own_metrics
 from tests.benchmarks.twinning.pollers import Pollers
 from tests.benchmarks.twinning.sdk import ComputedClient, Sdk
+from tests.benchmarks.twinning.subscribers import host_of, subscribe
 
 TOPIC = "orders"
 SHARDS = 4
 """Of the table's stream: a new table on demand has partitions for four thousand units a second."""
 BURST_S = 0.05
 """So much of its rate a key or table may take at once: what is sustained has no use of bursts."""
-BATCHING = Batching(100, 1024 * 1024)
 _SERIAL = re.compile(rb"#(\d{9})#")
 
 
@@ -50,10 +41,13 @@ class Cell:
     at_once: int = 1
     batched: bool = False
     """Whether the subscribers take several messages by one request."""
+    topic_reads: TopicReads = TopicReads.EVERY
+    """How often a process that publishes reads the topic's row, a parameter of the template."""
 
     def __str__(self) -> str:
         pushes = "batched pushes" if self.batched else "single pushes"
-        return f"{self.subscriptions:,} × {self.ordering.value}, {self.rtt_ms:g} ms, by {self.at_once}, {pushes}"
+        known = "" if self.topic_reads is TopicReads.EVERY else f", `TopicReads` `{self.topic_reads.value}`"
+        return f"{self.subscriptions:,} × {self.ordering.value}, {self.rtt_ms:g} ms, by {self.at_once}, {pushes}{known}"
 
 
 class Receivers:
@@ -88,6 +82,7 @@ class Account:
         self.timeline = ComputingTimeline(reading)
         self.timeline.entering = own_metrics
         self.deployment = deployment = Deployment(self.timeline, None, seed, shards)
+        deployment.functions.configure(TOPIC_READS=cell.topic_reads.value)
         deployment.box.client_type = _Metered
         _Metered.sdk, _Metered.meter = sdk, (meter := Meter(self.timeline))
         self.meter = deployment.functions.weather = meter
@@ -119,30 +114,21 @@ class Account:
         found += [table.throughput_of(index) for table in self.deployment.tables.values() for index in table.indexes]
         return sum(each.units_read for each in found), sum(each.units_written for each in found)
 
+    def forget(self) -> None:
+        """Count anew what is taken of quotas, and what is refused."""
+        for table in self.deployment.tables.values():
+            table.throughput.forget()
+        self.deployment.sqs.forget()
+
     def _subscribe(self) -> None:
         world, cell = administrator(self.deployment), self.cell
         for table in self.deployment.tables.values():
             table.throughput = Throughput(*4 * (math.inf,))
-        topics.put_topic(world, TOPIC, retention_s=86_400, body_bytes_max=65_536, ordering=cell.ordering)
+        subscribe(world, TOPIC, cell.ordering, cell.subscriptions, batched=cell.batched)
         for number in range(cell.subscriptions):
-            host = f"s{number}.example"
-            self.deployment.network.listen(host, self.receivers)
-            subscriptions.put_subscription(world, TOPIC, f"s{number}", _settings(cell, f"http://{host}/"))
+            self.deployment.network.listen(host_of(number), self.receivers)
         for table in self.deployment.tables.values():
             table.throughput = Throughput(limits.TABLE_UNITS_MAX, limits.TABLE_UNITS_MAX, burst_s=BURST_S)
-
-
-def _settings(cell: Cell, url: str) -> SubscriptionSettings:
-    strategy = Strategy.EXPONENTIAL_DECAY_RETRY if cell.ordering is Ordering.NONE else Strategy.BACKOFF_RETRY
-    return SubscriptionSettings(
-        endpoint=Endpoint(Protocol.HTTP, url),
-        filter=None,
-        retry=RetryPolicy(strategy, 3),
-        timeout_s=15,
-        content_format=ContentFormat.JSON,
-        secret=None,
-        batching=BATCHING if cell.batched else None,
-    )
 
 
 class _Metered(ComputedClient):

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from tagcast.model import Ordering
 
-from tests.aws import limits
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.bill import savings_of, usd_of
+from tests.benchmarks.twinning.bounds import Bound, first_bound, limit_of, taken
 from tests.benchmarks.twinning.computing import Reading
-from tests.benchmarks.twinning.play import Course, Load, Publishing
+from tests.benchmarks.twinning.play import Course, Load, Publishing, messages_up_to
 from tests.benchmarks.twinning.sdk import Sdk
 
-BUSY = 0.85
-"""A group or the account's functions limit a cell from this share of their time or number on."""
-REFUSED = 0.01
-"""And what refuses so large a share of the messages limits it, too."""
+PUBLISHERS = "its publishers"
+"""That is: by nothing of AWS."""
 PUSHES_MAX = 20_000
 """So many pushes are owed at most, or a wide topic would be all backlog."""
 WARM, FULL, HALF = 0.3, 0.45, 0.25
 """The shares of a cell's processor time."""
+MESSAGES_MIN = 2
 
 
 @dataclass(frozen=True)
@@ -39,12 +36,19 @@ class Measured:
     p50_ms: float
     p99_ms: float
     limit: str
+    bound: Bound | None
+    """Which quota would be used up first, and at how many messages a second: computed, not played."""
     calls: float
     """Requests to AWS a message, those of the API and of the pollers included."""
     bill: dict[str, float]
     savings: dict[str, float]
     full: Course
     half: Course
+
+    @property
+    def most(self) -> float:
+        """What it sustained; if nothing of AWS limited it, what the first quota to be used up would let through."""
+        return self.bound.per_second if self.limit == PUBLISHERS and self.bound else self.per_second
 
     @property
     def usd(self) -> float:
@@ -54,25 +58,48 @@ class Measured:
 def load_of(cell: Cell) -> Load:
     """Return publishers enough to meet some limit of AWS, and not so many that they only wait."""
     if cell.ordering is Ordering.NONE or cell.ordering is Ordering.KEY:
-        publishers = 400 if cell.at_once == 1 else 80
+        publishers = 300 if cell.at_once == 1 else 80
     else:
         publishers = 40 if cell.at_once == 1 else 20
     open_max = max(cell.at_once, min(400 * cell.at_once, PUSHES_MAX // cell.subscriptions))
     return Load(publishers=max(1, min(publishers, open_max // cell.at_once)), open_max=open_max)
 
 
-def measured(cell: Cell, goes_on: Callable[[float], Callable[[int], bool]], reading: Reading, sdk: Sdk) -> Measured:
-    """Play *cell*; *goes_on* makes of a share of the effort what says whether there is more of it."""
+class Effort:
+    """How many messages each part of a cell plays, so that all of it takes so much processor time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._each_s = 0.0
+
+    def warmed(self, account: Account, load: Load) -> int:
+        """Play the part that warms *account*; return how many messages that were, and know what one takes."""
+        began = time.process_time()
+        until = began + WARM * self._seconds
+        most = Publishing(account, load, lambda count: count < MESSAGES_MIN or time.process_time() < until)
+        messages = _count(most.play())
+        self._each_s = (time.process_time() - began) / messages
+        return messages
+
+    def messages(self, share: float) -> int:
+        """Return how many messages a part plays."""
+        return max(MESSAGES_MIN, int(share * self._seconds / self._each_s))
+
+
+def measured(cell: Cell, effort: Effort, reading: Reading, sdk: Sdk) -> Measured:
+    """Play *cell*: warm it, fill it, and publish at half of that: both tell how fast it could be."""
     account = Account(cell, reading, sdk)
     load = load_of(cell)
     with account.meter.reading_logs():
-        first = Publishing(account, load, goes_on(WARM)).play()
-        warm = _count(first)
-        _forget_refusals(account)
-        full = Publishing(account, load, goes_on(FULL), warm).play()
-        limit = _limit(account, full)
+        warm = effort.warmed(account, load)
+        account.forget()
+        full = Publishing(account, load, messages_up_to(effort.messages(FULL)), warm).play()
+        of_full = taken(account, full)
+        account.forget()
         every_ms = 1000 * cell.at_once / (full.sustained() / 2)
-        half = Publishing(account, Load(every_ms=every_ms), goes_on(HALF), warm + _count(full)).play()
+        first = warm + _count(full)
+        half = Publishing(account, Load(every_ms=every_ms), messages_up_to(effort.messages(HALF)), first).play()
+        of_half = taken(account, half)
     for environment in account.deployment.functions.alive:
         environment.end()
     messages = len(half.sent)
@@ -82,7 +109,8 @@ def measured(cell: Cell, goes_on: Callable[[float], Callable[[int], bool]], read
         per_second=full.sustained(),
         p50_ms=half.percentile_ms(0.5),
         p99_ms=half.percentile_ms(0.99),
-        limit=limit,
+        limit=limit_of(full, of_full) or PUBLISHERS,
+        bound=first_bound((half, of_half), (full, of_full)),
         calls=asked / messages,
         bill=usd_of(half.usage, messages),
         savings=savings_of(half.usage, messages),
@@ -93,39 +121,3 @@ def measured(cell: Cell, goes_on: Callable[[float], Callable[[int], bool]], read
 
 def _count(course: Course) -> int:
     return len(course.sent) + course.refused
-
-
-def _forget_refusals(account: Account) -> None:
-    for table in account.deployment.tables.values():
-        table.throughput.refused.clear()
-    account.deployment.sqs.refused.clear()
-
-
-def _limit(account: Account, course: Course) -> str:
-    """Name what the cell met: what was always busy, what was refused, or else only that there were no more messages."""
-    if account.cell.ordering is not Ordering.NONE and course.group_busy > BUSY:
-        return "a group's one batch at a time"
-    refused = Counter({"calls to a group": account.deployment.sqs.refused.total()})
-    for table in account.deployment.tables.values():
-        refused.update(table.throughput.refused)
-    (worst, times), *_ = refused.most_common(1)
-    if times > REFUSED * _count(course):
-        return worst
-    if course.most_running > BUSY * limits.LAMBDA_CONCURRENCY:
-        return "concurrency of functions"
-    return "its publishers"
-
-
-def clocked(seconds: float) -> Callable[[float], Callable[[int], bool]]:
-    """Return what lets a cell play for so much processor time."""
-
-    def goes_on(share: float) -> Callable[[int], bool]:
-        until = time.process_time() + share * seconds
-        return lambda count: count < 2 or time.process_time() < until
-
-    return goes_on
-
-
-def counted(messages: int) -> Callable[[float], Callable[[int], bool]]:
-    """Return what lets a cell play so many messages in each of its parts."""
-    return lambda share: lambda count: count < messages

@@ -14,12 +14,14 @@ from tests.aws import limits
 from tests.aws.http_api import Answer
 from tests.benchmarks.twinning.account import TOPIC, Account
 from tests.benchmarks.twinning.meter import Usage
+from tests.benchmarks.twinning.orders import order
 
-BODY_BYTES = 1024
 KEYS = 64
 """Ordering keys that messages are spread over."""
 STEP_MS = 20
 AGAIN_MS = 100
+BEGIN_MS = 50
+"""Within that all publishers begin: no two of them know when the other does."""
 IDLE_S_MAX = 120.0
 
 
@@ -57,6 +59,11 @@ class Course:
     extra: int = 0
     most_running: int = 0
     group_busy: float = 0.0
+
+    @property
+    def lasted_s(self) -> float:
+        """Return from the first request to the last push."""
+        return (self.ended - self.began) / 1_000_000
 
     def sustained(self) -> float:
         """Return messages a second that reached all subscribers, without the first and last fifths of several."""
@@ -115,8 +122,10 @@ class Publishing:
         course.began = self._timeline.micros
         if self._load.every_ms:
             self._tick()
-        for number in range(self._load.publishers):
-            self._next(number)
+        for number in range(1, self._load.publishers):
+            self._timeline.after(BEGIN_MS * number / self._load.publishers, partial(self._next, number))
+        if self._load.publishers:
+            self._next(0)
         return course
 
     def finish(self) -> Course:
@@ -158,7 +167,7 @@ class Publishing:
         messages = []
         for serial in serials:
             self.course.sent[serial] = Sent(self._timeline.micros, publisher)
-            message = {"body": f"#{serial:09d}#".ljust(BODY_BYTES, "x")}
+            message = {"body": order(serial)}
             if account.cell.ordering is Ordering.KEY:
                 message["ordering_key"] = f"k{publisher % KEYS}"
             messages.append(message)

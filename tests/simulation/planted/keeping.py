@@ -78,8 +78,8 @@ MUTANTS = (
     Mutant(
         "the time to live of a message is its life",
         "tagcast.rows.message:_envelope",
-        '"ttl": message.expires_at // 1000 + GARBAGE_S,\n        }\n    )',
-        '"ttl": message.expires_at // 1000 - 30,\n        }\n    )',
+        '"ttl": message.expires_at // 1000 + GARBAGE_S',
+        '"ttl": message.expires_at // 1000 - 30',
         COLLECTED,
     ),
     Mutant(

@@ -5,16 +5,22 @@ See docs/architecture.md, Invariants, 2 and 3.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from tagcast.rows.body import BODY_ATTRIBUTES, deflated
 from tagcast.rows.keys import message_key, retained_key, section_key, tally_key
 from tagcast.rows.message import GARBAGE_S, MessageRow, map_attributes, message_row
 from tagcast.rows.sections import tally_row
 from tagcast.tables import ABSENT, Delete, Key, Put, Row, Update, Write
 
-CONTENT_ATTRIBUTES = ("body",)
 
+def accepted_put(row: MessageRow, *, is_plain: bool) -> Put:
+    """Return the write of a message that is accepted, unless there is one under its id.
 
-def accepted_put(row: MessageRow) -> Put:
-    """Return the write of a message that is accepted, unless there is one under its id."""
+    *is_plain*: its body is stored as the release before reads it.
+    """
+    if row.has_body and not is_plain:
+        row = replace(row, deflated=deflated(row.message.draft.body))
     return Put(_message_key(row), message_row(row), {"pk": ABSENT})
 
 
@@ -66,7 +72,7 @@ def _tally_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
         return (tally,)
     owed = len(after.map.owed)
     changes = {"pending": owed, "round": "open" if owed else "done", "version": known.message_version + 1}
-    gone = () if after.has_body else CONTENT_ATTRIBUTES
+    gone = () if after.has_body else BODY_ATTRIBUTES
     return (tally, Update(_message_key(after), changes, gone, {"version": known.message_version}))
 
 
@@ -75,14 +81,12 @@ def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
     gone = () if value.map.owed else ("owed",)
     if value.map.settled:
         gone = (*gone, "ended" if "exceptions" in attributes else "exceptions")
-    return gone if value.has_body or value.section is not None else (*gone, *CONTENT_ATTRIBUTES)
+    return gone if value.has_body or value.section is not None else (*gone, *BODY_ATTRIBUTES)
 
 
 def body_removal(row: MessageRow) -> Update:
     """Return the write that takes the body of a message that is kept no longer, unless its row changed since."""
-    return Update(
-        _message_key(row), {"version": row.version + 1}, (*CONTENT_ATTRIBUTES, "kept"), {"version": row.version}
-    )
+    return Update(_message_key(row), {"version": row.version + 1}, (*BODY_ATTRIBUTES, "kept"), {"version": row.version})
 
 
 def retained_delete(row: MessageRow) -> Delete:

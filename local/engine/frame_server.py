@@ -1,0 +1,91 @@
+"""Serves the engine's application to who speaks in frames: the workers' SDK and the stack's own event sources."""
+
+import asyncio
+
+from local.engine.asgi import Answer, Application, Scope, gone, saying
+from local.functions.frames import LENGTHS, FrameError, lengths_of, packed
+
+JSON = b"application/x-amz-json-1.0"
+
+
+async def listen(application: Application, host: str, port: int) -> asyncio.Server:
+    """Begin to serve; who speaks anything else is cut off."""
+    return await asyncio.get_running_loop().create_server(lambda: FrameProtocol(application), host, port)
+
+
+class FrameProtocol(asyncio.Protocol):
+    """One connection: its calls are answered one after the other."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._unread = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the way back."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, fault: Exception | None) -> None:
+        """Let a long poll end with who waited for it."""
+        if self._serving is not None:
+            self._serving.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Serve what is complete."""
+        self._unread += data
+        if self._serving is None:
+            self._serve_next()
+
+    def _serve_next(self) -> None:
+        assert self._transport is not None
+        self._serving = None
+        if len(self._unread) < LENGTHS.size:
+            return
+        try:
+            head_length, body_length = lengths_of(self._unread)
+        except FrameError:
+            self._transport.abort()
+            return
+        body_at = LENGTHS.size + head_length
+        ends_at = body_at + body_length
+        if len(self._unread) < ends_at:
+            return
+        head, body = bytes(self._unread[LENGTHS.size : body_at]), bytes(self._unread[body_at:ends_at])
+        del self._unread[:ends_at]
+        self._serving = asyncio.get_running_loop().create_task(self._serve(self._transport, head, body))
+        self._serving.add_done_callback(self._served)
+
+    async def _serve(self, transport: asyncio.Transport, head: bytes, body: bytes) -> None:
+        answer = Answer()
+        await self._application(scope_of(head), saying(body, gone), answer.send)
+        transport.write(packed(b"%d" % answer.status, answer.body))
+        self._serve_next()
+
+    def _served(self, serving: asyncio.Task[None]) -> None:
+        """Cut off who waits for an answer that the engine failed to give; the loop's handler logs why."""
+        if not serving.cancelled() and (fault := serving.exception()) is not None:
+            assert self._transport is not None
+            self._transport.abort()
+            serving.get_loop().call_exception_handler({"message": "a call in a frame failed", "exception": fault})
+
+
+def scope_of(head: bytes) -> Scope:
+    """The request of ASGI that a call stands for.
+
+    >>> scope_of(b"AWS4-HMAC-SHA256 ...\\nAmazonSQS.SendMessage")["headers"][1]
+    (b'x-amz-target', b'AmazonSQS.SendMessage')
+    """
+    authorization, _, target = head.partition(b"\n")
+    return {
+        "type": "http",
+        "http_version": "1.1",
+        "scheme": "http",
+        "method": "POST",
+        "path": "/",
+        "raw_path": b"/",
+        "query_string": b"",
+        "headers": [(b"authorization", authorization), (b"x-amz-target", target), (b"content-type", JSON)],
+        "client": ("127.0.0.1", 0),
+    }

@@ -1,0 +1,99 @@
+"""The short way of a call to the engine: what HTTP would say of it, in frames of known length over a kept connection.
+
+A frame is a head and a body, after their lengths. The head of a call names its caller, as the header `authorization`
+does, and what is called, as `x-amz-target` does; that of an answer is its status.
+"""
+
+import socket
+import struct
+import threading
+from http import HTTPStatus
+
+LENGTHS = struct.Struct("!II")
+FRAME_BYTES_MAX = 64 * 1024 * 1024
+"""More than any call or answer has; what a speaker of HTTP says first would be the length of a longer one."""
+CONNECT_S = 3.0
+OK = b"%d" % HTTPStatus.OK
+
+
+class FrameError(ConnectionError):
+    """What came is not a frame; who sent it speaks something else."""
+
+
+def packed(head: bytes, body: bytes) -> bytes:
+    """A frame.
+
+    >>> packed(b"200", b"{}")
+    b'\\x00\\x00\\x00\\x03\\x00\\x00\\x00\\x02200{}'
+    """
+    return LENGTHS.pack(len(head), len(body)) + head + body
+
+
+def lengths_of(start: bytes | bytearray) -> tuple[int, int]:
+    """How long head and body are, by the start of a frame; FrameError if no frame is so long.
+
+    >>> lengths_of(packed(b"200", b"{}"))
+    (3, 2)
+    >>> lengths_of(b"GET / HTTP/1.1")
+    Traceback (most recent call last):
+    local.functions.frames.FrameError: not a frame
+    """
+    head, body = LENGTHS.unpack_from(start)
+    if head + body > FRAME_BYTES_MAX:
+        raise FrameError("not a frame")
+    return head, body
+
+
+def call_head(access_key: str, region: str, service: str, target: str) -> bytes:
+    """The head of a call: a caller without a signature, since nobody checks one here, and the target.
+
+    >>> call_head("KEY", "us-east-1", "sqs", "AmazonSQS.SendMessage").decode().splitlines()[1]
+    'AmazonSQS.SendMessage'
+    """
+    scope = f"20260101/{region}/{service}/aws4_request"
+    return f"AWS4-HMAC-SHA256 Credential={access_key}/{scope}, Signature=none\n{target}".encode()
+
+
+class FrameCalls:
+    """Calls of the engine at `host:port`; each thread has a connection of its own, which is made when it is needed."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._own = threading.local()
+
+    def call(self, head: bytes, body: bytes, answer_s: float) -> tuple[bool, bytes]:
+        """Whether a call was carried out, and its answer; OSError if none comes within *answer_s*."""
+        try:
+            connection: _Connection = self._own.connection
+        except AttributeError:
+            connection = self._own.connection = _Connection(self._address)
+        try:
+            return connection.exchange(packed(head, body), answer_s)
+        except OSError:
+            connection.close()
+            del self._own.connection
+            raise
+
+
+class _Connection:
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), CONNECT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._answers = self._socket.makefile("rb")
+
+    def exchange(self, frame: bytes, answer_s: float) -> tuple[bool, bytes]:
+        self._socket.settimeout(answer_s)
+        self._socket.sendall(frame)
+        head_length, body_length = lengths_of(self._read(LENGTHS.size))
+        return self._read(head_length) == OK, self._read(body_length)
+
+    def close(self) -> None:
+        self._answers.close()
+        self._socket.close()
+
+    def _read(self, length: int) -> bytes:
+        found = self._answers.read(length)
+        if len(found) < length:
+            raise ConnectionResetError("the engine has closed the connection")
+        return found

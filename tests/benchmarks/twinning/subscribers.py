@@ -1,0 +1,55 @@
+"""The topic of a cell with all its subscriptions, stored at once: who makes 100,000 of them is no part of the play."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tagcast.model import (
+    Batching,
+    ContentFormat,
+    Endpoint,
+    Ordering,
+    Protocol,
+    RetryPolicy,
+    Strategy,
+    Subscription,
+    SubscriptionSettings,
+)
+from tagcast.ports import World
+from tagcast.registry import topics
+from tagcast.rows.keys import topic_key
+from tagcast.rows.registry import topic_row
+from tagcast.rows.subscription_writes import subscription_put
+from tagcast.tables import Put
+
+BATCHING = Batching(100, 1024 * 1024)
+
+
+def host_of(number: int) -> str:
+    """Return the host of a subscriber's endpoint."""
+    return f"s{number}.example"
+
+
+def subscribe(world: World, topic: str, ordering: Ordering, count: int, *, batched: bool) -> None:
+    """Store *topic* with *count* subscriptions that want everything, in order if the topic has one."""
+    made, _ = topics.put_topic(world, topic, retention_s=86_400, body_bytes_max=65_536, ordering=ordering)
+    now = world.clock.now()
+    for number in range(count):
+        settings = _settings(f"http://{host_of(number)}/", ordering, batched=batched)
+        one = Subscription(topic, f"s{number}", made.topic_id, number, settings, 1, now, now)
+        world.store.write(subscription_put(one, None))
+    subscribed = replace(made, subscriptions_version=count, subscription_count=count, next_ordinal=count)
+    world.store.write(Put(topic_key(topic), topic_row(subscribed)))
+
+
+def _settings(url: str, ordering: Ordering, *, batched: bool) -> SubscriptionSettings:
+    strategy = Strategy.EXPONENTIAL_DECAY_RETRY if ordering is Ordering.NONE else Strategy.BACKOFF_RETRY
+    return SubscriptionSettings(
+        endpoint=Endpoint(Protocol.HTTP, url),
+        filter=None,
+        retry=RetryPolicy(strategy, 3),
+        timeout_s=15,
+        content_format=ContentFormat.JSON,
+        secret=None,
+        batching=BATCHING if batched else None,
+    )
