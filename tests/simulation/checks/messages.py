@@ -33,8 +33,9 @@ class MessageChecks:
         if old is None:
             self.accepted(worker, new, now)
         else:
-            self.changed(worker, Receipt.of(old), now, old, new)
-            self.attempts_kept(Receipt.of(old), now, message_id, ended)
+            before = Receipt.of(old)
+            self.changed(worker, before, now, old, new)
+            self.attempts_kept(before, now, message_id, ended)
         ledger.receipts[message_id] = now
 
     def consistent(self, name: str, now: Receipt, row: Row) -> None:
