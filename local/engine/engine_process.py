@@ -3,10 +3,12 @@
 Some private names of ministack are used, each held by `tests/unit/local/test_engine_seam.py`:
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `persistence._state_format_version`,
 `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
-`stepfunctions._run_execution`, `stepfunctions._ExecutionError` and `firehose._put_s3_object`.
+`stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`, and those of the tables that
+`quicker_tables` replaces.
 """
 
 import asyncio
+import gc
 import http.client
 import json
 import os
@@ -20,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from local.engine import long_poll
+from local.engine import long_poll, quicker_tables
 from local.engine.asgi import Application
 from local.engine.callers import FIREHOSE, STATES
 from local.engine.http_server import serve
@@ -35,6 +37,9 @@ PARENT_CHECK_S = 1.0
 HOST_TIMEOUT_S = 900.0
 EXECUTIONS_MAX = 1_000
 """AWS has a bound, too (a million in an account), and refuses in the same words."""
+
+GARBAGE = 20_000, 20, 50
+"""How seldom garbage that refers to itself is looked for: the heap is the tables, which have none, and is large."""
 
 Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
@@ -185,13 +190,14 @@ def _snapshots(folder: Path) -> Snapshots:
 
 def main() -> None:
     """Run the engine until SIGTERM; the environment says where (see `local.engine.engine`)."""
-    from ministack.services import firehose, lambda_svc, sqs, stepfunctions
+    from ministack.services import dynamodb, firehose, lambda_svc, sqs, stepfunctions
 
     folder = Path(os.environ["STATE_DIR"])
     folder.mkdir(parents=True, exist_ok=True)
     host, _, port = os.environ["TAGCAST_LAMBDA_HOST"].partition(":")
     lambda_svc._execute_function_warm = host_executor(host, int(port), lambda_svc._execute_function_warm)
     long_poll.install(sqs._HANDLERS)
+    quicker_tables.install(dynamodb)
 
     account = Account(os.environ["MINISTACK_ACCOUNT_ID"], os.environ["MINISTACK_REGION"])
     permissions = Permissions(account, Path(os.environ["TAGCAST_USES"]))
@@ -209,6 +215,8 @@ def main() -> None:
     application = snapshots.watching(_application(permissions, lambda: running.full))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
     try:
         ports = int(os.environ["GATEWAY_PORT"]), int(os.environ["TAGCAST_FRAMES_PORT"])
         asyncio.run(serve(application, os.environ["BIND_HOST"], *ports))

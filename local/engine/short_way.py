@@ -4,8 +4,8 @@ What the engine looks at on the long way (hosts, paths, presigned queries, brows
 of a call that names its service in `x-amz-target`; those of tables, streams, queues and Firehose do.
 """
 
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
 from typing import Any
 
 from local.engine.asgi import Application, Receive, Scope, Send, answer, headers_of, whole
@@ -26,6 +26,7 @@ class ShortWay:
         self._engine = engine
         self._services = services
         self._enter = enter
+        self._numbers = count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the call, or leave it to the engine."""
@@ -40,6 +41,5 @@ class ShortWay:
         self._enter(headers)
         status, answered, content = await service(scope["method"], scope["path"], headers, body, {})
         content = content if isinstance(content, bytes) else content.encode()
-        request_id = str(uuid.uuid4())
-        shown = {**answered, "x-amzn-requestid": request_id, "content-length": str(len(content))}
+        shown = {**answered, "x-amzn-requestid": f"{next(self._numbers):032x}", "content-length": str(len(content))}
         await answer(send, status, [(n.encode("latin-1"), str(v).encode("latin-1")) for n, v in shown.items()], content)

@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 from local.sources.batch_result import Invoke, failed_items
@@ -21,6 +21,15 @@ EVENT_FIELDS = ("eventID", "eventName", "eventVersion", "eventSource", "awsRegio
 BACKOFF_S = (0.2, 10.0)
 
 Record = dict[str, Any]
+
+
+class Told(NamedTuple):
+    """A record, and as the JSON in which it travels: it is measured, sent and perhaps sent again."""
+
+    record: Record
+    text: str
+
+
 Call = Callable[[str, dict[str, Any]], dict[str, Any]]
 """An operation of the Streams API and its request, to its answer as JSON."""
 
@@ -104,7 +113,8 @@ class StreamSource:
         return {**event, "dynamodb": _as_json(change), "eventSourceARN": self.stream_arn}
 
     def _hand_over(self, records: list[Record]) -> None:
-        for batch in batches(filter(self._admits, records), self.rules.batch_size):
+        told = (Told(record, json.dumps(record)) for record in records if self._admits(record))
+        for batch in batches(told, self.rules.batch_size):
             self._finish(batch)
 
     def _open(self) -> str:
@@ -118,7 +128,7 @@ class StreamSource:
     def _admits(self, record: Record) -> bool:
         return not self.rules.filters or any(matches(pattern, record) for pattern in self.rules.filters)
 
-    def _finish(self, records: list[Record]) -> None:
+    def _finish(self, records: list[Told]) -> None:
         """Invoke until every record is done or given up; later records wait (the shard's order)."""
         pending = [records]
         attempts = 0
@@ -143,19 +153,19 @@ class StreamSource:
                 pending.insert(0, rest)
             self.sleep(min(BACKOFF_S[1], BACKOFF_S[0] * 2 ** min(attempts, 10)))
 
-    def _attempt(self, batch: list[Record]) -> list[Record]:
+    def _attempt(self, batch: list[Told]) -> list[Told]:
         """Invoke once; answers the first failed record and all after it."""
-        numbers = [record["dynamodb"]["SequenceNumber"] for record in batch]
-        invocation = self.invoke(self.function, json.dumps({"Records": batch}).encode())
+        numbers = [record["dynamodb"]["SequenceNumber"] for record, _ in batch]
+        invocation = self.invoke(self.function, f'{{"Records": [{", ".join(text for _, text in batch)}]}}'.encode())
         failed = failed_items(invocation, numbers)
         first = min((numbers.index(each) for each in failed), default=len(batch))
         return batch[first:]
 
-    def _too_old(self, records: list[Record]) -> bool:
-        made_at = records[0]["dynamodb"].get("ApproximateCreationDateTime")
+    def _too_old(self, records: list[Told]) -> bool:
+        made_at = records[0].record["dynamodb"].get("ApproximateCreationDateTime")
         return self.rules.age_max_s >= 0 and made_at is not None and self.clock() - made_at > self.rules.age_max_s
 
-    def _obituary(self, records: list[Record], attempts: int, too_old: bool) -> dict[str, Any]:
+    def _obituary(self, records: list[Told], attempts: int, too_old: bool) -> dict[str, Any]:
         return {
             "requestContext": {
                 "condition": "RecordAgeExceeded" if too_old else "RetryAttemptsExhausted",
@@ -163,28 +173,28 @@ class StreamSource:
                 "approximateInvokeCount": attempts,
             },
             "DDBStreamBatchInfo": {
-                "startSequenceNumber": records[0]["dynamodb"]["SequenceNumber"],
-                "endSequenceNumber": records[-1]["dynamodb"]["SequenceNumber"],
+                "startSequenceNumber": records[0].record["dynamodb"]["SequenceNumber"],
+                "endSequenceNumber": records[-1].record["dynamodb"]["SequenceNumber"],
                 "batchSize": len(records),
                 "streamArn": self.stream_arn,
             },
         }
 
 
-def batches(records: Iterable[Record], count_max: int) -> Iterator[list[Record]]:
+def batches(records: Iterable[Told], count_max: int) -> Iterator[list[Told]]:
     """Cut what was read into batches of so many records and no more bytes than a function takes.
 
-    >>> list(map(len, batches([{"a": "x" * 4_000_000}] * 2 + [{}] * 3, 3)))
+    >>> list(map(len, batches([Told({}, "x" * 4_000_000)] * 2 + [Told({}, "{}")] * 3, 3)))
     [1, 3, 1]
     """
-    batch: list[Record] = []
+    batch: list[Told] = []
     size = EVENT_FRAME
-    for record in records:
-        record_size = len(json.dumps(record)) + 2
+    for told in records:
+        record_size = len(told.text) + 2
         if batch and (len(batch) == count_max or size + record_size > LAMBDA_PAYLOAD_BYTES_MAX):
             yield batch
             batch, size = [], EVENT_FRAME
-        batch.append(record)
+        batch.append(told)
         size += record_size
     if batch:
         yield batch

@@ -150,6 +150,7 @@ def publish_all(fake: FakeWorld) -> None:
         everything("9"),
         everything("1"),
         everything("x"),
+        replace(everything("9", "apple"), body=b"x" * 1024),
     ):
         publish(fake.world, "test1", [draft], Idempotency(f"{draft}", "f"))
     fake.subscribe("again")

@@ -8,7 +8,7 @@ from typing import Any, cast
 from tagcast.errors import ConditionLostError
 from tagcast.ports import ABSENT, Delete, Found, Key, Put, Row, Table, Update, Write
 from tagcast.rows.listed import FOUND_ATTRIBUTES
-from tagcast.tables import Check, Expectation
+from tagcast.tables import UPDATES_MAX, Check, Expectation
 
 TRANSACTION_MAX = 100
 SEARCH_PAGE = 1_000
@@ -55,8 +55,9 @@ def kept_rows(
     for pk in keys[at : at + page]:
         row = rows[Key(Table.MESSAGES, pk, "MSG")]
         is_known = cast("int", row["subscriptions_version"]) >= before_version or "replay_of" in row
+        has_body = "body" in row or "deflated" in row
         lives = cast("int", row["accepted_at"]) >= accepted_from and cast("int", row["expires_at"]) > alive_at
-        if row["topic"] == topic and row.get("body") is not None and lives and not is_known:
+        if row["topic"] == topic and has_body and lives and not is_known:
             found.append({"message_id": row["message_id"]})
     return Found(tuple(found), str(at + page) if len(keys) > at + page else None)
 
@@ -112,6 +113,19 @@ class MemoryStore:
     def write(self, write: Write) -> None:
         assert not isinstance(write, Check)
         self.transact((write,))
+
+    def update_each(self, updates: Sequence[Update]) -> list[bool]:
+        assert 0 < len(updates) <= UPDATES_MAX
+        assert len({update.key for update in updates}) == len(updates), "a request names no row twice"
+        assert all(update.expect and not update.add for update in updates)
+        return [self._is_written(update) for update in updates]
+
+    def _is_written(self, update: Update) -> bool:
+        try:
+            self.write(update)
+        except ConditionLostError:
+            return False
+        return True
 
     def transact(self, writes: Sequence[Write]) -> None:
         assert 0 < len(writes) <= TRANSACTION_MAX

@@ -219,7 +219,7 @@ class QuietTelemetry:
 
     def settled(self, message: Message, subscription: Subscription, state: EntryState) -> None:
         self.counts[state] += 1
-        self.ends.append((message.draft.body.decode(), subscription.name, state))
+        self.ends.append((message.draft.body.decode(errors="replace"), subscription.name, state))
 
     def filter_failed(self, topic: str, subscriptions: Iterable[str]) -> None:
         self.counts["filter_failed"] += 1

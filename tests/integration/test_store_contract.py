@@ -106,6 +106,24 @@ def test_an_update_whose_condition_is_lost_changes_nothing(store: Store) -> None
     assert read(store, ROW)["a"] == 1
 
 
+@pytest.mark.parametrize("store", ["memory", "box"], indirect=True)
+def test_of_many_updates_each_is_applied_or_not_by_itself(store: Store) -> None:
+    """moto cannot read such statements: tests/aws/test_contract_dynamodb.py."""
+    keys = [Key(Table.MESSAGES, f"MSG#t#{number}", "MSG") for number in range(4)]
+    for key in keys[:3]:
+        store.write(Put(key, {"n": 1, "b": b"x", "c": 1}))
+
+    done = store.update_each([Update(key, {"n": 2}, ("c",), {"n": 7 if key is keys[1] else 1}) for key in keys])
+
+    assert done == [True, False, True, False]
+    assert [dict(read(store, key)) | {"pk": "", "sk": ""} for key in keys[:3]] == [
+        {"pk": "", "sk": "", "n": 2, "b": b"x"},
+        {"pk": "", "sk": "", "n": 1, "b": b"x", "c": 1},
+        {"pk": "", "sk": "", "n": 2, "b": b"x"},
+    ]
+    assert store.get(keys[3]) is None
+
+
 def test_an_update_adds_to_numbers_from_zero_and_beside_what_it_sets(store: Store) -> None:
     store.write(Update(ROW, {}, add={"n": 2}))
     store.write(Update(ROW, {"a": 1}, add={"n": 3, "m": 1}))
@@ -257,12 +275,13 @@ def test_what_is_kept_has_a_body_lives_is_as_young_as_asked_for_and_of_a_version
         message(4, **{**alike, "subscriptions_version": 5}),
         message(5, **alike, replay_of="1"),
         message(6, **alike, pending=0),
+        Put(Key(Table.MESSAGES, "MSG#t#8", "MSG"), {**alike, "topic": "t", "message_id": "8", "deflated": b"x"}),
         Put(Key(Table.MESSAGES, "MSG#t#7", "MSG"), {**alike, "topic": "t", "message_id": "7"}),
         Put(Key(Table.MESSAGES, "MSG#t2#8", "MSG"), {**alike, "topic": "t2", "message_id": "8", "body": b"x"}),
     ):
         store.write(write)
 
-    assert kept_ids(store)[0] == [1, 6]
+    assert kept_ids(store)[0] == [1, 6, 8]
     assert kept_ids(store, accepted_from=11)[0] == []
 
 

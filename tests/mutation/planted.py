@@ -24,13 +24,13 @@ def _planted(
     return Planted(Mutant(name, where, old, new, also=also), f"tests/{tests}")
 
 
-MIXED, PACKS = "unit/test_mixed_orders.py", "unit/test_packs.py"
+BODY, MIXED, PACKS = "unit/test_body.py", "unit/test_mixed_orders.py", "unit/test_packs.py"
 ENDS, PLANS, OVERTAKEN = "unit/test_ends.py", "unit/test_plans.py", "unit/test_overtaken.py"
 EVENTS, FUNCTIONS, MAPS = "unit/test_function_events.py", "unit/test_function_filters.py", "unit/test_state_map.py"
 REQUESTS, FAULTS = "integration/test_dynamodb_requests.py", "integration/test_store_faults.py"
 QUEUE, QUEUED = "integration/test_queue_requests.py", "integration/test_queue_adapter.py"
 HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflow_start.py"
-FOUND = "simulation/test_bugs_found.py"
+FOUND, FAIR = "simulation/test_bugs_found.py", "unit/test_fair_pushes.py"
 COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
 MEMBERS = "unit/test_members.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
@@ -90,7 +90,7 @@ FIRST_ROUND = (
     ),
     _planted(
         "who lost against a copy believes what it saw of the lanes",
-        "tagcast.delivery.fan_out:_end_round",
+        "tagcast.delivery.round_end:RoundEnd._alone",
         ", fresh_s=0.0",
         "",
         f"{COPIES}::test_a_good_answer_that_loses",
@@ -172,6 +172,20 @@ FIRST_ROUND = (
         "failed.extend(records)",
         "failed.extend(list(records)[:1])",
         f"{EVENTS}::test_fan_out_reports_the_records",
+    ),
+    _planted(
+        "the slow receivers are begun with last",
+        "tagcast.pushing.receivers:in_turn",
+        "last.took_s if",
+        "-last.took_s if",
+        f"{FAIR}::test_a_batch_takes_as_long_as_its_slowest_receivers",
+    ),
+    _planted(
+        "slow receivers take every slot",
+        "tagcast.pushing.receivers:slowest_first",
+        "nlargest(head, took",
+        "nlargest(len(took), took",
+        f"{FAIR}::test_however_many_receivers_are_slow",
     ),
     _planted(
         "a blocked verdict is not counted",
@@ -309,6 +323,36 @@ OPERATORS = (
         "await expire_messages(world, topic, over) if over else 0",
         "0",
         f"{ENDS}::test_a_message_that_nobody_drives",
+    ),
+)
+BODIES = (
+    _planted(
+        "a body is deflated for a release that takes it for none",
+        "tagcast.rows.message_writes:accepted_put",
+        "if row.has_body and not is_plain:",
+        "if row.has_body:",
+        f"{BODY}::test_until_the_release_before_is_gone",
+    ),
+    _planted(
+        "a few bytes of a row fill the memory",
+        "tagcast.rows.body:inflated",
+        "stream.decompress(packed, BODY_BYTES_MAX + 1)",
+        "stream.decompress(packed)",
+        f"{BODY}::test_no_more_than_the_largest_body_is_inflated",
+    ),
+    _planted(
+        "a body that was cut off is taken for a whole one",
+        "tagcast.rows.body:inflated",
+        " or not stream.eof",
+        "",
+        f"{BODY}::test_what_is_not_one_whole_body",
+    ),
+    _planted(
+        "a body is deflated although that saves nothing",
+        "tagcast.rows.body:deflated",
+        "packed if len(packed) <= len(body) - SAVED_BYTES_MIN else None",
+        "packed",
+        f"{BODY}::test_a_body_is_deflated_from_the_byte_on",
     ),
 )
 KEEPING = (
@@ -611,6 +655,13 @@ TABLE = (
         f"{FAULTS}::",
     ),
     _planted(
+        "an update that was refused among many counts as written",
+        "tagcast_aws.store.dynamodb:DynamoStore.update_each",
+        '"Error" not in each',
+        "each is not None",
+        f"{REQUESTS}::test_many_updates_are_one_request",
+    ),
+    _planted(
         "keys that were not processed are forgotten",
         "tagcast_aws.store.dynamodb:DynamoStore.get_many",
         'left = cast("dict[str, Any]", answer.get("UnprocessedKeys") or {})',
@@ -692,7 +743,7 @@ AROUND = (
     _planted(
         "a push is sent again after any reset",
         "tagcast_aws.endpoints.http:HttpEndpoint._post",
-        "if not (trail.reused and _died_silently(error)):",
+        "if WAS_MADE.get() or not _died_silently(error):",
         "if not _died_silently(error):",
         f"{HTTP}::test_a_connection_that_dies_at_its_first_request",
     ),
@@ -1449,6 +1500,7 @@ PLANTED = (
     *REDELIVERY,
     *GROUPS,
     *OPERATORS,
+    *BODIES,
     *KEEPING,
     *ARCHIVED,
     *TABLE,

@@ -60,12 +60,12 @@ class History(Scheduler):
         self.executions = Executions(self)
         self.endpoints = Endpoints(self)
         self._operators = Operators(self)
-        self._world = world_of(self, self.store)
-        self._memories = [Memory() for _ in range(PROCESSES)]
+        world = world_of(self, self.store)
+        self._worlds = [replace(world, memory=Memory()) for _ in range(PROCESSES)]
 
     def world(self) -> World:
         """Return the world of one of the processes."""
-        return replace(self._world, memory=self._memories[self.turns.randrange(PROCESSES)])
+        return self._worlds[self.turns.randrange(PROCESSES)]
 
     def row(self, key: Key) -> Mapping[str, Any] | None:
         return self.store.rows.get(key)

@@ -30,6 +30,7 @@ from tagcast.state_map import Late
 from tagcast.tables import Update
 
 from tests.simulation.group_history import LIFE_S, BrokenPromiseError, GroupHistory
+from tests.simulation.ledger import body_in
 
 TAGS = ("a", "b")
 MEMBERS = ("one", "two", "three")
@@ -72,7 +73,8 @@ class LateHistory(GroupHistory):
     def publish(self) -> None:
         self.accidents.left = None
         tag = self.dice.choice(TAGS)
-        drafts = [Draft(b"%d" % number, tags=(tag,)) for number in range(self.dice.randint(1, 3))]
+        bodies = (b"0", b"1" * 400, b"2")[: self.dice.randint(1, 3)]
+        drafts = [Draft(body, tags=(tag,)) for body in bodies]
         ids = [accepted.message_id for accepted in publishing.publish(self.world.world, "test1", drafts)]
         self.published += ids
         self.tags |= dict.fromkeys(ids, tag)
@@ -279,7 +281,7 @@ class LateHistory(GroupHistory):
                 self.pause_late()
         super().come_to_rest()
         for row in map(self._row, self.published):
-            if "body" in row:
+            if body_in(row) is not None:
                 raise BrokenPromiseError("a body outlives its message")
         if self.late is not None and not self.late_removed and not self.is_filled:
             raise BrokenPromiseError("a backlog is filled for ever")

@@ -58,6 +58,14 @@ def ordinals_in(packed: bytes | None) -> set[int]:
     return found
 
 
+def body_in(row: Mapping[str, Any]) -> bytes | None:
+    """Return the body that a message's row has, in one form or the other, read apart from the core's codec."""
+    if {"body", "deflated"} <= row.keys():
+        raise Broken("one body", f"{row['message_id']} has its body twice")
+    found: bytes | None = zlib.decompress(row["deflated"]) if "deflated" in row else row.get("body")
+    return found
+
+
 def ended_in(row: Mapping[str, Any], ordinals: set[int]) -> dict[int, list[Any]]:
     """Decode the ended entries of a row, text or deflated, written apart from the core's codec."""
     if "ended" not in row:
@@ -98,7 +106,7 @@ class Receipt:
             exceptions=ended_in(row, matched - owed - set(finished)),
             pending=row.get("pending", len(owed)),
             is_open=row["round"] == "open",
-            has_body="body" in row,
+            has_body=body_in(row) is not None,
             version=row["version"],
         )
 

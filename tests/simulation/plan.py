@@ -22,6 +22,8 @@ HEAVY_BYTES = (TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX)
 """Bodies, larger than the API allows, that bring a row to where its form changes, or its outcomes are shortened."""
 ENVELOPE_BYTES = (340, 460)
 """So much the rest of such a row takes."""
+LONG_BYTES = (255, 256, 300, 3_000)
+"""Bodies that are stored deflated, and one that is a byte too short for that."""
 TAG_SETS = ((), ("a",), ("b",), ("a", "b"), ("c",), ("Aa",), ("BB",), ("A",))
 ROUTING_KEYS = (None, "u.x", "u.v.x", "u.y")
 PRICES = (None, "3", "5", "9", "cheap")
@@ -53,7 +55,7 @@ FAULTS = {
     "herd": "so many others write a message's row that nobody gets through, for up to 90 s",
     "unprocessed": "a read of many rows or pages is answered in parts, with others' writes between",
     "stale_index": "the index of lanes to wake is some writes behind",
-    "old_format": "rows as the other version of the code writes them: the other packed form of every set",
+    "old_format": "rows as the other version of the code writes them: the other form of every set and body",
     "ttl": "the table's garbage collection takes rows at once, up to 72 h late, or never",
     "send_loss": "the queue takes a part of what is sent, or takes it and says that it did not",
     "queue_copy": "two consumers get the same batch at once",
@@ -144,6 +146,8 @@ class Aim:
     """Whether every request has many messages."""
     heavy: float = 0.05
     """The share of messages whose rows have no room for all that receivers answer."""
+    long: float = 0.25
+    """The share of the others that are long enough to be stored deflated."""
     batched: float = 0.25
     """The share of subscribers that ask for several messages in a request."""
     wide: float = 0.25
@@ -178,7 +182,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
         replace(each, settings=batched(seed, each.name, aim, each.settings)) for each in _subscribers(dice, aim, rules)
     )
     calm = dice.random() < 0.15
-    actions = tuple(_weighed(seed, aim.heavy, action) for action in _actions(dice, aim, ordering, subscribers, rules))
+    actions = tuple(_weighed(seed, aim, action) for action in _actions(dice, aim, ordering, subscribers, rules))
     faults = frozenset() if calm else frozenset(fault for fault in FAULTS if fault != "herd" and dice.random() < 0.4)
     rate = dice.choice((0.01, 0.03, 0.08))
     if not calm and dice.random() < 0.2:
@@ -243,14 +247,20 @@ def _actions(
     return tuple(actions)
 
 
-def _weighed(seed: int, heavy: float, action: Action) -> Action:
-    """Return the action with some of its bodies grown; a producer who asks once more sends the same."""
+def _weighed(seed: int, aim: Aim, action: Action) -> Action:
+    """Return the action with some of its bodies grown; a producer who asks once more sends the same.
+
+    Bodies that make rows heavy are of bytes that nothing makes fewer.
+    """
 
     def weighed(draft: Draft) -> Draft:
         dice = Random(f"weight {seed} {draft.body!r}")
-        if dice.random() >= heavy:
-            return draft
-        return replace(draft, body=draft.body.ljust(dice.choice(HEAVY_BYTES) - dice.randrange(*ENVELOPE_BYTES)))
+        if dice.random() < aim.heavy:
+            size = dice.choice(HEAVY_BYTES) - dice.randrange(*ENVELOPE_BYTES)
+            return replace(draft, body=draft.body + dice.randbytes(size - len(draft.body)), is_text=False)
+        if dice.random() < aim.long:
+            return replace(draft, body=draft.body.ljust(dice.choice(LONG_BYTES)))
+        return draft
 
     return replace(action, drafts=tuple(map(weighed, action.drafts)))
 

@@ -86,6 +86,8 @@ class Scheduler:
 
     def draw_fault(self, *also: str) -> str | None:
         """Return the accident of this call, if any; *also* are those that not every call can have."""
+        if not self.faulty or self._faults_left <= 0:
+            return None
         for fault in (*self._call_faults, *also):
             if self.draws(fault, self.plan.rate):
                 return fault
@@ -133,9 +135,7 @@ class Scheduler:
         return worker
 
     def loop(self, worker: Worker) -> VirtualLoop:
-        loop = VirtualLoop(self.baton, worker, lambda: self.now)
-        loop.set_exception_handler(lambda *_: None)
-        return loop
+        return VirtualLoop(self.baton, worker, lambda: self.now)
 
     def play_until(self, instant: int) -> None:
         """Let things happen until *instant*."""

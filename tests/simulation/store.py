@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from tagcast.errors import ConditionLostError, ContendedError
+from tagcast.model import BODY_BYTES_MAX
 from tagcast.ports import Found, Key, Put, Row, Table, Update, Write
 from tagcast.tables import Check
 
 from tests.fakes.memory_store import TRANSACTION_MAX, MemoryStore, kept_rows, lanes_of_index, search_rows
 from tests.simulation.baton import Crashed, UnavailableError, Worker
-from tests.simulation.ledger import Change, ordinals_in
+from tests.simulation.ledger import Change, body_in, ordinals_in
 
 if TYPE_CHECKING:
     from tests.simulation.history import History
@@ -28,8 +31,11 @@ class Gate:
     def __init__(self, history: History) -> None:
         self._history = history
 
-    def call(self, label: str, effect: Callable[[], Any], *also: str) -> Any:
-        """Carry out *effect*; *also* are the accidents that only calls of this kind can have."""
+    def call(self, label: object, effect: Callable[[], Any], *also: str) -> Any:
+        """Carry out *effect*; *also* are the accidents that only calls of this kind can have.
+
+        The *label* is made a text only where the history is told.
+        """
         history = self._history
         worker = history.baton.current
         if worker is None:
@@ -68,6 +74,17 @@ class Gate:
             raise ContendedError
 
 
+@dataclass(frozen=True)
+class _Told:
+    """Writes for people."""
+
+    call: str
+    writes: Sequence[Write]
+
+    def __str__(self) -> str:
+        return f"{self.call} {' + '.join(map(told, self.writes))}"
+
+
 def _quietly(effect: Callable[[], Any]) -> None:
     try:
         effect()
@@ -85,6 +102,9 @@ class SimStore(MemoryStore):
         self._partitions: dict[tuple[Table, str], dict[str, dict[str, Any]]] = {}
         self._herds: dict[Key, int] = {}
         self._lane_log: list[tuple[Key, dict[str, Any] | None]] = []
+        self._wakeable: dict[Key, dict[str, Any]] = {}
+        """The index of lanes to wake, all of its partitions."""
+        self._indexed_any = False
 
     def get(self, key: Key) -> Row | None:
         return cast("Row | None", self._gate.call(f"get {key.pk} {key.sk}", lambda: self._read((key,)).get(key)))
@@ -141,7 +161,7 @@ class SimStore(MemoryStore):
 
     def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
         def effect() -> list[Row]:
-            rows = {key: row for key, row in self.rows.items() if "wake_shard" in row}
+            rows = self._wakeable
             if self._history.draws("stale_index", 0.5):
                 forgotten = self._history.chance.randrange(1, 8)
                 rows = {}
@@ -149,9 +169,9 @@ class SimStore(MemoryStore):
                     rows.pop(key, None)
                     if row is not None and "wake_shard" in row:
                         rows[key] = row
-            return lanes_of_index(map(dict, rows.values()), shard, until, limit, after)
+            return [dict(row) for row in lanes_of_index(rows.values(), shard, until, limit, after)]
 
-        if not any(row is not None and "wake_shard" in row for _, row in self._lane_log):
+        if not self._indexed_any:
             return []
         return cast("list[Row]", self._gate.call(f"lanes_to_wake {shard}", effect))
 
@@ -171,12 +191,24 @@ class SimStore(MemoryStore):
         assert not isinstance(write, Check)
         adds = isinstance(write, Update) and bool(write.add)
         also = ("conflict",) if adds else ("conflict", "sdk_retry")
-        self._gate.call(f"write {told(write)}", lambda: self.commit((write,)), *also)
+        self._gate.call(_Told("write", (write,)), lambda: self.commit((write,)), *also)
+
+    def update_each(self, updates: Sequence[Update]) -> list[bool]:
+        """Apply each when it is its turn; then the answer travels, and may get lost."""
+        label = f"update_each of {len(updates)} is answered"
+        done = super().update_each(updates)
+        return cast("list[bool]", self._gate.call(label, lambda: done))
+
+    def _is_written(self, update: Update) -> bool:
+        try:
+            return super()._is_written(update)
+        except UnavailableError:
+            return False
 
     def transact(self, writes: Sequence[Write]) -> None:
         assert 0 < len(writes) <= TRANSACTION_MAX
         assert len({write.key for write in writes}) == len(writes), "a transaction names no row twice"
-        self._gate.call(f"transact {' + '.join(map(told, writes))}", lambda: self._commit_in_turn(writes), "conflict")
+        self._gate.call(_Told("transact", writes), lambda: self._commit_in_turn(writes), "conflict")
 
     def _commit_in_turn(self, writes: Sequence[Write]) -> None:
         """Commit, unless a herd of others writes one of the messages: it lasts for a while."""
@@ -222,10 +254,16 @@ class SimStore(MemoryStore):
                 new.update(
                     {name: otherwise_packed(new[name]) for name in ("matched", "owed", "finished") if name in new}
                 )
+                if key.sk == "MSG" and new["version"] == 1:
+                    otherwise_bodied(new)
             new = dict(new)
             partition[key.sk] = new
         if key.pk.startswith("LANES#"):
             self._lane_log.append((key, new))
+            self._wakeable.pop(key, None)
+            if new is not None and "wake_shard" in new:
+                self._wakeable[key] = new
+                self._indexed_any = True
         return new
 
 
@@ -240,6 +278,19 @@ def otherwise_packed(packed: bytes) -> bytes:
     gaps = [member - before - 1 for before, member in zip((-1, *members), members, strict=False)]
     assert all(gap < 128 for gap in gaps)
     return b"\x00" + bytes(gaps)
+
+
+def otherwise_bodied(row: dict[str, Any]) -> None:
+    """Let a row have its body in the form that the present code did not choose, if the API allows such a body."""
+    body = body_in(row)
+    if body is None or len(body) > BODY_BYTES_MAX:
+        return
+    if "deflated" in row:
+        del row["deflated"]
+        row["body"] = body
+    else:
+        del row["body"]
+        row["deflated"] = zlib.compress(body)
 
 
 def told(write: Write) -> str:

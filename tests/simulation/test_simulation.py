@@ -45,9 +45,9 @@ def test_whoever_ends_what_a_copy_put_into_a_backlog_tells_of_its_attempts(seed:
 
 
 def test_a_seed_is_one_history_in_every_process() -> None:
-    first = History(draw_plan(34), tell=True).run()
-    again = History(draw_plan(34), tell=True).run()
-    elsewhere = {told_elsewhere("tests.simulation", 34, hash_seed) for hash_seed in ("1", "2")}
+    first = History(draw_plan(256), tell=True).run()
+    again = History(draw_plan(256), tell=True).run()
+    elsewhere = {told_elsewhere("tests.simulation", 256, hash_seed) for hash_seed in ("1", "2")}
 
     assert first.trace == again.trace
     assert len(first.trace) > 50

@@ -12,10 +12,11 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 from tagcast.errors import ConditionLostError
 from tagcast.filters.function_filter import TIMEOUT_MAX_S
+from tagcast.ids import subscription_id
 from tagcast.model import Message, Strategy, Subscription
 from tagcast.operating import lanes
 from tagcast.ports import Table, Update, Write
-from tagcast.pushing.course import GotThrough
+from tagcast.pushing.receivers import LastPush, LastPushes
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import lane_of
@@ -79,7 +80,7 @@ def done_after_s(hanging: int, healthy: int, strategy: Strategy, bodies: tuple[s
     for name in names("healthy", healthy):
         subscription = get_subscription(world.world, "test1", name)
         if known:
-            world.world.memory.of(GotThrough)[subscription.subscription_id] = True
+            world.world.memory.of(LastPushes)[subscription.subscription_id] = LastPush(True, 0.0)
     round_ = world.first_round(*bodies)
     return max(map(round_.done_at_s, names("healthy", healthy)))
 
@@ -311,3 +312,29 @@ def test_whatever_a_receiver_takes_retry_ends_before_its_time_is_over(push_s: fl
 
     assert pushes > 0
     assert took_s <= RETRY_TIMEOUT_S - 2
+
+
+def test_a_batch_takes_as_long_as_its_slowest_receivers_because_they_are_begun_with_once_they_are_known() -> None:
+    world = TimedWorld()
+    world.receivers.work_s = 0.005
+    world.subscribe(*names("fast", 180), answers=(0.0, OK))
+    world.subscribe(*names("slow", 20), answers=(1.0, OK))
+
+    unknown, known = world.first_round("0"), world.first_round("1")
+
+    assert unknown.took_s >= 1.9
+    assert known.took_s <= 1.2
+    assert max(map(known.done_at_s, names("fast", 180))) <= 1.1
+
+
+def test_however_many_receivers_are_slow_the_others_have_half_of_the_slots_in_their_order() -> None:
+    world = TimedWorld()
+    world.subscribe("fast", answers=(0.05, OK))
+    world.subscribe(*names("slow", 850), timeout_s=5, answers=(4.0, OK))
+    topic_id = get_subscription(world.world, "test1", "fast").topic_id
+    lasts = {subscription_id(topic_id, each): LastPush(True, 4.0 if each else 0.05) for each in range(851)}
+    world.world.memory.of(LastPushes).update(lasts)
+
+    round_ = world.first_round("0")
+
+    assert round_.done_at_s("fast") <= 1.3 * healthy_alone_s(BACKOFF, ("0",))

@@ -65,7 +65,7 @@ def check_invariants(fake: FakeWorld) -> None:
         if key.pk.startswith("MSG#"):
             value = message_row_of(row)
             assert row["pending"] == value.map.pending
-            assert ("body" in row) == (value.map.pending > 0)
+            assert value.has_body == (value.map.pending > 0)
             listed = any(k.pk == f"RETAINED#{row['topic']}" and k.sk == row["message_id"] for k in fake.store.rows)
             assert listed == (value.map.pending > 0 and not value.map.round_open)
         if key.pk.startswith("DUE#"):

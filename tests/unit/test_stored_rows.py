@@ -258,7 +258,7 @@ def test_a_closed_round_is_stored_as_it_always_was_and_read_back() -> None:
 def test_with_its_last_entry_a_message_loses_what_it_owed_and_its_body() -> None:
     over = closed_round().settled({0: Entry(EntryState.CANCELLED)})
 
-    assert map_removals(over, map_attributes(over)) == ("owed", "ended", "body")
+    assert map_removals(over, map_attributes(over)) == ("owed", "ended", "body", "deflated")
     assert (over.version, over.has_body, over.map.pending) == (3, False, 0)
     assert not {"owed", "body"} & map_attributes(over).keys()
 

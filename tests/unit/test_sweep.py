@@ -420,8 +420,8 @@ def test_an_order_of_which_the_queue_refused_something_gets_nothing_more_in_that
     monkeypatch.setattr(FakeQueue, "send", refusing)
     sending = Sending(fake.world)
 
-    assert sending.send(entries[:1]) == {entries[0]}
-    assert sending.send(entries[1:]) == {entries[1], entries[4]}
+    assert sending.send(entries[:1]) == (entries[0],)
+    assert sending.send(entries[1:]) == (entries[1], entries[4])
     assert taken == ["2", "3"]
 
 

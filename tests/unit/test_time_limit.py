@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tagcast_aws.endpoints.time_limit import time_limit
+from tagcast_aws.endpoints.time_limit import TimeLimit
 
 from tests.fakes.virtual_time import VirtualTime
 
@@ -23,7 +23,7 @@ def test_an_answer_that_came_while_the_loop_stood_still_is_heard() -> None:
 
     async def push() -> None:
         loop.call_later(0.05, stand_still)
-        async with time_limit(0.2):
+        async with TimeLimit(0.2):
             await asyncio.sleep(0.1)
             await turns(20)
 
@@ -34,7 +34,7 @@ def test_a_silent_receiver_runs_into_the_timeout_at_its_instant() -> None:
     loop = VirtualTime()
 
     async def push() -> None:
-        async with time_limit(2):
+        async with TimeLimit(2):
             await asyncio.sleep(60)
 
     with pytest.raises(TimeoutError):
@@ -51,7 +51,7 @@ def test_even_a_loop_that_is_always_late_comes_to_an_end() -> None:
 
     async def push() -> None:
         loop.call_later(0.01, stand_still_again)
-        async with time_limit(1):
+        async with TimeLimit(1):
             await asyncio.sleep(60)
 
     with pytest.raises(TimeoutError):

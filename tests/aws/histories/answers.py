@@ -11,7 +11,7 @@ from tagcast.model import Draft
 
 from tests.aws.http_api import Answer
 from tests.simulation.checks.publishing import acknowledged_in_order
-from tests.simulation.ledger import Ledger
+from tests.simulation.ledger import Ledger, body_in
 from tests.simulation.plan import Action
 from tests.simulation.rules import meant
 
@@ -60,8 +60,9 @@ class AnswerChecks:
         row = ledger.accepted.get(message_id)
         if row is None:
             ledger.fail("1 accepted", f"{message_id} was acknowledged and is nowhere")
+        body = body_in(row)
         sent = (draft.body, list(draft.tags) or None, draft.routing_key, dict(draft.properties) or None)
-        stored = (row.get("body", draft.body), row.get("tags"), row.get("routing_key"), row.get("properties"))
+        stored = (draft.body if body is None else body, row.get("tags"), row.get("routing_key"), row.get("properties"))
         if sent != stored or draft.ordering_key != row.get("ordering_key"):
             ledger.fail("1 accepted as sent", f"{message_id} is the answer to {draft}, and is stored as {stored}")
         matched = len(ledger.receipts[message_id].matched)

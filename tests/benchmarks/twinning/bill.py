@@ -60,7 +60,6 @@ def savings_of(usage: Usage, messages: int) -> dict[str, float]:
         "no log lines of our own, nor metrics": told / GIGABYTE * PRICES_USD["cloudwatch: a GB of logs"],
         "no traces": XRAY_SAMPLED * invocations * _price("x-ray: a million traces"),
         "half the memory for fan_out": _waiting_mb_ms(usage, "fan_out") / 2 * MB_MS_USD,
-        "rows of messages below 1 KB": usage.units["write"] / 2 * _price("dynamodb: a million write request units"),
     }
     return {step: usd * MILLION / messages for step, usd in steps.items()}
 

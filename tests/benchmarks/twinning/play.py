@@ -14,8 +14,8 @@ from tests.aws import limits
 from tests.aws.http_api import Answer
 from tests.benchmarks.twinning.account import TOPIC, Account
 from tests.benchmarks.twinning.meter import Usage
+from tests.benchmarks.twinning.orders import order
 
-BODY_BYTES = 1024
 KEYS = 64
 """Ordering keys that messages are spread over."""
 STEP_MS = 20
@@ -167,7 +167,7 @@ class Publishing:
         messages = []
         for serial in serials:
             self.course.sent[serial] = Sent(self._timeline.micros, publisher)
-            message = {"body": f"#{serial:09d}#".ljust(BODY_BYTES, "x")}
+            message = {"body": order(serial)}
             if account.cell.ordering is Ordering.KEY:
                 message["ordering_key"] = f"k{publisher % KEYS}"
             messages.append(message)

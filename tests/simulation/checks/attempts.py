@@ -9,7 +9,7 @@ from tagcast.model import ContentFormat, Ordering, Push, PushBatch, Strategy
 from tagcast.pushing.batch_form import batch_request, shared_item
 
 from tests.simulation.baton import Worker
-from tests.simulation.ledger import Attempt, Ledger, Reply, Row, delays_ms
+from tests.simulation.ledger import Attempt, Ledger, Reply, Row, body_in, delays_ms
 
 SLACK_MS = 300
 """So much later than it might an attempt begins: calls of ports take a little while."""
@@ -63,7 +63,7 @@ class AttemptChecks:
         if ordinal not in ledger.receipts[message_id].matched:
             ledger.fail("matching", f"{told}, which it did not match")
         draft = push.message.draft
-        if (draft.body, list(draft.tags) or None) != (row.get("body"), row.get("tags")):
+        if (draft.body, list(draft.tags) or None) != (body_in(row), row.get("tags")):
             ledger.fail("immutable", f"{told} with other content")
         seen = ledger.now + worker.skew_ms
         if seen >= row["expires_at"]:

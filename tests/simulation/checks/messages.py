@@ -8,7 +8,7 @@ from tagcast.ports import Key, Table
 
 from tests.simulation.baton import Worker
 from tests.simulation.checks.marks import MarkChecks
-from tests.simulation.ledger import Ledger, Receipt, Row
+from tests.simulation.ledger import Ledger, Receipt, Row, body_in
 from tests.simulation.rules import meant
 
 ENVELOPE = ("accepted_at", "expires_at", "tags", "properties", "routing_key", "ordering_key", "ttl", "is_text")
@@ -33,8 +33,9 @@ class MessageChecks:
         if old is None:
             self.accepted(worker, new, now)
         else:
-            self.changed(worker, Receipt.of(old), now, old, new)
-            self.attempts_kept(Receipt.of(old), now, message_id, ended)
+            before = Receipt.of(old)
+            self.changed(worker, before, now, old, new)
+            self.attempts_kept(before, now, message_id, ended)
         ledger.receipts[message_id] = now
 
     def consistent(self, name: str, now: Receipt, row: Row) -> None:
@@ -75,7 +76,7 @@ class MessageChecks:
         if version not in ledger.registry:
             ledger.fail("no match missed", f"version {version} never was")
         owners = ledger.registry[version]
-        drafts = [draft for draft in worker.action.drafts if row.get("body") in (None, draft.body)]
+        drafts = [draft for draft in worker.action.drafts if body_in(row) in (None, draft.body)]
         expected = [{ordinal for ordinal, owner in owners.items() if meant(owner)(draft)} for draft in drafts]
         if now.matched not in expected:
             ledger.fail("matching", f"{message_id} matched {now.matched}; the oracle says {expected}")
@@ -90,7 +91,7 @@ class MessageChecks:
         for name in IMMUTABLE:
             if old.get(name) != new.get(name):
                 ledger.fail("immutable", f"{message_id}: {name} changed")
-        if new.get("body") not in (None, old.get("body")):
+        if body_in(new) not in (None, body_in(old)):
             ledger.fail("immutable", f"{message_id}: body changed")
         if now.matched != before.matched:
             ledger.fail("3 terminal is final", f"{message_id}: matched changed")

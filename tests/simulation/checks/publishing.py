@@ -9,7 +9,7 @@ from tagcast.model import Draft, Ordering, Strategy
 from tagcast.topic_settings import TopicReads
 
 from tests.simulation.baton import Worker
-from tests.simulation.ledger import Ledger, Row
+from tests.simulation.ledger import Ledger, Row, body_in
 from tests.simulation.plan import Action
 
 CLAIM_MS = 300_000
@@ -82,7 +82,7 @@ class PublishingChecks:
         if row is None:
             ledger.fail("1 accepted", f"{message_id} was acknowledged and is nowhere")
         ledger.acknowledged[message_id] = answer
-        if row.get("body") not in (None, draft.body) or row.get("tags") != (list(draft.tags) or None):
+        if body_in(row) not in (None, draft.body) or row.get("tags") != (list(draft.tags) or None):
             ledger.fail("1 accepted", f"{message_id} is another message than was asked for at its place")
         if (answer.expires_at, answer.accepted_at) != (row["expires_at"], row["accepted_at"]):
             ledger.fail("1 accepted", f"{message_id}: the answer and the row differ")

@@ -8,7 +8,7 @@ from tagcast.ports import Key, Table
 
 from tests.simulation.baton import Worker
 from tests.simulation.checks.messages import MessageChecks
-from tests.simulation.ledger import Change, Ledger, Receipt, Row, ordinals_in
+from tests.simulation.ledger import Change, Ledger, Receipt, Row, body_in, ordinals_in
 
 
 class SectionChecks:
@@ -77,7 +77,7 @@ class SectionChecks:
         over = set() if tally is None else ordinals_in(tally["over"])
         if over != sections.keys() - owed:
             ledger.fail("2 tally", f"{message_id}: over {over}, owed in {owed}")
-        if ("body" in main, bool(main["pending"]), main["round"] == "open") != (bool(owed),) * 3:
+        if (body_in(main) is not None, bool(main["pending"]), main["round"] == "open") != (bool(owed),) * 3:
             ledger.fail("2 content", f"{message_id}: owed in {owed}, but {sorted(main)}, pending {main['pending']}")
         known = [sections[number] for number in sorted(sections)]
         ledger.receipts[message_id] = Receipt(

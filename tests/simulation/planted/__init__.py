@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.simulation.planted import (
     accepting,
     batching,
+    bodies,
     ending,
     first_round,
     halves,
@@ -15,5 +16,5 @@ from tests.simulation.planted import (
 )
 from tests.simulation.planted.mutant import Mutant
 
-ROOMS = (accepting, first_round, halves, packs, sections, redelivering, batching, keeping, ending)
+ROOMS = (accepting, first_round, halves, packs, sections, redelivering, batching, keeping, bodies, ending)
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

@@ -46,13 +46,13 @@ MUTANTS = (
     Mutant(
         "what is retained is not listed",
         "tagcast.rows.message_writes:map_writes",
-        "return (change, *sections, Put(retained, listed))",
+        "return (change, *sections, Put(_retained_key(after), listed))",
         "return (change, *sections)",
     ),
     Mutant(
         "what is over stays listed as retained",
         "tagcast.rows.message_writes:map_writes",
-        "return (change, *sections, Delete(retained))",
+        "return (change, *sections, Delete(_retained_key(after)))",
         "return (change, *sections)",
     ),
     Mutant(
@@ -78,8 +78,8 @@ MUTANTS = (
     Mutant(
         "the time to live of a message is its life",
         "tagcast.rows.message:_envelope",
-        '"ttl": message.expires_at // 1000 + GARBAGE_S,\n        }\n    )',
-        '"ttl": message.expires_at // 1000 - 30,\n        }\n    )',
+        '"ttl": message.expires_at // 1000 + GARBAGE_S',
+        '"ttl": message.expires_at // 1000 - 30',
         COLLECTED,
     ),
     Mutant(

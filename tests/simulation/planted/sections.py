@@ -34,7 +34,7 @@ MUTANTS = (
     Mutant(
         "the body of a wide message stays after its last section",
         "tagcast.rows.message_writes:_tally_writes",
-        "gone = () if after.has_body else CONTENT_ATTRIBUTES",
+        "gone = () if after.has_body else BODY_ATTRIBUTES",
         "gone = ()",
         WIDE,
     ),

@@ -1,7 +1,9 @@
 """The private names of the engine that we rely on: these tests fail loudly when a new version moves them."""
 
 import inspect
+from collections import defaultdict
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from ministack import app
@@ -9,6 +11,7 @@ from ministack.core import persistence, responses, router
 from ministack.core.responses import AccountRegionScopedDict
 from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, sqs, stepfunctions
 
+from local.engine import quicker_tables
 from local.engine.long_poll import WAKERS
 from local.engine.snapshot import as_persisted
 
@@ -95,3 +98,62 @@ def test_queues_wait_and_wake_through_the_names_that_we_replace() -> None:
     assert {"ReceiveMessage", *WAKERS} <= set(sqs._HANDLERS)
     assert "_HANDLERS.get(action)" in inspect.getsource(sqs._dispatch)
     assert "result = fn(data, qurl)" in inspect.getsource(sqs._dispatch)
+
+
+TEXTS = (
+    "0",
+    "-0",
+    "+7",
+    "1700000000000",
+    "0.50",
+    "1e3",
+    "12e-200",
+    "9" * 39,
+    "",
+    " 5",
+    "x",
+    "a = :b AND NOT #c[1].d <> :e",
+)
+NO_TEXTS = (None, 7, ["1"], {"N": "1"})
+
+
+@pytest.fixture(scope="module")
+def quicker() -> ModuleType:
+    """The engine's service of tables, made quicker without touching the real one."""
+    made = ModuleType("made")
+    vars(made).update(vars(dynamodb))
+    quicker_tables.install(made)
+    return made
+
+
+@pytest.mark.parametrize("name", quicker_tables.OF_A_TEXT)
+def test_what_is_remembered_of_a_text_is_what_the_engine_finds(quicker: ModuleType, name: str) -> None:
+    for each in (*TEXTS, *TEXTS, *NO_TEXTS):
+        assert getattr(quicker, name)(each) == getattr(dynamodb, name)(each)
+
+
+def test_expressions_are_remembered_as_the_engine_reads_them_and_nobody_shares_the_tokens(quicker: ModuleType) -> None:
+    for expression in (*TEXTS, "a = ", "(a = :b)"):
+        for _ in range(2):
+            tokens = quicker._tokenize(expression)
+            assert tokens == dynamodb._tokenize(expression)
+            tokens.clear()
+            for slot in ("ConditionExpression", "FilterExpression"):
+                found = dynamodb._condition_syntax_error(expression, slot)
+                assert quicker._condition_syntax_error(expression, slot) == found
+    assert "_tokenize(expr)" in inspect.getsource(dynamodb._evaluate_condition)
+    assert "_condition_syntax_error(expr, slot)" in inspect.getsource(dynamodb._evaluate_condition)
+
+
+def test_the_engine_copies_items_through_the_name_that_we_replace_and_as_deeply(quicker: ModuleType) -> None:
+    assert "copy.deepcopy(existing)" in inspect.getsource(dynamodb._update_item)
+    assert "copy.deepcopy(" in inspect.getsource(dynamodb.get_state)
+    rows: defaultdict[str, dict[str, object]] = defaultdict(dict, {"pk": {"sk": {"a": {"L": [{"B": b"x"}]}}}})
+    scoped = AccountRegionScopedDict()
+    scoped["t"] = {"items": rows, "label": ("x", 1, None)}
+    copied = quicker.copy.deepcopy({"tables": scoped, "items": rows})
+    assert copied["tables"]["t"] == {"items": rows, "label": ("x", 1, None)}
+    assert copied["items"]["new"] == {}
+    copied["items"]["pk"]["sk"]["a"]["L"].append(1)
+    copied["tables"]["t"]["items"]["pk"]["sk"]["a"]["L"].append(1)
+    assert rows == {"pk": {"sk": {"a": {"L": [{"B": b"x"}]}}}}

@@ -21,9 +21,12 @@ async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Excep
         except Exception as fault:  # noqa: BLE001  The caller gets it, when the others have ended.
             faults.append(fault)
 
+    begun = tuple(works)
+    if not begun:  # As most often in a sweep.
+        return faults
     try:
         async with asyncio.TaskGroup() as group:
-            for work in works:
+            for work in begun:
                 group.create_task(watched(work))
     except BaseExceptionGroup as stopped:
         raise stopped.exceptions[0] from None

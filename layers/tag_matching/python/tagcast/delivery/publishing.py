@@ -175,7 +175,7 @@ def _accept(
         row = _new_row(world, directory, draft, replay_of, now)
         row, message = replace(row, packs=packs(row)), row.message
         accepted = Accepted(message.message_id, message.accepted_at, message.expires_at, row.map.pending)
-        put = accepted_put(row)
+        put = accepted_put(row, is_plain=world.plain_queueing)
         try:
             if claim is None:
                 world.store.write(put)

@@ -17,15 +17,8 @@ from tagcast.pushing.bytes_in_flight import BytesInFlight
 from tagcast.pushing.circuit import Passage
 from tagcast.pushing.push_slots import Ask, PushSlots, Rank
 from tagcast.pushing.rate_limit import Grant, take
+from tagcast.pushing.receivers import LastPush, LastPushes
 from tagcast.pushing.unattempted import alive
-
-KNOWN_MAX = 10_000
-"""So many receivers a process remembers the last push of."""
-
-
-class GotThrough(dict[str, bool]):
-    """Whether this process's last push to a subscription got through; it ranks them, and nothing else."""
-
 
 Request = Sequence[Delivery]
 """What is pushed together, in its order."""
@@ -108,6 +101,10 @@ class _Course:
     begun: bool = False
     taken: int = 0
     progress: Progress = field(default_factory=Progress)
+    receiver: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.receiver = self.subscription.subscription_id
 
     @property
     def slots(self) -> PushSlots:
@@ -154,8 +151,8 @@ class _Course:
             await self.world.clock.pause(wait_s)
 
     def ask(self, request: Request) -> Ask:
-        known = self.world.memory.of(GotThrough).get(self.subscription.subscription_id)
-        rank = Rank.ANSWERED if self.answered else Rank.of(known)
+        last = self.world.memory.of(LastPushes).get(self.receiver)
+        rank = Rank.ANSWERED if self.answered else Rank.of(None if last is None else last.got_through)
         loads = tuple(self.slots.bytes.load_of(self.subscription, message) for message, _ in request)
         return Ask(self.passage.host, rank, loads)
 
@@ -179,7 +176,9 @@ class _Course:
         waiting = alive(self.world, self.subscription, request, self.progress, now)
         if is_shut or not waiting:
             return
+        began_s = self.world.clock.monotonic()
         results = await self.push(waiting, now)
+        took_s = self.world.clock.monotonic() - began_s
         uncounted = [each for each in waiting if each[0].message_id not in results]
         if uncounted:
             self.waiting.appendleft(uncounted)
@@ -193,10 +192,7 @@ class _Course:
         if well:
             self.answered = True
             self.slots.answered(self.passage.host)
-        known = self.world.memory.of(GotThrough)
-        if len(known) >= KNOWN_MAX:
-            known.clear()
-        known[self.subscription.subscription_id] = well
+        self.world.memory.of(LastPushes).remember(self.receiver, LastPush(well, took_s))
 
     async def push(self, deliveries: Sequence[Delivery], now: int) -> dict[str, Result]:
         if self.subscription.settings.batching is not None:

@@ -6,7 +6,7 @@ queued nor listed, because the table was away too, is found by the search.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from tagcast.concurrency.isolation import each
@@ -45,12 +45,13 @@ class Sending:
         self._world = world
         self._refused: set[str] = set()
 
-    def send(self, entries: Iterable[QueueEntry]) -> frozenset[QueueEntry]:
-        """Send all whose order goes on; return what was not sent or not taken."""
+    def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
+        """Send all whose order goes on; return what was not sent or not taken, in the order in which it was given."""
         offered = tuple(entry for entry in entries if entry.group not in self._refused)
-        lost = self._world.queue.send(offered) if offered else ()
-        self._refused.update(entry.group for entry in lost)
-        return frozenset(entries) - frozenset(offered) | frozenset(lost)
+        refused = self._world.queue.send(offered) if offered else ()
+        self._refused.update(entry.group for entry in refused)
+        lost = set(entries).difference(offered).union(refused)
+        return tuple(entry for entry in entries if entry in lost)
 
 
 def list_unsent(world: World, entries: Iterable[QueueEntry], expires_at: int) -> None:

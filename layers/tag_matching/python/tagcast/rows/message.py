@@ -6,12 +6,13 @@ See docs/architecture.md, The state map in a row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from tagcast.model import Draft, Entry, Message
 from tagcast.queues import Audience, QueueEntry
 from tagcast.rows import ordinals, packs
+from tagcast.rows.body import inflated
 from tagcast.rows.ended_entries import (
     COMPACT_ENTRY_BYTES,
     OUTCOME_BYTES,
@@ -49,7 +50,8 @@ class MessageRow:
     *in_order* are those of whom it matched who keep an order; None says that all wait for its turn, whoever keeps one.
     *packs* are the entries of the request that it came in, in the row of the last message, and none in the others; None
     says that it came alone.
-    *is_kept*: its body stays to the end of its life, whoever is owed it.
+    *is_kept*: its body stays to the end of its life, whoever is owed it. *deflated* is how its row has it, or None: as
+    it is.
     *bounds* are the first ordinals of the sections in which the map of a wide message is kept; none where it stands in
     the message's own row. The *map* and the *version* of a wide message are those of one *section*; where that is None,
     they are of its own row, which says whom it matched, and whether anybody is owed it still.
@@ -68,6 +70,7 @@ class MessageRow:
     is_kept: bool = False
     bounds: tuple[int, ...] = ()
     section: Section | None = None
+    deflated: bytes | None = field(default=None, repr=False)
 
     @property
     def names(self) -> tuple[str, str]:
@@ -113,7 +116,7 @@ class MessageRow:
             stays = self.is_kept or after.owed or (self.section is not None and self.section.is_beside_open)
             has_body = self.has_body and bool(stays)
             row = replace(self, map=after, version=self.version + 1, has_body=has_body)
-            if is_light(row) or _fits(row):
+            if not after.settled or is_light(row) or _fits(row):
                 break
         return row
 
@@ -126,41 +129,36 @@ def message_row(value: MessageRow) -> Row:
 def _envelope(value: MessageRow) -> dict[str, Value]:
     """Return the attributes that stay, and the body; a section knows its message by name."""
     message, draft = value.message, value.message.draft
+    names: dict[str, Value] = {
+        "topic": message.topic,
+        "message_id": message.message_id,
+        "accepted_at": message.accepted_at,
+        "expires_at": message.expires_at,
+        "subscriptions_version": value.subscriptions_version,
+        "ttl": message.expires_at // 1000 + GARBAGE_S,
+    }
     if value.section is not None:
-        return {
-            "topic": message.topic,
-            "message_id": message.message_id,
-            "accepted_at": message.accepted_at,
-            "expires_at": message.expires_at,
-            "subscriptions_version": value.subscriptions_version,
-            "ttl": message.expires_at // 1000 + GARBAGE_S,
-        }
-    return dense(
-        {
-            "topic": message.topic,
-            "message_id": message.message_id,
-            "body": draft.body if value.has_body else None,
-            "is_text": int(draft.is_text),
-            "tags": list(draft.tags) or None,
-            "routing_key": draft.routing_key,
-            "properties": dict(draft.properties) or None,
-            "ordering_key": draft.ordering_key,
-            "content_type": draft.content_type,
-            "trace": None if draft.trace is None else draft.trace.text,
-            "accepted_at": message.accepted_at,
-            "expires_at": message.expires_at,
-            "replay_of": message.replay_of,
-            "unordered": 1 if value.in_order == frozenset() else None,
-            "in_order": ordinals.pack(value.in_order) if value.in_order else None,
-            "bounds": ordinals.pack(value.bounds) if value.bounds else None,
-            "packs": None if value.packs is None else packs.to_bytes(value.packs),
-            "kept": 1 if value.is_kept else None,
-            "subscriptions_version": value.subscriptions_version,
-            "filter_errors": list(value.filter_errors[:FILTER_ERROR_NAMES_MAX]) or None,
-            "filter_error_count": value.filter_error_count or None,
-            "ttl": message.expires_at // 1000 + GARBAGE_S,
-        }
-    )
+        return names
+    content = {
+        "body": draft.body if value.has_body and value.deflated is None else None,
+        "deflated": value.deflated if value.has_body else None,
+        "is_text": int(draft.is_text),
+        "tags": list(draft.tags) or None,
+        "routing_key": draft.routing_key,
+        "properties": dict(draft.properties) or None,
+        "ordering_key": draft.ordering_key,
+        "content_type": draft.content_type,
+        "trace": None if draft.trace is None else draft.trace.text,
+        "replay_of": message.replay_of,
+        "unordered": 1 if value.in_order == frozenset() else None,
+        "in_order": ordinals.pack(value.in_order) if value.in_order else None,
+        "bounds": ordinals.pack(value.bounds) if value.bounds else None,
+        "packs": None if value.packs is None else packs.to_bytes(value.packs),
+        "kept": 1 if value.is_kept else None,
+        "filter_errors": list(value.filter_errors[:FILTER_ERROR_NAMES_MAX]) or None,
+        "filter_error_count": value.filter_error_count or None,
+    }
+    return dense({**names, **content})
 
 
 def map_attributes(value: MessageRow) -> dict[str, Value]:
@@ -208,6 +206,7 @@ def _reserved_bytes(value: MessageRow, progress: Row) -> int:
 def message_row_of(row: Row) -> MessageRow:
     """Return the message and state map in a row."""
     read = cast("MessageAttributes", row)
+    unordered: frozenset[int] | None = frozenset() if "unordered" in read else None
     return MessageRow(
         message=_message_of(read),
         map=map_of(row),
@@ -215,23 +214,19 @@ def message_row_of(row: Row) -> MessageRow:
         version=read["version"],
         filter_errors=tuple(read.get("filter_errors") or ()),
         filter_error_count=read.get("filter_error_count") or 0,
-        has_body=read.get("body") is not None,
+        has_body=read.get("body", read.get("deflated")) is not None,
         histories=read.get("histories") or b"",
-        in_order=frozenset() if "unordered" in read else _in_order(read),
+        in_order=ordinals.unpack(read["in_order"]) if "in_order" in read else unordered,
         packs=packs.of_bytes(read["packs"], read["topic"]) if "packs" in read else None,
         is_kept="kept" in read,
         bounds=tuple(sorted(ordinals.unpack(read["bounds"]))) if "bounds" in read else (),
+        deflated=read.get("deflated"),
     )
-
-
-def _in_order(row: MessageAttributes) -> frozenset[int] | None:
-    packed = row.get("in_order")
-    return None if packed is None else ordinals.unpack(packed)
 
 
 def _message_of(row: MessageAttributes) -> Message:
     draft = Draft(
-        body=row.get("body") or b"",
+        body=inflated(row["deflated"]) if "deflated" in row else row.get("body") or b"",
         is_text=bool(row["is_text"]),
         tags=tuple(row.get("tags") or ()),
         routing_key=row.get("routing_key"),

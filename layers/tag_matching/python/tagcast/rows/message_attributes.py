@@ -20,6 +20,7 @@ class MessageAttributes(TypedDict, total=False):
     round: str
     version: int
     body: bytes
+    deflated: bytes
     tags: Sequence[str]
     routing_key: str
     properties: Mapping[str, str]

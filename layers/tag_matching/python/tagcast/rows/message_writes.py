@@ -5,16 +5,22 @@ See docs/architecture.md, Invariants, 2 and 3.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from tagcast.rows.body import BODY_ATTRIBUTES, deflated
 from tagcast.rows.keys import message_key, retained_key, section_key, tally_key
 from tagcast.rows.message import GARBAGE_S, MessageRow, map_attributes, message_row
 from tagcast.rows.sections import tally_row
 from tagcast.tables import ABSENT, Delete, Key, Put, Row, Update, Write
 
-CONTENT_ATTRIBUTES = ("body",)
 
+def accepted_put(row: MessageRow, *, is_plain: bool) -> Put:
+    """Return the write of a message that is accepted, unless there is one under its id.
 
-def accepted_put(row: MessageRow) -> Put:
-    """Return the write of a message that is accepted, unless there is one under its id."""
+    *is_plain*: its body is stored as the release before reads it.
+    """
+    if row.has_body and not is_plain:
+        row = replace(row, deflated=deflated(row.message.draft.body))
     return Put(_message_key(row), message_row(row), {"pk": ABSENT})
 
 
@@ -25,14 +31,21 @@ def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     """
     change = _map_write(before, after)
     sections = () if after.section is None else _tally_writes(before, after)
-    message, retained = after.message, _retained_key(after)
-    if after.map.is_retained and not before.map.is_retained:
+    message, was, stays = after.message, before.map.is_retained, after.map.is_retained
+    if stays and not was:
         ttl = message.expires_at // 1000 + GARBAGE_S
         listed = {"expires_at": message.expires_at, "accepted_at": message.accepted_at, "ttl": ttl}
-        return (change, *sections, Put(retained, listed))
-    if before.map.is_retained and not after.map.is_retained:
-        return (change, *sections, Delete(retained))
+        return (change, *sections, Put(_retained_key(after), listed))
+    if was and not stays:
+        return (change, *sections, Delete(_retained_key(after)))
     return (change, *sections)
+
+
+def lone_update(before: MessageRow, after: MessageRow) -> Update:
+    """Return the one write by which a message ends that was not retained, and whose map is whole."""
+    (change,) = map_writes(before, after)
+    assert isinstance(change, Update)
+    return change
 
 
 def _map_write(before: MessageRow, after: MessageRow) -> Write:
@@ -66,7 +79,7 @@ def _tally_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
         return (tally,)
     owed = len(after.map.owed)
     changes = {"pending": owed, "round": "open" if owed else "done", "version": known.message_version + 1}
-    gone = () if after.has_body else CONTENT_ATTRIBUTES
+    gone = () if after.has_body else BODY_ATTRIBUTES
     return (tally, Update(_message_key(after), changes, gone, {"version": known.message_version}))
 
 
@@ -75,14 +88,12 @@ def map_removals(value: MessageRow, attributes: Row) -> tuple[str, ...]:
     gone = () if value.map.owed else ("owed",)
     if value.map.settled:
         gone = (*gone, "ended" if "exceptions" in attributes else "exceptions")
-    return gone if value.has_body or value.section is not None else (*gone, *CONTENT_ATTRIBUTES)
+    return gone if value.has_body or value.section is not None else (*gone, *BODY_ATTRIBUTES)
 
 
 def body_removal(row: MessageRow) -> Update:
     """Return the write that takes the body of a message that is kept no longer, unless its row changed since."""
-    return Update(
-        _message_key(row), {"version": row.version + 1}, (*CONTENT_ATTRIBUTES, "kept"), {"version": row.version}
-    )
+    return Update(_message_key(row), {"version": row.version + 1}, (*BODY_ATTRIBUTES, "kept"), {"version": row.version})
 
 
 def retained_delete(row: MessageRow) -> Delete:

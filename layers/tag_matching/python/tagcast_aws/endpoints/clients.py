@@ -13,7 +13,7 @@ from tagcast.model import Outcome, Subscription
 from tagcast.pushing.push_slots import SLOTS
 
 from tagcast_aws.endpoints.adapter import ClientFactory, Surroundings, timed_out
-from tagcast_aws.endpoints.time_limit import time_limit
+from tagcast_aws.endpoints.time_limit import TimeLimit
 
 CONNECT_S_MAX = 5
 
@@ -46,7 +46,7 @@ class Caller:
         """Return what *call* makes of a client of *region*, or raise what it raises, or TimeoutError."""
         loop = asyncio.get_running_loop()
         client = await loop.run_in_executor(self._threads, self._client, region, timeout_s)
-        async with time_limit(timeout_s):
+        async with TimeLimit(timeout_s):
             return await loop.run_in_executor(self._threads, call, client)
 
     def _client(self, region: str | None, timeout_s: int) -> Any:

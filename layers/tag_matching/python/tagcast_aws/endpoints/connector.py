@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextvars import ContextVar
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -16,6 +17,9 @@ OPEN_SHARE = 1.1
 The clients of the table, the queue and the workflow need some, too.
 """
 
+WAS_MADE: ContextVar[bool] = ContextVar("WAS_MADE")
+"""Whether the request under way has a connection that was made for it; whoever asks sets it to no before."""
+
 
 class KeepingConnector(aiohttp.TCPConnector):
     """A pool whose idle connections count too: before it grows beyond its limit it closes some of them.
@@ -26,17 +30,13 @@ class KeepingConnector(aiohttp.TCPConnector):
     async def _create_connection(
         self, req: aiohttp.ClientRequest, traces: list[aiohttp.tracing.Trace], timeout: aiohttp.ClientTimeout
     ) -> ResponseHandler:
-        if sum(map(len, self._conns.values())) + len(self._acquired) > self._open_max:
-            excess = self.idle + len(self._acquired) - self._open_max
-            self._close_idle(int(excess) + self.limit // 50 if excess > 0 else 0)
+        WAS_MADE.set(True)
+        if sum(map(len, self._conns.values())) + len(self._acquired) > OPEN_SHARE * self.limit:
+            self._make_room()
         protocol = await super()._create_connection(req, traces, timeout)
         if isinstance(protocol.transport, asyncio.WriteTransport):
             protocol.transport.set_write_buffer_limits(high=SLICE_BYTES)
         return protocol
-
-    @property
-    def _open_max(self) -> float:
-        return OPEN_SHARE * self.limit
 
     @property
     def idle(self) -> int:
@@ -48,17 +48,21 @@ class KeepingConnector(aiohttp.TCPConnector):
         kept = (entry for entries in self._conns.values() for entry in entries)
         return [(since, protocol) for protocol, since in kept if protocol.is_connected()]
 
-    def _close_idle(self, count: int) -> None:
-        # Batches come back to the same endpoints in turn: what was used last will be needed latest.
-        for _, protocol in sorted(self._open(), key=lambda entry: entry[0], reverse=True)[:count]:
-            protocol.close()
-        self._forget_closed()
+    def _make_room(self) -> None:
+        """Close some idle connections if too many are open, and unlist what is closed.
 
-    def _forget_closed(self) -> None:
-        """Unlist what is closed: as long as it counts, every connection that is made looks through all others."""
+        As long as that counts, every connection that is made looks through all others.
+        """
+        known = self._open()
+        excess = len(known) + len(self._acquired) - OPEN_SHARE * self.limit
+        if excess > 0:
+            # Batches come back to the same endpoints in turn: what was used last will be needed latest.
+            known.sort(key=lambda entry: entry[0], reverse=True)
+            for _, protocol in known[: int(excess) + self.limit // 50]:
+                protocol.close()
         for key, entries in tuple(self._conns.items()):
-            kept = deque(entry for entry in entries if entry[0].is_connected())
-            if kept:
-                self._conns[key] = kept
-            else:
+            kept = [entry for entry in entries if entry[0].is_connected()]
+            if not kept:
                 del self._conns[key]
+            elif len(kept) < len(entries):
+                self._conns[key] = deque(kept)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from types import SimpleNamespace
+from functools import lru_cache
 from weakref import WeakValueDictionary
 
 import aiohttp
@@ -25,22 +24,18 @@ from tagcast_aws.endpoints.adapter import Surroundings, timed_out
 from tagcast_aws.endpoints.addresses import url_refusal
 from tagcast_aws.endpoints.client_contexts import ClientContexts
 from tagcast_aws.endpoints.connection_faults import failure, is_unreached
-from tagcast_aws.endpoints.connector import KeepingConnector
+from tagcast_aws.endpoints.connector import WAS_MADE, KeepingConnector
 from tagcast_aws.endpoints.payload import body_of
 from tagcast_aws.endpoints.resolver import CheckedResolver
-from tagcast_aws.endpoints.time_limit import time_limit
+from tagcast_aws.endpoints.time_limit import TimeLimit
 
 RETRY_AFTER_S_MAX = 86_400.0
 KEPT_S = 60.0
 RESOLVED_S = 30
 
 
-@dataclass(slots=True)
-class _Trail:
-    """How one request travels: over which TLS, and whether its connection was used before."""
-
-    tls: ssl.SSLContext | bool
-    reused: bool = False
+_url = lru_cache(maxsize=4096)(URL)
+"""Parses a URL; what is read of it is worked out once."""
 
 
 class HttpEndpoint:
@@ -104,9 +99,9 @@ class HttpEndpoint:
         if refusal is not None:
             return Outcome(False, refusal), b""
         try:
-            async with time_limit(settings.timeout_s):
+            async with TimeLimit(settings.timeout_s):
                 tls = True if settings.client_key is None else await self._contexts.presenting(settings.client_key)
-                return await self._post(URL(endpoint.target), request, kept_max, tls)
+                return await self._post(_url(endpoint.target), request, kept_max, tls)
         except TimeoutError:
             return timed_out(subscription), b""
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -121,13 +116,13 @@ class HttpEndpoint:
     async def _post(
         self, url: URL, request: HttpRequest, kept_max: int, tls: ssl.SSLContext | bool
     ) -> tuple[Outcome, bytes]:
-        trail = _Trail(tls)
+        WAS_MADE.set(False)
         try:
-            response = await self._send(self._kept, url, request, trail)
+            response = await _send(self._kept, url, request, tls)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionResetError) as error:
-            if not (trail.reused and _died_silently(error)):
+            if WAS_MADE.get() or not _died_silently(error):
                 raise
-            response = await self._send(self._fresh, url, request, trail)
+            response = await _send(self._fresh, url, request, tls)
         try:
             answer = await read_answer(response, kept_max)
         finally:
@@ -136,19 +131,16 @@ class HttpEndpoint:
         retry_after = response.headers.get("Retry-After") if response.status in (429, 503) else None
         return outcome(response.status, retry_after, self._clock.now(), answer[:READ_BYTES_MAX]), answer
 
-    async def _send(
-        self, session: aiohttp.ClientSession, url: URL, request: HttpRequest, trail: _Trail
-    ) -> aiohttp.ClientResponse:
-        body = body_of(request.parts, request.headers["content-type"])
-        return await session.post(
-            url, data=body, headers=request.headers, allow_redirects=False, trace_request_ctx=trail, ssl=trail.tls
-        )
+
+async def _send(
+    session: aiohttp.ClientSession, url: URL, request: HttpRequest, tls: ssl.SSLContext | bool
+) -> aiohttp.ClientResponse:
+    body = body_of(request.parts, request.headers["content-type"])
+    return await session.post(url, data=body, headers=request.headers, allow_redirects=False, ssl=tls)
 
 
 def plain_session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
     """Return what makes requests: no cookies, no proxies, no credentials of this machine, answers as they came."""
-    trace = aiohttp.TraceConfig()
-    trace.on_connection_reuseconn.append(_mark_reused)
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -156,7 +148,6 @@ def plain_session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
         auto_decompress=False,
         skip_auto_headers=("Accept-Encoding",),
         trust_env=False,
-        trace_configs=[trace],
     )
 
 
@@ -215,9 +206,3 @@ async def read_answer(response: aiohttp.ClientResponse, kept_max: int) -> bytes:
         left -= len(chunk)
         kept += chunk[: kept_max - len(kept)]
     return kept
-
-
-async def _mark_reused(
-    _: aiohttp.ClientSession, context: SimpleNamespace, __: aiohttp.TraceConnectionReuseconnParams
-) -> None:
-    context.trace_request_ctx.reused = True

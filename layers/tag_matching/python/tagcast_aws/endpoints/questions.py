@@ -18,7 +18,7 @@ from tagcast_aws.endpoints.client_contexts import presenting
 from tagcast_aws.endpoints.connection_faults import failure
 from tagcast_aws.endpoints.http import certificate_refusal, plain_session, read_answer
 from tagcast_aws.endpoints.resolver import CheckedResolver
-from tagcast_aws.endpoints.time_limit import time_limit
+from tagcast_aws.endpoints.time_limit import TimeLimit
 
 QUESTION_S = 5
 """So long each of the two questions may take."""
@@ -84,7 +84,7 @@ class Questions:
     async def _answered(self, question: Awaitable[Consent]) -> Consent:
         """Return what came of one question; no answer is a refusal."""
         try:
-            async with time_limit(QUESTION_S):
+            async with TimeLimit(QUESTION_S):
                 return await question
         except TimeoutError:
             return Consent(f"timeout after {QUESTION_S} s")

@@ -3,36 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
 
 LATE_S = 0.05
 """A timer that comes later than this says that the event loop stood still: the answer may be waiting to be read."""
 EXTENSIONS_MAX = 3
 
 
-@asynccontextmanager
-async def time_limit(seconds: float) -> AsyncIterator[None]:
-    """End the block by TimeoutError after so many *seconds*, or a little later if the loop was too busy to look.
+class TimeLimit:
+    """Ends its block by TimeoutError after so many *seconds*, or a little later if the loop was too busy to look.
 
     What stood still is the service's time: the receiver gets as much again, a few times at most.
     """
-    loop = asyncio.get_running_loop()
-    timers: list[asyncio.TimerHandle] = []
 
-    def wait(until: float) -> None:
-        timers.append(loop.call_at(until, over, until))
+    __slots__ = ("_extensions", "_limit", "_loop", "_seconds", "_timer")
 
-    def over(due_at: float) -> None:
-        late_s = loop.time() - due_at
-        if late_s > LATE_S and len(timers) <= EXTENSIONS_MAX:
-            wait(loop.time() + min(late_s, seconds))
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._extensions = 0
+        self._loop = asyncio.get_running_loop()
+        self._limit = asyncio.timeout(None)
+
+    async def __aenter__(self) -> None:
+        await self._limit.__aenter__()
+        self._wait(self._loop.time() + self._seconds)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        await self._limit.__aexit__(kind, error, trace)
+
+    def _wait(self, until: float) -> None:
+        self._timer = self._loop.call_at(until, self._over, until)
+
+    def _over(self, due_at: float) -> None:
+        late_s = self._loop.time() - due_at
+        if late_s > LATE_S and self._extensions < EXTENSIONS_MAX:
+            self._extensions += 1
+            self._wait(self._loop.time() + min(late_s, self._seconds))
         else:
-            limit.reschedule(loop.time())
-
-    async with asyncio.timeout(None) as limit:
-        wait(loop.time() + seconds)
-        try:
-            yield
-        finally:
-            timers[-1].cancel()
+            self._limit.reschedule(self._loop.time())

@@ -14,7 +14,8 @@ FILTER = (
     "(attribute_exists(kept) AND expires_at < :over_before))"
 )
 KEPT = (
-    "begins_with(pk, :message) AND attribute_exists(body) AND attribute_not_exists(replay_of) AND "
+    "begins_with(pk, :message) AND (attribute_exists(body) OR attribute_exists(deflated)) AND "
+    "attribute_not_exists(replay_of) AND "
     "accepted_at >= :accepted_from AND subscriptions_version < :before_version AND expires_at > :alive_at"
 )
 KEPT_PAGE = 1_000

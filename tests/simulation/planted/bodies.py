@@ -1,0 +1,54 @@
+"""Bugs of the two forms that a body has in its row."""
+
+from __future__ import annotations
+
+from tests.simulation.plan import Aim
+from tests.simulation.planted.mutant import Mutant
+
+LONG = Aim(long=0.9, heavy=0.0)
+WIDE = Aim(long=0.9, heavy=0.0, wide=1.0)
+
+MUTANTS = (
+    Mutant(
+        "of a deflated body only its beginning is pushed",
+        "tagcast.rows.message:_message_of",
+        'inflated(row["deflated"])',
+        'inflated(row["deflated"])[:256]',
+        LONG,
+    ),
+    Mutant(
+        "a deflated body is pushed as it is stored",
+        "tagcast.rows.message:_message_of",
+        'inflated(row["deflated"])',
+        'row["deflated"]',
+        LONG,
+    ),
+    Mutant(
+        "a body is stored in both of its forms",
+        "tagcast.rows.message:_envelope",
+        "draft.body if value.has_body and value.deflated is None else None",
+        "draft.body if value.has_body else None",
+        LONG,
+    ),
+    Mutant(
+        "a deflated body outlives the last entry",
+        "tagcast.rows.message_writes:map_removals",
+        "(*gone, *BODY_ATTRIBUTES)",
+        '(*gone, "body")',
+        LONG,
+    ),
+    Mutant(
+        "the deflated body of a wide message outlives the last section",
+        "tagcast.rows.message_writes:_tally_writes",
+        "gone = () if after.has_body else BODY_ATTRIBUTES",
+        'gone = () if after.has_body else ("body",)',
+        WIDE,
+    ),
+    Mutant(
+        "a release that deflates takes what another one stored for a message without a body",
+        "tagcast.rows.message:_message_of",
+        'else row.get("body") or b""',
+        'else b""',
+        LONG,
+    ),
+)

@@ -1,0 +1,112 @@
+"""A body is stored deflated where that makes its row enough smaller, and whoever reads it sees what was sent."""
+
+from __future__ import annotations
+
+import tracemalloc
+import zlib
+from dataclasses import replace
+from random import Random
+
+import pytest
+from tagcast.model import BODY_BYTES_MAX, Draft, Keep
+from tagcast.rows import stored
+from tagcast.rows.body import DEFLATED_FROM_BYTES, SAVED_BYTES_MIN, deflated, inflated
+from tagcast.rows.keys import message_key
+
+from tests.fakes.world import FakeWorld
+
+LONG = "line 1\nline 2\n" * 50
+
+
+@pytest.fixture
+def fake() -> FakeWorld:
+    world = FakeWorld()
+    world.topic()
+    world.subscribe("A", "apple")
+    return world
+
+
+def body_attributes(fake: FakeWorld, message_id: str) -> dict[str, bytes]:
+    row = fake.store.rows[message_key("test1", message_id)]
+    return {name: row[name] for name in ("body", "deflated") if name in row}
+
+
+def test_a_long_body_is_stored_deflated_and_pushed_as_it_was_sent(fake: FakeWorld) -> None:
+    [message_id] = fake.publish(LONG, tags=["apple"])
+
+    assert body_attributes(fake, message_id) == {"deflated": zlib.compress(LONG.encode())}
+
+    fake.deliver()
+
+    assert fake.pusher.received["A"] == [LONG]
+    assert body_attributes(fake, message_id) == {}
+
+
+def test_until_the_release_before_is_gone_bodies_are_stored_as_it_reads_them_and_both_forms_are_read(
+    fake: FakeWorld,
+) -> None:
+    [packed] = fake.publish(LONG, tags=["apple"])
+    fake.world = replace(fake.world, plain_queueing=True)
+
+    [plain] = fake.publish(LONG, tags=["apple"])
+
+    assert body_attributes(fake, plain) == {"body": LONG.encode()}
+    read = [stored.message(fake.store, "test1", each) for each in (packed, plain)]
+    assert [row.message.draft for row in read if row is not None] == [Draft(LONG.encode(), tags=("apple",))] * 2
+
+
+def test_a_short_or_dense_body_is_stored_as_it_is(fake: FakeWorld) -> None:
+    assert deflated(Random(1).randbytes(BODY_BYTES_MAX)) is None
+    assert deflated(b"x" * (DEFLATED_FROM_BYTES - 1)) is None
+    assert deflated(b"x" * DEFLATED_FROM_BYTES) == zlib.compress(b"x" * DEFLATED_FROM_BYTES)
+    [message_id] = fake.publish("short", tags=["apple"])
+    assert body_attributes(fake, message_id) == {"body": b"short"}
+
+
+def test_a_body_is_deflated_from_the_byte_on_that_saves_enough() -> None:
+    same = b"x" * 200
+    noise = Random(2).randbytes(400)
+    bodies = [noise + same[:length] for length in range(201)]
+    saved = [len(body) - len(zlib.compress(body)) for body in bodies]
+
+    assert [deflated(body) is not None for body in bodies] == [each >= SAVED_BYTES_MIN for each in saved]
+    assert SAVED_BYTES_MIN in saved
+
+
+def test_a_message_that_nobody_is_owed_has_no_body_in_either_form(fake: FakeWorld) -> None:
+    [message_id] = fake.publish(LONG, tags=["pear"])
+
+    assert body_attributes(fake, message_id) == {}
+
+
+def test_a_deflated_body_that_is_kept_stays_after_its_last_entry(fake: FakeWorld) -> None:
+    fake.topic("test1", keep=Keep.LIFE)
+
+    [message_id] = fake.publish(LONG, tags=["apple"])
+    fake.deliver()
+
+    row = stored.message(fake.store, "test1", message_id)
+    assert row is not None
+    assert (row.map.pending, row.has_body, row.message.draft.body) == (0, True, LONG.encode())
+
+
+def test_no_more_than_the_largest_body_is_inflated() -> None:
+    largest = b"x" * BODY_BYTES_MAX
+    assert inflated(zlib.compress(largest)) == largest
+
+    hostile = zlib.compress(b"x" * 10**8)
+    tracemalloc.start()
+    with pytest.raises(zlib.error):
+        inflated(hostile)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert most < 4 * BODY_BYTES_MAX
+
+
+def test_what_is_not_one_whole_body_is_refused() -> None:
+    packed = zlib.compress(b"x" * 1024)
+
+    for spoiled in (packed[:-1], zlib.compress(b"x" * (BODY_BYTES_MAX + 1)), packed[:5] + b"?" + packed[6:]):
+        with pytest.raises(zlib.error):
+            inflated(spoiled)
