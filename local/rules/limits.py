@@ -25,6 +25,7 @@ BATCH_GET_KEYS_MAX = 100  # amazondynamodb/latest/APIReference/API_BatchGetItem.
 BATCH_GET_BYTES_MAX = 16 * MIB
 BATCH_WRITE_ITEMS_MAX = 25  # amazondynamodb/latest/APIReference/API_BatchWriteItem.html
 BATCH_WRITE_BYTES_MAX = 16 * MIB
+BATCH_STATEMENTS_MAX = 25  # amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html
 READ_UNIT_BYTES = 4 * KIB
 WRITE_UNIT_BYTES = KIB
 KEY_READ_UNITS = 3_000  # .../bp-partition-key-design.html
@@ -103,6 +104,7 @@ LATENCY_MS: dict[tuple[str, str], tuple[float, float]] = {
     ("dynamodb", "TransactWriteItems"): (5, 10),  # and TRANSACTION_COMMIT_MS, while its rows are held
     ("dynamodb", "BatchGetItem"): (4, 10),
     ("dynamodb", "BatchWriteItem"): (5, 12),
+    ("dynamodb", "BatchExecuteStatement"): (5, 12),  # chosen: as the other batch of writes
     ("dynamodb", "Scan"): (5, 20),
     ("sqs", "*"): (5, 15),
     ("s3", "*"): (15, 40),

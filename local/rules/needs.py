@@ -104,6 +104,10 @@ def _of_tables(account: Account, operation: str, parameters: Mapping[str, Any]) 
         case "BatchGetItem" | "BatchWriteItem":
             for name in parameters.get("RequestItems", {}):
                 yield Need(f"dynamodb:{operation}", table(name))
+        case "BatchExecuteStatement":
+            for statement in parameters.get("Statements", []):
+                verb, _, rest = str(statement.get("Statement", "")).partition(" ")
+                yield Need(f"dynamodb:PartiQL{verb.capitalize()}", table(rest.partition('"')[2].partition('"')[0]))
         case _:
             index = parameters.get("IndexName")
             whole = table(str(parameters.get("TableName", "*")))

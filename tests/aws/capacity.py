@@ -8,7 +8,7 @@ from typing import Any
 from tests.aws.calls import Call
 from tests.aws.faults import ApiError
 
-_OF_MANY = ("BatchGetItem", "BatchWriteItem", "TransactWriteItems")
+_OF_MANY = ("BatchExecuteStatement", "BatchGetItem", "BatchWriteItem", "TransactWriteItems")
 
 
 def tell(answer: dict[str, Any], call: Call, units: Mapping[str, float]) -> None:

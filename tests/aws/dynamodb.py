@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from local.rules import limits
-from tests.aws import batches, key_conditions, reads
+from tests.aws import batches, key_conditions, reads, statements
 from tests.aws.attributes import invalid, read_units
 from tests.aws.box import ACCOUNT, REGION, Box, Call, Service
 from tests.aws.capacity import tell, throttled
@@ -48,6 +48,9 @@ class DynamoDB(Service):
                 for item in parameters["TransactItems"]:
                     for kind, write in item.items():
                         yield f"dynamodb:{ACTIONS[kind]}", _arn(write["TableName"])
+            case "BatchExecuteStatement":
+                for statement in parameters["Statements"]:
+                    yield "dynamodb:PartiQLUpdate", _arn(statements.parsed(statement["Statement"])[0])
             case "BatchGetItem" | "BatchWriteItem":
                 for name in parameters["RequestItems"]:
                     yield f"dynamodb:{call.operation}", _arn(name)
@@ -137,6 +140,10 @@ class DynamoDB(Service):
     def batch_get_item(self, call: Call) -> dict[str, Any]:
         """BatchGetItem."""
         return batches.get(self, call)
+
+    def batch_execute_statement(self, call: Call) -> dict[str, Any]:
+        """BatchExecuteStatement."""
+        return statements.execute(self, call)
 
     # Reads.
 

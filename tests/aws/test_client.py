@@ -18,6 +18,7 @@ from tests.aws.service_model import model_of
 from tests.aws.small_account import Scripted, SmallAccount, code_of, item, key, scripted
 from tests.aws.solo_timeline import SoloTimeline
 
+UPDATING = 'UPDATE "rows" SET "n"=? WHERE "pk"=? AND "sk"=? AND "n"=?'
 ONCE = Config(retries={"total_max_attempts": 1}, read_timeout=10)
 
 
@@ -169,6 +170,8 @@ def test_answers_have_the_shape_of_their_operation() -> None:
         "scan": {"TableName": "rows"},
         "batch_get_item": {"RequestItems": {"rows": {"Keys": [key("a")]}}},
         "transact_write_items": {"TransactItems": [put]},
+        "batch_execute_statement": {"Statements": [{"Statement": UPDATING, "Parameters": [
+            {"N": "1"}, {"S": "p"}, {"S": "a"}, {"N": "7"}]}]},
     }  # fmt: skip
     for name, parameters in asked.items():
         operations[name].check_answer(getattr(client, name)(**parameters, **told))

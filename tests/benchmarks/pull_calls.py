@@ -1,8 +1,8 @@
 """AWS calls per message of a pull group, counted at the SDK: ``python -m tests.benchmarks.pull_calls``.
 
-Messages of 1 KiB to one subscription on moto: pushed to, for comparison, or a group whose members pull and acknowledge
-so many at once. Beside them what the same calls cost per million messages, as `local.rules.limits` knows the prices,
-and what SQS alone would. Counts do not depend on the machine.
+Messages of 1 KiB to one subscription, on simulated tables: pushed to, for comparison, or a group whose members pull and
+acknowledge so many at once. Beside them what the same calls cost per million messages, as `local.rules.limits` knows
+the prices, and what SQS alone would. Counts do not depend on the machine.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any, cast
 from tagcast.errors import ConditionLostError
 from tagcast.ports import ABSENT, Delete, Found, Key, Put, Row, Table, Update, Write
 from tagcast.rows.listed import FOUND_ATTRIBUTES
-from tagcast.tables import Check, Expectation
+from tagcast.tables import UPDATES_MAX, Check, Expectation
 
 TRANSACTION_MAX = 100
 SEARCH_PAGE = 1_000
@@ -113,6 +113,19 @@ class MemoryStore:
     def write(self, write: Write) -> None:
         assert not isinstance(write, Check)
         self.transact((write,))
+
+    def update_each(self, updates: Sequence[Update]) -> list[bool]:
+        assert 0 < len(updates) <= UPDATES_MAX
+        assert len({update.key for update in updates}) == len(updates), "a request names no row twice"
+        assert all(update.expect and not update.add for update in updates)
+        return [self._is_written(update) for update in updates]
+
+    def _is_written(self, update: Update) -> bool:
+        try:
+            self.write(update)
+        except ConditionLostError:
+            return False
+        return True
 
     def transact(self, writes: Sequence[Write]) -> None:
         assert 0 < len(writes) <= TRANSACTION_MAX

@@ -216,6 +216,44 @@ def test_a_transaction_is_one_request_with_all_its_writes_in_order() -> None:
     ]
 
 
+def test_many_updates_are_one_request_in_which_each_has_its_condition() -> None:
+    failed = {"Error": {"Code": "ConditionalCheckFailed"}, "TableName": "Messages"}
+    dynamo, client = store({"Responses": [{"TableName": "Messages"}, failed]})
+
+    done = dynamo.update_each(
+        [Update(ROW, {"a": 1, "b": b"x"}, ("c", "d"), {"a": 0}), Update(OTHER, {"a": 1}, expect={"e": "x", "f": 2})]
+    )
+
+    assert done == [True, False]
+    assert client.asked == [
+        (
+            "batch_execute_statement",
+            {
+                "Statements": [
+                    {
+                        "Statement": 'UPDATE "Messages" SET "a"=? SET "b"=? REMOVE "c" REMOVE "d"'
+                        ' WHERE "pk"=? AND "sk"=? AND "a"=?',
+                        "Parameters": [{"N": "1"}, {"B": b"x"}, *ROW_KEY.values(), {"N": "0"}],
+                    },
+                    {
+                        "Statement": 'UPDATE "Registry" SET "a"=? WHERE "pk"=? AND "sk"=? AND "e"=? AND "f"=?',
+                        "Parameters": [{"N": "1"}, *OTHER_KEY.values(), {"S": "x"}, {"N": "2"}],
+                    },
+                ]
+            },
+        )
+    ]
+
+
+@pytest.mark.parametrize("update", [Update(ROW, {"a": 1}), Update(ROW, {}, expect={"a": 1}, add={"n": 1})])
+def test_an_update_without_a_condition_and_one_that_adds_never_travel_with_others(update: Update) -> None:
+    dynamo, client = store()
+
+    with pytest.raises(AssertionError):
+        dynamo.update_each([update])
+    assert client.asked == []
+
+
 def test_a_check_alone_is_refused() -> None:
     dynamo, client = store({})
 

@@ -106,6 +106,24 @@ def test_an_update_whose_condition_is_lost_changes_nothing(store: Store) -> None
     assert read(store, ROW)["a"] == 1
 
 
+@pytest.mark.parametrize("store", ["memory", "box"], indirect=True)
+def test_of_many_updates_each_is_applied_or_not_by_itself(store: Store) -> None:
+    """moto cannot read such statements: tests/aws/test_contract_dynamodb.py."""
+    keys = [Key(Table.MESSAGES, f"MSG#t#{number}", "MSG") for number in range(4)]
+    for key in keys[:3]:
+        store.write(Put(key, {"n": 1, "b": b"x", "c": 1}))
+
+    done = store.update_each([Update(key, {"n": 2}, ("c",), {"n": 7 if key is keys[1] else 1}) for key in keys])
+
+    assert done == [True, False, True, False]
+    assert [dict(read(store, key)) | {"pk": "", "sk": ""} for key in keys[:3]] == [
+        {"pk": "", "sk": "", "n": 2, "b": b"x"},
+        {"pk": "", "sk": "", "n": 1, "b": b"x", "c": 1},
+        {"pk": "", "sk": "", "n": 2, "b": b"x"},
+    ]
+    assert store.get(keys[3]) is None
+
+
 def test_an_update_adds_to_numbers_from_zero_and_beside_what_it_sets(store: Store) -> None:
     store.write(Update(ROW, {}, add={"n": 2}))
     store.write(Update(ROW, {"a": 1}, add={"n": 3, "m": 1}))

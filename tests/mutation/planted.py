@@ -90,7 +90,7 @@ FIRST_ROUND = (
     ),
     _planted(
         "who lost against a copy believes what it saw of the lanes",
-        "tagcast.delivery.fan_out:_end_round",
+        "tagcast.delivery.round_end:RoundEnd._alone",
         ", fresh_s=0.0",
         "",
         f"{COPIES}::test_a_good_answer_that_loses",
@@ -653,6 +653,13 @@ TABLE = (
         "if not codes.isdisjoint(LOST):",
         "if codes.isdisjoint(CONFLICTS):",
         f"{FAULTS}::",
+    ),
+    _planted(
+        "an update that was refused among many counts as written",
+        "tagcast_aws.store.dynamodb:DynamoStore.update_each",
+        '"Error" not in each',
+        "each is not None",
+        f"{REQUESTS}::test_many_updates_are_one_request",
     ),
     _planted(
         "keys that were not processed are forgotten",

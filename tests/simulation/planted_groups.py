@@ -20,7 +20,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "the first round does not say what it handed over",
-                "tagcast.delivery.fan_out:_end_round",
+                "tagcast.delivery.round_end:RoundEnd._ending",
                 "handed=handed)",
                 "handed=frozenset())",
             ),

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
-from tagcast.errors import TagcastError
+from tagcast.errors import ConditionLostError, TagcastError
 from tagcast.memory import Memory
 from tagcast.model import Outcome, Push
-from tagcast.ports import Key, Row, Store, Table, World, Write
+from tagcast.ports import Key, Row, Store, Table, Update, World, Write
 from tagcast.registry.directory import Directories, Directory
 
 from tests.fakes.world import FakeWorld, OneByOne, QuietTelemetry
@@ -223,6 +223,16 @@ class _Store:
 
     def write(self, write: Write) -> None:
         self._run.call("transact", (write,))
+
+    def update_each(self, updates: Sequence[Update]) -> list[bool]:
+        return [self._is_written(update) for update in updates]
+
+    def _is_written(self, update: Update) -> bool:
+        try:
+            self.write(update)
+        except ConditionLostError:
+            return False
+        return True
 
     def transact(self, writes: Sequence[Write]) -> None:
         self._run.call("transact", tuple(writes))

@@ -193,6 +193,18 @@ class SimStore(MemoryStore):
         also = ("conflict",) if adds else ("conflict", "sdk_retry")
         self._gate.call(_Told("write", (write,)), lambda: self.commit((write,)), *also)
 
+    def update_each(self, updates: Sequence[Update]) -> list[bool]:
+        """Apply each when it is its turn; then the answer travels, and may get lost."""
+        label = f"update_each of {len(updates)} is answered"
+        done = super().update_each(updates)
+        return cast("list[bool]", self._gate.call(label, lambda: done))
+
+    def _is_written(self, update: Update) -> bool:
+        try:
+            return super()._is_written(update)
+        except UnavailableError:
+            return False
+
     def transact(self, writes: Sequence[Write]) -> None:
         assert 0 < len(writes) <= TRANSACTION_MAX
         assert len({write.key for write in writes}) == len(writes), "a transaction names no row twice"

@@ -12,7 +12,7 @@ UNORDERED = Mutant(
     "tagcast.delivery.fan_out:_serve_part",
     "    faults = await side_by_side(",
     "    closed = {each: part.served() for each, part in parts.items()}\n"
-    "    await side_by_side([_end_round(batch, each, closed, round_at) for each in batch.rows])\n"
+    "    await RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, closed, round_at).write()\n"
     "    faults = await side_by_side(",
 )
 

@@ -32,22 +32,29 @@ MUTANTS = (
         "tagcast.delivery.fan_out:_serve_part",
         "    faults = await side_by_side(",
         "    closed = {each: part.served() for each, part in parts.items()}\n"
-        "    await side_by_side(_end_round(batch, each, closed, round_at) for each in batch.rows)\n"
+        "    await RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, closed, round_at).write()\n"
         "    faults = await side_by_side(",
         FAILING,
     ),
     Mutant(
         "a batch is acknowledged before its messages are written",
         "tagcast.delivery.fan_out:_serve_part",
-        "for each in batch.rows])",
-        "for each in list(batch.rows)[1:]])",
+        "batch.rows, batch.theirs, parts",
+        "dict(list(batch.rows.items())[1:]), batch.theirs, parts",
     ),
     Mutant(
         "a round ends although a backlog could not be written",
-        "tagcast.delivery.fan_out:_end_round",
+        "tagcast.delivery.round_end:RoundEnd._ending",
         "if part.is_served and message_id in part.rows}",
         "if message_id in part.rows}",
         Aim(faults=("error", "throttle"), rate=0.08, modes=("down", "flapping")),
+    ),
+    Mutant(
+        "what one of many updates did not write counts as written",
+        "tagcast.delivery.settling:settle_each",
+        "if not is_done",
+        "if False",
+        Aim(faults=("error", "throttle", "queue_copy"), rate=0.08),
     ),
     Mutant(
         "a batch that failed is acknowledged",

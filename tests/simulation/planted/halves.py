@@ -61,7 +61,7 @@ MUTANTS = (
     ),
     Mutant(
         "a half ends the round of those whom it was not for",
-        "tagcast.delivery.fan_out:_end_round",
+        "tagcast.delivery.round_end:RoundEnd._ending",
         "if part.is_served and message_id in part.rows}",
         "if part.is_served} | row.map.owed",
         FAILING,

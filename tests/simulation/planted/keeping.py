@@ -46,13 +46,13 @@ MUTANTS = (
     Mutant(
         "what is retained is not listed",
         "tagcast.rows.message_writes:map_writes",
-        "return (change, *sections, Put(retained, listed))",
+        "return (change, *sections, Put(_retained_key(after), listed))",
         "return (change, *sections)",
     ),
     Mutant(
         "what is over stays listed as retained",
         "tagcast.rows.message_writes:map_writes",
-        "return (change, *sections, Delete(retained))",
+        "return (change, *sections, Delete(_retained_key(after)))",
         "return (change, *sections)",
     ),
     Mutant(

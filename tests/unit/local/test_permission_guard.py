@@ -97,6 +97,11 @@ def test_what_a_role_may_do_reaches_the_engine_with_its_whole_body(gate: Gate) -
             {"TransactItems": [{"ConditionCheck": {"TableName": "T"}}]},
             "dynamodb:ConditionCheckItem",
         ),
+        (
+            "DynamoDB_20120810.BatchExecuteStatement",
+            {"Statements": [{"Statement": 'UPDATE "T" SET "n"=? WHERE "pk"=?'}]},
+            "dynamodb:PartiQLUpdate",
+        ),
         ("DynamoDB_20120810.BatchGetItem", {"RequestItems": {"T": {}}}, "dynamodb:BatchGetItem"),
     ],
 )

@@ -10,7 +10,7 @@ from tagcast.membership import MembershipChange
 from tagcast.memory import Memory
 from tagcast.model import EntryState, Message, Outcome, Push, PushBatch, Subscription
 from tagcast.queues import GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
-from tagcast.tables import ABSENT, Delete, Found, Key, Put, Row, Table, Update, Write
+from tagcast.tables import ABSENT, Delete, Found, Key, Put, Row, Store, Table, Update, Write
 from tagcast.topic_settings import TopicReads
 from tagcast.vault import Signer, Vault
 from tagcast.verification import EndpointGuard, Verification
@@ -49,60 +49,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-
-class Store(Protocol):
-    """A table with conditional and transactional writes; the truth of the service.
-
-    Every read is strongly consistent except :meth:`lanes_to_wake` and :meth:`search`. Rows come back without their
-    keys' table, but with ``pk`` and ``sk``. A lost condition raises ``ConditionLostError`` and writes nothing; so does
-    a write that others' transactions on the same rows kept out (``ContendedError``): both are tried again after a new
-    look.
-    """
-
-    def get(self, key: Key) -> Row | None:
-        """Return the row, or None."""
-
-    def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
-        """Return those of the rows that exist (at most 100 keys)."""
-
-    def query(
-        self,
-        table: Table,
-        pk: str,
-        *,
-        sk_from: str = "",
-        sk_to: str = "\U0010ffff",
-        limit: int | None = None,
-    ) -> list[Row]:
-        """Return the rows of *pk* with ``sk_from <= sk <= sk_to`` in order of ``sk``; all pages up to *limit*."""
-
-    def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
-        """Return lane rows of a shard with ``wake_at <= until``, earliest first; eventually consistent.
-
-        *after* is the last row of the page before.
-        """
-
-    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
-        """Read the next part of all messages; return what is owed of them without anybody at work on it.
-
-        That is: first rounds that are open although their message was accepted before *open_before*, and messages
-        that are owed to somebody, or keep their body, although their life was over before *over_before*. Eventually
-        consistent.
-        """
-
-    def kept(self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None) -> Found:
-        """Read the next part of all messages; return those of *topic* that have a body, by their ids.
-
-        They were accepted at *accepted_from* or later, by a publish that saw a version of the topic before
-        *before_version*, live at *alive_at*, and are no replays. What was stored before the call is found.
-        """
-
-    def write(self, write: Write) -> None:
-        """Apply one conditional write."""
-
-    def transact(self, writes: Sequence[Write]) -> None:
-        """Apply all (at most 100, no row twice) or none."""
 
 
 class Workflow(Protocol):

@@ -1,15 +1,17 @@
-"""The words in which the core speaks of its two tables: keys, rows, conditional writes."""
+"""The words in which the core speaks of its two tables: keys, rows, conditional writes, and the store that has them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 T = TypeVar("T")
 Value = str | int | bytes | Mapping[str, str] | Sequence[str] | None
 Row = Mapping[str, Value]
+UPDATES_MAX = 25
+"""So many updates travel in one request, each for itself."""
 
 
 class Absence(Enum):
@@ -87,6 +89,66 @@ class Found:
 
     rows: tuple[Row, ...]
     cursor: str | None = None
+
+
+class Store(Protocol):
+    """A table with conditional and transactional writes; the truth of the service.
+
+    Every read is strongly consistent except :meth:`lanes_to_wake` and :meth:`search`. Rows come back without their
+    keys' table, but with ``pk`` and ``sk``. A lost condition raises ``ConditionLostError`` and writes nothing; so does
+    a write that others' transactions on the same rows kept out (``ContendedError``): both are tried again after a new
+    look.
+    """
+
+    def get(self, key: Key) -> Row | None:
+        """Return the row, or None."""
+
+    def get_many(self, keys: Sequence[Key]) -> dict[Key, Row]:
+        """Return those of the rows that exist (at most 100 keys)."""
+
+    def query(
+        self,
+        table: Table,
+        pk: str,
+        *,
+        sk_from: str = "",
+        sk_to: str = "\U0010ffff",
+        limit: int | None = None,
+    ) -> list[Row]:
+        """Return the rows of *pk* with ``sk_from <= sk <= sk_to`` in order of ``sk``; all pages up to *limit*."""
+
+    def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
+        """Return lane rows of a shard with ``wake_at <= until``, earliest first; eventually consistent.
+
+        *after* is the last row of the page before.
+        """
+
+    def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
+        """Read the next part of all messages; return what is owed of them without anybody at work on it.
+
+        That is: first rounds that are open although their message was accepted before *open_before*, and messages
+        that are owed to somebody, or keep their body, although their life was over before *over_before*. Eventually
+        consistent.
+        """
+
+    def kept(self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None) -> Found:
+        """Read the next part of all messages; return those of *topic* that have a body, by their ids.
+
+        They were accepted at *accepted_from* or later, by a publish that saw a version of the topic before
+        *before_version*, live at *alive_at*, and are no replays. What was stored before the call is found.
+        """
+
+    def write(self, write: Write) -> None:
+        """Apply one conditional write."""
+
+    def update_each(self, updates: Sequence[Update]) -> list[bool]:
+        """Apply each update (at most 25, no row twice, none that adds or expects nothing); say which were applied.
+
+        An update that was not has to be tried alone: :meth:`write` says why.
+        """
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        """Apply all (at most 100, no row twice) or none."""
 
 
 def fitting(items: Sequence[T], most: int, bytes_max: int, bytes_of: Callable[[T], int]) -> Iterator[Sequence[T]]:

@@ -18,9 +18,9 @@ from itertools import accumulate, takewhile
 from tagcast.concurrency.contention import pause_s
 from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.delivery.appending import appending
-from tagcast.delivery.copies import end_in_backlogs, guards
+from tagcast.delivery.copies import end_in_backlogs
+from tagcast.delivery.round_end import TRIES_MAX, RoundEnd
 from tagcast.delivery.serving import Part
-from tagcast.delivery.settling import TURN_S, Ending, Lost, settle
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.model import Subscription
@@ -42,8 +42,6 @@ SHARE_S, SHARE_OF, SHARE_S_MAX = 2.0, 10, 4.0
 """So long a subscription's pushes may start, for each so many messages of a batch, and for all of them."""
 GO_ON_S = 2.0
 """So long after its beginning an invocation goes on with the next part of what it was given."""
-TRIES_MAX = 8
-"""So often a write is tried whose condition gets lost; then the batch has to come again."""
 
 
 async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots: PushSlots) -> tuple[QueueEntry, ...]:
@@ -85,7 +83,7 @@ async def _serve_part(
     parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each), read_s) for each in batch.owed()}
     faults = await side_by_side([_serve(batch, each, slots, parts) for each in in_turn(world, batch.topic_id, parts)])
     faults += await end_in_backlogs(world, topic, batch.topic_id, parts)
-    faults += await side_by_side([_end_round(batch, each, parts, round_at) for each in batch.rows])
+    faults += await RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, parts, round_at).write()
     if faults:
         raise faults[0]
 
@@ -215,36 +213,3 @@ async def _read_again(batch: _Batch, subscription: Subscription, part: Part) -> 
     # The content is kept once, however many subscriptions read again.
     known = {each: replace(row, message=batch.rows[each].message) for each, row in rows.items()}
     return part.read_again(batch.rows_for(part.ordinal, known), lane, read_s)
-
-
-async def _end_round(batch: _Batch, message_id: str, parts: Mapping[int, Part], round_at: int) -> None:
-    """Write the entries of one message, and the end of its first round for whom it was brought to here.
-
-    Not if the part of one of them failed. Whoever wrote it meanwhile may be a copy, whose attempts stand in backlogs.
-    """
-    world, row, known = batch.world, batch.rows[message_id], parts
-
-    def plan(before: MessageRow) -> Ending | None:
-        entries = {part.ordinal: part.ended[message_id] for part in known.values() if message_id in part.ended}
-        handed = {part.ordinal for part in known.values() if message_id in part.handed}
-        served = {part.ordinal for part in known.values() if part.is_served and message_id in part.rows}
-        ends = row.map.owed & batch.theirs[message_id] <= served
-        news = (entries.keys() | handed) & (before.map.owed - before.map.handed)
-        closes = ends and before.map.round_open and (served & before.map.owed) - before.map.over
-        if not before.map.owed or not (closes or news):
-            return None
-        is_late = any(not entry.attempts for entry in entries.values())
-        beside = guards(batch.topic, batch.topic_id, message_id, known.values()) if is_late else ()
-        return Ending(entries, round_at if ends else None, served=served, beside=beside, handed=handed)
-
-    async def again(lost: Lost) -> bool:
-        nonlocal known
-        await world.clock.pause(pause_s(world, lost.times, len(row.bounds) * TURN_S))
-        known = dict(known)
-        if faults := await end_in_backlogs(world, batch.topic, batch.topic_id, known, fresh_s=0.0):
-            raise faults[0]
-        return lost.times < TRIES_MAX + len(row.bounds)
-
-    came = await settle(world.store, world.executor, partial(stored_maps.again, world.store, row), plan, again, row)
-    if isinstance(came, Lost):
-        raise came.error

@@ -8,7 +8,17 @@ from functools import partial
 
 from tagcast.concurrency.contention import window_s
 from tagcast.delivery.lane_hold import LaneHold
-from tagcast.delivery.settling import Ending, Lost, NotOwed, Read, settle, settle_together, size_of, turn_s
+from tagcast.delivery.settling import (
+    TOGETHER_BYTES_MAX,
+    Ending,
+    Lost,
+    NotOwed,
+    Read,
+    settle,
+    settle_together,
+    size_of,
+    turn_s,
+)
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry
@@ -19,8 +29,8 @@ from tagcast.rows.due import OwedDelivery, due_change, due_delete, due_failure
 from tagcast.rows.message import MessageRow
 from tagcast.tables import fitting
 
-TOGETHER_MAX, TOGETHER_BYTES_MAX = 33, 2 * 1024 * 1024
-"""Of a transaction's 100 writes a message takes three and the lane one; of its 4 MiB half is left to be wrong by."""
+TOGETHER_MAX = 33
+"""Of a transaction's 100 writes a message takes three and the lane one."""
 MARKED_AFTER = 3
 """So many tries to settle may be lost before the end that a push brought is kept in the due row."""
 

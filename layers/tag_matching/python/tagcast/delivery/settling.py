@@ -13,17 +13,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.errors import ConditionLostError
 from tagcast.model import Entry, EntryState
 from tagcast.ports import Executor, Store, Write
 from tagcast.rows.attempt_history import remembering
 from tagcast.rows.message import MessageRow
-from tagcast.rows.message_writes import map_writes
+from tagcast.rows.message_writes import lone_update, map_writes
+from tagcast.tables import UPDATES_MAX, fitting
 
 TURN_S = 0.02
 UNITS_PER_S = 1_000
 ENDED_BYTES = 50
 """About what an entry takes that did not end in the first round."""
+TOGETHER_BYTES_MAX = 2 * 1024 * 1024
+"""Of the 4 MiB of a transaction, or the 16 of a request, half and more is left to be wrong by."""
 
 T = TypeVar("T")
 
@@ -121,6 +125,36 @@ async def settle_together(
     except ConditionLostError:
         return False
     return True
+
+
+async def settle_each(
+    store: Store, executor: Executor, endings: Sequence[tuple[MessageRow, Ending]]
+) -> tuple[list[str], list[Exception]]:
+    """Bring messages, as they were just read, to their ends: each by itself, many in a request.
+
+    Returns those that are left to be settled alone, by their ids (whatever takes more than one write, and what somebody
+    wrote since), and the faults of requests that failed as a whole.
+    """
+    lone = {row.message.message_id: (row, ending) for row, ending in endings if _is_lone(row, ending)}
+    left = [row.message.message_id for row, _ in endings if row.message.message_id not in lone]
+
+    async def write(some: Sequence[str]) -> None:
+        updates = [lone_update(row, _after(row, ending)) for row, ending in map(lone.__getitem__, some)]
+        done = await executor.run(partial(store.update_each, updates))
+        left.extend(message_id for message_id, is_done in zip(some, done, strict=True) if not is_done)
+
+    requests = fitting(list(lone), UPDATES_MAX, TOGETHER_BYTES_MAX, lambda each: _size_after(*lone[each]))
+    return left, await side_by_side([write(some) for some in requests])
+
+
+def _is_lone(before: MessageRow, ending: Ending) -> bool:
+    """Say whether the update of its row is all that there is to write: nobody is owed the message any more."""
+    lists_nothing = before.section is None and not before.map.is_retained
+    return lists_nothing and not ending.beside and before.map.owed <= ending.entries.keys()
+
+
+def _size_after(before: MessageRow, ending: Ending) -> int:
+    return size_of(before) + ENDED_BYTES * len(ending.entries)
 
 
 def _after(before: MessageRow, ending: Ending) -> MessageRow:

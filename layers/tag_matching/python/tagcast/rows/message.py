@@ -116,7 +116,7 @@ class MessageRow:
             stays = self.is_kept or after.owed or (self.section is not None and self.section.is_beside_open)
             has_body = self.has_body and bool(stays)
             row = replace(self, map=after, version=self.version + 1, has_body=has_body)
-            if is_light(row) or _fits(row):
+            if not after.settled or is_light(row) or _fits(row):
                 break
         return row
 

@@ -31,14 +31,21 @@ def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     """
     change = _map_write(before, after)
     sections = () if after.section is None else _tally_writes(before, after)
-    message, retained = after.message, _retained_key(after)
-    if after.map.is_retained and not before.map.is_retained:
+    message, was, stays = after.message, before.map.is_retained, after.map.is_retained
+    if stays and not was:
         ttl = message.expires_at // 1000 + GARBAGE_S
         listed = {"expires_at": message.expires_at, "accepted_at": message.accepted_at, "ttl": ttl}
-        return (change, *sections, Put(retained, listed))
-    if before.map.is_retained and not after.map.is_retained:
-        return (change, *sections, Delete(retained))
+        return (change, *sections, Put(_retained_key(after), listed))
+    if was and not stays:
+        return (change, *sections, Delete(_retained_key(after)))
     return (change, *sections)
+
+
+def lone_update(before: MessageRow, after: MessageRow) -> Update:
+    """Return the one write by which a message ends that was not retained, and whose map is whole."""
+    (change,) = map_writes(before, after)
+    assert isinstance(change, Update)
+    return change
 
 
 def _map_write(before: MessageRow, after: MessageRow) -> Write:

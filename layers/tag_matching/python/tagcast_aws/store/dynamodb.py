@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from tagcast.ports import Found, Key, Row, Table, Write
+from tagcast.ports import Found, Key, Row, Table, Update, Write
+from tagcast.tables import UPDATES_MAX
 
 from tagcast_aws.store.attributes import to_attribute, to_row
 from tagcast_aws.store.conflicts import back_off, carried_out
 from tagcast_aws.store.search import cursor_at, kept_request, search_request
+from tagcast_aws.store.statements import statement_of
 from tagcast_aws.store.writes import key_of, write_request
 
 if TYPE_CHECKING:
@@ -131,6 +133,13 @@ class DynamoStore:
                 carried_out(lambda: self._client.delete_item(**request), self._sleep)
             case _:
                 raise TypeError("a check alone is a read")
+
+    def update_each(self, updates: Sequence[Update]) -> list[bool]:
+        """Apply each of the updates by itself, in one request; say which were applied."""
+        assert len(updates) <= UPDATES_MAX
+        statements = cast("Any", [statement_of(update, self._names) for update in updates])
+        answer = self._client.batch_execute_statement(Statements=statements)
+        return ["Error" not in each for each in answer["Responses"]]
 
     def transact(self, writes: Sequence[Write]) -> None:
         """Apply all writes or none; raise ConditionLostError if any condition fails."""
