@@ -18,6 +18,8 @@ from tests.simulation.asked import batched, rules_for, settings_of
 from tests.simulation.rules import Rule
 
 EPOCH = 1_800_000_000_000
+PROCESSES = 3
+"""So many processes keep a cache of topics of their own; each invocation runs in one of them."""
 HEAVY_BYTES = (TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX)
 """Bodies, larger than the API allows, that bring a row to where its form changes, or its outcomes are shortened."""
 ENVELOPE_BYTES = (340, 460)
@@ -119,6 +121,8 @@ class Plan:
     """Every call of a port is a change of turns."""
     section_max: int = 1_000
     """So many entries a section of a wide message's map has."""
+    plain_processes: frozenset[int] = frozenset()
+    """Those of the processes that store and queue as the release before reads it."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,8 @@ class Aim:
     """The share of histories in which so few entries fit into a section that most messages are wide."""
     knowing: float = 0.15
     """The chance that processes read a topic once a second."""
+    mixed_releases: float = 0.12
+    """The share of histories in which some of the processes store and queue as the release before reads it."""
 
 
 ANYTHING = Aim()
@@ -198,6 +204,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
         restless=aim.restless,
         section_max=_section_max(seed, aim.wide),
         topic_reads=TopicReads.SECOND if Random(f"reads {seed}").random() < aim.knowing else TopicReads.EVERY,
+        plain_processes=_plain(seed, aim.mixed_releases),
     )
 
 
@@ -205,6 +212,12 @@ def _section_max(seed: int, wide: float) -> int:
     """Draw how many entries a section has, by dice of its own: all else of a plan is as it is without sections."""
     dice = Random(f"sections {seed}")
     return dice.choice((1, 1, 2, 3)) if dice.random() < wide else Plan.section_max
+
+
+def _plain(seed: int, mixed: float) -> frozenset[int]:
+    """Draw which processes belong to an older release, by dice of their own."""
+    dice = Random(f"releases {seed}")
+    return frozenset(dice.sample(range(PROCESSES), dice.choice((1, 2)))) if dice.random() < mixed else frozenset()
 
 
 def _subscribers(dice: Random, aim: Aim, rules: tuple[Rule, ...]) -> tuple[Subscriber, ...]:
