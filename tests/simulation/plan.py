@@ -18,6 +18,8 @@ from tests.simulation.asked import batched, rules_for, settings_of
 from tests.simulation.rules import Rule
 
 EPOCH = 1_800_000_000_000
+PROCESSES = 3
+"""So many processes keep a cache of topics of their own; each invocation runs in one of them."""
 HEAVY_BYTES = (TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX)
 """Bodies, larger than the API allows, that bring a row to where its form changes, or its outcomes are shortened."""
 ENVELOPE_BYTES = (340, 460)
@@ -121,6 +123,8 @@ class Plan:
     """So many entries a section of a wide message's map has."""
     part_max: int = 96
     """So many messages a part of a batch has, unless one entry names more."""
+    plain_processes: frozenset[int] = frozenset()
+    """Those of the processes that store and queue as the release before reads it."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,8 @@ class Aim:
     """The share of histories in which a batch of few messages has several parts."""
     knowing: float = 0.15
     """The chance that processes read a topic once a second."""
+    mixed_releases: float = 0.12
+    """The share of histories in which some of the processes store and queue as the release before reads it."""
 
 
 ANYTHING = Aim()
@@ -203,6 +209,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
         section_max=_section_max(seed, aim.wide),
         part_max=_part_max(seed, aim.parted),
         topic_reads=TopicReads.SECOND if Random(f"reads {seed}").random() < aim.knowing else TopicReads.EVERY,
+        plain_processes=_plain(seed, aim.mixed_releases),
     )
 
 
@@ -216,6 +223,12 @@ def _part_max(seed: int, parted: float) -> int:
     """Draw how many messages a part of a batch has, likewise."""
     dice = Random(f"parts {seed}")
     return dice.choice((1, 1, 2, 3)) if dice.random() < parted else Plan.part_max
+
+
+def _plain(seed: int, mixed: float) -> frozenset[int]:
+    """Draw which processes belong to an older release, by dice of their own."""
+    dice = Random(f"releases {seed}")
+    return frozenset(dice.sample(range(PROCESSES), dice.choice((1, 2)))) if dice.random() < mixed else frozenset()
 
 
 def _subscribers(dice: Random, aim: Aim, rules: tuple[Rule, ...]) -> tuple[Subscriber, ...]:

@@ -26,7 +26,7 @@ from tagcast.pushing.circuit import Passage
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.receivers import in_turn
 from tagcast.queues import Audience
-from tagcast.registry.directory import Directory, directory_of
+from tagcast.registry.directory import Directory, kept_directory_of
 from tagcast.rows import stored, stored_maps
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import MessageRow
@@ -185,7 +185,7 @@ async def _read(
     if rows is None:
         rows = await run(partial(stored_maps.brought, world.store, topic, tuple(audiences), section))
     try:
-        directory = await run(partial(directory_of, world, topic))
+        directory = await run(partial(kept_directory_of, world, topic))
     except NotFoundError:
         directory = None
     lanes = await run(partial(stored.lanes, world.store, topic))
@@ -207,7 +207,7 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
         parts[ordinal] = part = part.expired(world.clock.now())
         if part.may_be_pushed(world.clock.monotonic()):
             passage = Passage(world, subscription)
-            parts[ordinal] = part = await push(passage, part, slots)
+            parts[ordinal] = part = await push(passage, part, slots, len(parts))
             await passage.tell()
         if await append(world, subscription, part):
             parts[ordinal] = part.served()

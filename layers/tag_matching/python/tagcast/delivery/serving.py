@@ -21,8 +21,8 @@ from tagcast.rows.lane import Lane
 from tagcast.rows.message import MessageRow
 from tagcast.settings import UNVERIFIED
 
-SHARE_S, SHARE_OF, SHARE_S_MAX = 2.0, 10, 4.0
-"""So long a subscription's pushes may start, for each so many messages of a batch, and for all of them."""
+SHARE_S, SHARE_OF, SHARE_AMONG, SHARE_S_MAX = 2.0, 10, 500, 4.0
+"""So long a subscription's pushes may start, for each so many messages or subscriptions of a batch, and at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,9 @@ class Part:
 
     def expired(self, now: int) -> Part:
         """Return the part when what came to the end of its life has ended; after its first round a lane does that."""
-        ended = {each.message_id: _expiry(self.failures.get(each.message_id)) for each in self.over(now)}
+        if not (over := self.over(now)):
+            return self
+        ended = {each.message_id: _expiry(self.failures.get(each.message_id)) for each in over}
         failures = {each: failure for each, failure in self.failures.items() if each not in ended}
         return replace(self, ended={**self.ended, **ended}, failures=failures)
 
@@ -156,8 +158,8 @@ class Part:
         return replace(self, ended={}, is_served=False)
 
 
-async def push(passage: Passage, part: Part, slots: PushSlots) -> Part:
-    """Push what stands before anything that is owed elsewhere, as far as its rate and its host allow."""
+async def push(passage: Passage, part: Part, slots: PushSlots, among: int) -> Part:
+    """Push what stands before anything that is owed elsewhere, as far as rate and host of one *among* so many allow."""
     world, subscription = passage.world, passage.subscription
     if subscription.settings.unverified is not None:  # The lane looks at once whether it still is not.
         return part.limited(world.clock.now(), UNVERIFIED)
@@ -166,7 +168,7 @@ async def push(passage: Passage, part: Part, slots: PushSlots) -> Part:
         deliveries, grant = await take_requests(world, subscription, deliveries, slots.bytes)
         part = part.limited(grant.free_at, RATE)
     unjudged = {message.message_id for message, _ in deliveries} - part.judged
-    share_s = min(SHARE_S_MAX, SHARE_S * max(1, math.ceil(len(deliveries) / SHARE_OF)))
+    share_s = min(SHARE_S_MAX, SHARE_S * max(math.ceil(len(deliveries) / SHARE_OF), math.ceil(among / SHARE_AMONG)))
     share, until = Share(slots, share_s, passage, grant=grant), world.clock.monotonic() + share_s
     part = part.pushed(await attempt_judged(world, subscription, deliveries, unjudged, share), until)
     return part if passage.until is None else part.limited(passage.until, CIRCUIT)

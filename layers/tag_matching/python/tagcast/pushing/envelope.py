@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Message, Push, Subscription
@@ -35,6 +35,7 @@ class Content:
     """What all pushes of one message in one format have in common; it is encoded once and shared."""
 
     octets: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,12 @@ def content(message: Message, content_format: ContentFormat) -> Content:
     """Return what every HTTP push of *message* in *content_format* carries, whoever receives it."""
     match content_format:
         case ContentFormat.JSON:
-            return Content(compact(_shared_fields(message))[1:-1])
+            octets = compact(_shared_fields(message))[1:-1]
         case ContentFormat.CMQ_JSON:
-            return Content(compact(shared_fields(message))[1:-1])
+            octets = compact(shared_fields(message))[1:-1]
         case _:
-            return Content(message.draft.body)
+            octets = message.draft.body
+    return Content(octets, _shared_headers(message, content_format))
 
 
 def http_request(
@@ -83,16 +85,13 @@ def http_request(
     the message in this format, *account* the number of the account that CMQ's form names as the topic's owner. Headers
     take at most 4 KiB: some are left out where they would take more. Raises SecretError.
     """
-    content_format = push.subscription.settings.content_format
-    parts, headers = _http_content(push, shared or content(push.message, content_format), account)
-    message = push.message
-    headers |= signed_headers(push.subscription, message.message_id, sent_at, version, parts, sign)
-    headers |= {"x-tagcast-attempt": str(push.attempt), "x-tagcast-tags": json.dumps(message.tags)}
-    headers |= message.trace.fields
+    message, content_format = push.message, push.subscription.settings.content_format
+    shared = shared or content(message, content_format)
+    parts = _parts(push, shared, account)
+    signed = signed_headers(push.subscription, message.message_id, sent_at, version, parts, sign)
+    headers = {**shared.headers, **signed, "x-tagcast-attempt": str(push.attempt)}
     if content_format in CMQ_FORMATS:
-        headers |= cmq_headers(push.message, sent_at)
-    if message.replay_of is not None:
-        headers["x-tagcast-replay-of"] = message.replay_of
+        headers |= cmq_headers(message, sent_at)
     return HttpRequest(parts, fitting(headers))
 
 
@@ -194,22 +193,23 @@ def content_type(message: Message) -> str:
     return TEXT_TYPE if message.draft.is_text else BYTES_TYPE
 
 
-def _http_content(push: Push, shared: Content, account: str) -> tuple[tuple[bytes, ...], dict[str, str]]:
-    message = push.message
+def _parts(push: Push, shared: Content, account: str) -> tuple[bytes, ...]:
     match push.subscription.settings.content_format:
         case ContentFormat.JSON:
-            return envelope_parts(push, shared), {"content-type": JSON_TYPE}
-        case ContentFormat.SIMPLIFIED:
-            return (shared.octets,), {"content-type": content_type(message)}
+            return envelope_parts(push, shared)
         case ContentFormat.CMQ_JSON:
-            before = compact(fields_before(push, account))[:-1]
-            return (before + b",", shared.octets, b"}"), {}
-        case ContentFormat.CMQ_SIMPLIFIED:
-            return (shared.octets,), {}
-        case ContentFormat.CLOUDEVENTS:
-            attributes = _cloudevent_attributes(message)
-            headers = {f"ce-{name}": cloudevent_header(value) for name, value in attributes.items()}
-            return (shared.octets,), {"content-type": content_type(message), **headers}
+            return compact(fields_before(push, account))[:-1] + b",", shared.octets, b"}"
+        case _:
+            return (shared.octets,)
+
+
+def _shared_headers(message: Message, content_format: ContentFormat) -> dict[str, str]:
+    headers = {"content-type": JSON_TYPE if content_format is ContentFormat.JSON else content_type(message)}
+    if content_format is ContentFormat.CLOUDEVENTS:
+        attributes = _cloudevent_attributes(message)
+        headers |= {f"ce-{name}": cloudevent_header(value) for name, value in attributes.items()}
+    headers |= {"x-tagcast-tags": json.dumps(message.tags), **message.trace.fields}
+    return headers if message.replay_of is None else headers | {"x-tagcast-replay-of": message.replay_of}
 
 
 def _cloudevent_attributes(message: Message) -> dict[str, str]:

@@ -7,6 +7,9 @@ import json
 import re
 from collections.abc import Mapping
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode_ascii = json.JSONEncoder(separators=(",", ":")).encode
+
 
 def compact(value: Mapping[str, object]) -> bytes:
     """Return *value* as JSON without spaces, in UTF-8.
@@ -15,9 +18,9 @@ def compact(value: Mapping[str, object]) -> bytes:
     ('{"a":"é"}', '{"a":"\\\\ud800"}')
     """
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return _encode(value).encode()
     except UnicodeEncodeError:  # A lone surrogate is legal in JSON text, but only escaped.
-        return json.dumps(value, separators=(",", ":")).encode()
+        return _encode_ascii(value).encode()
 
 
 def valid_json(body: bytes) -> str | None:

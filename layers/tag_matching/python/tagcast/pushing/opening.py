@@ -14,7 +14,7 @@ from tagcast.ports import World
 from tagcast.pushing.attempts import Delivery, Progress
 from tagcast.pushing.course import Share, attempt_in_order
 from tagcast.pushing.unattempted import alive, put_off
-from tagcast.sealing.secrets import is_at_hand, opened
+from tagcast.sealing.secrets import at_hand, opened
 from tagcast.settings import Signature
 
 NOT_OPENED = "what signs the push cannot be read"
@@ -29,9 +29,10 @@ async def attempt_opened(
     """
     if not deliveries:
         return Progress()
-    opening = partial(_with_keys, world, subscription)
     try:
-        ready = opening() if _has_keys(world, subscription) else await world.executor.run(opening)
+        ready = _at_hand(world, subscription)
+        if ready is None:
+            ready = await world.executor.run(partial(_with_keys, world, subscription))
     except UnavailableError as fault:
         world.telemetry.failed("secrets of a subscription", fault)
         progress = Progress()
@@ -41,9 +42,10 @@ async def attempt_opened(
     return await attempt_in_order(world, ready, deliveries, share)
 
 
-def _has_keys(world: World, subscription: Subscription) -> bool:
-    is_own = subscription.settings.signature is Signature.V1
-    return is_at_hand(world, subscription) and (is_own or world.signer.is_ready)
+def _at_hand(world: World, subscription: Subscription) -> Subscription | None:
+    if subscription.settings.signature is Signature.V1A and not world.signer.is_ready:
+        return None
+    return at_hand(world, subscription)
 
 
 def _with_keys(world: World, subscription: Subscription) -> Subscription:

@@ -7,6 +7,8 @@ from urllib.parse import quote
 
 HEADERS_BYTES_MAX = 4096
 HEADER_BYTES_AROUND = len(": \r\n")
+UTF8_BYTES_MAX = 4
+"""A character takes at most so many bytes."""
 _LEFT_OUT = ("x-tagcast-tags", "ce-tracestate", "tracestate", "ce-partitionkey", "x-cmq-message-tag")
 
 _CE_PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
@@ -25,6 +27,9 @@ def cloudevent_header(value: str) -> str:
 
 def fitting(headers: dict[str, str]) -> dict[str, str]:
     """Return *headers* in at most 4 KiB: what would be missed least is left out first."""
+    characters = sum(map(len, headers)) + sum(map(len, headers.values()))
+    if UTF8_BYTES_MAX * characters + HEADER_BYTES_AROUND * len(headers) <= HEADERS_BYTES_MAX:
+        return headers
     kept, octets = dict(headers), header_bytes(headers)
     for name in _LEFT_OUT:
         if octets > HEADERS_BYTES_MAX and name in kept:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
 from collections.abc import Callable, Iterable, Sequence
 
@@ -54,10 +53,8 @@ def signature(secret: str, message_id: str, timestamp: int, *body: bytes) -> str
     ...           b'{"test": 2432232314}')
     'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
     """
-    signed = hmac.new(_secret_key(secret), f"{message_id}.{timestamp}.".encode(), hashlib.sha256)
-    for part in body:
-        signed.update(part)
-    return "v1," + base64.b64encode(signed.digest()).decode("ascii")
+    signed = b"".join((f"{message_id}.{timestamp}.".encode(), *body))
+    return "v1," + base64.b64encode(hmac.digest(_secret_key(secret), signed, "sha256")).decode("ascii")
 
 
 def signatures(

@@ -6,7 +6,7 @@ See docs/architecture.md, Secrets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tagcast.errors import UnavailableError
 from tagcast.model import Subscription, SubscriptionSettings
@@ -30,8 +30,28 @@ OPENED_MAX = 4_000
 """Each has at most 16 KiB, with a client certificate."""
 
 
-class Opened(dict[str, tuple[float, bytes, bytes | None]]):
-    """When, on the monotonic clock, this process opened which secrets, present and exchanged ones, by their token."""
+@dataclass(slots=True)
+class _Known:
+    """Secrets, present and exchanged ones, when they were opened on the monotonic clock, and for whom the last time.
+
+    *last* is a subscription as it was read, and the same with its secrets.
+    """
+
+    opened_s: float
+    plain: bytes
+    formers: bytes | None
+    last: tuple[Subscription, Subscription] | None = None
+
+    def given_to(self, subscription: Subscription) -> Subscription:
+        """Return *subscription* with these secrets."""
+        if self.last is None or self.last[0] is not subscription:
+            settings = replace(with_plain_text(subscription.settings, self.plain, self.formers), sealed=None)
+            self.last = subscription, replace(subscription, settings=settings)
+        return self.last[1]
+
+
+class Opened(dict[str, _Known]):
+    """What this process opened, by the token of the secrets."""
 
 
 def sealed(world: World, changed: Subscription, known: Subscription | None) -> tuple[Subscription, tuple[Write, ...]]:
@@ -63,40 +83,44 @@ def opened(world: World, subscription: Subscription) -> Subscription:
 
     Raises UnavailableError while they cannot be read.
     """
+    ready = at_hand(world, subscription)
+    if ready is not None:
+        return ready
+    token = subscription.settings.sealed
+    assert token is not None
+    row = stored_secrets.sealed(world.store, subscription.topic, subscription.name)
+    if row is None:  # They went with a later version of the subscription, which is read at the next look.
+        raise UnavailableError("the subscription's secrets are gone")
+    context = _context(subscription)
+    formers = None if row.formers is None else world.vault.open(row.formers, context)
+    known = _Known(world.clock.monotonic(), world.vault.open(row.content, context), formers)
+    _keep(world, token, known)
+    return known.given_to(subscription)
+
+
+def at_hand(world: World, subscription: Subscription) -> Subscription | None:
+    """Return what :func:`opened` does if it answers at once."""
     token = subscription.settings.sealed
     if token is None:
         return subscription
-    known = _known(world, token)
-    if known is None:
-        row = stored_secrets.sealed(world.store, subscription.topic, subscription.name)
-        if row is None:  # They went with a later version of the subscription, which is read at the next look.
-            raise UnavailableError("the subscription's secrets are gone")
-        context = _context(subscription)
-        formers = None if row.formers is None else world.vault.open(row.formers, context)
-        known = world.vault.open(row.content, context), formers
-        _keep(world, token, *known)
-    settings = with_plain_text(subscription.settings, *known)
-    return replace(subscription, settings=replace(settings, sealed=None))
-
-
-def is_at_hand(world: World, subscription: Subscription) -> bool:
-    """Say whether :func:`opened` answers at once."""
-    token = subscription.settings.sealed
-    return token is None or _known(world, token) is not None
-
-
-def _known(world: World, token: str) -> tuple[bytes, bytes | None] | None:
     known = world.memory.of(Opened).get(token)
-    return None if known is None or world.clock.monotonic() >= known[0] + OPENED_S else known[1:]
+    if known is None or world.clock.monotonic() >= known.opened_s + OPENED_S:
+        return None
+    return known.given_to(subscription)
 
 
-def _keep(world: World, token: str, plain: bytes, formers: bytes | None) -> None:
-    """Remember secrets, and forget those that were opened too long ago."""
-    kept, now_s = world.memory.of(Opened), world.clock.monotonic()
-    over = [each for each, (opened_s, _, _) in tuple(kept.items()) if now_s >= opened_s + OPENED_S]
-    for each in over if len(kept) < OPENED_MAX else tuple(kept):
-        kept.pop(each, None)
-    kept[token] = now_s, plain, formers
+def _keep(world: World, token: str, known: _Known) -> None:
+    """Remember secrets, and forget those that were opened too long ago: they stand first."""
+    kept = world.memory.of(Opened)
+    kept.pop(token, None)
+    if len(kept) >= OPENED_MAX:
+        kept.clear()
+    while (first := next(iter(kept), None)) is not None:
+        oldest = kept.get(first)
+        if oldest is not None and known.opened_s < oldest.opened_s + OPENED_S:
+            break
+        kept.pop(first, None)
+    kept[token] = known
 
 
 def _seal(world: World, subscription: Subscription) -> Sealed:
