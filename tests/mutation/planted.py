@@ -431,9 +431,25 @@ KEEPING = (
     _planted(
         "an invocation goes on with the next part whatever it took",
         "tagcast.delivery.fan_out:fan_out",
-        "            return left",
-        "            pass",
+        "line.faults or world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale",
+        "line.faults",
         f"{PACKS}::test_what_does_not_fit_behind_a_slow_part",
+    ),
+    _planted(
+        "a part is pushed although the one before it could not join a backlog",
+        "tagcast.delivery.fan_out:fan_out",
+        "line.faults or world",
+        "world",
+        f"{PACKS}::test_behind_a_part_that_could_not_join",
+        also=("tagcast.delivery.fan_out:_Line.serve", "if self.faults:", "if False:"),
+    ),
+    _planted(
+        "a message that comes again is read before its first coming is written",
+        "tagcast.delivery.fan_out:_Line.serve",
+        "self.before.rows.keys() & audiences.keys()",
+        "False",
+        f"{PACKS}::test_a_message_that_comes_again_in_the_next_part",
+        also=("tagcast.delivery.fan_out:_Line._serve", "not ids.keys() & audiences.keys()", "True"),
     ),
     _planted(
         "what is left stays invisible",
@@ -1282,7 +1298,7 @@ TOLD = (
     ),
     _planted(
         "the wait for a first round is told of rounds that are over",
-        "tagcast.delivery.fan_out:_serve_part",
+        "tagcast.delivery.fan_out:_Line._serve",
         "if row.map.round_open:",
         "if True:",
         f"{METERED}::test_a_batch_that_comes_again",
@@ -1377,7 +1393,7 @@ ADAPTERS = (
 AGREED = (
     _planted(
         "a first round pushes to who did not agree",
-        "tagcast.delivery.fan_out:_push",
+        "tagcast.delivery.serving:push",
         "if subscription.settings.unverified is not None:",
         "if False:",
         f"{VERIFIED}::test_what_matches_before",
@@ -1412,7 +1428,7 @@ AGREED = (
     ),
     _planted(
         "a first round parks what it owes until it expires",
-        "tagcast.delivery.fan_out:_push",
+        "tagcast.delivery.serving:push",
         "part.limited(world.clock.now(), UNVERIFIED)",
         "part.limited(world.clock.now() + 3_600_000, UNVERIFIED)",
         f"{VERIFIED}::test_a_round_that_read_the_subscription",
