@@ -40,11 +40,29 @@ async def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
             failed.extend(records)
 
     async with PushSlots(world.clock) as slots:
+        if beside := _take_sections_but_one(batches):
+            await world.executor.run(partial(world.queue.give_back, [receipts[name] for name in beside]))
         await side_by_side(serve(topic, records, slots) for (topic, _), records in batches.items())
         if left:
             await world.executor.run(partial(world.queue.give_back, [receipts[name] for name in left]))
     slots.tell(world.telemetry)
-    return {"batchItemFailures": [{"itemIdentifier": name} for name in (*failed, *left)]}
+    return {"batchItemFailures": [{"itemIdentifier": name} for name in (*failed, *left, *beside)]}
+
+
+def _take_sections_but_one(batches: Mapping[tuple[str, bool], dict[str, QueueEntry]]) -> list[str]:
+    """Take from *batches* what stands in no order and is for sections of wide messages, all but the first; name it.
+
+    Others serve it meanwhile: one invocation would need a second and more for each.
+    """
+    sections = [
+        (records, name)
+        for (_, has_order), records in batches.items()
+        for name, entry in records.items()
+        if entry.section is not None and not has_order
+    ]
+    for records, name in sections[1:]:
+        del records[name]
+    return [name for _, name in sections[1:]]
 
 
 @wiring.metered

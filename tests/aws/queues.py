@@ -75,7 +75,7 @@ class Queue:
     """Messages that are not deleted, by group; those of a standard queue stand alone."""
     taken: dict[tuple[str, str], tuple[int, Sent]] = field(default_factory=dict)
     told: list[Callable[[QueuedMessage], None]] = field(default_factory=list)
-    """Are told of each message that is taken."""
+    """Are told of each message that is taken, and of each that is made visible again."""
     _receipts: dict[str, tuple[str, QueuedMessage]] = field(default_factory=dict)
     _serial: int = 0
 
@@ -174,6 +174,9 @@ class Queue:
         if message.receipt != receipt or not message.in_flight(now):
             raise ApiError("MessageNotInflight", "The specified message isn't in flight.")
         message.visible_at = now + 1000 * seconds
+        if not seconds:
+            for tell in self.told:
+                tell(message)
 
     def in_flight(self) -> int:
         """How many messages consumers have now."""

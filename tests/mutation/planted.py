@@ -328,9 +328,9 @@ OPERATORS = (
 BODIES = (
     _planted(
         "a body is deflated for a release that takes it for none",
-        "tagcast.rows.message_writes:accepted_put",
-        "if row.has_body and not is_plain:",
-        "if row.has_body:",
+        "tagcast.rows.accepted:_formed",
+        "if row.has_body and not is_plain else row",
+        "if row.has_body else row",
         f"{BODY}::test_until_the_release_before_is_gone",
     ),
     _planted(
@@ -353,6 +353,36 @@ BODIES = (
         "packed if len(packed) <= len(body) - SAVED_BYTES_MIN else None",
         "packed",
         f"{BODY}::test_a_body_is_deflated_from_the_byte_on",
+    ),
+)
+LARGE = (
+    _planted(
+        "those who match do not count for how large a row may become",
+        "tagcast.rows.accepted:may_outgrow",
+        "2 * packed",
+        "0",
+        "unit/test_row_size.py::test_no_message_that_may_be_published_outgrows",
+    ),
+    _planted(
+        "who matched counts as if nobody had ever left the topic",
+        "tagcast.rows.accepted:may_outgrow",
+        "members + ordinals // 128, members * (ordinals.bit_length() // 7 + 1)",
+        "members",
+        "unit/test_row_size.py::test_no_message_that_may_be_published_outgrows",
+    ),
+    _planted(
+        "what outgrows its row is found when others of its request are stored",
+        "tagcast.delivery.publishing:_check_sizes",
+        "if may_outgrow(directory.topic, draft.body):",
+        "if False:",
+        "unit/test_row_size.py::test_what_outgrows_its_row_is_refused",
+    ),
+    _planted(
+        "a body counts as large as it was before it was deflated",
+        "tagcast.rows.accepted:outgrows",
+        "message_row(_formed(row, is_plain))",
+        "message_row(row)",
+        "unit/test_row_size.py::test_a_large_body_that_deflates",
     ),
 )
 KEEPING = (
@@ -1501,6 +1531,7 @@ PLANTED = (
     *GROUPS,
     *OPERATORS,
     *BODIES,
+    *LARGE,
     *KEEPING,
     *ARCHIVED,
     *TABLE,

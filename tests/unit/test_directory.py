@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -14,9 +15,10 @@ from tagcast.model import Draft, Message, Ordering
 from tagcast.ports import Delete, Update
 from tagcast.registry import directory, shadows, subscriptions, topics
 from tagcast.registry.directory import ARCHIVED_SUBSCRIPTIONS_MIN, DIRECTORIES_MAX, Directories
+from tagcast.registry.kept_subscriptions import KEPT_MIN
 from tagcast.registry.subscribing import Wanted, put_subscriptions
 from tagcast.rows import stored
-from tagcast.rows.keys import subscription_key, topic_key
+from tagcast.rows.keys import subscription_key, topic_key, version_key
 from tagcast.rows.recent_changes import RECENT_MAX
 
 from tests.fakes.world import FakeWorld
@@ -143,6 +145,92 @@ def change(fake: FakeWorld, dice: random.Random, name: str) -> None:
                 shadows.put_shadow(fake.world, "test1", name, {"kind": "tags", "tags": [dice.choice("xyz")]})
             case "unshadow":
                 shadows.delete_shadow(fake.world, "test1", name)
+
+
+@pytest.fixture(scope="module")
+def huge() -> FakeWorld:
+    """A topic that is kept beside the table, as one process that publishes left it."""
+    fake = FakeWorld()
+    fake.topic()
+    for first in range(0, KEPT_MIN, 100):
+        settings = fake.subscribe("S0").settings
+        wanted = [Wanted(f"S{number}", settings) for number in range(first, first + 100)]
+        put_subscriptions(fake.world, "test1", wanted, fake.clock.monotonic())
+    return fake
+
+
+def cold(fake: FakeWorld) -> directory.Directory:
+    """Return what a process knows that knew nothing before and pushes."""
+    fake.world.memory.of(Directories).clear()
+    fake.store.rows_read = 0
+    return directory.kept_directory_of(fake.world, "test1")
+
+
+def test_a_process_that_knows_nothing_of_a_large_topic_reads_only_what_changed_since_it_was_kept(
+    huge: FakeWorld,
+) -> None:
+    whole = cold(huge)
+    assert huge.store.rows_read > KEPT_MIN, "nobody kept it before"
+    assert cold(huge).by_ordinal == whole.by_ordinal
+    assert huge.store.rows_read < 5
+
+    huge.subscribe("new")
+    subscriptions.delete_subscription(huge.world, "test1", "S7")
+    shadows.put_shadow(huge.world, "test1", "S8", None)
+    changed = cold(huge)
+    assert huge.store.rows_read < 10
+    assert changed.by_name.keys() == whole.by_name.keys() - {"S7"} | {"new"}
+    assert len(changed.shadows) == 1
+    huge.world.memory.of(Directories).clear()
+    assert changed.by_ordinal == directory.directory_of(huge.world, "test1").by_ordinal
+
+
+def test_a_topic_that_changed_too_often_since_it_was_kept_is_read_and_kept_anew(huge: FakeWorld) -> None:
+    cold(huge)
+    for number in range(RECENT_MAX + 1):
+        huge.subscribe(f"newer{number}")
+    assert cold(huge).by_name.keys() >= {f"newer{number}" for number in range(RECENT_MAX + 1)}
+    assert huge.store.rows_read > KEPT_MIN
+    cold(huge)
+    assert huge.store.rows_read < 5
+
+
+@pytest.mark.parametrize("content", [b"no zlib", zlib.compress(b'["another format", 7]'), zlib.compress(b"{}"), b""])
+def test_what_is_kept_in_another_form_is_read_from_the_table(huge: FakeWorld, content: bytes) -> None:
+    whole = cold(huge)
+    huge.index_archive.contents = dict.fromkeys(huge.index_archive.contents, content)
+    assert cold(huge).by_ordinal == whole.by_ordinal
+    assert content not in huge.index_archive.contents.values()
+
+
+def test_no_secret_is_kept_beside_the_table(huge: FakeWorld) -> None:
+    settings = replace(huge.subscribe("S1").settings, secret="open sesame")
+    subscriptions.put_subscription(huge.world, "test1", "S1", settings)
+    huge.index_archive.contents.clear()
+    cold(huge)
+    [content] = huge.index_archive.contents.values()
+    assert b'"secret": "sealed:' in zlib.decompress(content)
+    assert b"open sesame" not in zlib.decompress(content)
+
+    huge.store.write(Update(subscription_key("test1", "S2"), {"secret": "stored in the open by an earlier release"}))
+    huge.index_archive.contents.clear()
+    cold(huge)
+    assert not huge.index_archive.contents
+
+
+def test_one_subscription_of_a_large_topic_is_read_without_the_others(large: FakeWorld) -> None:
+    [first, second] = [directory.directory_of(large.world, "test1").by_name[name] for name in ("S1", "S2")]
+    large.world.memory.of(Directories).clear()
+    large.store.rows_read = 0
+
+    assert directory.subscription_at(large.world, "test1", first.ordinal) == first
+    assert large.store.rows_read == 3
+    subscriptions.delete_subscription(large.world, "test1", "S1")
+    again = large.subscribe("S1")
+    assert directory.subscription_at(large.world, "test1", first.ordinal) is None, "another one has its name"
+    assert directory.subscription_at(large.world, "test1", again.ordinal) == again
+    large.store.write(Delete(version_key("test1", second.ordinal, 1)))
+    assert directory.subscription_at(large.world, "test1", second.ordinal) == second, "an earlier release told no name"
 
 
 def test_small_topics_and_functions_that_do_not_match_never_ask_the_archive(large: FakeWorld) -> None:

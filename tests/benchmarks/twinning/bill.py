@@ -22,7 +22,7 @@ QUEUE = (*SENDS, "ReceiveMessage", "DeleteMessageBatch", "ChangeMessageVisibilit
 def usd_of(usage: Usage, messages: int) -> dict[str, float]:
     """Return the bill of a million messages, by line, in USD.
 
-    >>> usage = Usage(api_requests=10)
+    >>> usage = Usage(api_requests=10, traceable=10)
     >>> usage.invocations["publish"] = 10
     >>> {line: round(usd, 3) for line, usd in usd_of(usage, 10).items() if usd}
     {'HTTP API': 1.0, 'Lambda: requests': 0.2, 'logs': 0.115, 'traces': 0.25}
@@ -38,7 +38,7 @@ def usd_of(usage: Usage, messages: int) -> dict[str, float]:
         "workflow": usage.invocations["retry"] * STATES_OF_A_RETRY * _price("stepfunctions: a million transitions"),
         "archive": usage.firehose_bytes / GIGABYTE * PRICES_USD["firehose: a GB"],
         "logs": _logged(usage) / GIGABYTE * PRICES_USD["cloudwatch: a GB of logs"],
-        "traces": XRAY_SAMPLED * invocations * _price("x-ray: a million traces"),
+        "traces": XRAY_SAMPLED * usage.traceable * _price("x-ray: a million traces"),
     }
     return {line: usd * MILLION / messages for line, usd in lines.items()}
 
@@ -58,7 +58,10 @@ def savings_of(usage: Usage, messages: int) -> dict[str, float]:
         "no repetition of sends by the relay": sum(usage.calls["relay", send] for send in SENDS)
         * _price("sqs: a million FIFO requests of 64 KiB"),
         "no log lines of our own, nor metrics": told / GIGABYTE * PRICES_USD["cloudwatch: a GB of logs"],
-        "no traces": XRAY_SAMPLED * invocations * _price("x-ray: a million traces"),
+        "no log lines of Lambda's own": invocations
+        * PLATFORM_LINES_BYTES
+        / GIGABYTE
+        * PRICES_USD["cloudwatch: a GB of logs"],
         "half the memory for fan_out": _waiting_mb_ms(usage, "fan_out") / 2 * MB_MS_USD,
     }
     return {step: usd * MILLION / messages for step, usd in steps.items()}

@@ -17,6 +17,7 @@ from tagcast.model import (
 )
 from tagcast.ports import World
 from tagcast.registry import topics
+from tagcast.rows.filter_version import version_put
 from tagcast.rows.keys import topic_key
 from tagcast.rows.registry import topic_row
 from tagcast.rows.subscription_writes import subscription_put
@@ -38,6 +39,7 @@ def subscribe(world: World, topic: str, ordering: Ordering, count: int, *, batch
         settings = _settings(f"http://{host_of(number)}/", ordering, batched=batched)
         one = Subscription(topic, f"s{number}", made.topic_id, number, settings, 1, now, now)
         world.store.write(subscription_put(one, None))
+        world.store.write(version_put(one, since=number + 1))
     subscribed = replace(made, subscriptions_version=count, subscription_count=count, next_ordinal=count)
     world.store.write(Put(topic_key(topic), topic_row(subscribed)))
 

@@ -32,14 +32,14 @@ from tagcast.pushing.rate_limit import RATE
 from tagcast.pushing.receivers import in_turn
 from tagcast.pushing.verdicts import attempt_judged
 from tagcast.queues import PACK_MAX, Audience
-from tagcast.registry.directory import Directory, directory_of
+from tagcast.registry.directory import Directory, kept_directory_of
 from tagcast.rows import stored, stored_maps
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import MessageRow
 from tagcast.settings import UNVERIFIED
 
-SHARE_S, SHARE_OF, SHARE_S_MAX = 2.0, 10, 4.0
-"""So long a subscription's pushes may start, for each so many messages of a batch, and for all of them."""
+SHARE_S, SHARE_OF, SHARE_AMONG, SHARE_S_MAX = 2.0, 10, 500, 4.0
+"""So long a subscription's pushes may start, for each so many messages or subscriptions of a batch, and at most."""
 GO_ON_S = 2.0
 """So long after its beginning an invocation goes on with the next part of what it was given."""
 
@@ -140,7 +140,7 @@ async def _read(world: World, topic: str, audiences: Mapping[str, Audience], sec
     run = world.executor.run
     rows = await run(partial(stored_maps.brought, world.store, topic, tuple(audiences), section))
     try:
-        directory = await run(partial(directory_of, world, topic))
+        directory = await run(partial(kept_directory_of, world, topic))
     except NotFoundError:
         directory = None
     lanes = await run(partial(stored.lanes, world.store, topic))
@@ -162,7 +162,7 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
         parts[ordinal] = part = part.expired(world.clock.now())
         if part.may_be_pushed(world.clock.monotonic()):
             passage = Passage(world, subscription)
-            parts[ordinal] = part = await _push(passage, part, slots)
+            parts[ordinal] = part = await _push(passage, part, slots, len(parts))
             await passage.tell()
         if await _append(world, subscription, part):
             parts[ordinal] = part.served()
@@ -172,8 +172,8 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
     raise ConditionLostError
 
 
-async def _push(passage: Passage, part: Part, slots: PushSlots) -> Part:
-    """Push what stands before anything that is owed elsewhere, as far as its rate and its host allow."""
+async def _push(passage: Passage, part: Part, slots: PushSlots, among: int) -> Part:
+    """Push what stands before anything that is owed elsewhere, as far as rate and host of one *among* so many allow."""
     world, subscription = passage.world, passage.subscription
     if subscription.settings.unverified is not None:  # The lane looks at once whether it still is not.
         return part.limited(world.clock.now(), UNVERIFIED)
@@ -182,7 +182,7 @@ async def _push(passage: Passage, part: Part, slots: PushSlots) -> Part:
         deliveries, grant = await take_requests(world, subscription, deliveries, slots.bytes)
         part = part.limited(grant.free_at, RATE)
     unjudged = {message.message_id for message, _ in deliveries} - part.judged
-    share_s = min(SHARE_S_MAX, SHARE_S * max(1, math.ceil(len(deliveries) / SHARE_OF)))
+    share_s = min(SHARE_S_MAX, SHARE_S * max(math.ceil(len(deliveries) / SHARE_OF), math.ceil(among / SHARE_AMONG)))
     share, until = Share(slots, share_s, passage, grant=grant), world.clock.monotonic() + share_s
     part = part.pushed(await attempt_judged(world, subscription, deliveries, unjudged, share), until)
     return part if passage.until is None else part.limited(passage.until, CIRCUIT)

@@ -22,7 +22,7 @@ from tagcast.ids import ordinal_of
 from tagcast.model import EntryState, LaneState, Subscription
 from tagcast.ports import World
 from tagcast.pushing.verdicts import judging_s
-from tagcast.registry.directory import directory_of
+from tagcast.registry.directory import subscription_at
 from tagcast.rows import stored
 from tagcast.rows.due import OwedDelivery
 
@@ -158,10 +158,9 @@ async def _subscription(hold: LaneHold) -> Subscription | None:
     """Return the subscription of the lane as it is now; None when it is gone, even if another has its name."""
     sid = hold.task.subscription_id
     try:
-        known = await hold.world.executor.run(partial(directory_of, hold.world, hold.task.topic))
+        found = await hold.world.executor.run(partial(subscription_at, hold.world, hold.task.topic, ordinal_of(sid)))
     except NotFoundError:
         return None
-    found = known.by_ordinal.get(ordinal_of(sid))
     return found if found is not None and found.subscription_id == sid else None
 
 

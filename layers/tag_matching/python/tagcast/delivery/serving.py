@@ -104,7 +104,9 @@ class Part:
 
     def expired(self, now: int) -> Part:
         """Return the part when what came to the end of its life has ended; after its first round a lane does that."""
-        ended = {each.message_id: _expiry(self.failures.get(each.message_id)) for each in self.over(now)}
+        if not (over := self.over(now)):
+            return self
+        ended = {each.message_id: _expiry(self.failures.get(each.message_id)) for each in over}
         failures = {each: failure for each, failure in self.failures.items() if each not in ended}
         return replace(self, ended={**self.ended, **ended}, failures=failures)
 

@@ -12,6 +12,7 @@ from tagcast.filters.index.changed_index import ChangedIndex, with_changes
 from tagcast.filters.index.topic_index import Matched, SnapshotError, TopicIndex
 from tagcast.model import Message, Subscription, Topic
 from tagcast.ports import World
+from tagcast.registry import kept_subscriptions
 from tagcast.registry.knowledge import NEVER, Look
 from tagcast.registry.shadowing import ReadyShadow, ready
 from tagcast.rows import stored
@@ -88,7 +89,12 @@ def publishing_directory(world: World, name: str) -> Directory:
     There every change of it is acknowledged only when nobody knows what was before.
     """
     known = world.memory.of(Directories).get(name)
-    return known if known is not None and known.look.still_counts(world) else directory_of(world, name)
+    return known if known is not None and known.look.still_counts(world) else kept_directory_of(world, name)
+
+
+def kept_directory_of(world: World, name: str) -> Directory:
+    """Return the topic as :func:`directory_of` does, by the help of what is kept of a large one beside the table."""
+    return until_won(world, f"topic {name}", lambda: _directory_of(world, name, is_kept=True))
 
 
 def directory_of(world: World, name: str) -> Directory:
@@ -98,10 +104,24 @@ def directory_of(world: World, name: str) -> Directory:
     from a little earlier, only those that changed. They are taken together when the version before and after
     reading them is the same. Raises UnavailableError while they change faster than they can be read.
     """
-    return until_won(world, f"topic {name}", lambda: _directory_of(world, name))
+    return until_won(world, f"topic {name}", lambda: _directory_of(world, name, is_kept=False))
 
 
-def _directory_of(world: World, name: str) -> Directory:
+def subscription_at(world: World, topic: str, ordinal: int) -> Subscription | None:
+    """Return one subscription as it is now, None if there is none; of a large topic no other one is read for it.
+
+    Its name is in the history of its filter, which an earlier release may not have written. Raises NotFoundError.
+    """
+    known = world.memory.of(Directories).get(topic)
+    count = (read_topic(world, topic) if known is None else known.topic).subscription_count
+    name = None if count < ARCHIVED_SUBSCRIPTIONS_MIN else stored.subscription_name(world.store, topic, ordinal)
+    if name is None:
+        return directory_of(world, topic).by_ordinal.get(ordinal)
+    found = stored.subscription(world.store, topic, name)
+    return found if found is not None and found.ordinal == ordinal else None
+
+
+def _directory_of(world: World, name: str, *, is_kept: bool) -> Directory:
     look = Look.of(world)
     topic = read_topic(world, name)
     directories = world.memory.of(Directories)
@@ -110,6 +130,8 @@ def _directory_of(world: World, name: str) -> Directory:
         fresh: Directory | None = replace(known, topic=topic)
     else:
         fresh = None if known is None else _refreshed(world, known, topic)
+    if fresh is None and is_kept:
+        fresh = _kept(world, topic)
     if fresh is not None:
         directories[name] = replace(fresh, look=look)
         return directories[name]
@@ -117,11 +139,28 @@ def _directory_of(world: World, name: str) -> Directory:
     after = read_topic(world, name)
     if not _same_version(topic, after):
         raise ConditionLostError
+    if is_kept:
+        kept_subscriptions.save(world, after, subscriptions)
     fresh = _compile(world, after, subscriptions, shadows)
     if len(directories) >= DIRECTORIES_MAX:
         directories.clear()
     directories[name] = replace(fresh, look=look)
     return directories[name]
+
+
+def _kept(world: World, topic: Topic) -> Directory | None:
+    """Return a large topic as it was kept, with what changed since; None if the table has to be read for it."""
+    found = kept_subscriptions.load(world, topic)
+    if found is None:
+        return None
+    version, subscriptions = found
+    known = _compile(world, replace(topic, subscriptions_version=version), subscriptions, ())
+    if not _same_version(known.topic, topic):
+        return _refreshed(world, known, topic)
+    shadows = stored.shadows(world.store, topic.name)
+    if not _same_version(topic, read_topic(world, topic.name)):
+        return None
+    return replace(known, shadows=ready(shadows, known.by_ordinal))
 
 
 def _same_version(one: Topic, other: Topic) -> bool:
