@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 STATE_MEMBERS_MAX, STATE_LENGTH_MAX, LONG_MEMBER = 32, 512, 128
 """A tracestate has at most so many members; what is kept of it has so many characters, and long members go first."""
@@ -66,7 +65,6 @@ def trace_read(parent: str | None, state: str | None = None) -> TraceContext | N
     return TraceContext(f"00-{trace_id}-{span_id}-{int(flags, 16) & FLAGS:02x}", _state(state or ""))
 
 
-@lru_cache(maxsize=1024)
 def trace_made(topic: str, message_id: str) -> TraceContext:
     """Return the trace of a message whose producer named none: always the same one, so that nobody has to store it.
 
