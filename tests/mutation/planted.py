@@ -564,6 +564,27 @@ KEEPING = (
         f"{DIRECTORY}::test_the_archive_names_an_index",
     ),
     _planted(
+        "whoever has the name of a subscription that is gone is taken for it",
+        "tagcast.registry.directory:subscription_at",
+        " and found.ordinal == ordinal",
+        "",
+        f"{DIRECTORY}::test_one_subscription_of_a_large_topic",
+    ),
+    _planted(
+        "a secret that is not sealed is kept beside the table",
+        "tagcast.registry.kept_subscriptions:save",
+        " or any(each.settings.secret is not None for each in subscriptions)",
+        "",
+        f"{DIRECTORY}::test_no_secret_is_kept",
+    ),
+    _planted(
+        "a subscription that is gone is known as long as the topic was kept with it",
+        "tagcast.registry.kept_subscriptions:_TakenApart.changed",
+        "            ordinals.pop(key, None)",
+        "            pass",
+        f"{DIRECTORY}::test_a_process_that_knows_nothing",
+    ),
+    _planted(
         "a topic made again is taken for the one before",
         "tagcast.registry.directory:_same_version",
         "return (one.topic_id, one.subscriptions_version) == (other.topic_id, other.subscriptions_version)",
