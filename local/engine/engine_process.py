@@ -4,7 +4,7 @@ Some private names of ministack are used, each held by `tests/unit/local/test_en
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `persistence._state_format_version`,
 `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
 `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`, and those of the tables that
-`quicker_tables` replaces.
+`quicker_tables` and `statements` use.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from local.engine import long_poll, quicker_tables
+from local.engine import long_poll, quicker_tables, statements
 from local.engine.asgi import Application
 from local.engine.callers import FIREHOSE, STATES
 from local.engine.http_server import serve
@@ -198,6 +198,7 @@ def main() -> None:
     lambda_svc._execute_function_warm = host_executor(host, int(port), lambda_svc._execute_function_warm)
     long_poll.install(sqs._HANDLERS)
     quicker_tables.install(dynamodb)
+    statements.install(dynamodb)
 
     account = Account(os.environ["MINISTACK_ACCOUNT_ID"], os.environ["MINISTACK_REGION"])
     permissions = Permissions(account, Path(os.environ["TAGCAST_USES"]))

@@ -14,6 +14,7 @@ from multidict import CIMultiDict
 
 from local.engine import frame_server
 from local.engine.asgi import Answer, Application, Message, gone, saying
+from local.functions.plain_server import plain_server
 
 KEEP_ALIVE_S = 75.0
 SHUTDOWN_S = 1.0
@@ -22,15 +23,7 @@ LINE_MAX = 64 * 1024
 """Of a request's first line: S3's presigned URLs and keys are long."""
 
 
-def _request(*made: Any) -> web.BaseRequest:
-    """Return a request without a bound on its body: the engine judges sizes in the words of each service."""
-    message, payload, protocol, writer, task = made
-    return web.BaseRequest(message, payload, protocol, writer, task, asyncio.get_running_loop(), client_max_size=0)
-
-
 ASGI_LIMITS: Mapping[str, Any] = {
-    "request_factory": _request,
-    "access_log": None,
     "keepalive_timeout": KEEP_ALIVE_S,
     "max_line_size": LINE_MAX,
     "auto_decompress": False,
@@ -44,7 +37,7 @@ async def serve(application: Application, host: str, port: int, frames_port: int
     ended = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, ended.set)
-    runner = web.ServerRunner(web.Server(AsgiHandler(application), **ASGI_LIMITS), shutdown_timeout=SHUTDOWN_S)
+    runner = web.ServerRunner(asgi_server(application), shutdown_timeout=SHUTDOWN_S)
     await runner.setup()
     frames = await frame_server.listen(application, host, frames_port)
     try:
@@ -54,6 +47,11 @@ async def serve(application: Application, host: str, port: int, frames_port: int
         frames.close()
         await runner.cleanup()
         life.cancel()
+
+
+def asgi_server(application: Application) -> web.Server:
+    """A server of the application, without a bound on a body: the engine judges sizes in the words of each service."""
+    return plain_server(AsgiHandler(application), 0, **ASGI_LIMITS)
 
 
 class AsgiHandler:

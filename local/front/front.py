@@ -11,8 +11,11 @@ from aiohttp import web
 from local.front.http_event import Request, Response, event_of, problem, response_of
 from local.front.routes import Found, Routes
 from local.functions.lambda_api import Invocation
+from local.functions.plain_server import plain_server
 from local.rules.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, LAMBDA_PAYLOAD_BYTES_MAX
 
+METRICS = "/metrics"
+"""Prometheus is answered here, which no deployment does: there is no such route in the template."""
 EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -54,14 +57,11 @@ class Front:
         self._authorize = authorize
         self._api_id = api_id
         self._metrics = metrics
-        self._runner: web.AppRunner | None = None
+        self._runner: web.ServerRunner | None = None
 
     async def listen(self, port: int) -> int:
         """Serve on 127.0.0.1; answers the port (of use when 0 was asked for)."""
-        app = web.Application(client_max_size=HTTP_API_PAYLOAD_BYTES_MAX)
-        app.router.add_get("/metrics", self._expose)
-        app.router.add_route("*", "/{path:(?s:.*)}", self._serve)  # With any character, a line feed, too.
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=2)
+        self._runner = web.ServerRunner(plain_server(self._serve, HTTP_API_PAYLOAD_BYTES_MAX), shutdown_timeout=2)
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, "127.0.0.1", port).start()
@@ -97,10 +97,6 @@ class Front:
             return problem(500, "Internal Server Error", "the function failed; its log says why")
         return response_of(invocation.payload)
 
-    async def _expose(self, _: web.Request) -> web.Response:
-        """Answer Prometheus, which no deployment does: there is no such route in the template."""
-        return web.Response(body=self._metrics(), headers={"content-type": EXPOSITION_TYPE})
-
     def _event(self, found: Found, request: Request, caller: Mapping[str, Any]) -> bytes:
         query = parse_qsl(request.query, keep_blank_values=True)
         event = event_of(request, found.key, found.parameters, query, self._api_id)
@@ -108,16 +104,21 @@ class Front:
             event["requestContext"]["authorizer"] = caller
         return json.dumps(event).encode()
 
-    async def _serve(self, incoming: web.Request) -> web.StreamResponse:
+    async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        raw_path, _, query = incoming.raw_path.partition("?")
+        if (incoming.method, raw_path) == ("GET", METRICS):
+            return web.Response(body=self._metrics(), headers={"content-type": EXPOSITION_TYPE})
         try:
             body = await incoming.read()
         except web.HTTPRequestEntityTooLarge:
-            answer = problem(413, "Content Too Large", f"a request may have {HTTP_API_PAYLOAD_BYTES_MAX} bytes")
-        else:
-            if is_foreign(incoming.headers.get("origin"), incoming.url.port):
-                return as_aiohttp(problem(403, "Forbidden", "pages of other origins may not call the local stack"))
-            raw_path, _, query = incoming.raw_path.partition("?")
-            answer = await self.answer(
+            return as_aiohttp(
+                problem(413, "Content Too Large", f"a request may have {HTTP_API_PAYLOAD_BYTES_MAX} bytes")
+            )
+        origin = incoming.headers.get("origin")
+        if origin is not None and is_foreign(origin, incoming.url.port):
+            return as_aiohttp(problem(403, "Forbidden", "pages of other origins may not call the local stack"))
+        return as_aiohttp(
+            await self.answer(
                 Request(
                     method=incoming.method,
                     path=raw_path,
@@ -127,7 +128,7 @@ class Front:
                     source_ip=incoming.remote or "127.0.0.1",
                 )
             )
-        return as_aiohttp(answer)
+        )
 
 
 def is_foreign(origin: str | None, port: int | None) -> bool:

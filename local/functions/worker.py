@@ -14,15 +14,18 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
 from aiohttp import web
 
 from local.functions.lambda_api import Invocation
+from local.functions.plain_server import plain_server
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 
 # 0 would mean to wait for the request that the dead process left open.
 SHUTDOWN_S = 0.1
+RUNTIME_API = "/2018-06-01/runtime"
 LINE_MAX = 4 * 1024 * 1024
 MEMORY_CHECK_S = 0.2
 MIB = 1024 * 1024
@@ -63,10 +66,19 @@ def resident_bytes(pid: int) -> int:
     (True, 0)
     """
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        told = os.open(f"/proc/{pid}/statm", os.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        return int(os.read(told, LINE_MAX).split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError):
         return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    finally:
+        os.close(told)
+
+
+def _taken() -> web.Response:
+    return web.Response(status=HTTPStatus.ACCEPTED, body=b'{"status": "OK"}', content_type="application/json")
 
 
 class Worker:
@@ -81,7 +93,7 @@ class Worker:
         self._killed = False
         self._init_error: Invocation | None = None
         self._process: asyncio.subprocess.Process | None = None
-        self._runner: web.AppRunner | None = None
+        self._runner: web.ServerRunner | None = None
         self._watching: list[asyncio.Task[None]] = []
 
     @property
@@ -91,16 +103,11 @@ class Worker:
 
     async def start(self) -> None:
         """Open the Runtime API and start the process."""
-        app = web.Application(client_max_size=LAMBDA_PAYLOAD_BYTES_MAX)
-        base = "/2018-06-01/runtime"
-        app.router.add_get(f"{base}/invocation/next", self._next)
-        app.router.add_post(f"{base}/invocation/{{request_id}}/response", self._response)
-        app.router.add_post(f"{base}/invocation/{{request_id}}/error", self._error)
-        app.router.add_post(f"{base}/init/error", self._init_failed)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        self._runner = web.ServerRunner(
+            plain_server(self._serve, LAMBDA_PAYLOAD_BYTES_MAX), shutdown_timeout=SHUTDOWN_S
+        )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         port = self._runner.addresses[0][1]
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -174,7 +181,19 @@ class Worker:
         for task in self._watching:
             task.cancel()
 
-    async def _next(self, request: web.Request) -> web.Response:
+    async def _serve(self, request: web.BaseRequest) -> web.Response:
+        match request.method, *request.path.removeprefix(f"{RUNTIME_API}/").split("/"):
+            case "GET", "invocation", "next":
+                return await self._next()
+            case "POST", "invocation", request_id, "response":
+                return self._settle(request_id, await self._answered(request))
+            case "POST", "invocation", request_id, "error":
+                return self._settle(request_id, Invocation(await request.read(), failed=True))
+            case "POST", "init", "error":
+                return await self._init_failed(request)
+        return web.Response(status=HTTPStatus.NOT_FOUND)
+
+    async def _next(self) -> web.Response:
         event = await self._events.get()
         if event is None:
             return web.Response(status=410)
@@ -188,26 +207,23 @@ class Worker:
             },
         )
 
-    async def _response(self, request: web.Request) -> web.Response:
+    async def _answered(self, request: web.BaseRequest) -> Invocation:
         try:
-            return self._settle(request, Invocation(await request.read()))
+            return Invocation(await request.read())
         except web.HTTPRequestEntityTooLarge:
             message = f"Response payload size exceeded maximum allowed payload size ({LAMBDA_PAYLOAD_BYTES_MAX} bytes)."
-            return self._settle(request, failure("Function.ResponseSizeTooLarge", message))
+            return failure("Function.ResponseSizeTooLarge", message)
 
-    async def _error(self, request: web.Request) -> web.Response:
-        return self._settle(request, Invocation(await request.read(), failed=True))
-
-    def _settle(self, request: web.Request, invocation: Invocation) -> web.Response:
+    def _settle(self, request_id: str, invocation: Invocation) -> web.Response:
         held = self._held
-        if held and held.request_id == request.match_info["request_id"] and not held.answer.done():
+        if held and held.request_id == request_id and not held.answer.done():
             held.answer.set_result(invocation)
-        return web.json_response({"status": "OK"}, status=202)
+        return _taken()
 
-    async def _init_failed(self, request: web.Request) -> web.Response:
+    async def _init_failed(self, request: web.BaseRequest) -> web.Response:
         self._init_error = Invocation(await request.read(), failed=True)
         self._log(self._function.name, self._init_error.payload.decode(errors="replace"))
-        return web.json_response({"status": "OK"}, status=202)
+        return _taken()
 
     async def _watch_exit(self) -> None:
         assert self._process is not None

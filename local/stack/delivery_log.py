@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any, TextIO
 
 LOUD = ("WARNING", "ERROR", "CRITICAL")
+OF_METRICS = '"_aws"'
+"""What a line of EMF has, and nothing else that is logged."""
 _PLUMBING = ("START ", "END ", "REPORT ", "[INFO]")
 
 
@@ -23,7 +25,9 @@ def readable(function: str, line: str, at: datetime) -> str | None:
     '12:00:01.123  WARNING  fan-out: the claim is stale  topic=t'
     >>> readable("fan-out", '{"_aws": {}, "service": "tagcast"}', noon)
     """
-    clock = at.strftime("%H:%M:%S.%f")[:-3]
+    if OF_METRICS in line:
+        return None
+    clock = at.isoformat(timespec="milliseconds").partition("T")[2]
     entry = _entry(line)
     if entry is None:
         plain = line.strip()

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from local.stack.delivery_log import OF_METRICS
+
 LEVELS = ("Backlog", "ExpiringWithinHour", "OldestOwedSeconds", "OldestBlockedHeadSeconds", "OldestOverdueLaneSeconds")
 """What is told again by every sweep, whole; all else adds up."""
 SWEPT = "OldestBlockedHeadSeconds"
@@ -56,7 +58,7 @@ class Exposition:
 
     def hear(self, line: str) -> None:
         """Take one line of a function's log, if it is one of EMF."""
-        if '"_aws"' not in line or not line.startswith("{"):
+        if OF_METRICS not in line or not line.startswith("{"):
             return
         told = json.loads(line)
         for directive in told["_aws"]["CloudWatchMetrics"]:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from local.engine.callers import Callers, InvocationRights, callers_of
@@ -96,7 +97,7 @@ class Stack:
             Routes(template.routes()),
             functions,
             self._host.invoke,
-            rights.allow_route,
+            cache(rights.allow_route),
             authorize,
             metrics=self._exposition.text,
         )

@@ -50,7 +50,7 @@ class DynamoDB(Service):
                         yield f"dynamodb:{ACTIONS[kind]}", _arn(write["TableName"])
             case "BatchExecuteStatement":
                 for statement in parameters["Statements"]:
-                    yield "dynamodb:PartiQLUpdate", _arn(statements.parsed(statement["Statement"])[0])
+                    yield "dynamodb:PartiQLUpdate", _arn(statements.parsed(statement["Statement"]).table)
             case "BatchGetItem" | "BatchWriteItem":
                 for name in parameters["RequestItems"]:
                     yield f"dynamodb:{call.operation}", _arn(name)

@@ -67,6 +67,7 @@ class Function:
         self.arn = f"arn:aws:lambda:us-east-1:123456789012:function:{self.name}"
         self.timeout_s = int(properties["Timeout"])
         self.memory_mb = int(properties["MemorySize"])
+        self.is_traced = properties["TracingConfig"]["Mode"] == "Active"
         self.environ = environ_of(properties)
         module, _, name = str(properties["Handler"]).rpartition(".")
         self.handler = getattr(importlib.import_module(f"functions.{folder}.{module}"), name)

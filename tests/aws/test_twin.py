@@ -130,7 +130,7 @@ def test_a_bill_has_a_line_for_whatever_was_used() -> None:
     account = account_of(SINGLY)
     usage = played(account, Load(publishers=2), 6).usage
     bill = usd_of(usage, 6)
-    assert {line for line, usd in bill.items() if usd <= 0} == {"workflow"}
+    assert {line for line, usd in bill.items() if usd <= 0} == {"workflow", "traces"}
     assert bill["table writes"] == pytest.approx(2 * limits.PRICES_USD["dynamodb: a million write request units"])
     assert bill["HTTP API"] == limits.PRICES_USD["api gateway: a million requests of an HTTP API"]
 

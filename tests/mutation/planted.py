@@ -328,9 +328,9 @@ OPERATORS = (
 BODIES = (
     _planted(
         "a body is deflated for a release that takes it for none",
-        "tagcast.rows.message_writes:accepted_put",
-        "if row.has_body and not is_plain:",
-        "if row.has_body:",
+        "tagcast.rows.accepted:_formed",
+        "if row.has_body and not is_plain else row",
+        "if row.has_body else row",
         f"{BODY}::test_until_the_release_before_is_gone",
     ),
     _planted(
@@ -353,6 +353,36 @@ BODIES = (
         "packed if len(packed) <= len(body) - SAVED_BYTES_MIN else None",
         "packed",
         f"{BODY}::test_a_body_is_deflated_from_the_byte_on",
+    ),
+)
+LARGE = (
+    _planted(
+        "those who match do not count for how large a row may become",
+        "tagcast.rows.accepted:may_outgrow",
+        "2 * packed",
+        "0",
+        "unit/test_row_size.py::test_no_message_that_may_be_published_outgrows",
+    ),
+    _planted(
+        "who matched counts as if nobody had ever left the topic",
+        "tagcast.rows.accepted:may_outgrow",
+        "members + ordinals // 128, members * (ordinals.bit_length() // 7 + 1)",
+        "members",
+        "unit/test_row_size.py::test_no_message_that_may_be_published_outgrows",
+    ),
+    _planted(
+        "what outgrows its row is found when others of its request are stored",
+        "tagcast.delivery.publishing:_check_sizes",
+        "if may_outgrow(directory.topic, draft.body):",
+        "if False:",
+        "unit/test_row_size.py::test_what_outgrows_its_row_is_refused",
+    ),
+    _planted(
+        "a body counts as large as it was before it was deflated",
+        "tagcast.rows.accepted:outgrows",
+        "message_row(_formed(row, is_plain))",
+        "message_row(row)",
+        "unit/test_row_size.py::test_a_large_body_that_deflates",
     ),
 )
 KEEPING = (
@@ -401,9 +431,25 @@ KEEPING = (
     _planted(
         "an invocation goes on with the next part whatever it took",
         "tagcast.delivery.fan_out:fan_out",
-        "            return left",
-        "            pass",
+        "line.faults or world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale",
+        "line.faults",
         f"{PACKS}::test_what_does_not_fit_behind_a_slow_part",
+    ),
+    _planted(
+        "a part is pushed although the one before it could not join a backlog",
+        "tagcast.delivery.fan_out:fan_out",
+        "line.faults or world",
+        "world",
+        f"{PACKS}::test_behind_a_part_that_could_not_join",
+        also=("tagcast.delivery.fan_out:_Line.serve", "if self.faults:", "if False:"),
+    ),
+    _planted(
+        "a message that comes again is read before its first coming is written",
+        "tagcast.delivery.fan_out:_Line.serve",
+        "self.before.rows.keys() & audiences.keys()",
+        "False",
+        f"{PACKS}::test_a_message_that_comes_again_in_the_next_part",
+        also=("tagcast.delivery.fan_out:_Line._serve", "not ids.keys() & audiences.keys()", "True"),
     ),
     _planted(
         "what is left stays invisible",
@@ -1273,7 +1319,7 @@ TOLD = (
     ),
     _planted(
         "the wait for a first round is told of rounds that are over",
-        "tagcast.delivery.fan_out:_serve_part",
+        "tagcast.delivery.fan_out:_Line._serve",
         "if row.map.round_open:",
         "if True:",
         f"{METERED}::test_a_batch_that_comes_again",
@@ -1368,7 +1414,7 @@ ADAPTERS = (
 AGREED = (
     _planted(
         "a first round pushes to who did not agree",
-        "tagcast.delivery.fan_out:_push",
+        "tagcast.delivery.serving:push",
         "if subscription.settings.unverified is not None:",
         "if False:",
         f"{VERIFIED}::test_what_matches_before",
@@ -1403,7 +1449,7 @@ AGREED = (
     ),
     _planted(
         "a first round parks what it owes until it expires",
-        "tagcast.delivery.fan_out:_push",
+        "tagcast.delivery.serving:push",
         "part.limited(world.clock.now(), UNVERIFIED)",
         "part.limited(world.clock.now() + 3_600_000, UNVERIFIED)",
         f"{VERIFIED}::test_a_round_that_read_the_subscription",
@@ -1522,6 +1568,7 @@ PLANTED = (
     *GROUPS,
     *OPERATORS,
     *BODIES,
+    *LARGE,
     *KEEPING,
     *ARCHIVED,
     *TABLE,

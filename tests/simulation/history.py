@@ -17,15 +17,13 @@ from tests.simulation.endpoints import Endpoints
 from tests.simulation.fifo_queue import FifoQueue
 from tests.simulation.ledger import Broken, Change, Row
 from tests.simulation.operators import Operators
-from tests.simulation.plan import Plan
+from tests.simulation.plan import PROCESSES, Plan
 from tests.simulation.ports import world_of
 from tests.simulation.scheduler import STEPS_MAX, Scheduler
 from tests.simulation.store import SimStore
 from tests.simulation.stream import Stream
 from tests.simulation.workflow import Executions
 
-PROCESSES = 3
-"""So many processes keep a cache of topics of their own; each invocation runs in one of them."""
 SETTLING_MS = 1_200_000
 SEARCH_MS = 6 * 3_600_000
 HOURS_72_MS = 72 * 3_600_000
@@ -61,11 +59,17 @@ class History(Scheduler):
         self.endpoints = Endpoints(self)
         self._operators = Operators(self)
         world = world_of(self, self.store)
-        self._worlds = [replace(world, memory=Memory()) for _ in range(PROCESSES)]
+        self._worlds = [
+            replace(world, memory=Memory(), plain_queueing=number in plan.plain_processes)
+            for number in range(PROCESSES)
+        ]
 
     def world(self) -> World:
         """Return the world of one of the processes."""
-        return self._worlds[self.turns.randrange(PROCESSES)]
+        process = self.turns.randrange(PROCESSES)
+        if self.baton.current is not None:
+            self.baton.current.is_plain = process in self.plan.plain_processes
+        return self._worlds[process]
 
     def row(self, key: Key) -> Mapping[str, Any] | None:
         return self.store.rows.get(key)

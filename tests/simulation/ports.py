@@ -45,6 +45,7 @@ def world_of(history: History, store: SimStore) -> World:
         dice=SimDice(history),
         telemetry=SimTelemetry(history),
         section_max=history.plan.section_max,
+        part_max=history.plan.part_max,
     )
 
 
@@ -59,7 +60,8 @@ class SimSqs:
         history = self._history
         worker = history.baton.current
         assert 0 < len(Entries) <= SEND_BATCH_MAX
-        history.checks.sending(worker, [entry["MessageGroupId"] for entry in Entries])
+        groups = [entry["MessageGroupId"] for entry in Entries]
+        history.checks.sending(worker, groups, [entry["MessageBody"] for entry in Entries])
 
         def effect() -> dict[str, Any]:
             failed = []
@@ -75,7 +77,7 @@ class SimSqs:
         try:
             answer = self._gate.call(f"send {' '.join(entry['MessageBody'] for entry in Entries)}", effect)
         except UnavailableError as error:
-            history.checks.not_taken(worker, [entry["MessageGroupId"] for entry in Entries])
+            history.checks.not_taken(worker, groups)
             raise ClientError({"Error": {"Code": "InternalError"}}, "SendMessageBatch") from error
         refused = {failed["Id"] for failed in answer.get("Failed", [])}
         history.checks.not_taken(worker, [entry["MessageGroupId"] for entry in Entries if entry["Id"] in refused])

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tagcast.model import Draft, Entry, EntryState, Message
+from tagcast.errors import TooLargeError
+from tagcast.model import BODY_BYTES_MAX, Draft, Entry, EntryState, Message, Ordering, Topic
 from tagcast.ports import Put, Row
+from tagcast.rows.accepted import accepted_put, may_outgrow, outgrows
 from tagcast.rows.ended_entries import OUTCOME_BYTES_MAX, bounded
-from tagcast.rows.keys import message_key
+from tagcast.rows.keys import message_key, topic_key
 from tagcast.rows.message import TEXT_ROW_BYTES_MAX, MessageRow, message_row, message_row_of
 from tagcast.rows.message_writes import map_writes
+from tagcast.rows.sections import bounds_of
 from tagcast.state_map import StateMap
 
 from tests.fakes.memory_store import MemoryStore
+from tests.fakes.world import FakeWorld
 from tests.item_size import ITEM_BYTES_MAX, row_size
 
 ACCEPTED_AT = 1_800_000_000_000
 KEY = message_key("t", f"{ACCEPTED_AT << 22:020d}")
 SUBSCRIPTIONS_MAX = 10_000
+ROOM_BYTES = 11_000
+"""For the entries of a request, and a hundred late ones."""
 ENDS = (EntryState.DELIVERED, EntryState.DISCARDED, EntryState.EXPIRED, EntryState.CANCELLED, EntryState.FILTERED)
 
 
@@ -96,7 +103,7 @@ def test_ten_thousand_hostile_outcomes_of_the_largest_message_fit_and_what_ended
     dice.shuffle(left)
     ended: dict[int, Entry] = {}
     while left:
-        now, left = left[:1_250], left[1_250:]
+        now, left = left[:2_500], left[2_500:]
         table.settle(
             {
                 ordinal: Entry(
@@ -166,6 +173,66 @@ def test_what_was_delivered_at_the_first_attempt_stays_beside_the_compact_form()
     assert found.finishes == {0: 100, 3: 103}
     assert found.settled == {1: entry("http 500"), 5: entry("http 503", attempts=2)}
     assert found.owed == {2, 4}
+
+
+MANY = 100_000
+
+
+def everybody(gap: int, body: bytes, *, mixed: bool) -> MessageRow:
+    """The largest message but for its *body*, matched by a hundred thousand who stand so far from each other."""
+    matched = range(0, MANY * gap, gap)
+    row = largest(matched)
+    in_order = frozenset(matched[1:]) if mixed else None
+    message = replace(row.message, draft=replace(row.message.draft, body=body))
+    return replace(row, message=message, in_order=in_order, bounds=bounds_of(matched, 1_000))
+
+
+def topic_of(gap: int) -> Topic:
+    return Topic("t", "1", 60, BODY_BYTES_MAX, Ordering.TOPIC, 1, 1, 1, MANY, MANY * gap)
+
+
+@pytest.mark.parametrize("gap", [4, 129])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_no_message_that_may_be_published_outgrows_what_dynamodb_takes(gap: int, mixed: bool) -> None:
+    noise = Random(gap).randbytes(BODY_BYTES_MAX)
+    refused = {}
+    for size in (1_024, 131_072, BODY_BYTES_MAX):
+        row = everybody(gap, noise[:size], mixed=mixed)
+        put = accepted_put(row, is_plain=False)
+        stored = row_size({"pk": put.key.pk, "sk": put.key.sk, **put.row})
+        refused[size] = may_outgrow(topic_of(gap), noise[:size]) and outgrows(row, is_plain=False)
+        assert refused[size] or stored <= ITEM_BYTES_MAX - ROOM_BYTES, stored
+
+    assert refused == {1_024: mixed and gap == 129, 131_072: mixed and gap == 129, BODY_BYTES_MAX: gap == 129}
+
+
+def test_a_whole_map_of_the_largest_message_needs_no_look_at_whom_it_matched() -> None:
+    for count in (1, 1_000):
+        topic = replace(topic_of(1), subscription_count=count, next_ordinal=count * 9_999)
+        row = replace(largest(range(0, count * 9_999, 9_999)), in_order=frozenset({0}))
+        assert not may_outgrow(topic, b"x" * BODY_BYTES_MAX)
+        assert not outgrows(row, is_plain=True)
+
+
+def test_a_large_body_that_deflates_leaves_room_for_whom_it_matched() -> None:
+    row = everybody(129, b'{"order": 17}' * 20_000, mixed=False)
+
+    assert may_outgrow(topic_of(129), row.message.draft.body)
+    assert not outgrows(row, is_plain=False)
+    assert outgrows(row, is_plain=True)
+
+
+def test_what_outgrows_its_row_is_refused_before_anything_of_its_request_is_stored() -> None:
+    fake = FakeWorld()
+    fake.topic("wide")
+    fake.subscribe("s", topic="wide")
+    fake.store.rows[topic_key("wide")]["body_bytes_max"] = 10**6
+    stored = set(fake.store.rows)
+
+    with pytest.raises(TooLargeError, match="take more than one row holds"):
+        fake.publish("fits", Random(1).randbytes(400_000).hex(), topic="wide")
+
+    assert fake.store.rows.keys() == stored
 
 
 @given(st.text(st.characters(), max_size=400))

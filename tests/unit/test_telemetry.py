@@ -121,11 +121,13 @@ def test_an_end_without_a_push_is_one_line(log: Log, telemetry: PowertoolsTeleme
     }
 
 
-def test_a_metric_counts_one_unless_told_otherwise(telemetry: PowertoolsTelemetry, metrics: Metrics) -> None:
+def test_a_metric_counts_one_unless_told_otherwise_and_an_invocation_tells_the_sum(
+    telemetry: PowertoolsTelemetry, metrics: Metrics
+) -> None:
     telemetry.count("Swept")
     telemetry.count("Swept", 3)
 
-    assert counted(metrics) == {"Swept": [1.0, 3.0]}
+    assert counted(metrics) == {"Swept": [4.0]}
 
 
 def test_a_piece_of_work_that_failed_is_counted_and_told_with_its_reason(

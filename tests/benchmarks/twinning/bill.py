@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from local.rules.limits import LAMBDA_FULL_CPU_MB, PRICES_USD, XRAY_SAMPLED
+from local.rules.limits import FIFO_SOURCE_BATCH_MAX, LAMBDA_FULL_CPU_MB, PRICES_USD, XRAY_SAMPLED
 from tests.benchmarks.twinning.meter import ACCESS_LINE_BYTES, PLATFORM_LINES_BYTES, Usage
 
 MILLION = 1_000_000
 GIGABYTE = 1_000_000_000
 MB_MS_USD = PRICES_USD["lambda: a GB-second on arm64"] / 1024 / 1000
 STATES_OF_A_RETRY = 3
+POLLS_OF_A_BATCH = 2
+"""One receives it, one deletes it."""
 SENDS = ("SendMessage", "SendMessageBatch")
 QUEUE = (*SENDS, "ReceiveMessage", "DeleteMessageBatch", "ChangeMessageVisibilityBatch")
 
@@ -22,7 +24,7 @@ QUEUE = (*SENDS, "ReceiveMessage", "DeleteMessageBatch", "ChangeMessageVisibilit
 def usd_of(usage: Usage, messages: int) -> dict[str, float]:
     """Return the bill of a million messages, by line, in USD.
 
-    >>> usage = Usage(api_requests=10)
+    >>> usage = Usage(api_requests=10, traceable=10)
     >>> usage.invocations["publish"] = 10
     >>> {line: round(usd, 3) for line, usd in usd_of(usage, 10).items() if usd}
     {'HTTP API': 1.0, 'Lambda: requests': 0.2, 'logs': 0.115, 'traces': 0.25}
@@ -38,7 +40,7 @@ def usd_of(usage: Usage, messages: int) -> dict[str, float]:
         "workflow": usage.invocations["retry"] * STATES_OF_A_RETRY * _price("stepfunctions: a million transitions"),
         "archive": usage.firehose_bytes / GIGABYTE * PRICES_USD["firehose: a GB"],
         "logs": _logged(usage) / GIGABYTE * PRICES_USD["cloudwatch: a GB of logs"],
-        "traces": XRAY_SAMPLED * invocations * _price("x-ray: a million traces"),
+        "traces": XRAY_SAMPLED * usage.traceable * _price("x-ray: a million traces"),
     }
     return {line: usd * MILLION / messages for line, usd in lines.items()}
 
@@ -58,10 +60,22 @@ def savings_of(usage: Usage, messages: int) -> dict[str, float]:
         "no repetition of sends by the relay": sum(usage.calls["relay", send] for send in SENDS)
         * _price("sqs: a million FIFO requests of 64 KiB"),
         "no log lines of our own, nor metrics": told / GIGABYTE * PRICES_USD["cloudwatch: a GB of logs"],
-        "no traces": XRAY_SAMPLED * invocations * _price("x-ray: a million traces"),
+        "no log lines of Lambda's own": invocations
+        * PLATFORM_LINES_BYTES
+        / GIGABYTE
+        * PRICES_USD["cloudwatch: a GB of logs"],
+        "ten messages in each batch of fan_out": _partly_filled(usage, messages),
         "half the memory for fan_out": _waiting_mb_ms(usage, "fan_out") / 2 * MB_MS_USD,
     }
     return {step: usd * MILLION / messages for step, usd in steps.items()}
+
+
+def _partly_filled(usage: Usage, messages: int) -> float:
+    """Return the USD of polls and invocations that there would not be if no batch had less than ten messages."""
+    batches = messages / FIFO_SOURCE_BATCH_MAX
+    polls = sum(count for (kind, _), count in usage.calls.items() if kind == "poll")
+    saved = (polls - POLLS_OF_A_BATCH * batches) * _price("sqs: a million FIFO requests of 64 KiB")
+    return max(0.0, saved + (usage.invocations["fan_out"] - batches) * _price("lambda: a million requests"))
 
 
 def _price(name: str) -> float:

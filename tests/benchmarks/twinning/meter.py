@@ -41,6 +41,8 @@ class Usage:
     units: dict[str, float] = field(default_factory=lambda: {"read": 0.0, "write": 0.0})
     """Of the tables: `read` and `write`."""
     api_requests: int = 0
+    traceable: int = 0
+    """Invocations of which X-Ray takes its share."""
     firehose_bytes: int = 0
     refused: int = 0
     """Requests that the tables had no capacity for."""
@@ -73,6 +75,7 @@ class Meter(Weather):
         self.usage.invocations[function.kind] += 1
         self.usage.billed_mb_ms[function.kind] += function.memory_mb * ms
         self.usage.log_bytes[function.kind] += PLATFORM_LINES_BYTES
+        self.usage.traceable += function.is_traced
 
     def called(self, kind: str, operation: str, parameters: Mapping[str, Any]) -> None:
         """Hear of a call that was answered."""

@@ -21,6 +21,7 @@ from tests.simulation.checks.messages import MessageChecks
 from tests.simulation.checks.publishing import PublishingChecks
 from tests.simulation.checks.quiescence import QuiescenceChecks
 from tests.simulation.checks.registry import RegistryChecks
+from tests.simulation.checks.releases import ReleaseChecks
 from tests.simulation.checks.sections import SectionChecks
 from tests.simulation.ledger import Attempt, Change, Ledger, Reply, Stage, ordinal_in, queued_name
 from tests.simulation.plan import Action
@@ -39,7 +40,8 @@ class Checks:
         self._attempts = AttemptChecks(self.ledger)
         self._lanes = LaneChecks(self.ledger)
         self._marks = MarkChecks(self.ledger)
-        self._messages = MessageChecks(self.ledger, self._marks)
+        self._releases = ReleaseChecks(self.ledger)
+        self._messages = MessageChecks(self.ledger, self._marks, self._releases)
         self._sections = SectionChecks(self.ledger, self._messages)
         self._publishing = PublishingChecks(self.ledger)
         self._registry = RegistryChecks(self.ledger)
@@ -47,8 +49,9 @@ class Checks:
     def publishing(self, worker: Worker, action: Action, publish: Callable[[], Any]) -> Any:
         return self._publishing.watch(worker, action, publish)
 
-    def sending(self, worker: Worker | None, groups: Sequence[str]) -> None:
+    def sending(self, worker: Worker | None, groups: Sequence[str], bodies: Sequence[str]) -> None:
         self._publishing.sending(worker, groups)
+        self._releases.sending(worker, bodies)
 
     def not_taken(self, worker: Worker | None, groups: Sequence[str]) -> None:
         self._publishing.not_taken(worker, groups)

@@ -12,9 +12,10 @@ from tests.simulation.planted import (
     keeping,
     packs,
     redelivering,
+    releases,
     sections,
 )
 from tests.simulation.planted.mutant import Mutant
 
-ROOMS = (accepting, first_round, halves, packs, sections, redelivering, batching, keeping, bodies, ending)
+ROOMS = (accepting, first_round, halves, packs, sections, redelivering, batching, keeping, bodies, releases, ending)
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

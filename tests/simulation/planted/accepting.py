@@ -39,9 +39,9 @@ MUTANTS = (
     ),
     Mutant(
         "a message may be overwritten",
-        "tagcast.rows.message_writes:accepted_put",
-        'message_row(row), {"pk": ABSENT})',
-        "message_row(row), {})",
+        "tagcast.rows.accepted:accepted_put",
+        '{"pk": ABSENT})',
+        "{})",
         TWICE,
     ),
     Mutant(

@@ -13,7 +13,7 @@ from aiohttp import web
 from yarl import URL
 
 from local.engine.asgi import Application, Receive, Scope, Send, answer, whole
-from local.engine.http_server import ASGI_LIMITS, AsgiHandler
+from local.engine.http_server import asgi_server
 from local.engine.long_poll import LongPoll
 from local.engine.short_way import ShortWay
 from local.engine.snapshot import Snapshots
@@ -36,7 +36,7 @@ def asked(method: str, path: str, **how: Any) -> tuple[int, dict[str, str], byte
     """What a server of `echo` answers."""
 
     async def ask() -> tuple[int, dict[str, str], bytes]:
-        runner = web.ServerRunner(web.Server(AsgiHandler(echo), **ASGI_LIMITS))
+        runner = web.ServerRunner(asgi_server(echo))
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         host, port = runner.addresses[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 K = TypeVar("K")
 
@@ -24,6 +24,7 @@ class Memory:
 
     def of(self, kind: type[K]) -> K:
         """Return what is kept of *kind*; at first that is ``kind()``."""
-        if kind not in self._kept:
-            self._kept[kind] = kind()
-        return cast("K", self._kept[kind])
+        kept: K | None = self._kept.get(kind)
+        if kept is None:
+            kept = self._kept[kind] = kind()
+        return kept

@@ -22,7 +22,9 @@ async def side_by_side(works: Iterable[Coroutine[Any, Any, None]]) -> list[Excep
             faults.append(fault)
 
     begun = tuple(works)
-    if not begun:  # As most often in a sweep.
+    if len(begun) <= 1:  # Most often there is nothing, or nobody beside it: no group of tasks has to be made for that.
+        for work in begun:
+            await watched(work)
         return faults
     try:
         async with asyncio.TaskGroup() as group:

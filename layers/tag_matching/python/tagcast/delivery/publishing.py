@@ -14,9 +14,9 @@ from tagcast.ports import QueueEntry, World
 from tagcast.registry.directory import Directory, publishing_directory
 from tagcast.registry.shadowing import observe
 from tagcast.rows import stored
+from tagcast.rows.accepted import accepted_put, may_outgrow, outgrows
 from tagcast.rows.claim import Claim, claim_put
 from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MessageRow
-from tagcast.rows.message_writes import accepted_put
 from tagcast.rows.sections import bounds_of
 from tagcast.state_map import StateMap
 
@@ -70,7 +70,7 @@ def publish(
 def publish_matched(world: World, topic: str, drafts: Sequence[Draft]) -> tuple[Accepted, ...]:
     """Accept every draft, as :func:`publish` does, or raise UnmatchedError if one of them matches nobody."""
     directory = publishing_directory(world, topic)
-    _check_sizes(directory.topic, drafts)
+    _check_sizes(world, directory, drafts)
     for draft in drafts:
         if not _new_row(world, directory, draft, None, world.clock.now()).map.pending:
             raise UnmatchedError(len(directory.by_ordinal))
@@ -98,7 +98,7 @@ def _accept_all(
     world: World, directory: Directory, offers: Sequence[tuple[Draft, str | None]], idempotency: Idempotency | None
 ) -> tuple[Accepted, ...]:
     """Accept each draft, with the id of the message that it replays, if any."""
-    _check_sizes(directory.topic, [draft for draft, _ in offers])
+    _check_sizes(world, directory, [draft for draft, _ in offers])
     taken: list[_Taken] = []
     try:
         for place, (draft, replay_of) in enumerate(offers):
@@ -116,10 +116,14 @@ def _accept_all(
     return tuple(each.accepted for each in taken)
 
 
-def _check_sizes(topic: Topic, drafts: Sequence[Draft]) -> None:
+def _check_sizes(world: World, directory: Directory, drafts: Sequence[Draft]) -> None:
     for draft in drafts:
-        if (fault := check_draft(topic, draft)) is not None:
+        if (fault := check_draft(directory.topic, draft)) is not None:
             raise TooLargeError(fault.detail)
+        if may_outgrow(directory.topic, draft.body):
+            row = _new_row(world, directory, draft, None, world.clock.now())
+            if outgrows(row, is_plain=world.plain_queueing):
+                raise TooLargeError(f"the message and whom it matches, {row.map.pending}, take more than one row holds")
 
 
 def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:

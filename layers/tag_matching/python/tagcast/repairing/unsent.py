@@ -75,6 +75,8 @@ async def _resend(world: World, sending: Sending, ends: float, shard: int) -> in
     sent, after = 0, ""
     while world.clock.monotonic() < ends:
         page = await world.executor.run(partial(stored.unsent_rows, world.store, shard, after=after, limit=PAGE))
+        if not page:
+            break
         entries = await each(world, "a listed message", page, _entry_of)
         lost = await world.executor.run(partial(sending.send, entries))
         taken = [entry for entry in entries if entry not in lost]

@@ -1,27 +1,15 @@
-"""The writes of a message's row: as it is accepted, and from one state map to the next.
+"""The writes of a message's row from one state map to the next.
 
 See docs/architecture.md, Invariants, 2 and 3.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from tagcast.rows.body import BODY_ATTRIBUTES, deflated
+from tagcast.rows.body import BODY_ATTRIBUTES
 from tagcast.rows.keys import message_key, retained_key, section_key, tally_key
 from tagcast.rows.message import GARBAGE_S, MessageRow, map_attributes, message_row
 from tagcast.rows.sections import tally_row
 from tagcast.tables import ABSENT, Delete, Key, Put, Row, Update, Write
-
-
-def accepted_put(row: MessageRow, *, is_plain: bool) -> Put:
-    """Return the write of a message that is accepted, unless there is one under its id.
-
-    *is_plain*: its body is stored as the release before reads it.
-    """
-    if row.has_body and not is_plain:
-        row = replace(row, deflated=deflated(row.message.draft.body))
-    return Put(_message_key(row), message_row(row), {"pk": ABSENT})
 
 
 def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:

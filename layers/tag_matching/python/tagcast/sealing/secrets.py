@@ -110,11 +110,16 @@ def at_hand(world: World, subscription: Subscription) -> Subscription | None:
 
 
 def _keep(world: World, token: str, known: _Known) -> None:
-    """Remember secrets, and forget those that were opened too long ago."""
+    """Remember secrets, and forget those that were opened too long ago: they stand first."""
     kept = world.memory.of(Opened)
-    over = [each for each, other in tuple(kept.items()) if known.opened_s >= other.opened_s + OPENED_S]
-    for each in over if len(kept) < OPENED_MAX else tuple(kept):
-        kept.pop(each, None)
+    kept.pop(token, None)
+    if len(kept) >= OPENED_MAX:
+        kept.clear()
+    while (first := next(iter(kept), None)) is not None:
+        oldest = kept.get(first)
+        if oldest is not None and known.opened_s < oldest.opened_s + OPENED_S:
+            break
+        kept.pop(first, None)
     kept[token] = known
 
 

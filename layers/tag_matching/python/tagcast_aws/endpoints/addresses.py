@@ -79,6 +79,10 @@ def literal(host: str) -> Address | None:
         return None
 
 
+parsed = lru_cache(maxsize=4096)(URL)
+"""Parses a URL, or raises ValueError; what is read of it is worked out once."""
+
+
 @lru_cache(maxsize=4096)
 def url_refusal(text: str, protocol: Protocol, allow_private: bool) -> str | None:
     """Return why *text* may not be the URL of an endpoint, or None; names are not resolved here."""
@@ -87,7 +91,7 @@ def url_refusal(text: str, protocol: Protocol, allow_private: bool) -> str | Non
     if re.search(r"[\s\x00-\x20\x7f-\x9f\\]", text):
         return "URL has whitespace, control characters or a backslash"
     try:
-        url = URL(text)
+        url = parsed(text)
         port = url.port
     except ValueError:
         return "malformed URL"

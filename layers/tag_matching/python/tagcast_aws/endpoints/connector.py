@@ -27,11 +27,15 @@ class KeepingConnector(aiohttp.TCPConnector):
     aiohttp itself counts only connections in use, so many endpoints would exhaust the file descriptors.
     """
 
+    _open_at_most = 0
+    """So many may be open: they are counted when that is too many."""
+
     async def _create_connection(
         self, req: aiohttp.ClientRequest, traces: list[aiohttp.tracing.Trace], timeout: aiohttp.ClientTimeout
     ) -> ResponseHandler:
         WAS_MADE.set(True)
-        if sum(map(len, self._conns.values())) + len(self._acquired) > OPEN_SHARE * self.limit:
+        self._open_at_most += 1
+        if self._open_at_most > OPEN_SHARE * self.limit:
             self._make_room()
         protocol = await super()._create_connection(req, traces, timeout)
         if isinstance(protocol.transport, asyncio.WriteTransport):
@@ -49,10 +53,7 @@ class KeepingConnector(aiohttp.TCPConnector):
         return [(since, protocol) for protocol, since in kept if protocol.is_connected()]
 
     def _make_room(self) -> None:
-        """Close some idle connections if too many are open, and unlist what is closed.
-
-        As long as that counts, every connection that is made looks through all others.
-        """
+        """Close some idle connections if too many are open, unlist what is closed, and count what is left."""
         known = self._open()
         excess = len(known) + len(self._acquired) - OPEN_SHARE * self.limit
         if excess > 0:
@@ -66,3 +67,4 @@ class KeepingConnector(aiohttp.TCPConnector):
                 del self._conns[key]
             elif len(kept) < len(entries):
                 self._conns[key] = deque(kept)
+        self._open_at_most = sum(map(len, self._conns.values())) + len(self._acquired)

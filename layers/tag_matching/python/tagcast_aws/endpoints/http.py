@@ -7,7 +7,6 @@ import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from weakref import WeakValueDictionary
 
 import aiohttp
@@ -21,7 +20,7 @@ from tagcast.settings import SubscriptionSettings
 from yarl import URL
 
 from tagcast_aws.endpoints.adapter import Surroundings, timed_out
-from tagcast_aws.endpoints.addresses import url_refusal
+from tagcast_aws.endpoints.addresses import parsed, url_refusal
 from tagcast_aws.endpoints.client_contexts import ClientContexts
 from tagcast_aws.endpoints.connection_faults import failure, is_unreached
 from tagcast_aws.endpoints.connector import WAS_MADE, KeepingConnector
@@ -32,10 +31,6 @@ from tagcast_aws.endpoints.time_limit import TimeLimit
 RETRY_AFTER_S_MAX = 86_400.0
 KEPT_S = 60.0
 RESOLVED_S = 30
-
-
-_url = lru_cache(maxsize=4096)(URL)
-"""Parses a URL; what is read of it is worked out once."""
 
 
 class HttpEndpoint:
@@ -101,7 +96,7 @@ class HttpEndpoint:
         try:
             async with TimeLimit(settings.timeout_s):
                 tls = True if settings.client_key is None else await self._contexts.presenting(settings.client_key)
-                return await self._post(_url(endpoint.target), request, kept_max, tls)
+                return await self._post(parsed(endpoint.target), request, kept_max, tls)
         except TimeoutError:
             return timed_out(subscription), b""
         except (aiohttp.ClientError, OSError, ValueError) as error:

@@ -86,8 +86,12 @@ class PowertoolsTelemetry:
         self.count("Failed")
 
     def count(self, name: str, value: int = 1) -> None:
-        """Add to a metric."""
-        self._metrics.add_metric(name=name, unit="Count", value=value)
+        """Add to a metric; of one invocation, only their sum is written."""
+        counted = self._metrics.provider.metric_set.get(name)
+        if counted is None:
+            self._metrics.add_metric(name=name, unit="Count", value=value)
+        else:
+            counted["Value"][0] += value
 
     def waited(self, name: str, milliseconds: float) -> None:
         """Add one wait to a metric."""

@@ -1,0 +1,20 @@
+"""An HTTP server for callers on this machine: aiohttp's, without its applications, which take as long as the parser."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+Serve = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+def plain_server(serve: Serve, body_bytes_max: int, **how: Any) -> web.Server:
+    """A server that gives every request to *serve*; 0 is no bound of a body, and reading a larger one raises."""
+
+    def request(*made: Any) -> web.BaseRequest:
+        message, payload, protocol, writer, task = made
+        loop = asyncio.get_running_loop()
+        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=body_bytes_max)
+
+    return web.Server(serve, request_factory=request, access_log=None, **how)
