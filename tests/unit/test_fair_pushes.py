@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
-from tagcast.delivery.fan_out import SHARE_S_MAX
+from tagcast.delivery.serving import SHARE_S_MAX
 from tagcast.errors import ConditionLostError
 from tagcast.filters.function_filter import TIMEOUT_MAX_S
 from tagcast.ids import subscription_id
