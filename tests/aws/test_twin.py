@@ -14,7 +14,7 @@ from local.rules import limits
 from tests.benchmarks.calls import BATCH, BUDGETS
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.bill import usd_of
-from tests.benchmarks.twinning.bounds import first_bound, limit_of
+from tests.benchmarks.twinning.bounds import first_bound, limit_of, taken
 from tests.benchmarks.twinning.lockstep import lockstep
 from tests.benchmarks.twinning.orders import BODY_BYTES, deflated_bytes
 from tests.benchmarks.twinning.play import Course, Load, Publishing, Sent, messages_up_to
@@ -104,6 +104,17 @@ def test_what_each_further_message_takes_says_which_quota_is_used_up_first() -> 
     assert bound is not None
     assert (round(bound.per_second), bound.quota) == (1_000, "writes")
     assert first_bound(faster, slower) is None, "what was no faster tells nothing"
+
+
+def test_of_looks_that_count_for_a_second_a_short_play_is_charged_its_part() -> None:
+    account = account_of(Cell(1, Ordering.NONE, 5, topic_reads=TopicReads.SECOND))
+    course = played(account, Load(publishers=4), 8)
+    whole_s = account.deployment.tables["RegistryTable"].throughput.taken_s()["reads of TOPIC#orders"]
+    looks = course.usage.calls["publish", "GetItem"]
+    part = 8 / course.sustained()
+    assert looks > 0 < part < 1
+    expected_s = whole_s - looks * (1 - part) / limits.KEY_READ_UNITS
+    assert taken(account, course)["reads of TOPIC#orders"] == pytest.approx(expected_s / 8)
 
 
 def test_a_quota_limits_a_play_that_takes_nearly_all_of_it() -> None:
