@@ -88,7 +88,8 @@ class _Pieces:
     def one(self, ordinal: int) -> Subscription:
         if ordinal not in self._known:
             piece = self._pieces[bisect_right(self._firsts, ordinal) - 1]
-            self._known.update((row["ordinal"], subscription_of(row)) for row in json.loads(_unpacked(piece)))
+            found = map(subscription_of, json.loads(_unpacked(piece)))
+            self._known.update((each.ordinal, each) for each in found)
         return self._known[ordinal]
 
 
