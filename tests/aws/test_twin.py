@@ -19,6 +19,7 @@ from tests.benchmarks.twinning.lockstep import lockstep
 from tests.benchmarks.twinning.orders import BODY_BYTES, deflated_bytes
 from tests.benchmarks.twinning.play import Course, Load, Publishing, Sent, messages_up_to
 from tests.benchmarks.twinning.sdk import FixedSdk
+from tests.benchmarks.twinning.wide import HEADING, one_message
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "speed-and-cost.md").read_text()
 SINGLY = Cell(3, Ordering.TOPIC, 30)
@@ -135,6 +136,14 @@ def test_a_process_with_less_memory_computes_for_longer() -> None:
 
     (whole_ms, calls), (third_ms, _) = billed_ms(limits.LAMBDA_FULL_CPU_MB), billed_ms(limits.LAMBDA_FULL_CPU_MB // 3)
     assert third_ms - whole_ms == pytest.approx(2 * calls * call_ms, rel=0.05)
+
+
+def test_one_message_to_many_says_when_the_last_of_them_has_it() -> None:
+    wide = one_message(Cell(20, Ordering.NONE, 30), lambda: 0, FixedSdk())
+    assert wide.course.pushes == 20
+    assert wide.last_push_s * 1_000_000 == max(wide.course.latencies)
+    assert wide.writes_a_thousand == 1000 * 2 / 20
+    assert str(wide).count("|") == HEADING.count("|")
 
 
 def test_a_bill_has_a_line_for_whatever_was_used() -> None:
