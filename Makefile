@@ -70,7 +70,7 @@ bench: .venv/.installed .venv/.installed-spark  ## Measure the budgets.
 	  $(BIN)/pytest -q -m benchmark -o timeout=900 tests/unit/test_topic_index.py || status=1; exit $$status
 
 twin: .venv/.installed  ## Play every cell of docs/speed-and-cost.md on the simulated AWS: make twin CELL_SECONDS=60
-	$(BIN)/python -m tests.benchmarks.twin --table --seconds $(CELL_SECONDS)
+	$(BIN)/python -m tests.benchmarks.twin --table --wide --seconds $(CELL_SECONDS)
 
 simulate: .venv/.installed  ## Play hostile histories of this commit up to RUNS in all; it goes on where it stopped.
 	$(BIN)/python -m tests.simulation --resume --runs $(RUNS) --jobs $(JOBS)

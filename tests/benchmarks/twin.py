@@ -1,7 +1,8 @@
 """Speed and cost of the shipped handlers on the simulated AWS: ``python -m tests.benchmarks.twin``.
 
-What is modelled and from where each number is: docs/speed-and-cost.md. Five cells say which goals are met; ``--table``
-plays all of them, and ``--seconds`` says for how long. First the calls are compared with `tests.benchmarks.calls`.
+What is modelled and from where each number is: docs/speed-and-cost.md. Some cells say which goals are met; ``--table``
+plays all of them, ``--seconds`` says for how long, and ``--wide`` sends one message to very many subscribers. First the
+calls are compared with `tests.benchmarks.calls`.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.lockstep import by_calls, by_twin
 from tests.benchmarks.twinning.measured import Effort, Measured, measured
 from tests.benchmarks.twinning.sdk import FixedSdk, MeasuredSdk
+from tests.benchmarks.twinning.wide import HEADING, one_message
 
 SECONDS = 60.0
 """Of processor time that a cell plays for, its set-up not counted."""
 AT_ONCE = 16
 WIDEST = min(100_000, SUBSCRIPTIONS_MAX)
 """The widest topic that there may be."""
-SUBSCRIPTIONS, RTTS_MS = (1, 10, 1_000, WIDEST), (5, 30, 200)
+SUBSCRIPTIONS, RTTS_MS = (1, 10, 1_000), (5, 30, 200)
+WIDE_RTTS_MS = (30, 200)
 
 SINGLY = Cell(3, Ordering.NONE, 30)
 KNOWN = Cell(3, Ordering.NONE, 30, topic_reads=TopicReads.SECOND)
@@ -105,6 +108,14 @@ def bills(found: Sequence[Measured]) -> None:
             print(f"| {line} | {' | '.join(f'{column.get(line, 0.0):.2f}' for column in columns)} |")
 
 
+def one_message_each(sizes: Sequence[int]) -> None:
+    """Send one message to so many subscribers, without and with an order, and print each as a line."""
+    print(f"\n{HEADING}\n|---|---|---|---|---|")
+    sdk = MeasuredSdk()
+    for size, ordering, rtt_ms in product(sizes, (Ordering.NONE, Ordering.TOPIC), WIDE_RTTS_MS):
+        print(one_message(Cell(size, ordering, rtt_ms), time.thread_time_ns, sdk), flush=True)
+
+
 def compare_with_calls() -> None:
     """See that a round of ten messages asks AWS for what is counted at the SDK, published singly and together."""
     for at_once in (1, BATCH):
@@ -122,12 +133,16 @@ def main() -> None:
     parser.add_argument(
         "--table", type=int, nargs="*", metavar="N", help="play every cell, or those of N subscriptions"
     )
+    parser.add_argument("--wide", type=int, nargs="*", metavar="N", help="send one message to N subscribers")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="processor time of a cell")
     asked = parser.parse_args()
     compare_with_calls()
     if asked.table is not None:
         wanted = asked.table or SUBSCRIPTIONS
         list(played([cell for cell in table() if cell.subscriptions in wanted], asked.seconds))
+    if asked.wide is not None:
+        one_message_each(asked.wide or [WIDEST])
+    if asked.table is not None or asked.wide is not None:
         return
     found = list(played(CELLS, asked.seconds))
     bills(found)

@@ -431,9 +431,25 @@ KEEPING = (
     _planted(
         "an invocation goes on with the next part whatever it took",
         "tagcast.delivery.fan_out:fan_out",
-        "            return left",
-        "            pass",
+        "line.faults or world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale",
+        "line.faults",
         f"{PACKS}::test_what_does_not_fit_behind_a_slow_part",
+    ),
+    _planted(
+        "a part is pushed although the one before it could not join a backlog",
+        "tagcast.delivery.fan_out:fan_out",
+        "line.faults or world",
+        "world",
+        f"{PACKS}::test_behind_a_part_that_could_not_join",
+        also=("tagcast.delivery.fan_out:_Line.serve", "if self.faults:", "if False:"),
+    ),
+    _planted(
+        "a message that comes again is read before its first coming is written",
+        "tagcast.delivery.fan_out:_Line.serve",
+        "self.before.rows.keys() & audiences.keys()",
+        "False",
+        f"{PACKS}::test_a_message_that_comes_again_in_the_next_part",
+        also=("tagcast.delivery.fan_out:_Line._serve", "not ids.keys() & audiences.keys()", "True"),
     ),
     _planted(
         "what is left stays invisible",
@@ -546,6 +562,27 @@ KEEPING = (
         "{topic.topic_id}/{topic.subscriptions_version:012d}.json",
         "{topic.topic_id}/{0:012d}.json",
         f"{DIRECTORY}::test_the_archive_names_an_index",
+    ),
+    _planted(
+        "whoever has the name of a subscription that is gone is taken for it",
+        "tagcast.registry.directory:subscription_at",
+        " and found.ordinal == ordinal",
+        "",
+        f"{DIRECTORY}::test_one_subscription_of_a_large_topic",
+    ),
+    _planted(
+        "a secret that is not sealed is kept beside the table",
+        "tagcast.registry.kept_subscriptions:save",
+        " or any(each.settings.secret is not None for each in subscriptions)",
+        "",
+        f"{DIRECTORY}::test_no_secret_is_kept",
+    ),
+    _planted(
+        "a subscription that is gone is known as long as the topic was kept with it",
+        "tagcast.registry.kept_subscriptions:_TakenApart.changed",
+        "            ordinals.pop(key, None)",
+        "            pass",
+        f"{DIRECTORY}::test_a_process_that_knows_nothing",
     ),
     _planted(
         "a topic made again is taken for the one before",
@@ -1282,7 +1319,7 @@ TOLD = (
     ),
     _planted(
         "the wait for a first round is told of rounds that are over",
-        "tagcast.delivery.fan_out:_serve_part",
+        "tagcast.delivery.fan_out:_Line._serve",
         "if row.map.round_open:",
         "if True:",
         f"{METERED}::test_a_batch_that_comes_again",
@@ -1377,7 +1414,7 @@ ADAPTERS = (
 AGREED = (
     _planted(
         "a first round pushes to who did not agree",
-        "tagcast.delivery.fan_out:_push",
+        "tagcast.delivery.serving:push",
         "if subscription.settings.unverified is not None:",
         "if False:",
         f"{VERIFIED}::test_what_matches_before",
@@ -1412,7 +1449,7 @@ AGREED = (
     ),
     _planted(
         "a first round parks what it owes until it expires",
-        "tagcast.delivery.fan_out:_push",
+        "tagcast.delivery.serving:push",
         "part.limited(world.clock.now(), UNVERIFIED)",
         "part.limited(world.clock.now() + 3_600_000, UNVERIFIED)",
         f"{VERIFIED}::test_a_round_that_read_the_subscription",

@@ -121,6 +121,8 @@ class Plan:
     """Every call of a port is a change of turns."""
     section_max: int = 1_000
     """So many entries a section of a wide message's map has."""
+    part_max: int = 96
+    """So many messages a part of a batch has, unless one entry names more."""
     plain_processes: frozenset[int] = frozenset()
     """Those of the processes that store and queue as the release before reads it."""
 
@@ -156,6 +158,8 @@ class Aim:
     """The share of subscribers that ask for several messages in a request."""
     wide: float = 0.25
     """The share of histories in which so few entries fit into a section that most messages are wide."""
+    parted: float = 0.25
+    """The share of histories in which a batch of few messages has several parts."""
     knowing: float = 0.15
     """The chance that processes read a topic once a second."""
     mixed_releases: float = 0.12
@@ -203,6 +207,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
         rate=aim.rate or rate,
         restless=aim.restless,
         section_max=_section_max(seed, aim.wide),
+        part_max=_part_max(seed, aim.parted),
         topic_reads=TopicReads.SECOND if Random(f"reads {seed}").random() < aim.knowing else TopicReads.EVERY,
         plain_processes=_plain(seed, aim.mixed_releases),
     )
@@ -212,6 +217,12 @@ def _section_max(seed: int, wide: float) -> int:
     """Draw how many entries a section has, by dice of its own: all else of a plan is as it is without sections."""
     dice = Random(f"sections {seed}")
     return dice.choice((1, 1, 2, 3)) if dice.random() < wide else Plan.section_max
+
+
+def _part_max(seed: int, parted: float) -> int:
+    """Draw how many messages a part of a batch has, likewise."""
+    dice = Random(f"parts {seed}")
+    return dice.choice((1, 1, 2, 3)) if dice.random() < parted else Plan.part_max
 
 
 def _plain(seed: int, mixed: float) -> frozenset[int]:

@@ -9,11 +9,11 @@ from tests.simulation.planted.mutant import Mutant, planted
 SECONDS = 10.0
 UNORDERED = Mutant(
     "messages are closed before lanes are written",
-    "tagcast.delivery.fan_out:_serve_part",
-    "    faults = await side_by_side(",
-    "    closed = {each: part.served() for each, part in parts.items()}\n"
-    "    await RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, closed, round_at).write()\n"
-    "    faults = await side_by_side(",
+    "tagcast.delivery.fan_out:_Line._serve",
+    "self.faults += await side_by_side(",
+    "closed = {each: part.served() for each, part in parts.items()}\n"
+    "        await RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, closed, round_at).write()\n"
+    "        self.faults += await side_by_side(",
 )
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 import pytest
 from tagcast.delivery.idempotency import Idempotency
@@ -20,9 +23,10 @@ from tagcast.rows.message import message_row_of
 from functions.fan_out import app as fan_out
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queue_records import batch_of
-from tests.fakes.world import OK, FakeWorld
+from tests.fakes.world import OK, FakeWorld, InlineExecutor
 
 SQS_REQUEST_BYTES_MAX = 262_144
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -216,6 +220,84 @@ def test_parts_that_are_quick_are_served_in_one_invocation(fake: FakeWorld) -> N
 
     assert answer == {"batchItemFailures": []}
     assert fake.pusher.received["kept"] == numbered(150)
+
+
+class HeldExecutor(InlineExecutor):
+    """Holds the first request of many updates until *is_met*, or until nothing else moves any more."""
+
+    def __init__(self) -> None:
+        self.is_met = False
+        self.told: list[str] = []
+
+    async def run(self, call: Callable[[], T]) -> T:
+        name = call.func.__name__ if isinstance(call, partial) else ""
+        turns = 0 if self.is_met or name != "update_each" else 1_000
+        while turns and not self.is_met:
+            await asyncio.sleep(0)
+            turns -= 1
+        self.told.append(name)
+        return call()
+
+
+def test_what_came_of_a_part_is_written_while_the_next_one_is_pushed(fake: FakeWorld) -> None:
+    executor = HeldExecutor()
+    fake.world = replace(fake.world, executor=executor)
+    fake.publish(*numbered(90))
+    fake.publish(*numbered(99)[90:])
+
+    def pushed(push: Push) -> None:
+        if push.message.draft.body == b"090":
+            executor.is_met = True
+            executor.told.append("second part")
+
+    fake.pusher.before_push = pushed
+    answer = asyncio.run(fan_out.handle(batch_of(fake.queue.entries), fake.world))
+
+    assert answer == {"batchItemFailures": []}
+    assert executor.told.index("second part") < executor.told.index("update_each")
+    assert fake.pusher.received["kept"] == numbered(99)
+    assert all(row["pending"] == 0 for key, row in fake.store.rows.items() if key.sk == "MSG")
+
+
+def test_the_messages_of_a_part_are_read_while_the_one_before_it_is_pushed(fake: FakeWorld) -> None:
+    executor = HeldExecutor()
+    executor.is_met = True
+    fake.world = replace(fake.world, executor=executor)
+    fake.publish(*numbered(90))
+    fake.publish(*numbered(99)[90:])
+
+    asyncio.run(fan_out.handle(batch_of(fake.queue.entries), fake.world))
+
+    reads = [name for name in executor.told if name in ("brought", "lanes")]
+    assert reads == ["brought", "lanes", "brought", "lanes"]
+    assert executor.told.index("update_each") > executor.told.index("brought", executor.told.index("brought") + 1)
+
+
+def test_a_message_that_comes_again_in_the_next_part_is_not_pushed_again(fake: FakeWorld) -> None:
+    fake.publish(*numbered(90))
+    fake.publish(*numbered(99)[90:])
+    first, second = fake.queue.entries
+    again = replace(second, message_id=first.message_id, others=second.message_ids)
+
+    asyncio.run(fan_out.handle(batch_of([first, again]), fake.world))
+
+    assert fake.pusher.received["kept"] == numbered(99)
+
+
+def test_behind_a_part_that_could_not_join_a_backlog_nothing_is_pushed() -> None:
+    store = FailingStore()
+    fake = FakeWorld(store=store)
+    fake.topic()
+    fake.subscribe("kept")
+    fake.publish(*numbered(90))
+    fake.publish(*numbered(99)[90:])
+    fake.pusher.behaviours["kept"] = lambda push: Outcome(False, "no")
+    store.left = 0
+
+    answer = asyncio.run(fan_out.handle(batch_of(fake.queue.entries), fake.world))
+
+    assert len(answer["batchItemFailures"]) == 2
+    assert [push.message.draft.body for push in fake.pusher.pushes] == [b"000"]
 
 
 def test_ten_of_the_largest_entries_fit_into_a_request_to_the_queue() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import replace
 
@@ -28,6 +29,8 @@ from tagcast.rows.sections import section_row_of
 from tagcast.rows.values import row_bytes
 from tagcast.state_map import StateMap
 
+from functions.fan_out import app as fan_out
+from tests.fakes.queue_records import batch_of
 from tests.fakes.world import FAIL, OK, FakeWorld
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -63,6 +66,26 @@ def states(fake: FakeWorld, message_id: str) -> dict[str, EntryState]:
 def rows_of(fake: FakeWorld, message_id: str) -> dict[str, Row]:
     pk = message_key("test1", message_id).pk
     return {key.sk: row for key, row in fake.store.rows.items() if key.pk == pk}
+
+
+def test_of_sections_that_come_together_all_but_one_are_given_back_for_others_to_serve(fake: FakeWorld) -> None:
+    fake.publish("1")
+    batch = batch_of(fake.queue.entries)
+    _, *others = batch["Records"]
+
+    answer = asyncio.run(fan_out.handle(batch, fake.world))
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": each["messageId"]} for each in others]}
+    assert fake.queue.given_back == [each["receiptHandle"] for each in others]
+    assert fake.pusher.received == {"a": ["1"], "b": ["1"]}
+
+
+def test_sections_in_an_order_are_served_where_they_came() -> None:
+    fake = wide_world(Strategy.BACKOFF_RETRY)
+    fake.publish("1")
+
+    assert asyncio.run(fan_out.handle(batch_of(fake.queue.entries), fake.world)) == {"batchItemFailures": []}
+    assert fake.pusher.received == {name: ["1"] for name in NAMES}
 
 
 def test_every_subscriber_gets_a_wide_message_once_for_two_writes_a_section(fake: FakeWorld) -> None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from local.rules.limits import LAMBDA_FULL_CPU_MB, PRICES_USD, XRAY_SAMPLED
+from local.rules.limits import FIFO_SOURCE_BATCH_MAX, LAMBDA_FULL_CPU_MB, PRICES_USD, XRAY_SAMPLED
 from tests.benchmarks.twinning.meter import ACCESS_LINE_BYTES, PLATFORM_LINES_BYTES, Usage
 
 MILLION = 1_000_000
 GIGABYTE = 1_000_000_000
 MB_MS_USD = PRICES_USD["lambda: a GB-second on arm64"] / 1024 / 1000
 STATES_OF_A_RETRY = 3
+POLLS_OF_A_BATCH = 2
+"""One receives it, one deletes it."""
 SENDS = ("SendMessage", "SendMessageBatch")
 QUEUE = (*SENDS, "ReceiveMessage", "DeleteMessageBatch", "ChangeMessageVisibilityBatch")
 
@@ -62,9 +64,18 @@ def savings_of(usage: Usage, messages: int) -> dict[str, float]:
         * PLATFORM_LINES_BYTES
         / GIGABYTE
         * PRICES_USD["cloudwatch: a GB of logs"],
+        "ten messages in each batch of fan_out": _partly_filled(usage, messages),
         "half the memory for fan_out": _waiting_mb_ms(usage, "fan_out") / 2 * MB_MS_USD,
     }
     return {step: usd * MILLION / messages for step, usd in steps.items()}
+
+
+def _partly_filled(usage: Usage, messages: int) -> float:
+    """Return the USD of polls and invocations that there would not be if no batch had less than ten messages."""
+    batches = messages / FIFO_SOURCE_BATCH_MAX
+    polls = sum(count for (kind, _), count in usage.calls.items() if kind == "poll")
+    saved = (polls - POLLS_OF_A_BATCH * batches) * _price("sqs: a million FIFO requests of 64 KiB")
+    return max(0.0, saved + (usage.invocations["fan_out"] - batches) * _price("lambda: a million requests"))
 
 
 def _price(name: str) -> float:

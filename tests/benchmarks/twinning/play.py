@@ -53,6 +53,8 @@ class Course:
     latencies: list[int] = field(default_factory=list)
     refused: int = 0
     began: int = 0
+    seen_at: int = 0
+    """When a push arrived last; *ended*: one that was the last of its message."""
     ended: int = 0
     usage: Usage = field(default_factory=Usage)
     pushes: int = 0
@@ -133,7 +135,7 @@ class Publishing:
         account, timeline, course = self._account, self._timeline, self.course
         while self._asking or self._open or not account.is_idle:
             timeline.play_until(timeline.now + STEP_MS)
-            assert timeline.micros < (course.ended or course.began) + 1_000_000 * IDLE_S_MAX, "messages are stuck"
+            assert timeline.micros < max(course.began, course.seen_at) + 1_000_000 * IDLE_S_MAX, "messages are stuck"
         (read, written), (read_before, written_before) = account.units(), self._before[0]
         course.usage.units["read"], course.usage.units["write"] = read - read_before, written - written_before
         course.usage.cpu_ms = account.timeline.cpu_ms - self._cpu_before
@@ -201,6 +203,7 @@ class Publishing:
             return
         sent.pushes += 1
         self.course.pushes += 1
+        self.course.seen_at = self._timeline.micros
         if sent.pushes > self._account.cell.subscriptions:
             self.course.extra += 1
             return

@@ -17,6 +17,7 @@ from tagcast.model import (
 )
 from tagcast.ports import World
 from tagcast.registry import topics
+from tagcast.registry.directory import kept_directory_of
 from tagcast.rows.filter_version import version_put
 from tagcast.rows.keys import topic_key
 from tagcast.rows.registry import topic_row
@@ -42,6 +43,7 @@ def subscribe(world: World, topic: str, ordering: Ordering, count: int, *, batch
         world.store.write(version_put(one, since=number + 1))
     subscribed = replace(made, subscriptions_version=count, subscription_count=count, next_ordinal=count)
     world.store.write(Put(topic_key(topic), topic_row(subscribed)))
+    kept_directory_of(world, topic).index.get()  # As whoever published before left it, if it is large.
 
 
 def _settings(url: str, ordering: Ordering, *, batched: bool) -> SubscriptionSettings:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tagcast.model import Subscription
-from tagcast.registry import kept_subscriptions
-
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.computing import Reading
 from tests.benchmarks.twinning.play import Course, Load, Publishing, messages_up_to
@@ -42,18 +39,10 @@ class Wide:
 
 
 def one_message(cell: Cell, reading: Reading, sdk: Sdk) -> Wide:
-    """Publish one message to all subscribers of *cell*, none of whose functions is warm."""
+    """Publish one message to all of *cell*; no function is warm, but the topic is kept beside its table."""
     account = Account(cell, reading, sdk)
-    _share_subscriptions()
     with account.meter.reading_logs():
         course = Publishing(account, Load(publishers=1), messages_up_to(1)).play()
     for environment in account.deployment.functions.alive:
         environment.end()
     return Wide(cell, course)
-
-
-def _share_subscriptions() -> None:
-    """Let all processes have the same subscriptions, each of which takes them apart: a hundred have no room."""
-    known: dict[str, Subscription] = {}
-    taken_apart = kept_subscriptions.subscription_of
-    vars(kept_subscriptions)["subscription_of"] = lambda row: known.setdefault(row["name"], taken_apart(row))

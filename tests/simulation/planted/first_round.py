@@ -29,16 +29,16 @@ RETAINED = (
 MUTANTS = (
     Mutant(
         "messages are closed before lanes are written",
-        "tagcast.delivery.fan_out:_serve_part",
-        "    faults = await side_by_side(",
-        "    closed = {each: part.served() for each, part in parts.items()}\n"
-        "    await RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, closed, round_at).write()\n"
-        "    faults = await side_by_side(",
+        "tagcast.delivery.fan_out:_Line._serve",
+        "self.faults += await side_by_side(",
+        "closed = {each: part.served() for each, part in parts.items()}\n"
+        "        await RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, closed, round_at).write()\n"
+        "        self.faults += await side_by_side(",
         FAILING,
     ),
     Mutant(
         "a batch is acknowledged before its messages are written",
-        "tagcast.delivery.fan_out:_serve_part",
+        "tagcast.delivery.fan_out:_Line._serve",
         "batch.rows, batch.theirs, parts",
         "dict(list(batch.rows.items())[1:]), batch.theirs, parts",
     ),
@@ -57,6 +57,13 @@ MUTANTS = (
         Aim(faults=("error", "throttle", "queue_copy"), rate=0.08),
     ),
     Mutant(
+        "what the last part of a batch came to is never written",
+        "tagcast.delivery.fan_out:fan_out",
+        "await line.write()",
+        "pass",
+        Aim(parted=1.0),
+    ),
+    Mutant(
         "a batch that failed is acknowledged",
         "functions.fan_out.app:handle",
         "failed.extend(records)",
@@ -72,9 +79,9 @@ MUTANTS = (
     ),
     Mutant(
         "an end in the first round forgets the attempts that another copy left in a lane",
-        "tagcast.delivery.fan_out:_serve_part",
-        "faults += await end_in_backlogs(world, topic, batch.topic_id, parts)",
-        "pass",
+        "tagcast.delivery.round_end:RoundEnd.write",
+        "await end_in_backlogs(world, self.topic, self.topic_id, parts)",
+        "[]",
         Aim(
             faults=("queue_copy", "queue_visibility", "judge"),
             rules=("function drop",),

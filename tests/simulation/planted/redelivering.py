@@ -258,7 +258,7 @@ MUTANTS = (
     ),
     Mutant(
         "what is over the rate is pushed by the first round",
-        "tagcast.delivery.fan_out:_push",
+        "tagcast.delivery.serving:push",
         "if subscription.settings.max_per_second and deliveries:",
         "if False:",
         LIMITED,

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from tagcast.membership import MembershipChange
 from tagcast.memory import Memory
 from tagcast.model import EntryState, Message, Outcome, Push, PushBatch, Subscription
-from tagcast.queues import GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
+from tagcast.queues import PACK_MAX, GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
 from tagcast.tables import ABSENT, Delete, Found, Key, Put, Row, Store, Table, Update, Write
 from tagcast.topic_settings import TopicReads
 from tagcast.vault import Signer, Vault
@@ -171,6 +171,7 @@ class World:
     """The ports together, as every use case takes them; *time_scale* divides delays and lives.
 
     *plain_queueing*: all is stored and queued as the release before reads it; else maps over *section_max* are split.
+    A first round is worked off in parts of at most *part_max* messages.
     """
 
     store: Store
@@ -192,5 +193,6 @@ class World:
     time_scale: float = 1.0
     plain_queueing: bool = False
     section_max: int = 1_000
+    part_max: int = PACK_MAX
     topic_reads: TopicReads = TopicReads.EVERY
     memory: Memory = field(default_factory=Memory, repr=False, compare=False)

@@ -9,37 +9,28 @@ values; the world's executor carries it out beside the pushes, in any order.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, takewhile
 
 from tagcast.concurrency.contention import pause_s
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.delivery.appending import appending
-from tagcast.delivery.copies import end_in_backlogs
 from tagcast.delivery.round_end import TRIES_MAX, RoundEnd
-from tagcast.delivery.serving import Part
+from tagcast.delivery.serving import Part, append, push
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.model import Subscription
 from tagcast.ports import QueueEntry, World
-from tagcast.pushing.circuit import CIRCUIT, Passage
-from tagcast.pushing.course import Share, take_requests
+from tagcast.pushing.circuit import Passage
 from tagcast.pushing.push_slots import PushSlots
-from tagcast.pushing.rate_limit import RATE
 from tagcast.pushing.receivers import in_turn
-from tagcast.pushing.verdicts import attempt_judged
-from tagcast.queues import PACK_MAX, Audience
+from tagcast.queues import Audience
 from tagcast.registry.directory import Directory, kept_directory_of
 from tagcast.rows import stored, stored_maps
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import MessageRow
-from tagcast.settings import UNVERIFIED
 
-SHARE_S, SHARE_OF, SHARE_AMONG, SHARE_S_MAX = 2.0, 10, 500, 4.0
-"""So long a subscription's pushes may start, for each so many messages or subscriptions of a batch, and at most."""
 GO_ON_S = 2.0
 """So long after its beginning an invocation goes on with the next part of what it was given."""
 
@@ -49,43 +40,90 @@ async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots
 
     Packs are served part by part, each as a batch of its own. Returns the entries that were left, because the parts
     before them took long: they have to come again. Repeating it, late or concurrently, changes no terminal entry and at
-    most repeats pushes. Raises the first fault of the store after all else of its part: then all has to come again.
+    most repeats pushes. Raises the first fault of the store after all else that was begun: then all has to come again.
     """
-    begun_s = world.clock.monotonic()
-    for part, left in _in_parts(tuple(entries)):
-        await _serve_part(world, topic, _audiences(part), part[0].section, slots)
-        if world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale:
-            return left
-    return ()
+    begun_s, line, served = world.clock.monotonic(), _Line(world, topic, slots), 0
+    parts = _in_parts(tuple(entries), world.part_max)
+    for served, part in enumerate(parts, 1):
+        await line.serve(part, parts[served] if served < len(parts) else ())
+        if line.faults or world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale:
+            break
+    await line.write()
+    if line.faults:
+        raise line.faults[0]
+    return tuple(entry for part in parts[served:] for entry in part)
 
 
-def _in_parts(entries: Sequence[QueueEntry]) -> Iterator[tuple[Sequence[QueueEntry], tuple[QueueEntry, ...]]]:
-    """Yield entries in parts of at most PACK_MAX messages, each with all that is left behind it.
-
-    What is for a section of a wide message is a part by itself.
-    """
-    left = tuple(entries)
+def _in_parts(entries: Sequence[QueueEntry], most: int) -> list[Sequence[QueueEntry]]:
+    """Split entries into parts of at most so many messages; what is for a section of a wide message is one alone."""
+    parts, left = [], entries
     while left:
         sizes = accumulate(1 + len(entry.others) for entry in takewhile(lambda entry: entry.section is None, left))
-        count = sum(size <= PACK_MAX for size in sizes) or 1
-        part, left = left[:count], left[count:]
-        yield part, left
+        count = sum(size <= most for size in sizes) or 1
+        parts.append(left[:count])
+        left = left[count:]
+    return parts
 
 
-async def _serve_part(
-    world: World, topic: str, audiences: Mapping[str, Audience], section: int | None, slots: PushSlots
-) -> None:
-    round_at, read_s = world.clock.now(), world.clock.monotonic()
-    batch = await _read(world, topic, audiences, section)
-    for row in batch.rows.values():
-        if row.map.round_open:
-            world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
-    parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each), read_s) for each in batch.owed()}
-    faults = await side_by_side([_serve(batch, each, slots, parts) for each in in_turn(world, batch.topic_id, parts)])
-    faults += await end_in_backlogs(world, topic, batch.topic_id, parts)
-    faults += await RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, parts, round_at).write()
-    if faults:
-        raise faults[0]
+@dataclass(slots=True)
+class _Line:
+    """The parts of a batch in their order.
+
+    While one is served, what came of the one *before* it is written, and the messages of the next are read *ahead*.
+    """
+
+    world: World
+    topic: str
+    slots: PushSlots
+    before: RoundEnd | None = None
+    ahead: Mapping[str, MessageRow] | None = None
+    faults: list[Exception] = field(default_factory=list)
+
+    async def serve(self, entries: Sequence[QueueEntry], following: Sequence[QueueEntry]) -> None:
+        """Serve the next part; one that has a message again is read when all that came of it before is written."""
+        audiences, section = _audiences(entries), entries[0].section
+        if self.before is not None and self.before.rows.keys() & audiences.keys():
+            await self.write()
+        if self.faults:
+            return
+        served = self._serve(audiences, section, following)
+        if self.before is None:
+            await served
+        else:
+            before, self.before = self.before, None
+            self.faults += await side_by_side([served, self._write(before)])
+
+    async def write(self) -> None:
+        """Write what came of the last part."""
+        if self.before is not None:
+            before, self.before = self.before, None
+            await self._write(before)
+
+    async def _serve(
+        self, audiences: Mapping[str, Audience], section: int | None, following: Sequence[QueueEntry]
+    ) -> None:
+        """Push what is owed of one part, or append it to backlogs; keep what is to be written of that."""
+        world, topic = self.world, self.topic
+        round_at, read_s = world.clock.now(), world.clock.monotonic()
+        batch = await _read(world, topic, audiences, section, self.ahead)
+        for row in batch.rows.values():
+            if row.map.round_open:
+                world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
+        parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each), read_s) for each in batch.owed()}
+        turns = in_turn(world, batch.topic_id, parts)
+        works = [_serve(batch, each, self.slots, parts) for each in turns]
+        self.ahead, ids = None, _audiences(following)
+        if following and following[0].section is None and not ids.keys() & audiences.keys():
+            works.append(self._look_ahead(tuple(ids)))
+        self.faults += await side_by_side(works)
+        self.before = RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, parts, round_at)
+
+    async def _look_ahead(self, message_ids: Sequence[str]) -> None:
+        world = self.world
+        self.ahead = await world.executor.run(partial(stored_maps.brought, world.store, self.topic, message_ids, None))
+
+    async def _write(self, round_end: RoundEnd) -> None:
+        self.faults += await round_end.write()
 
 
 def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
@@ -136,9 +174,16 @@ class _Batch:
         return self.lanes.get(subscription_id(self.topic_id, ordinal))
 
 
-async def _read(world: World, topic: str, audiences: Mapping[str, Audience], section: int | None) -> _Batch:
+async def _read(
+    world: World,
+    topic: str,
+    audiences: Mapping[str, Audience],
+    section: int | None,
+    rows: Mapping[str, MessageRow] | None,
+) -> _Batch:
     run = world.executor.run
-    rows = await run(partial(stored_maps.brought, world.store, topic, tuple(audiences), section))
+    if rows is None:
+        rows = await run(partial(stored_maps.brought, world.store, topic, tuple(audiences), section))
     try:
         directory = await run(partial(kept_directory_of, world, topic))
     except NotFoundError:
@@ -162,46 +207,14 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
         parts[ordinal] = part = part.expired(world.clock.now())
         if part.may_be_pushed(world.clock.monotonic()):
             passage = Passage(world, subscription)
-            parts[ordinal] = part = await _push(passage, part, slots, len(parts))
+            parts[ordinal] = part = await push(passage, part, slots, len(parts))
             await passage.tell()
-        if await _append(world, subscription, part):
+        if await append(world, subscription, part):
             parts[ordinal] = part.served()
             return
         await world.clock.pause(pause_s(world, tries + 1))
         parts[ordinal] = part = await _read_again(batch, subscription, part)
     raise ConditionLostError
-
-
-async def _push(passage: Passage, part: Part, slots: PushSlots, among: int) -> Part:
-    """Push what stands before anything that is owed elsewhere, as far as rate and host of one *among* so many allow."""
-    world, subscription = passage.world, passage.subscription
-    if subscription.settings.unverified is not None:  # The lane looks at once whether it still is not.
-        return part.limited(world.clock.now(), UNVERIFIED)
-    deliveries, grant = [(message, 0) for message in part.pushable()], None
-    if subscription.settings.max_per_second and deliveries:
-        deliveries, grant = await take_requests(world, subscription, deliveries, slots.bytes)
-        part = part.limited(grant.free_at, RATE)
-    unjudged = {message.message_id for message, _ in deliveries} - part.judged
-    share_s = min(SHARE_S_MAX, SHARE_S * max(math.ceil(len(deliveries) / SHARE_OF), math.ceil(among / SHARE_AMONG)))
-    share, until = Share(slots, share_s, passage, grant=grant), world.clock.monotonic() + share_s
-    part = part.pushed(await attempt_judged(world, subscription, deliveries, unjudged, share), until)
-    return part if passage.until is None else part.limited(passage.until, CIRCUIT)
-
-
-async def _append(world: World, subscription: Subscription, part: Part) -> bool:
-    """Append what is left to the backlog; return False if the lane is not as it was read any more."""
-    if not (left := part.left()).messages:
-        return True
-    now = world.clock.now()
-    plan = appending(subscription, part.lane, left, now, world.dice.unique_id(now))
-    try:
-        await world.executor.run(partial(world.store.transact, plan.writes))
-    except ConditionLostError:
-        return False
-    if (lane := plan.started) is not None:
-        start = partial(world.workflow.start, lane.topic, lane.subscription_id, lane.generation)
-        await world.executor.run(start)
-    return True
 
 
 async def _read_again(batch: _Batch, subscription: Subscription, part: Part) -> Part:

@@ -5,7 +5,7 @@ See docs/architecture.md, The first round.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,7 +34,7 @@ class RoundEnd:
     topic_id: str
     rows: Mapping[str, MessageRow]
     theirs: Mapping[str, frozenset[int]]
-    parts: Mapping[int, Part]
+    parts: MutableMapping[int, Part]
     round_at: int
 
     async def write(self) -> list[Exception]:
@@ -42,12 +42,15 @@ class RoundEnd:
 
         Not if the part of one of them failed. Returns the faults: then the batch has to come again.
         """
-        planned = {each: self._ending(row, self.parts, row) for each, row in self.rows.items()}
+        world, parts = self.world, self.parts
+        faults = await end_in_backlogs(world, self.topic, self.topic_id, parts)
+        planned = {each: self._ending(row, parts, row) for each, row in self.rows.items()}
         endings = {each: ending for each, ending in planned.items() if ending is not None}
         together = [(self.rows[each], ending) for each, ending in endings.items()]
-        left, faults = list(endings), list[Exception]()
+        left = list(endings)
         if len(together) > 1:
-            left, faults = await settle_each(self.world.store, self.world.executor, together)
+            left, failed = await settle_each(world.store, world.executor, together)
+            faults += failed
         return faults + await side_by_side([self._alone(self.rows[each], endings[each]) for each in left])
 
     async def _alone(self, row: MessageRow, ending: Ending) -> None:

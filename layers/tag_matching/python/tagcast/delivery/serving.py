@@ -1,16 +1,28 @@
-"""One subscription's part of a batch: what was read for it and what came of it so far, as a value."""
+"""One subscription's part of a batch: what was read for it and what came of it so far, its pushes, and its backlog."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from tagcast.delivery.appending import Left
-from tagcast.model import Entry, EntryState, LaneState, Message
+from tagcast.delivery.appending import Left, appending
+from tagcast.errors import ConditionLostError
+from tagcast.model import Entry, EntryState, LaneState, Message, Subscription
+from tagcast.ports import World
 from tagcast.pushing.attempts import Failure, Progress
+from tagcast.pushing.circuit import CIRCUIT, Passage
+from tagcast.pushing.course import Share, take_requests
+from tagcast.pushing.push_slots import PushSlots
+from tagcast.pushing.rate_limit import RATE
+from tagcast.pushing.verdicts import attempt_judged
 from tagcast.rows.lane import Lane
 from tagcast.rows.message import MessageRow
+from tagcast.settings import UNVERIFIED
+
+SHARE_S, SHARE_OF, SHARE_AMONG, SHARE_S_MAX = 2.0, 10, 500, 4.0
+"""So long a subscription's pushes may start, for each so many messages or subscriptions of a batch, and at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +156,38 @@ class Part:
     def forgotten(self) -> Part:
         """Return the part when nothing of it is to be written: the batch has to come again."""
         return replace(self, ended={}, is_served=False)
+
+
+async def push(passage: Passage, part: Part, slots: PushSlots, among: int) -> Part:
+    """Push what stands before anything that is owed elsewhere, as far as rate and host of one *among* so many allow."""
+    world, subscription = passage.world, passage.subscription
+    if subscription.settings.unverified is not None:  # The lane looks at once whether it still is not.
+        return part.limited(world.clock.now(), UNVERIFIED)
+    deliveries, grant = [(message, 0) for message in part.pushable()], None
+    if subscription.settings.max_per_second and deliveries:
+        deliveries, grant = await take_requests(world, subscription, deliveries, slots.bytes)
+        part = part.limited(grant.free_at, RATE)
+    unjudged = {message.message_id for message, _ in deliveries} - part.judged
+    share_s = min(SHARE_S_MAX, SHARE_S * max(math.ceil(len(deliveries) / SHARE_OF), math.ceil(among / SHARE_AMONG)))
+    share, until = Share(slots, share_s, passage, grant=grant), world.clock.monotonic() + share_s
+    part = part.pushed(await attempt_judged(world, subscription, deliveries, unjudged, share), until)
+    return part if passage.until is None else part.limited(passage.until, CIRCUIT)
+
+
+async def append(world: World, subscription: Subscription, part: Part) -> bool:
+    """Append what is left to the backlog; return False if the lane is not as it was read any more."""
+    if not (left := part.left()).messages:
+        return True
+    now = world.clock.now()
+    plan = appending(subscription, part.lane, left, now, world.dice.unique_id(now))
+    try:
+        await world.executor.run(partial(world.store.transact, plan.writes))
+    except ConditionLostError:
+        return False
+    if (lane := plan.started) is not None:
+        start = partial(world.workflow.start, lane.topic, lane.subscription_id, lane.generation)
+        await world.executor.run(start)
+    return True
 
 
 def _expiry(failure: Failure | None) -> Entry:

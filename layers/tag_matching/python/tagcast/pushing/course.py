@@ -17,7 +17,7 @@ from tagcast.pushing.bytes_in_flight import BytesInFlight
 from tagcast.pushing.circuit import Passage
 from tagcast.pushing.push_slots import Ask, PushSlots, Rank
 from tagcast.pushing.rate_limit import Grant, take
-from tagcast.pushing.receivers import LastPush, LastPushes
+from tagcast.pushing.receivers import NEVER, LastPush, LastPushes
 from tagcast.pushing.unattempted import alive
 
 Request = Sequence[Delivery]
@@ -102,8 +102,10 @@ class _Course:
     taken: int = 0
     progress: Progress = field(default_factory=Progress)
     receiver: str = field(init=False)
+    known: LastPushes = field(init=False)
 
     def __post_init__(self) -> None:
+        self.known = self.world.memory.of(LastPushes)
         self.receiver = self.subscription.subscription_id
 
     @property
@@ -151,8 +153,7 @@ class _Course:
             await self.world.clock.pause(wait_s)
 
     def ask(self, request: Request) -> Ask:
-        last = self.world.memory.of(LastPushes).get(self.receiver)
-        rank = Rank.ANSWERED if self.answered else Rank.of(None if last is None else last.got_through)
+        rank = Rank.ANSWERED if self.answered else self.known.get(self.receiver, NEVER).rank
         loads = tuple(self.slots.bytes.load_of(self.subscription, message) for message, _ in request)
         return Ask(self.passage.host, rank, loads)
 
@@ -192,7 +193,7 @@ class _Course:
         if well:
             self.answered = True
             self.slots.answered(self.passage.host)
-        self.world.memory.of(LastPushes).remember(self.receiver, LastPush(well, took_s))
+        self.known.remember(self.receiver, LastPush(Rank.TRUSTED if well else Rank.FAILING, took_s))
 
     async def push(self, deliveries: Sequence[Delivery], now: int) -> dict[str, Result]:
         if self.subscription.settings.batching is not None:

@@ -43,11 +43,6 @@ class Rank(IntEnum):
     FAILING = 3
     """It did not, the last time."""
 
-    @classmethod
-    def of(cls, got_through: bool | None) -> Rank:
-        """Return the rank of a receiver whose last push in this process got through, or not, or is not known of."""
-        return {True: cls.TRUSTED, None: cls.UNKNOWN, False: cls.FAILING}[got_through]
-
 
 @lru_cache(maxsize=4096)
 def host_of(endpoint: Endpoint) -> str:

@@ -11,7 +11,7 @@ from heapq import nlargest
 
 from tagcast.ids import subscription_id
 from tagcast.ports import World
-from tagcast.pushing.push_slots import SLOTS
+from tagcast.pushing.push_slots import SLOTS, Rank
 
 KNOWN_MAX = 10_000
 """So many receivers a process remembers the last push of."""
@@ -21,10 +21,13 @@ HEAD_STARTS = SLOTS // 2
 
 @dataclass(frozen=True, slots=True)
 class LastPush:
-    """Whether the last push to a receiver got through, and how long it took, in seconds."""
+    """How a receiver's next push ranks after the last one, and how long that took, in seconds."""
 
-    got_through: bool
+    rank: Rank
     took_s: float
+
+
+NEVER = LastPush(Rank.UNKNOWN, 0.0)
 
 
 class LastPushes(dict[str, LastPush]):
@@ -46,8 +49,8 @@ def in_turn(world: World, topic_id: str, ordinals: Collection[int]) -> list[int]
     if len(ordinals) < 2:
         return list(ordinals)
     known = world.memory.of(LastPushes)
-    took = [(ordinal, known.get(subscription_id(topic_id, ordinal))) for ordinal in sorted(ordinals)]
-    return slowest_first([(ordinal, last.took_s if last and last.got_through else 0.0) for ordinal, last in took])
+    lasts = [(ordinal, known.get(subscription_id(topic_id, ordinal), NEVER)) for ordinal in sorted(ordinals)]
+    return slowest_first([(ordinal, last.took_s if last.rank is Rank.TRUSTED else 0.0) for ordinal, last in lasts])
 
 
 def slowest_first(took: Sequence[tuple[int, float]], head: int = HEAD_STARTS) -> list[int]:

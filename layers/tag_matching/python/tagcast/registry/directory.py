@@ -150,17 +150,18 @@ def _directory_of(world: World, name: str, *, is_kept: bool) -> Directory:
 
 def _kept(world: World, topic: Topic) -> Directory | None:
     """Return a large topic as it was kept, with what changed since; None if the table has to be read for it."""
-    found = kept_subscriptions.load(world, topic)
-    if found is None:
+    kept = kept_subscriptions.load(world, topic)
+    if kept is None:
         return None
-    version, subscriptions = found
-    known = _compile(world, replace(topic, subscriptions_version=version), subscriptions, ())
-    if not _same_version(known.topic, topic):
+    index = LazyIndex(lambda: _index(world, topic, kept.by_ordinal))
+    then = replace(topic, subscriptions_version=kept.version)
+    known = Directory(then, kept.by_ordinal, kept.by_name, index, in_order=kept.in_order)
+    if not _same_version(then, topic):
         return _refreshed(world, known, topic)
     shadows = stored.shadows(world.store, topic.name)
     if not _same_version(topic, read_topic(world, topic.name)):
         return None
-    return replace(known, shadows=ready(shadows, known.by_ordinal))
+    return replace(known, topic=topic, shadows=ready(shadows, known.by_ordinal))
 
 
 def _same_version(one: Topic, other: Topic) -> bool:
@@ -173,26 +174,24 @@ def _refreshed(world: World, known: Directory, topic: Topic) -> Directory | None
     if changes is None or not _same_version(topic, read_topic(world, topic.name)):
         return None
     changed, shadows = changes
-    by_name = {**known.by_name}
-    by_ordinal = {**known.by_ordinal}
+    present = [each for each in changed.values() if each is not None]
+    before = {name: known.by_name.get(name) for name in changed}
+    removed = [one.ordinal for name, one in before.items() if one and not _same_ordinal(one, changed[name])]
     filters: dict[int, Mapping[str, object] | None] = {}
-    removed: list[int] = []
-    for name, subscription in changed.items():
-        before = by_name.pop(name, None)
-        if before is not None and (subscription is None or subscription.ordinal != before.ordinal):
-            removed.append(before.ordinal)
-            del by_ordinal[before.ordinal]
-        if subscription is not None:
-            by_name[name] = by_ordinal[subscription.ordinal] = subscription
-            wanted = subscription.settings.filter
-            if before is None or (before.ordinal, before.settings.filter) != (subscription.ordinal, wanted):
-                filters[subscription.ordinal] = wanted
+    for each in present:
+        was = before[each.name]
+        if was is None or (was.ordinal, was.settings.filter) != (each.ordinal, each.settings.filter):
+            filters[each.ordinal] = each.settings.filter
+    gone = [name for name, each in changed.items() if each is None]
+    by_name = kept_subscriptions.changed(known.by_name, {each.name: each for each in present}, gone)
+    by_ordinal = kept_subscriptions.changed(known.by_ordinal, {each.ordinal: each for each in present}, removed)
+    in_order = known.in_order - {*removed, *(each.ordinal for each in present)} | _in_order(present)
     index = known.index
     if filters or removed:
         made = known.index.made
         after = None if made is None else with_changes(made, filters, removed)
         index = LazyIndex(lambda: _index(world, topic, by_ordinal) if after is None else after)
-    return Directory(topic, by_ordinal, by_name, index, ready(shadows, by_ordinal), _in_order(by_ordinal))
+    return Directory(topic, by_ordinal, by_name, index, ready(shadows, by_ordinal), in_order)
 
 
 def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], shadows: Sequence[Shadow]) -> Directory:
@@ -203,24 +202,31 @@ def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], 
         by_name={subscription.name: subscription for subscription in subscriptions},
         index=LazyIndex(lambda: _index(world, topic, by_ordinal)),
         shadows=ready(shadows, by_ordinal),
-        in_order=_in_order(by_ordinal),
+        in_order=_in_order(subscriptions),
     )
 
 
-def _in_order(by_ordinal: Mapping[int, Subscription]) -> frozenset[int]:
-    return frozenset(ordinal for ordinal, subscription in by_ordinal.items() if subscription.settings.keeps_order)
+def _in_order(subscriptions: Sequence[Subscription]) -> frozenset[int]:
+    return frozenset(each.ordinal for each in subscriptions if each.settings.keeps_order)
+
+
+def _same_ordinal(one: Subscription, other: Subscription | None) -> bool:
+    return other is not None and one.ordinal == other.ordinal
 
 
 def _index(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription]) -> TopicIndex:
     """Return the index of one version of a topic, from the archive when it is large and somebody built it before."""
-    filters = {ordinal: subscription.settings.filter for ordinal, subscription in by_ordinal.items()}
-    if len(filters) < ARCHIVED_SUBSCRIPTIONS_MIN:
-        return TopicIndex.build(filters)
+    if len(by_ordinal) < ARCHIVED_SUBSCRIPTIONS_MIN:
+        return TopicIndex.build(_filters(by_ordinal))
     name = f"{topic.topic_id}/{topic.subscriptions_version:012d}.json"
     content = world.index_archive.load(name)
     if content is not None:
         with suppress(SnapshotError):  # Another release wrote it: build it anew, as data of this one's format.
             return TopicIndex.from_snapshot(content)
-    index = TopicIndex.build(filters)
+    index = TopicIndex.build(_filters(by_ordinal))
     world.index_archive.save(name, index.to_snapshot())
     return index
+
+
+def _filters(by_ordinal: Mapping[int, Subscription]) -> dict[int, Mapping[str, object] | None]:
+    return {ordinal: subscription.settings.filter for ordinal, subscription in by_ordinal.items()}

@@ -1,51 +1,130 @@
-"""The subscriptions of a large topic in one object, beside the table.
+"""The subscriptions of a large topic in one object beside the table, of which a process takes apart what it needs.
 
 A process that knows nothing of the topic loads it and reads only what changed since: the rows of 100,000 subscriptions
-are some ten thousand read units of one key, which gives 3,000 a second to all processes together.
+are some ten thousand read units of one key, which gives 3,000 a second to all processes together, and seconds of work.
 See docs/architecture.md, Hot keys.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import zlib
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from tagcast.model import Subscription, Topic
 from tagcast.ports import World
 from tagcast.rows.registry import subscription_of, subscription_row
 
+K = TypeVar("K", int, str)
+
 KEPT_MIN = 1_000
 """A topic with fewer subscriptions is read sooner than an object is."""
 FORMAT = "tagcast-subscriptions-1"
-LINE = 500
-"""So many subscriptions are taken apart at once, or the text of all of them would have to fit into memory twice."""
+PIECE = 250
+"""So many subscriptions, neighbours by their ordinals, are taken apart together."""
 
 
-def load(world: World, topic: Topic) -> tuple[int, list[Subscription]] | None:
-    """Return a version of *topic* and its subscriptions then; None for a small topic, or if nothing usable is kept."""
-    if topic.subscription_count < KEPT_MIN:
-        return None
-    content = world.index_archive.load(_name(topic))
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """All subscriptions of a topic at one version, and the ordinals of those that keep an order."""
+
+    version: int
+    by_ordinal: Mapping[int, Subscription]
+    by_name: Mapping[str, Subscription]
+    in_order: frozenset[int]
+
+
+def load(world: World, topic: Topic) -> Kept | None:
+    """Return *topic* as it was kept last; None for a small topic, or if nothing usable is kept."""
+    content = None if topic.subscription_count < KEPT_MIN else world.index_archive.load(_name(topic))
     if content is None:
         return None
+    first, *pieces = content.split(b"\n")
     try:
-        form, *lines = zlib.decompress(content).splitlines()
-        name, version = json.loads(form)
-        found = [subscription_of(row) for line in lines for row in json.loads(line)]
-    except (zlib.error, ValueError, KeyError, TypeError):  # Another release wrote it: read the table.
+        form, version, ordinals, names, in_order = json.loads(_unpacked(first))
+    except (zlib.error, ValueError, TypeError):  # Another release wrote it: read the table.
         return None
-    return (version, found) if name == FORMAT else None
+    if form != FORMAT:
+        return None
+    apart = _Pieces(ordinals[::PIECE], pieces)
+    by_ordinal = _TakenApart(dict(zip(ordinals, ordinals, strict=True)), apart, {})
+    by_name = _TakenApart(dict(zip(names, ordinals, strict=True)), apart, {})
+    return Kept(version, by_ordinal, by_name, frozenset(in_order))
 
 
 def save(world: World, topic: Topic, subscriptions: Sequence[Subscription]) -> None:
     """Keep all *subscriptions* of a large *topic* as they were at its version; none while a secret is not sealed."""
     if topic.subscription_count < KEPT_MIN or any(each.settings.secret is not None for each in subscriptions):
         return
-    lines = [json.dumps([FORMAT, topic.subscriptions_version])]
-    for start in range(0, len(subscriptions), LINE):
-        lines.append(json.dumps([subscription_row(each) for each in subscriptions[start : start + LINE]]))
-    world.index_archive.save(_name(topic), zlib.compress("\n".join(lines).encode(), level=1))
+    ordered = sorted(subscriptions, key=lambda each: each.ordinal)
+    ordinals, names = [each.ordinal for each in ordered], [each.name for each in ordered]
+    in_order = [each.ordinal for each in ordered if each.settings.keeps_order]
+    lines = [_packed([FORMAT, topic.subscriptions_version, ordinals, names, in_order])]
+    for start in range(0, len(ordered), PIECE):
+        lines.append(_packed([subscription_row(each) for each in ordered[start : start + PIECE]]))
+    world.index_archive.save(_name(topic), b"\n".join(lines))
+
+
+def changed(
+    known: Mapping[K, Subscription], now: Mapping[K, Subscription], gone: Collection[K]
+) -> Mapping[K, Subscription]:
+    """Return *known* with those that are other *now*, and without those that are *gone*; no other is taken apart."""
+    if isinstance(known, _TakenApart):
+        return known.changed(now, gone)
+    return {**{key: each for key, each in known.items() if key not in gone}, **now}
+
+
+class _Pieces:
+    """Subscriptions as they are kept; *firsts* are the first ordinals of the pieces."""
+
+    def __init__(self, firsts: Sequence[int], pieces: Sequence[bytes]) -> None:
+        self._firsts, self._pieces = firsts, pieces
+        self._known: dict[int, Subscription] = {}
+
+    def one(self, ordinal: int) -> Subscription:
+        if ordinal not in self._known:
+            piece = self._pieces[bisect_right(self._firsts, ordinal) - 1]
+            self._known.update((row["ordinal"], subscription_of(row)) for row in json.loads(_unpacked(piece)))
+        return self._known[ordinal]
+
+
+class _TakenApart(Mapping[K, Subscription]):
+    """Subscriptions by a key, each of which stands in a piece by its ordinal, or is newer."""
+
+    def __init__(
+        self, ordinals: Mapping[K, int], pieces: _Pieces, newer: Mapping[K, Subscription] | None = None
+    ) -> None:
+        self._ordinals: Mapping[K, int] = ordinals
+        self._pieces = pieces
+        self._newer: Mapping[K, Subscription] = newer or {}
+
+    def __getitem__(self, key: K) -> Subscription:
+        ordinal = self._ordinals[key]
+        return self._newer[key] if key in self._newer else self._pieces.one(ordinal)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._ordinals)
+
+    def __len__(self) -> int:
+        return len(self._ordinals)
+
+    def changed(self, now: Mapping[K, Subscription], gone: Collection[K]) -> _TakenApart[K]:
+        ordinals = {**self._ordinals, **{key: each.ordinal for key, each in now.items()}}
+        for key in set(gone) - now.keys():
+            ordinals.pop(key, None)
+        return _TakenApart(ordinals, self._pieces, {**self._newer, **now})
+
+
+def _packed(content: object) -> bytes:
+    return base64.b64encode(zlib.compress(json.dumps(content).encode(), level=1))
+
+
+def _unpacked(line: bytes) -> bytes:
+    return zlib.decompress(base64.b64decode(line))
 
 
 def _name(topic: Topic) -> str:
