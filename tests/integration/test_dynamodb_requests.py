@@ -7,13 +7,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from tagcast.errors import ContendedError
+from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.ports import ABSENT, Delete, Key, Put, Table, Update, Write
 from tagcast.tables import Check
+from tagcast_aws.runtime.aws_clients import with_plain_rows
 from tagcast_aws.store.attributes import from_attribute, to_attribute
 from tagcast_aws.store.conflicts import CONFLICTS_MAX
 from tagcast_aws.store.dynamodb import DynamoStore
 
+from tests.aws.account import furnished
+from tests.aws.solo_timeline import SoloTimeline
+from tests.aws.stack import deployed
+from tests.aws.wire import wired
 from tests.integration.scripted import ScriptedClient, refusal
 
 NAMES = {Table.REGISTRY: "Registry", Table.MESSAGES: "Messages"}
@@ -55,6 +60,26 @@ def test_many_rows_are_read_strongly_consistent_and_what_was_left_is_asked_for_a
         ("batch_get_item", {"RequestItems": {"Messages": {"Keys": [ROW_KEY], "ConsistentRead": True}, **left}}),
         ("batch_get_item", {"RequestItems": left}),
     ]
+
+
+def test_rows_that_a_client_hands_over_as_they_travel_are_the_rows_that_were_written() -> None:
+    stack = deployed()
+    client = with_plain_rows(wired(furnished(stack, SoloTimeline()), "dynamodb"))
+    names = {Table.REGISTRY: stack.name_of("RegistryTable"), Table.MESSAGES: stack.name_of("MessagesTable")}
+    dynamo, found = DynamoStore(client, names), {"pk": ROW.pk, "sk": ROW.sk, "b": b"\x00\xff", "m": {"k": "v"}, "n": 3}
+    dynamo.write(Put(ROW, {"b": b"\x00\xff", "m": {"k": "v"}, "n": 3}, {"pk": ABSENT}))
+
+    raw = client.get_item(TableName=names[Table.MESSAGES], Key=ROW_KEY, ConsistentRead=True)
+    assert raw["Item"]["b"] == {"B": "AP8="}
+    assert raw["ResponseMetadata"]["HTTPStatusCode"] == 200
+    assert dynamo.get(ROW) == found
+    assert dynamo.get(OTHER) is None
+    assert dynamo.get_many([ROW, OTHER]) == {ROW: found}
+    assert dynamo.query(Table.MESSAGES, ROW.pk) == [found]
+    with pytest.raises(ConditionLostError):
+        dynamo.write(Put(ROW, {}, {"pk": ABSENT}))
+    with pytest.raises(client.exceptions.ResourceNotFoundException):
+        client.get_item(TableName="no table", Key=ROW_KEY)
 
 
 def test_more_than_a_hundred_rows_are_never_asked_for_at_once() -> None:

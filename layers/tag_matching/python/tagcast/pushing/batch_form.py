@@ -12,8 +12,8 @@ from tagcast.pushing.envelope import (
     JSON_TYPE,
     Content,
     HttpRequest,
-    content,
     envelope_parts,
+    json_item,
     queue_message,
     structured_cloudevent,
 )
@@ -28,7 +28,7 @@ def shared_item(message: Message, content_format: ContentFormat) -> Content:
     """Return what all batches that hold *message* in *content_format* have in common, whoever receives them."""
     if content_format is ContentFormat.CLOUDEVENTS:
         return Content(structured_cloudevent(message).encode())
-    return content(message, ContentFormat.JSON)
+    return json_item(message)
 
 
 def item_bytes(push: Push) -> int:

@@ -71,6 +71,11 @@ def content(message: Message, content_format: ContentFormat) -> Content:
     return Content(octets, _shared_headers(message, content_format))
 
 
+def json_item(message: Message) -> Content:
+    """Return what every batch in the format ``json`` carries of *message*: it has no headers of its own there."""
+    return Content(compact(_shared_fields(message))[1:-1], {})
+
+
 def http_request(
     push: Push,
     sent_at: int,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
@@ -27,11 +27,31 @@ class SharedPayload(Payload):
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         """Write the whole body."""
-        for part in self._parts:
+        for each in slices(self._parts, SLICE_BYTES):
+            await writer.write(each)
+            await writer.drain()
+
+
+def slices(parts: Iterable[bytes], most: int) -> Iterator[bytes | memoryview]:
+    """Yield *parts* in slices of at most so many bytes; small ones go together: each is a call, and a record of TLS.
+
+    >>> [bytes(each) for each in slices([b"[", b"a", b",", b"bbbbbb", b"c", b"]"], 4)]
+    [b'[a,', b'bbbb', b'bb', b'c]']
+    """
+    small: list[bytes] = []
+    room = most
+    for part in parts:
+        if small and len(part) > room:
+            yield b"".join(small)
+            small, room = [], most
+        if len(part) > most:
             view = memoryview(part)
-            for start in range(0, len(view), SLICE_BYTES):
-                await writer.write(view[start : start + SLICE_BYTES])
-                await writer.drain()
+            yield from (view[start : start + most] for start in range(0, len(view), most))
+        else:
+            small.append(part)
+            room -= len(part)
+    if small:
+        yield b"".join(small)
 
 
 def body_of(parts: Sequence[bytes], content_type: str) -> bytes | SharedPayload:

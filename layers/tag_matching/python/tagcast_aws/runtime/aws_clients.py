@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from http import HTTPStatus
+from typing import Any, TypeVar, cast
 
 from tagcast_aws.runtime.executor import CALLS_MAX
+
+ROW_READS = ("BatchGetItem", "GetItem", "Query", "Scan")
+T = TypeVar("T")
 
 
 def client_factory(
@@ -32,4 +37,22 @@ def client_factory(
 def _boto3_client(service: str, **how: Any) -> Any:
     import boto3
 
-    return boto3.client(service, **how)  # type: ignore[call-overload]
+    return with_plain_rows(boto3.client(service, **how))  # type: ignore[call-overload]
+
+
+def with_plain_rows(client: T) -> T:
+    """Let a client of DynamoDB hand over the rows that it reads as they travel: in typed JSON, bytes as base64.
+
+    Comparing each value of a hundred rows with the service's model takes botocore 20 times as long as reading the JSON.
+    What is no answer, and what other services say, is left to it.
+    """
+    events = cast("Any", client).meta.events
+    for operation in ROW_READS:
+        events.register(f"before-parse.dynamodb.{operation}", _read_plainly)
+    return client
+
+
+def _read_plainly(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
+    if response_dict["status_code"] == HTTPStatus.OK:
+        customized_response_dict.update(json.loads(response_dict["body"]))
+        response_dict["body"] = b"{}"

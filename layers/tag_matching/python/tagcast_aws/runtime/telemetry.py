@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from logging import DEBUG
 from typing import TYPE_CHECKING
 
 from tagcast.model import EntryState, Message, Outcome, Push, Subscription
@@ -44,20 +45,21 @@ class PowertoolsTelemetry:
         At INFO those lines would be most of what a topic with many subscribers costs (docs/speed-and-cost.md).
         """
         is_usual = state is EntryState.DELIVERED and push.attempt == 1
-        log = self._logger.debug if is_usual else self._logger.info
-        log(
-            "attempted",
-            extra={
-                "topic": push.message.topic,
-                "subscription": push.subscription.name,
-                "message_id": push.message.message_id,
-                "attempt": push.attempt,
-                "outcome": outcome.detail,
-                "state": state.value,
-                "took_ms": took_ms,
-                "trace_id": push.message.trace.trace_id,
-            },
-        )
+        if not is_usual or self._logger.log_level <= DEBUG:
+            log = self._logger.debug if is_usual else self._logger.info
+            log(
+                "attempted",
+                extra={
+                    "topic": push.message.topic,
+                    "subscription": push.subscription.name,
+                    "message_id": push.message.message_id,
+                    "attempt": push.attempt,
+                    "outcome": outcome.detail,
+                    "state": state.value,
+                    "took_ms": took_ms,
+                    "trace_id": push.message.trace.trace_id,
+                },
+            )
         self._came_to(push.message, push.subscription, state, push.attempt)
 
     def settled(self, message: Message, subscription: Subscription, state: EntryState) -> None:

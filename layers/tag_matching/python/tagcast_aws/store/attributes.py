@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -33,10 +34,10 @@ def to_attribute(value: Value) -> dict[str, Any]:
 
 
 def from_attribute(attribute: Mapping[str, Any]) -> Value:
-    """Return the value in DynamoDB's typed JSON.
+    """Return the value in DynamoDB's typed JSON; bytes may be as they travel, in base64.
 
-    >>> from_attribute({"N": "3"}), from_attribute({"L": [{"S": "a"}]})
-    (3, ['a'])
+    >>> from_attribute({"N": "3"}), from_attribute({"L": [{"S": "a"}]}), from_attribute({"B": "AP8="})
+    (3, ['a'], b'\\x00\\xff')
     """
     ((kind, content),) = attribute.items()
     match kind:
@@ -45,7 +46,7 @@ def from_attribute(attribute: Mapping[str, Any]) -> Value:
         case "N":
             return int(content)
         case "B":
-            return bytes(content)
+            return b64decode(content) if isinstance(content, str) else bytes(content)
         case "M":
             return {name: cast("str", item["S"]) for name, item in content.items()}
         case "L":
