@@ -3,8 +3,8 @@
 Some private names of ministack are used, each held by `tests/unit/local/test_engine_seam.py`:
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `persistence._state_format_version`,
 `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
-`stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`, and those of the tables that
-`quicker_tables` and `statements` use.
+`stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
+`firehose._deliver_records_to_s3`, and those of the tables that `quicker_tables` and `statements` use.
 """
 
 import asyncio
@@ -145,6 +145,16 @@ def guarded_delivery(permissions: Permissions, put: Callable[[str, str, bytes], 
     return deliver
 
 
+def forgetting_delivery(deliver: Callable[..., None]) -> Callable[..., None]:
+    """Firehose's way to S3, after which it keeps nothing: the engine would keep, and save, every record for ever."""
+
+    def deliver_all(stream: dict[str, Any], destination: dict[str, Any], records: list[Any]) -> None:
+        deliver(stream, destination, records)
+        destination["records"].clear()
+
+    return deliver_all
+
+
 def _failed(error_type: str, message: str) -> dict[str, Any]:
     return {"body": {"errorType": error_type, "errorMessage": message}, "error": True, "log": ""}
 
@@ -206,6 +216,7 @@ def main() -> None:
     stepfunctions._run_execution = running.counted(stepfunctions._run_execution)
     stepfunctions._call_lambda = guarded_task(permissions, stepfunctions._call_lambda, stepfunctions._ExecutionError)
     stepfunctions._add_event = bounded_history(stepfunctions._add_event, stepfunctions._ExecutionError)
+    firehose._deliver_records_to_s3 = forgetting_delivery(firehose._deliver_records_to_s3)
     firehose._put_s3_object = guarded_delivery(permissions, firehose._put_s3_object)
 
     stopped, snapshots = threading.Event(), _snapshots(folder)

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -74,15 +75,16 @@ def _key_makers() -> Iterator[Any]:
                 yield found
 
 
-def literals(folder: str) -> set[str]:
+@cache
+def literals(folder: str) -> frozenset[str]:
     """Every string that the code under a folder writes out."""
     trees = [ast.parse(path.read_text()) for path in (ROOT / folder).rglob("*.py")]
-    return {
+    return frozenset(
         node.value
         for tree in trees
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
+    )
 
 
 def test_the_routes_of_the_template_are_the_routes_of_the_code() -> None:

@@ -14,11 +14,12 @@ from local.rules import limits
 from tests.benchmarks.calls import BATCH, BUDGETS
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.bill import usd_of
-from tests.benchmarks.twinning.bounds import first_bound, limit_of
+from tests.benchmarks.twinning.bounds import first_bound, limit_of, taken
 from tests.benchmarks.twinning.lockstep import lockstep
 from tests.benchmarks.twinning.orders import BODY_BYTES, deflated_bytes
 from tests.benchmarks.twinning.play import Course, Load, Publishing, Sent, messages_up_to
 from tests.benchmarks.twinning.sdk import FixedSdk
+from tests.benchmarks.twinning.wide import HEADING, one_message
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "speed-and-cost.md").read_text()
 SINGLY = Cell(3, Ordering.TOPIC, 30)
@@ -106,6 +107,17 @@ def test_what_each_further_message_takes_says_which_quota_is_used_up_first() -> 
     assert first_bound(faster, slower) is None, "what was no faster tells nothing"
 
 
+def test_of_looks_that_count_for_a_second_a_short_play_is_charged_its_part() -> None:
+    account = account_of(Cell(1, Ordering.NONE, 5, topic_reads=TopicReads.SECOND))
+    course = played(account, Load(publishers=4), 8)
+    whole_s = account.deployment.tables["RegistryTable"].throughput.taken_s()["reads of TOPIC#orders"]
+    looks = course.usage.calls["publish", "GetItem"]
+    part = 8 / course.sustained()
+    assert looks > 0 < part < 1
+    expected_s = whole_s - looks * (1 - part) / limits.KEY_READ_UNITS
+    assert taken(account, course)["reads of TOPIC#orders"] == pytest.approx(expected_s / 8)
+
+
 def test_a_quota_limits_a_play_that_takes_nearly_all_of_it() -> None:
     assert limit_of(course_of(100, 1.0), {"reads": 0.009, "writes": 0.001}) == "reads"
     assert limit_of(course_of(100, 1.0), {"reads": 0.008, "writes": 0.001}) is None
@@ -124,6 +136,14 @@ def test_a_process_with_less_memory_computes_for_longer() -> None:
 
     (whole_ms, calls), (third_ms, _) = billed_ms(limits.LAMBDA_FULL_CPU_MB), billed_ms(limits.LAMBDA_FULL_CPU_MB // 3)
     assert third_ms - whole_ms == pytest.approx(2 * calls * call_ms, rel=0.05)
+
+
+def test_one_message_to_many_says_when_the_last_of_them_has_it() -> None:
+    wide = one_message(Cell(20, Ordering.NONE, 30), lambda: 0, FixedSdk())
+    assert wide.course.pushes == 20
+    assert wide.last_push_s * 1_000_000 == max(wide.course.latencies)
+    assert wide.writes_a_thousand == 1000 * 2 / 20
+    assert str(wide).count("|") == HEADING.count("|")
 
 
 def test_a_bill_has_a_line_for_whatever_was_used() -> None:

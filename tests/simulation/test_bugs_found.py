@@ -8,8 +8,9 @@ from dataclasses import replace
 from threading import Thread
 
 import pytest
+from tagcast.delivery.idempotency import Idempotency
 from tagcast.delivery.publishing import publish
-from tagcast.errors import ConditionLostError, NotFoundError
+from tagcast.errors import ConditionLostError, NotFoundError, UnavailableError
 from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
 from tagcast.operating import lanes
 from tagcast.ports import Delete, Key, Put, Row, World, Write
@@ -367,3 +368,25 @@ def test_a_head_that_is_planned_while_a_worker_comes_to_take_it_is_left_to_its_p
 
     assert fake.redeliver(task).wait_until == planned
     assert len(fake.pusher.pushes) == pushes
+
+
+def test_a_request_that_repeats_another_queues_what_that_one_left_to_its_last_row(
+    fake: FakeWorld, store: RacingStore
+) -> None:
+    fake.subscribe("A")
+    drafts, claim = [Draft(b"1"), Draft(b"2")], Idempotency("key", "1 2")
+
+    def dies() -> None:
+        raise UnavailableError("the process is no more")
+
+    def before_the_second() -> None:
+        store.before_transact, fake.queue.broken = dies, True
+
+    store.before_transact = before_the_second
+    with pytest.raises(UnavailableError):
+        publish(fake.world, "test1", drafts, claim)
+    fake.queue.broken = False
+
+    accepted = publish(replace(fake.world, plain_queueing=True), "test1", drafts, claim)
+
+    assert [entry.message_id for entry in fake.queue.entries] == [each.message_id for each in accepted]

@@ -114,7 +114,8 @@ class BoxChecks(Checks):
             keys = [call["Key"]]
         elif call.operation == "BatchGetItem":
             keys = [key for request in call["RequestItems"].values() for key in request["Keys"]]
-        named = [key["pk"]["S"].rpartition("#")[2] for key in keys if key["pk"]["S"].startswith("MSG#")]
+        names = [(key["pk"]["S"], key["sk"]["S"]) for key in keys]
+        named = [pk.rpartition("#")[2] for pk, sk in names if pk.startswith("MSG#") and sk != "TALLY"]
         self.message_read(worker, named)
 
     # Pushes.

@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tagcast.model import Ordering
+from tagcast.registry.knowledge import KNOWN_S
+from tagcast.topic_settings import TopicReads
 
 from local.rules import limits
-from tests.benchmarks.twinning.account import Account
+from tests.benchmarks.twinning.account import TOPIC, Account
 from tests.benchmarks.twinning.play import Course
 
+TOPIC_READS = f"reads of TOPIC#{TOPIC}"
 BUSY = 0.85
 """A quota limits a play that takes this share of it; what waits for it waits in vain, too."""
 
@@ -47,7 +50,19 @@ def taken(account: Account, course: Course) -> Taken:
         found["one batch of a group at a time"] = course.group_busy * course.lasted_s
     for table in account.deployment.tables.values():
         found |= table.throughput.taken_s()
+    if account.cell.topic_reads is TopicReads.SECOND:
+        found[TOPIC_READS] -= _looks_too_many(course) / limits.KEY_READ_UNITS
     return {quota: seconds / len(course.sent) for quota, seconds in found.items()}
+
+
+def _looks_too_many(course: Course) -> float:
+    """Return the units that publishers took of the topic's row because the play was short.
+
+    Each process looks once a second, whatever the rate; of a look that counts for longer than the play, only that part
+    is the play's.
+    """
+    window_s = len(course.sent) / course.sustained()
+    return course.usage.calls["publish", "GetItem"] * max(0.0, 1 - window_s / KNOWN_S)
 
 
 def limit_of(course: Course, took: Taken) -> str | None:

@@ -9,7 +9,7 @@ from tests.benchmarks.twinning.computing import Reading
 from tests.benchmarks.twinning.play import Course, Load, Publishing, messages_up_to
 from tests.benchmarks.twinning.sdk import Sdk
 
-HEADING = "| subscriptions × order, RTT | last push | p50 | functions at once | writes a thousand |"
+HEADING = "| subscriptions × order, RTT | last push | p50 | functions at once | requests that write, a thousand |"
 WRITES = ("PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems")
 
 

@@ -108,6 +108,7 @@ class Checks:
                 self.ledger.judge_no.add(key)
 
     def message_read(self, worker: Worker, message_ids: Iterable[str]) -> None:
+        """Take down who read which messages: rows that say what is owed, not the tally of a wide one."""
         for message_id in message_ids:
             worker.read_at[message_id] = self.ledger.stage.steps
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tagcast.model import Draft, Ordering, Strategy
@@ -63,14 +63,17 @@ class PublishingChecks:
         return answers
 
     def _in_its_order(self, told: Sequence[str]) -> None:
-        """What stands in one order has there the order of its request; a message's sections are for different ones."""
+        """What stands in one order has there the order of its request.
+
+        A message's sections are for different ones, and those of them in which nobody keeps an order stand in none.
+        """
         ledger = self.ledger
         turns = {
             name: turn
             for turn, each in enumerate(told)
             if "unordered" not in ledger.accepted[each]
-            for name in ledger.queued(each)
-            if name in ledger.group_of
+            for name, whom in ledger.queued(each).items()
+            if name in ledger.group_of and _somebody_keeps_order(ledger, whom)
         }
         for group in {ledger.group_of[each] for each in turns}:
             order = [each for each in dict.fromkeys(ledger.queue_order[group]) if each in turns]
@@ -109,6 +112,9 @@ def acknowledged_in_order(ledger: Ledger, row: Row) -> None:
     if ordering is Ordering.NONE or (ordering is Ordering.KEY and row.get("ordering_key") is None):
         return
     for name, whom in ledger.queued(message_id).items():
-        keepers = [ledger.owner(each)["strategy"] for each in whom]
-        if Strategy.BACKOFF_RETRY.value in keepers and ledger.group_of.get(name, message_id) == message_id:
+        if _somebody_keeps_order(ledger, whom) and ledger.group_of.get(name, message_id) == message_id:
             ledger.fail("order", f"{name} has an order and was acknowledged before the queue took it there")
+
+
+def _somebody_keeps_order(ledger: Ledger, whom: Iterable[int]) -> bool:
+    return any(ledger.owner(each)["strategy"] == Strategy.BACKOFF_RETRY.value for each in whom)

@@ -9,6 +9,7 @@ MIXED = Aim(mixed_releases=1.0, mixed=True)
 TOGETHER = Aim(mixed_releases=1.0, batches=True)
 WIDE = Aim(mixed_releases=1.0, wide=1.0)
 LONG = Aim(mixed_releases=1.0, long=0.9, heavy=0.0)
+REPEATED = Aim(mixed_releases=1.0, batches=True, mixed=True, keyed=0.9, steered=0.0)
 PUBLISHING = "tagcast.delivery.publishing"
 
 MUTANTS = (
@@ -46,5 +47,12 @@ MUTANTS = (
         "is_plain=world.plain_queueing",
         "is_plain=False",
         LONG,
+    ),
+    Mutant(
+        "what the last row of another request was to carry is acknowledged without an entry",
+        f"{PUBLISHING}:_queue",
+        "packed(topic.ordering, [row]))",
+        "(packed(topic.ordering, [row]) if row.packs is None else row.packs))",
+        REPEATED,
     ),
 )

@@ -12,6 +12,7 @@ from ministack.core.responses import AccountRegionScopedDict
 from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, sqs, stepfunctions
 
 from local.engine import quicker_tables
+from local.engine.engine_process import forgetting_delivery
 from local.engine.long_poll import WAKERS
 from local.engine.snapshot import as_persisted
 
@@ -75,6 +76,20 @@ def test_an_execution_enters_every_state_through_the_name_that_we_bound() -> Non
 def test_firehose_reaches_its_bucket_through_the_name_that_we_guard() -> None:
     assert list(inspect.signature(firehose._put_s3_object).parameters) == ["bucket", "key", "body"]
     assert inspect.getsource(firehose._deliver_to_s3).count("_put_s3_object(bucket, ") == 2
+
+
+def test_firehose_keeps_a_record_until_it_is_delivered_and_no_longer() -> None:
+    for put in (firehose._put_record, firehose._put_record_batch):
+        source = inspect.getsource(put)
+        assert source.index('dest["records"].append(') < source.index(
+            "_deliver_records_to_s3(stream, dest, [(record_id"
+        )
+    delivered: list[object] = []
+    destination: dict[str, object] = {"records": [{"id": "1"}]}
+    forgetting_delivery(lambda stream, to, records: delivered.append((stream, list(to["records"]), records)))(
+        {"name": "s"}, destination, ["r"]
+    )
+    assert (delivered, destination) == ([({"name": "s"}, [{"id": "1"}], ["r"])], {"records": []})
 
 
 def test_requests_are_served_by_the_application_that_we_stand_before() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,8 +21,11 @@ from botocore.exceptions import ClientError
 
 from local.engine import frame_server
 from local.engine.asgi import Application, Receive, Scope, Send, answer, headers_of, whole
+from local.engine.credentials import OWNER
+from local.engine.engine import Engine
 from local.functions import sdk_plugin
 from local.functions.frames import FrameCalls, call_head, packed
+from local.stack.stack import Stack, StackOptions
 
 PATIENCE_S = 60.0
 HEAD = call_head("KEY", "us-east-1", "sqs", "AmazonSQS.SendMessage")
@@ -240,3 +246,12 @@ def test_where_nobody_takes_frames_and_for_other_services_the_sdk_goes_its_long_
         "DynamoDB_20120810.ListTables",
         "AWSStepFunctions.ListActivities",
     ]
+
+
+def test_a_worker_finds_the_plugin_beside_the_layer_and_nothing_else_is_needed(tmp_path: Path) -> None:
+    engine = Engine(tmp_path, "127.0.0.1:9")
+    environment = Stack(StackOptions(folder=tmp_path))._common_environment(engine, OWNER)
+    name = environment[sdk_plugin.PLUGINS].partition("=")[2]
+    code = f"import {name} as plugin, tagcast; plugin._calls({environment[sdk_plugin.ADDRESS]!r})"
+    subprocess.run([sys.executable, "-S", "-c", code], cwd=tmp_path, env=environment, check=True)
+    assert environment[sdk_plugin.ADDRESS] == engine.frames

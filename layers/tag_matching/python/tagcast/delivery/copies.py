@@ -5,7 +5,7 @@ See docs/architecture.md, The first round.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, MutableMapping
+from collections.abc import Collection, MutableMapping
 from functools import partial
 
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
@@ -18,7 +18,7 @@ from tagcast.model import Entry
 from tagcast.ports import World, Write
 from tagcast.rows import stored, stored_maps
 from tagcast.rows.due import OwedDelivery, due_delete_as_read
-from tagcast.rows.lane import Lane, unjoined_check
+from tagcast.rows.lane import unjoined_check
 from tagcast.rows.message import MessageRow
 
 FRESH_S = 1.0
@@ -54,20 +54,26 @@ async def end_in_backlogs(
     doubtful = {ordinal: part for ordinal, part in parts.items() if part.is_doubtful(oldest_s)}
     if not doubtful:
         return []
+    looked: dict[int, Part] = {}
     faults: list[Exception] = []
 
     async def look() -> None:
         lanes = await world.executor.run(partial(stored.lanes, world.store, topic))
-        ends = [end(ordinal, subscription_id(topic_id, ordinal), lanes) for ordinal in doubtful]
+        ends = []
+        for ordinal, part in doubtful.items():
+            lane = lanes.get(sid := subscription_id(topic_id, ordinal))
+            compared = part.compared(lane)
+            if lane is None:
+                looked[ordinal] = compared
+            else:
+                ends.append(end(ordinal, sid, compared))
         faults.extend(await side_by_side(ends))
 
-    async def end(ordinal: int, sid: str, lanes: Mapping[str, Lane]) -> None:
-        part = doubtful[ordinal]
-        compared = part.compared(lanes.get(sid))
-        parts[ordinal] = await _end(world, topic, sid, compared) if sid in lanes else compared
+    async def end(ordinal: int, sid: str, compared: Part) -> None:
+        looked[ordinal] = await _end(world, topic, sid, compared)
 
-    parts.update({ordinal: part.forgotten() for ordinal, part in doubtful.items()})
     faults.extend(await side_by_side([look()]))
+    parts.update({ordinal: looked.get(ordinal) or part.forgotten() for ordinal, part in doubtful.items()})
     return faults
 
 

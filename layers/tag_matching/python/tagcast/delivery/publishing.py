@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tagcast.concurrency.contention import until_won
 from tagcast.delivery.idempotency import Accepted, Idempotency, claimed, is_live, repeated
-from tagcast.delivery.queueing import entries_of, packed
+from tagcast.delivery.queueing import packed
 from tagcast.errors import ConditionLostError, Fault, TooLargeError, UnavailableError, UnmatchedError
 from tagcast.model import Draft, Keep, Message, Topic
 from tagcast.ports import QueueEntry, World
@@ -132,7 +132,7 @@ def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
     if not waiting:
         return 0
     if world.plain_queueing:
-        entries = tuple(entry for row in waiting for entry in entries_of(topic.ordering, row))
+        entries = tuple(entry for row in waiting for entry in packed(topic.ordering, [row]))
     else:
         entries = packed(topic.ordering, waiting)
     lost = world.queue.send(entries)

@@ -1,0 +1,60 @@
+"""One message to 10,000 subscribers of the local stack: ``python -m tests.benchmarks.local_wide [SUBSCRIBERS]``.
+
+The subscriptions are put a hundred a request. Printed are the time that took, the time from the publish to the last
+push, and the CPU of each process meanwhile; one receiver answers for all of them, from a process of this benchmark.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tagcast_client import Client
+from tagcast_client.models import Refused
+
+from tests.benchmarks.local_stack import PATIENCE_S, Pushes, cpu_s, load
+from tests.running_stack import start_stack, wait_until
+
+SUBSCRIBERS = 10_000
+
+
+def subscribe(client: Client, url: str, count: int) -> None:
+    """Make a topic with *count* subscribers that keep no order, each with a path of its own."""
+    client.put_topic("wide")
+    names = [f"s{number}" for number in range(count)]
+    made = client.put_subscriptions("wide", ({"name": name, "endpoint": f"{url}/{name}"} for name in names))
+    assert not [each for each in made if isinstance(each, Refused)]
+
+
+def main() -> None:
+    """Print the figures of one message."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else SUBSCRIBERS
+    pushes = Pushes()
+    server = pushes.server()
+    with tempfile.TemporaryDirectory() as folder:
+        stack = start_stack(Path(folder) / "data")
+        try:
+            with Client(stack.url) as client:
+                began = time.monotonic()
+                subscribe(client, f"http://127.0.0.1:{server.server_address[1]}", count)
+                print(f"{count:,} subscriptions put in {time.monotonic() - began:.0f} s ({load()})", flush=True)
+                used, began = cpu_s(stack.process.pid), time.monotonic()
+                message_id = client.publish("wide", "x" * 1024).message_id
+                published_s = time.monotonic() - began
+                assert wait_until(lambda: len(pushes.at) == count, PATIENCE_S), f"{len(pushes.at):,} pushes came"
+                assert {each for each, _ in pushes.at} == {message_id}
+                last_s = max(pushes.at.values()) - began
+                print(f"published in {published_s:.1f} s, the last push after {last_s:.1f} s ({load()})")
+                spent = {name: seconds - used.get(name, 0.0) for name, seconds in cpu_s(stack.process.pid).items()}
+                print(
+                    "CPU: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in sorted(spent.items()) if seconds)
+                )
+        finally:
+            stack.stop()
+            server.shutdown()
+
+
+if __name__ == "__main__":
+    main()
