@@ -722,6 +722,13 @@ TABLE = (
         f"{FAULTS}::",
     ),
     _planted(
+        "a refusal is taken for rows",
+        "tagcast_aws.runtime.aws_clients:_read_plainly",
+        'response_dict["status_code"] == HTTPStatus.OK',
+        "True",
+        f"{REQUESTS}::test_rows_that_a_client_hands_over",
+    ),
+    _planted(
         "an update that was refused among many counts as written",
         "tagcast_aws.store.dynamodb:DynamoStore.update_each",
         '"Error" not in each',
