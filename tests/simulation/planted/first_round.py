@@ -30,10 +30,10 @@ MUTANTS = (
     Mutant(
         "messages are closed before lanes are written",
         "tagcast.delivery.fan_out:_Line._serve",
-        "self.faults += await side_by_side(",
+        "works = [_serve(",
         "closed = {each: part.served() for each, part in parts.items()}\n"
         "        await RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, closed, round_at).write()\n"
-        "        self.faults += await side_by_side(",
+        "        works = [_serve(",
         FAILING,
     ),
     Mutant(
