@@ -140,7 +140,7 @@ class History(Scheduler):
 
     def _settled_by(self, began: int) -> int:
         """Return when everything has to be at its end; only the search finds what neither queue nor relay knows of."""
-        searched = self.accidents["stream_loss"] or self.checks.ledger.uncarried()
+        searched = self.stream.gave_up or self.checks.ledger.uncarried()
         return began + max(self.checks.ledger.retentions) + SETTLING_MS + (SEARCH_MS if searched else 0)
 
     def _outlive(self) -> None:

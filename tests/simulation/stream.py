@@ -30,6 +30,11 @@ class Stream:
     def is_empty(self) -> bool:
         return not any(shard.waiting for shard in self._shards)
 
+    @property
+    def gave_up(self) -> bool:
+        """Say whether the relay failed so often that some records never were relayed."""
+        return any(shard.gave_up for shard in self._shards)
+
     def committed(self, change: Change) -> None:
         key, old, new = change
         wanted = key.pk.startswith("LANES#") or (key.pk.startswith("MSG#") and old is None)
@@ -46,6 +51,7 @@ class Shard:
         self._sent: list[dict[str, Any]] = []
         self._planned = False
         self._most = 100
+        self.gave_up = False
 
     def append(self, key: Key, old: Row | None, new: Row) -> None:
         history = self._history
@@ -68,6 +74,7 @@ class Shard:
             self.waiting = [(record, 0) for record in self._sent[-back:]] + self.waiting
         if history.draws("stream_loss", 0.05):
             history.note("!! the relay gave up on {} records", len(self.waiting))
+            self.gave_up = True
             self.waiting.clear()
         batch = self.waiting[: min(self._most, history.turns.choice((1, 3, 100)))]
         event = {"Records": [record for record, _ in batch]}
@@ -77,6 +84,7 @@ class Shard:
             done = batch if failed is None else batch[:failed]
             self._sent += [record for record, _ in done]
             again = [(record, tries + 1) for record, tries in batch[len(done) :] if tries + 1 < TRIES_MAX]
+            self.gave_up |= len(again) < len(batch) - len(done)
             self.waiting[: len(batch)] = again
             self._most = 100 if worker.fault is None else max(1, len(batch) // 2)
             history.at(history.now + history.turns.choice((20, 200)) + (1_000 if again else 0), self._relay)
