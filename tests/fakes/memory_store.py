@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from tagcast.errors import ConditionLostError
@@ -60,6 +60,15 @@ def kept_rows(
         if row["topic"] == topic and has_body and lives and not is_known:
             found.append({"message_id": row["message_id"]})
     return Found(tuple(found), str(at + page) if len(keys) > at + page else None)
+
+
+def is_written(write: Callable[[Write], object], update: Update) -> bool:
+    """Write one update of several that go each by itself; say whether its condition held."""
+    try:
+        write(update)
+    except ConditionLostError:
+        return False
+    return True
 
 
 class MemoryStore:
@@ -121,11 +130,7 @@ class MemoryStore:
         return [self._is_written(update) for update in updates]
 
     def _is_written(self, update: Update) -> bool:
-        try:
-            self.write(update)
-        except ConditionLostError:
-            return False
-        return True
+        return is_written(self.write, update)
 
     def transact(self, writes: Sequence[Write]) -> None:
         assert 0 < len(writes) <= TRANSACTION_MAX

@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
-from tagcast.errors import ConditionLostError, TagcastError
+from tagcast.errors import TagcastError
 from tagcast.memory import Memory
 from tagcast.model import Outcome, Push
 from tagcast.ports import Key, Row, Store, Table, Update, World, Write
 from tagcast.registry.directory import Directories, Directory
 
+from tests.fakes.memory_store import is_written
 from tests.fakes.world import FakeWorld, OneByOne, QuietTelemetry
 
 OK, FAILED = Outcome(True, "http 200"), Outcome(False, "http 500")
@@ -225,14 +226,7 @@ class _Store:
         self._run.call("transact", (write,))
 
     def update_each(self, updates: Sequence[Update]) -> list[bool]:
-        return [self._is_written(update) for update in updates]
-
-    def _is_written(self, update: Update) -> bool:
-        try:
-            self.write(update)
-        except ConditionLostError:
-            return False
-        return True
+        return [is_written(self.write, update) for update in updates]
 
     def transact(self, writes: Sequence[Write]) -> None:
         self._run.call("transact", tuple(writes))
