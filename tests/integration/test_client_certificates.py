@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import ssl
@@ -239,5 +240,23 @@ def test_contexts_are_made_once_for_all_who_wait_and_only_so_many_are_kept() -> 
         assert await contexts.presenting(pem) is made[0], "what was wanted last is kept"
         await contexts.presenting(pem + "\n")
         assert len(made) == CONTEXTS_MAX + 2
+
+    asyncio.run(story())
+
+
+def test_a_context_that_could_not_be_made_is_made_anew_when_it_is_wanted_again() -> None:
+    faults = [OSError(errno.EMFILE, "Too many open files")]
+
+    def make_tls() -> ssl.SSLContext:
+        if faults:
+            raise faults.pop()
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    async def story() -> None:
+        contexts, pem = ClientContexts(replace(around(), make_tls=make_tls)), pem_of(CLIENT)
+        waiting = [asyncio.create_task(contexts.presenting(pem)) for _ in range(2)]
+        told = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(each) for each in told] == [OSError, OSError]
+        assert await contexts.presenting(pem) is await contexts.presenting(pem)
 
     asyncio.run(story())

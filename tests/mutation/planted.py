@@ -1499,6 +1499,13 @@ CERTIFIED = (
         f"{PRESENTED}::test_contexts_are_made_once",
     ),
     _planted(
+        "a context that could not be made once fails for good",
+        "tagcast_aws.endpoints.client_contexts:ClientContexts.presenting",
+        "self._kept.pop(pem, None)",
+        "pass",
+        f"{PRESENTED}::test_a_context_that_could_not_be_made",
+    ),
+    _planted(
         "a certificate that has ended is presented",
         "tagcast_aws.endpoints.http:certificate_refusal",
         "now >= certificate.expires_at",
