@@ -72,9 +72,20 @@ class Doorman(ThreadingHTTPServer):
         present(self.tls, SERVER.chain + SERVER.key)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        with suppress(OSError), self.tls.wrap_socket(request, server_side=True) as talking:
+        with suppress(OSError), self.tls.wrap_socket(request, True, do_handshake_on_connect=False) as talking:
+            try:
+                talking.do_handshake()
+            except ssl.SSLError:
+                self.hear_out(talking)
+                raise
             self.connections += 1
             super().finish_request(talking, client_address)
+
+    @staticmethod
+    def hear_out(talking: ssl.SSLSocket) -> None:
+        """Read until the other side has closed: closed before, the connection is reset, and the alert may be lost."""
+        while os.read(talking.fileno(), 65_536):
+            pass
 
     @contextmanager
     def at_work(self) -> Iterator[str]:
