@@ -68,6 +68,8 @@ class Function:
         self.timeout_s = int(properties["Timeout"])
         self.memory_mb = int(properties["MemorySize"])
         self.is_traced = properties["TracingConfig"]["Mode"] == "Active"
+        self.logs_failures_only = properties["LoggingConfig"].get("SystemLogLevel") == "WARN"
+        """Whether Lambda's own lines in the log are about invocations that failed alone."""
         self.environ = environ_of(properties)
         module, _, name = str(properties["Handler"]).rpartition(".")
         self.handler = getattr(importlib.import_module(f"functions.{folder}.{module}"), name)

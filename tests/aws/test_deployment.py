@@ -34,9 +34,9 @@ class Receiver:
 class Story:
     """A deployment and what its API answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, **parameters: str) -> None:
         self.timeline = Timeline()
-        self.deployment = Deployment(self.timeline, None, 1)
+        self.deployment = Deployment(self.timeline, None, 1, parameters=parameters.items())
         self.deployment.begin()
         self.answers: list[Answer] = []
 
@@ -77,3 +77,18 @@ def test_a_message_goes_from_the_api_to_its_receivers() -> None:
         "a": "delivered",
         "b": "delivered",
     }
+
+
+def test_a_message_is_published_at_the_url_of_its_function_too_where_the_template_asks_for_one() -> None:
+    assert Story().deployment.publish_url is None
+    story = Story(PublishUrl="true")
+    assert story.ask("PUT", "topics", "t", body={}).status == 201
+    receiver = story.subscribe("a", [])
+    url = story.deployment.publish_url
+    assert url is not None
+    for path in (("topics", "t", "messages"), ("topics",)):
+        url.ask("POST", path, story.answers.append, body={"body": "hello"})
+        story.play(5_000)
+    accepted, elsewhere = story.answers[-2:]
+    assert [got for _, got, _ in receiver.got] == [accepted.value["message_id"]]
+    assert (accepted.status, elsewhere.status) == (201, 404)

@@ -26,7 +26,9 @@ def main(function: str, event: str, variables: str) -> None:
     # Like sam, this sets only what the template names.
     os.environ.update({name: given[name] for name in declared if name in given})
     os.environ["AWS_LAMBDA_FUNCTION_NAME"] = function
-    os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] = str(properties["MemorySize"])
+    memory = properties["MemorySize"]
+    memory_mb = source["Parameters"][memory["Ref"]]["Default"] if isinstance(memory, dict) else memory
+    os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] = str(memory_mb)
     sys.path.insert(0, str(ROOT / properties["CodeUri"]))
     module, _, name = properties["Handler"].partition(".")
     handler = getattr(__import__(module), name)
