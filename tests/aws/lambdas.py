@@ -257,9 +257,9 @@ class Functions(Service):
                 self.timeline.wake(strand)
 
         until = self.timeline.micros + round(1000 * call.read_timeout_ms)
-        self.start(function, json.loads(call["Payload"]), then, label=f"for {call.caller.name}")
-        if not outcome:
-            self.timeline.park(strand, until)
+        event, label = json.loads(call["Payload"]), f"for {call.caller.name}"
+        self.timeline.after(0, lambda: self.start(function, event, then, label=label))
+        self.timeline.park(strand, until)
         waits = False
         if not outcome:
             raise UnansweredError(call.read_timeout_ms)
