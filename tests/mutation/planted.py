@@ -924,6 +924,27 @@ GROUPS = (
         f"{PULLING}::test_a_copy_behind_an_acknowledgement",
     ),
     _planted(
+        "a pull that outlasts its time drops what nobody has acknowledged",
+        "tagcast.pulling.pull:_Visit.hand_out",
+        "return self.entries[received.message_id] == received.entry_id",
+        "return False",
+        f"{PULLING}::test_what_comes_again_while_its_pull_goes_on",
+    ),
+    _planted(
+        "a pull goes on when what it gets is not its own any more",
+        "tagcast.pulling.pull:_Visit.may_go_on",
+        "min(self.until + DROPPING_S, self.over_at)",
+        "self.until + DROPPING_S",
+        f"{PULLING}::test_what_comes_again_while_its_pull_goes_on",
+    ),
+    _planted(
+        "a copy stays in the queue",
+        "tagcast.pulling.pull:_Visit.hand_out",
+        "return self.entries[received.message_id] == received.entry_id",
+        "return True",
+        f"{PULLING}::test_what_lies_twice_in_the_queue",
+    ),
+    _planted(
         "a pull gives out what is past its life",
         "tagcast.pulling.pull:_Visit.hand_out",
         "if message.is_expired(now):",

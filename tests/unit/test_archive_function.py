@@ -207,16 +207,17 @@ def test_of_what_was_lost_and_what_could_not_be_read_the_first_is_reported() -> 
 def test_watchers_are_told_of_what_was_archived_and_of_nothing_that_comes_again() -> None:
     class Listener:
         def tell(self, records: Sequence[Record]) -> None:
-            told.extend(record.kind for record in records)
+            heard.extend(record.kind for record in records)
 
-    batch, told = event("archive_messages"), list[RecordKind]()
+    batch = event("archive_messages")
+    heard: list[RecordKind] = []
     lost: list[Sequence[int] | None] = [(), *[None] * ATTEMPTS_MAX]
 
     app.handle(batch, archive_into(FakeFirehose(lost)), cast("Tail", Listener()))
-    assert told == [RecordKind.MESSAGES]
+    assert heard == [RecordKind.MESSAGES]
 
     app.handle(batch, archive_into(FakeFirehose()), cast("Tail", Listener()))
-    assert len(told) == 1 + 1 + 3 + 1
+    assert len(heard) == 1 + 1 + 3 + 1
 
 
 def test_of_parcels_in_one_request_those_that_were_refused_are_sent_again() -> None:

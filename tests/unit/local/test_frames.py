@@ -270,7 +270,7 @@ def test_a_client_of_anything_but_the_engine_goes_its_long_way(
     wire = Wire(200, b"{}")
     with served(echo) as address:
         make_client("dynamodb", address)
-        elsewhere = session.client("dynamodb", endpoint_url="http://127.0.0.1:10")
+        elsewhere: Any = session.client("dynamodb", endpoint_url="http://127.0.0.1:10")
         elsewhere.meta.events.register("before-send", wire.send)
         elsewhere.list_tables()
     assert [request.url for request in wire.sent] == ["http://127.0.0.1:10/"]

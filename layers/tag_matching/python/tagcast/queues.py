@@ -128,9 +128,13 @@ class GroupQueue:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An entry as a group's queue gave it out: the *times*-th time, under *receipt* as long as it is invisible."""
+    """An entry as a group's queue gave it out: the *times*-th time, under *receipt* as long as it is invisible.
+
+    *entry_id* is the same each time; a message that was sent twice lies there as two entries.
+    """
 
     message_id: str
+    entry_id: str
     receipt: str
     times: int
 

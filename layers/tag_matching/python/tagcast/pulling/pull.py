@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from tagcast.model import BODY_BYTES_MAX, EntryState, LaneState, Push, Subscription
 from tagcast.ports import GroupQueue, Received, World
@@ -73,13 +74,19 @@ def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
 
 @dataclass(slots=True)
 class _Visit:
-    """One pull, as far as it came; the first message is waited for *until* then, on the monotonic clock."""
+    """One pull, as far as it came; the first message is waited for *until* then, on the monotonic clock.
+
+    At *over_at* what it got first is visible to others, and to itself. *entries* are those that it hands out, by
+    message.
+    """
 
     world: World
     group: Subscription
     wish: Wish
     until: float
+    over_at: float = inf
     handed: dict[str, Handed] = field(default_factory=dict)
+    entries: dict[str, str] = field(default_factory=dict)
     size: int = 0
     bound: int = 0
 
@@ -99,7 +106,7 @@ class _Visit:
         return min(RECEIVED_MAX, self.wish.messages_max - len(self.handed), room)
 
     def may_go_on(self) -> bool:
-        return self.world.clock.monotonic() < self.until + DROPPING_S
+        return self.world.clock.monotonic() < min(self.until + DROPPING_S, self.over_at)
 
     def wait_s(self) -> int:
         return 0 if self.handed else max(0, round(self.until - self.world.clock.monotonic()))
@@ -107,6 +114,8 @@ class _Visit:
     def take(self, received: Sequence[Received]) -> None:
         """Hand out what is still owed; end, or take out of the queue, what is not."""
         store, topic = self.world.store, self.group.topic
+        invisible_s = queue_s(self.world, self.wish.invisible_s)
+        self.over_at = min(self.over_at, self.world.clock.monotonic() + invisible_s)
         rows = stored_maps.entries(store, topic, list({each.message_id: None for each in received}), self.group.ordinal)
         gone = [each.receipt for each in received if not self.hand_out(each, rows.get(each.message_id))]
         if gone:
@@ -114,8 +123,11 @@ class _Visit:
 
     def hand_out(self, received: Received, row: MessageRow | None) -> bool:
         """Hand out one message; return False if its place in the queue is to go."""
-        if row is None or self.group.ordinal not in row.map.owed or received.message_id in self.handed:
+        if row is None or self.group.ordinal not in row.map.owed:
             return False
+        if received.message_id in self.handed:
+            # The same entry once more is no copy: nobody has acknowledged it yet, so it has to stay.
+            return self.entries[received.message_id] == received.entry_id
         message, failed, now = row.message, received.times - 1, self.world.clock.now()
         if message.is_expired(now):
             end_without_pull(self.world, self.group, row, EntryState.EXPIRED, failed)
@@ -129,5 +141,6 @@ class _Visit:
         handle = Handle(message.message_id, received.times, now, until, received.receipt)
         handed = Handed(Push(self.group, message, received.times), handle.text(self.group))
         self.handed[message.message_id] = handed
+        self.entries[message.message_id] = received.entry_id
         self.size += self.wish.size_of(handed)
         return True
