@@ -622,9 +622,9 @@ KEEPING = (
     ),
     _planted(
         "a secret that is not sealed is kept beside the table",
-        "tagcast.registry.kept_subscriptions:save",
-        " or any(each.settings.secret is not None for each in subscriptions)",
-        "",
+        "tagcast.rows.kept_subscription:KeptSubscriptions.of",
+        "if has_clear_secret(row):",
+        "if False:",
         f"{DIRECTORY}::test_no_secret_is_kept",
     ),
     _planted(
@@ -633,6 +633,34 @@ KEEPING = (
         "            ordinals.pop(key, None)",
         "            pass",
         f"{DIRECTORY}::test_a_process_that_knows_nothing",
+    ),
+    _planted(
+        "who has no time to read a large topic begins in vain",
+        "tagcast.registry.reading:read_on",
+        " or _left(world, topic)",
+        "",
+        "unit/test_reading.py::test_whoever_has_no_time",
+    ),
+    _planted(
+        "a process whose reading nobody could keep forgets it",
+        "tagcast.registry.reading:read_on",
+        "            readings[topic.topic_id] = reading\n",
+        "",
+        "unit/test_reading.py::test_a_process_goes_on",
+    ),
+    _planted(
+        "who was removed while a large topic is read is subscribed",
+        "tagcast.registry.reading:_caught_up",
+        "        found.pop(name, None)\n",
+        "",
+        "unit/test_reading.py::test_what_changes",
+    ),
+    _planted(
+        "a publish reads a large topic for as long as that takes",
+        "tagcast.registry.directory:publishing_directory",
+        ", world.clock.monotonic() + reading.READ_FOR_S / world.time_scale",
+        "",
+        "unit/test_reading.py::test_a_publish_is_answered",
     ),
     _planted(
         "a topic made again is taken for the one before",
