@@ -66,7 +66,7 @@ class Client:
         setattr(self, name, method)
         return method
 
-    def get_paginator(self, method: str) -> Paginator:
+    def get_paginator(self, method: str) -> Paginator[Any]:
         """What asks for one page after the other, as botocore's models say."""
         operation = self._model.operations[method]
         return Paginator(getattr(self, method), pages_of(self._service)[operation.name], operation.model)

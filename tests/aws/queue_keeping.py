@@ -22,6 +22,8 @@ class QueueKeeping(Service):
         """All there are, by URL."""
         self.told: list[Callable[[Queue], None]] = []
         """Are told of each queue that a caller makes."""
+        self.removed: list[Callable[[Queue], None]] = []
+        """Are told of each queue that a caller removes."""
 
     def create(self, name: str, properties: Mapping[str, Any]) -> Queue:
         """Make a queue as CloudFormation would from the *properties* of AWS::SQS::Queue."""
@@ -57,7 +59,9 @@ class QueueKeeping(Service):
 
     def delete_queue(self, call: Call) -> dict[str, Any]:
         """DeleteQueue, with all that it holds."""
-        del self.queues[self.queue(call["QueueUrl"]).url]
+        queue = self.queues.pop(self.queue(call["QueueUrl"]).url)
+        for tell in self.removed:
+            tell(queue)
         return {}
 
     def list_queues(self, call: Call) -> dict[str, Any]:

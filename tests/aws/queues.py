@@ -80,6 +80,8 @@ class Queue:
     """Are told of each message that is handed out."""
     dropped: list[Callable[[QueuedMessage], None]] = field(default_factory=list)
     """Are told of each message that is deleted."""
+    looked_at: int = 0
+    """When a consumer asked last for what is in it."""
     _receipts: dict[str, tuple[str, QueuedMessage]] = field(default_factory=dict)
     _serial: int = 0
 
@@ -133,7 +135,7 @@ class Queue:
 
     def receive(self, most: int = 10, visibility_s: int | None = None) -> list[QueuedMessage]:
         """Hand out messages: of a group in their order, and none while any of it is in flight."""
-        now = self.timeline.now
+        now = self.looked_at = self.timeline.now
         hidden_until = now + 1000 * (self.visibility_s if visibility_s is None else visibility_s)
         handed: list[QueuedMessage] = []
         for name, line in list(self.lines.items()):

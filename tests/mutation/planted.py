@@ -1406,9 +1406,23 @@ ADAPTERS = (
     _planted(
         "a receipt that is refused is looked up in another request",
         "tagcast_aws.dispatch.group_queues:SqsGroupQueues.hide",
-        'part[int(failed["Id"])]',
-        'tuple(seconds)[int(failed["Id"])]',
+        'part[int(each["Id"])]',
+        'tuple(seconds)[int(each["Id"])]',
         f"{GROUP_QUEUES}::test_of_many_receipts",
+    ),
+    _planted(
+        "what a queue failed to hide is taken for over",
+        "tagcast_aws.dispatch.group_queues:SqsGroupQueues.hide",
+        'if not all(each["SenderFault"] for each in failed):',
+        "if False:",
+        f"{GROUP_QUEUES}::test_what_the_queue_failed_to_hide",
+    ),
+    _planted(
+        "a removed group forgets when its members pulled last",
+        "tagcast.delivery.emptying:_cancel",
+        "if pulls:",
+        "if False:",
+        f"{GROUP}::test_what_a_removed_group_had_pulled",
     ),
     _planted(
         "a signing key is good for ever",

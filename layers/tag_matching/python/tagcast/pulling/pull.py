@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 from tagcast.model import BODY_BYTES_MAX, EntryState, LaneState, Push, Subscription
 from tagcast.ports import GroupQueue, Received, World
-from tagcast.pulling.ending import NOT_ACKNOWLEDGED, end_without_pull, keep_failure
+from tagcast.pulling.ending import end_without_pull, keep_failure
 from tagcast.pulling.group import group_of, queue_s
 from tagcast.pulling.handles import Handle
 from tagcast.queues import RECEIVED_MAX
 from tagcast.registry.members import check_agreement
 from tagcast.rows import stored, stored_maps
 from tagcast.rows.message import MessageRow
+from tagcast.rows.pulled import NOT_ACKNOWLEDGED
 
 ESCAPED_MAX = 7
 DROPPING_S = 5.0
