@@ -1418,6 +1418,20 @@ ADAPTERS = (
         f"{GROUP_QUEUES}::test_what_the_queue_failed_to_hide",
     ),
     _planted(
+        "what comes again within one pull is taken for a copy",
+        "tagcast.pulling.pull:_Visit.hand_out",
+        "if earlier is not None and received.times <= earlier.attempt.attempt:",
+        "if earlier is not None:",
+        f"{PULLING}::test_what_comes_again_within_one_pull_stays",
+    ),
+    _planted(
+        "what is discarded within a pull is given out all the same",
+        "tagcast.pulling.pull:_Visit.hand_out",
+        "self.handed.pop(received.message_id, None)",
+        "pass",
+        f"{PULLING}::test_what_comes_again_within_one_pull_too_often",
+    ),
+    _planted(
         "a removed group forgets when its members pulled last",
         "tagcast.delivery.emptying:_cancel",
         "if pulls:",

@@ -114,9 +114,17 @@ class _Visit:
             self.world.group_queues.delete(self.queue, gone)
 
     def hand_out(self, received: Received, row: MessageRow | None) -> bool:
-        """Hand out one message; return False if its place in the queue is to go."""
-        if row is None or self.group.ordinal not in row.map.owed or received.message_id in self.handed:
+        """Hand out one message; return False if its place in the queue is to go.
+
+        What was handed out by this very pull is another copy; or it comes again, if the pull takes longer than it was
+        invisible: then its place stays, and only the later handle is good.
+        """
+        if row is None or self.group.ordinal not in row.map.owed:
             return False
+        earlier = self.handed.get(received.message_id)
+        if earlier is not None and received.times <= earlier.attempt.attempt:
+            return False
+        self.handed.pop(received.message_id, None)
         message, failed, now = row.message, received.times - 1, self.world.clock.now()
         if message.is_expired(now):
             end_without_pull(self.world, self.group, row, EntryState.EXPIRED, failed)
