@@ -35,9 +35,7 @@ def own_answer(status: int, text: str) -> Answer:
 
 
 def answer_of(ended: Ended) -> Answer:
-    """Return what becomes of the answer of a function."""
-    if ended.error is not None:
-        return own_answer(500, "Internal Server Error")
+    """Return what becomes of the answer of a function that gave one."""
     response = response_of(json.dumps(ended.answer).encode())
     return Answer(response.status, {name.lower(): value for name, value in response.headers}, response.body)
 
@@ -92,17 +90,18 @@ class FunctionUrl:
         """Send a request; *then* gets the answer."""
         content = None if body is None else json.dumps(body)
         event = self._events.event(method, raw_path(path), "$default", content, {})
+        self._functions.start(self._function, event, lambda ended: then(self._answer(ended)))
 
-        def answered(ended: Ended) -> None:
-            match ended.error:
-                case "TooManyRequestsException":
-                    then(own_answer(429, "Too Many Requests"))
-                case "RequestTooLargeException":
-                    then(own_answer(413, "Request Entity Too Large"))
-                case _:
-                    then(answer_of(ended))
-
-        self._functions.start(self._function, event, answered)
+    @staticmethod
+    def _answer(ended: Ended) -> Answer:
+        match ended.error:
+            case None:
+                return answer_of(ended)
+            case "TooManyRequestsException":
+                return own_answer(429, "Too Many Requests")
+            case "RequestTooLargeException":
+                return own_answer(413, "Request Entity Too Large")
+        return own_answer(502, "Internal Server Error")
 
 
 def raw_path(parts: tuple[str, ...]) -> str:
@@ -165,6 +164,8 @@ class HttpApi:
     def _answer(ended: Ended) -> Answer:
         if ended.error == "TooManyRequestsException":
             return own_answer(503, "Service Unavailable")
+        if ended.error is not None:
+            return own_answer(500, "Internal Server Error")
         return answer_of(ended)
 
 

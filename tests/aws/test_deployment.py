@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.aws import limits
 from tests.aws.deployment import Deployment
-from tests.aws.http_api import Answer
+from tests.aws.http_api import Answer, FunctionUrl
+from tests.aws.lambdas import Function, Weather
 from tests.aws.network import Connection, Request
 from tests.aws.timeline import EPOCH, Timeline
 
@@ -92,3 +94,22 @@ def test_a_message_is_published_at_the_url_of_its_function_too_where_the_templat
     accepted, elsewhere = story.answers[-2:]
     assert [got for _, got, _ in receiver.got] == [accepted.value["message_id"]]
     assert (accepted.status, elsewhere.status) == (201, 404)
+
+
+class Crowded(Weather):
+    """Lambda has no capacity."""
+
+    def throttles(self, function: Function) -> bool:
+        return True
+
+
+def test_the_url_of_a_function_says_itself_what_lambda_refuses_and_that_a_function_failed() -> None:
+    story = Story()
+    functions = story.deployment.functions
+    url = FunctionUrl(story.timeline, functions, functions.by_id["FanOutFunction"])  # Which takes no such events.
+    url.ask("POST", ("topics",), story.answers.append)
+    story.play(2_000)
+    url.ask("POST", ("topics",), story.answers.append, body="x" * limits.LAMBDA_PAYLOAD_BYTES_MAX)
+    functions.weather = Crowded()
+    url.ask("POST", ("topics",), story.answers.append)
+    assert [answer.status for answer in story.answers] == [502, 413, 429]
