@@ -100,3 +100,21 @@ def test_a_function_goes_on_when_its_caller_was_told_that_it_takes_too_long(monk
         assert ended.wait(PATIENCE_S)
 
     with_front(play, invoke=slow)
+
+
+def test_a_caller_that_goes_away_in_the_middle_of_its_request_is_nothing_to_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        front = Front(Routes(ROUTES), {"F": "f"}, echo)
+        port = await front.listen(0)
+        for body, is_whole in ((b"{", False), (b"{}", True)):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"PUT /topics/t HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n" + body)
+            if is_whole:
+                assert b" 200 " in await reader.readline()
+            writer.close()
+        await front.stop()
+
+    asyncio.run(main())
+    assert caplog.records == []
