@@ -15,11 +15,12 @@ from botocore.exceptions import (
     EndpointConnectionError,
     ReadTimeoutError,
 )
+from botocore.paginate import Paginator
 from botocore.retries.standard import ThrottledRetryableChecker, TransientRetryableChecker
 
 from tests.aws.calls import Call, Caller
 from tests.aws.faults import ApiError, DisconnectedError, UnansweredError, UnreachableError
-from tests.aws.service_model import Model, Operation, model_of
+from tests.aws.service_model import Model, Operation, model_of, pages_of
 
 if TYPE_CHECKING:
     from tests.aws.box import Box
@@ -64,6 +65,11 @@ class Client:
         method.__name__ = name
         setattr(self, name, method)
         return method
+
+    def get_paginator(self, method: str) -> Paginator[Any]:
+        """What asks for one page after the other, as botocore's models say."""
+        operation = self._model.operations[method]
+        return Paginator(getattr(self, method), pages_of(self._service)[operation.name], operation.model)
 
     def close(self) -> None:
         """Real clients have it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -186,10 +187,29 @@ def test_an_ordered_queue_drops_repetitions_within_an_order_alone() -> None:
     }  # fmt: skip
 
 
+def test_behind_what_an_ordered_queue_refused_nothing_of_its_order_is_sent() -> None:
+    client = ScriptedClient([{"Failed": [{"Id": "0"}]}, {}])
+    sent = [*entries("1", order="a"), *entries("2", order="b"), *entries("3", "4", order="a"), *entries("5", order="c")]
+
+    assert [each.message_id for each in scripted(client).send(ORDERED, sent)] == ["1", "3", "4"]
+    asked = [
+        [json.loads(each["MessageBody"])["message_id"] for each in request["Entries"]] for request in client.requests
+    ]
+    assert asked == [["1", "2"], ["5"]]
+
+
 def test_of_many_receipts_those_that_are_good_no_more_are_told() -> None:
-    client = ScriptedClient([{}, {"Failed": [{"Id": "1"}]}])
+    client = ScriptedClient([{}, {"Failed": [{"Id": "1", "SenderFault": True}]}])
 
     assert list(scripted(client).hide(PLAIN, {f"r{place}": 5 for place in range(12)})) == ["r11"]
+
+
+def test_what_the_queue_failed_to_hide_is_not_taken_for_over() -> None:
+    trouble = {"Id": "0", "SenderFault": False, "Code": "InternalError"}
+    client = ScriptedClient([{"Failed": [trouble]}])
+
+    with pytest.raises(UnavailableError):
+        scripted(client).hide(PLAIN, {"r0": 5, "r1": 5})
 
 
 def scripted(client: ScriptedClient) -> SqsGroupQueues:

@@ -162,6 +162,8 @@ class Aim:
     """The share of histories in which a batch of few messages has several parts."""
     knowing: float = 0.15
     """The chance that processes read a topic once a second."""
+    grouped: float = 0.3
+    """The share of histories on the box in which some of the subscribers are groups."""
     mixed_releases: float = 0.12
     """The share of histories in which some of the processes store and queue as the release before reads it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from tagcast.delivery.serving import Part
 from tagcast.model import Draft, EntryState, LaneState, Ordering
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
-from tagcast.ports import GroupQueue, Received, Table
+from tagcast.ports import Table
 from tagcast.registry import topics
 from tagcast.rows import stored
 from tagcast.rows.keys import message_key, retained_key
@@ -336,29 +336,28 @@ def test_what_lies_twice_in_the_queue_is_pulled_once(world: FakeWorld) -> None:
     assert world.group_queues.queues[queue] == []
 
 
-def test_what_comes_again_while_its_pull_goes_on_stays_in_the_queue(
-    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = [f"{number:02}" for number in range(12)]
-    published(world, *texts)
-    [queue] = world.group_queues.queues
-    receive, receives = world.group_queues.receive, []
+def test_what_comes_again_within_one_pull_stays_in_the_queue_until_it_is_done(world: FakeWorld) -> None:
+    world.publish("slow")
+    world.deliver()
+    world.group_queues.sleep = lambda seconds: world.clock.sleep(11)
 
-    def slowly(queue: GroupQueue, **wish: int) -> Sequence[Received]:
-        found = receive(queue, **wish)
-        receives.append(len(found))
-        world.clock.instant += 6_000
-        return found
+    [pulled] = pull(world, max_messages=2, invisible_seconds=10)
+    assert pulled["attempt"] == 2
+    world.clock.sleep(11)
+    [again] = pull(world, max_messages=1)
+    assert (again["message_id"], again["attempt"]) == (pulled["message_id"], 3)
+    assert said(world, "ack", again) == ["acknowledged"]
 
-    monkeypatch.setattr(world.group_queues, "receive", slowly)
-    messages = pull(world, max_messages=20, wait_seconds=20, invisible_seconds=10)
 
-    assert sorted(bodies(messages)) == texts
-    assert receives == [10, 2, 8], "its own time is over, and it goes on no longer"
-    assert len(world.group_queues.queues[queue]) == 12, "nobody has acknowledged anything"
-    monkeypatch.undo()
-    world.clock.instant += 10_000
-    assert sorted(bodies(pull(world, max_messages=20))) == texts
+def test_what_comes_again_within_one_pull_too_often_is_not_given_out(world: FakeWorld) -> None:
+    group = world.group("g", max_retries=0)
+    [message_id] = world.publish("slow")
+    world.deliver()
+    world.group_queues.sleep = lambda seconds: world.clock.sleep(11)
+
+    assert pull(world, max_messages=2, invisible_seconds=10) == []
+    entry = message_view(world.world, "test1", message_id).subscribers[group.name]
+    assert (entry.state, entry.attempts) == (EntryState.DISCARDED, 1)
 
 
 def test_a_copy_behind_an_acknowledgement_is_dropped(world: FakeWorld) -> None:

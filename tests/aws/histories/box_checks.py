@@ -15,6 +15,7 @@ from tests.aws.environments import Environment
 from tests.aws.histories.answers import AnswerChecks, Asked
 from tests.aws.histories.archived import FirehoseChecks
 from tests.aws.histories.entries import EntryChecks
+from tests.aws.histories.group_checks import GroupChecks
 from tests.aws.http_api import Answer
 from tests.aws.lambdas import Ended
 from tests.aws.network import Request
@@ -49,6 +50,7 @@ class BoxChecks(Checks):
         self._entries = EntryChecks(self.ledger)
         self.archive = FirehoseChecks(self.ledger, history.deployment)
         self._strangers = history.deployment.functions.strangers
+        self.groups = GroupChecks(history, self.ledger)
         self._calls: dict[str, Counter[Any]] = {}
         self._senders: dict[int, tuple[str, Attempt]] = {}
         touched = {action.subscriber for action in history.plan.actions}
@@ -70,6 +72,7 @@ class BoxChecks(Checks):
     def committed(self, worker: Worker | None, changes: list[Change]) -> None:
         self._entries.before(worker, changes)
         super().committed(worker, changes)
+        self.groups.committed(changes)
 
     def removed_by_ttl(self, key: Key, old: Row) -> None:
         super().removed_by_ttl(key, old)
@@ -206,6 +209,7 @@ class BoxChecks(Checks):
         self._denied()
         totals = super().at_the_end()
         self._entries.at_the_end(self._history.deployment)
+        self.groups.at_the_end()
         return totals
 
     def _denied(self) -> None:

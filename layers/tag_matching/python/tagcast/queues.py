@@ -191,7 +191,10 @@ class GroupQueues(Protocol):
         """Take entries out of the queue; one that stays there comes again."""
 
     def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
-        """Keep entries invisible for so many seconds from now, by receipt; return receipts that are good no more."""
+        """Keep entries invisible for so many seconds from now, by receipt; return receipts that are good no more.
+
+        Raises UnavailableError, too, where that was done for some of them only.
+        """
 
     def counts(self, queue: GroupQueue) -> QueueCounts:
         """Return about how much lies in the queue."""

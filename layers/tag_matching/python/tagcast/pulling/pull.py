@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import inf
 
 from tagcast.model import BODY_BYTES_MAX, EntryState, LaneState, Push, Subscription
 from tagcast.ports import GroupQueue, Received, World
-from tagcast.pulling.ending import NOT_ACKNOWLEDGED, end_without_pull, keep_failure
+from tagcast.pulling.ending import end_without_pull, keep_failure
 from tagcast.pulling.group import group_of, queue_s
 from tagcast.pulling.handles import Handle
 from tagcast.queues import RECEIVED_MAX
 from tagcast.registry.members import check_agreement
 from tagcast.rows import stored, stored_maps
 from tagcast.rows.message import MessageRow
+from tagcast.rows.pulled import NOT_ACKNOWLEDGED
 
 ESCAPED_MAX = 7
 DROPPING_S = 5.0
@@ -76,15 +76,13 @@ def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
 class _Visit:
     """One pull, as far as it came; the first message is waited for *until* then, on the monotonic clock.
 
-    At *over_at* what it got first is visible to others, and to itself. *entries* are those that it hands out, by
-    message.
+    *entries* are those of the queue that it met first, by message.
     """
 
     world: World
     group: Subscription
     wish: Wish
     until: float
-    over_at: float = inf
     handed: dict[str, Handed] = field(default_factory=dict)
     entries: dict[str, str] = field(default_factory=dict)
     size: int = 0
@@ -106,7 +104,7 @@ class _Visit:
         return min(RECEIVED_MAX, self.wish.messages_max - len(self.handed), room)
 
     def may_go_on(self) -> bool:
-        return self.world.clock.monotonic() < min(self.until + DROPPING_S, self.over_at)
+        return self.world.clock.monotonic() < self.until + DROPPING_S
 
     def wait_s(self) -> int:
         return 0 if self.handed else max(0, round(self.until - self.world.clock.monotonic()))
@@ -114,20 +112,22 @@ class _Visit:
     def take(self, received: Sequence[Received]) -> None:
         """Hand out what is still owed; end, or take out of the queue, what is not."""
         store, topic = self.world.store, self.group.topic
-        invisible_s = queue_s(self.world, self.wish.invisible_s)
-        self.over_at = min(self.over_at, self.world.clock.monotonic() + invisible_s)
         rows = stored_maps.entries(store, topic, list({each.message_id: None for each in received}), self.group.ordinal)
         gone = [each.receipt for each in received if not self.hand_out(each, rows.get(each.message_id))]
         if gone:
             self.world.group_queues.delete(self.queue, gone)
 
     def hand_out(self, received: Received, row: MessageRow | None) -> bool:
-        """Hand out one message; return False if its place in the queue is to go."""
+        """Hand out one message; return False if its place in the queue is to go.
+
+        What this very pull has handed out is another copy; or the same entry comes again, if the pull takes longer than
+        that was invisible: then its place stays, and only the later handle is good.
+        """
         if row is None or self.group.ordinal not in row.map.owed:
             return False
-        if received.message_id in self.handed:
-            # The same entry once more is no copy: nobody has acknowledged it yet, so it has to stay.
-            return self.entries[received.message_id] == received.entry_id
+        if self.entries.setdefault(received.message_id, received.entry_id) != received.entry_id:
+            return False
+        self.handed.pop(received.message_id, None)
         message, failed, now = row.message, received.times - 1, self.world.clock.now()
         if message.is_expired(now):
             end_without_pull(self.world, self.group, row, EntryState.EXPIRED, failed)
@@ -141,6 +141,5 @@ class _Visit:
         handle = Handle(message.message_id, received.times, now, until, received.receipt)
         handed = Handed(Push(self.group, message, received.times), handle.text(self.group))
         self.handed[message.message_id] = handed
-        self.entries[message.message_id] = received.entry_id
         self.size += self.wish.size_of(handed)
         return True
