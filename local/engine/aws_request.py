@@ -8,6 +8,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 from xml.sax.saxutils import escape
 
+from local.functions.quick_json import decoded
+
 _SIGNED = re.compile(r"Credential=([^/]+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
 _TARGETS = {
     "DynamoDB": "dynamodb",
@@ -60,7 +62,7 @@ def call_of(service: str, method: str, path: str, query: str, headers: Mapping[s
     target = headers.get("x-amz-target", "")
     if target:
         prefix, _, operation = target.partition(".")
-        return Call(_TARGETS.get(prefix.partition("_")[0], service), operation, json.loads(body or b"{}"))
+        return Call(_TARGETS.get(prefix.partition("_")[0], service), operation, decoded(body or b"{}"))
     if service == "lambda":
         found = _INVOKE.search(path)
         return Call(service, "Invoke", {"FunctionName": unquote(found[1])}) if found else Call(service, method)

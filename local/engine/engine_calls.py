@@ -3,12 +3,12 @@
 An SDK would turn what it reads into objects that the sources would turn back into the JSON that it was.
 """
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
 from local.engine.credentials import Credentials
 from local.functions.frames import FrameCalls, call_head
+from local.functions.quick_json import decoded, encoded
 
 ANSWER_S = 30.0
 TARGETS = {"dynamodbstreams": "DynamoDBStreams_20120810", "sqs": "AmazonSQS"}
@@ -35,8 +35,8 @@ class EngineCalls:
         """Make one call of a service of TARGETS; EngineCallError if it is refused, other OSErrors if none answers."""
         target = f"{TARGETS[service]}.{operation}"
         head = call_head(self.credentials.access_key, self.region, service.removesuffix("streams"), target)
-        done, answer = self._frames.call(head, json.dumps(request).encode(), ANSWER_S)
+        done, answer = self._frames.call(head, encoded(request), ANSWER_S)
         if not done:
             raise EngineCallError(f"{operation}: {answer.decode(errors='replace')}")
-        found: dict[str, Any] = json.loads(answer or b"{}")
+        found: dict[str, Any] = decoded(answer or b"{}")
         return found

@@ -4,7 +4,8 @@ Some private names of ministack are used, each held by `tests/unit/local/test_en
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `persistence._state_format_version`,
 `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
 `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
-`firehose._deliver_records_to_s3`, and those of the tables that `quicker_tables` and `statements` use.
+`firehose._deliver_records_to_s3`, `sqs._prune_dedup`, the name `json` of the services, and those of the tables that
+`quicker_tables` and `statements` use.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from local.engine import long_poll, quicker_tables, statements
+from local.engine import long_poll, quicker_json, quicker_queues, quicker_tables, statements
 from local.engine.asgi import Application
 from local.engine.callers import FIREHOSE, STATES
 from local.engine.http_server import serve
@@ -200,13 +201,16 @@ def _snapshots(folder: Path) -> Snapshots:
 
 def main() -> None:
     """Run the engine until SIGTERM; the environment says where (see `local.engine.engine`)."""
-    from ministack.services import dynamodb, firehose, lambda_svc, sqs, stepfunctions
+    from ministack.core import responses
+    from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, sqs, stepfunctions
 
     folder = Path(os.environ["STATE_DIR"])
     folder.mkdir(parents=True, exist_ok=True)
     host, _, port = os.environ["TAGCAST_LAMBDA_HOST"].partition(":")
     lambda_svc._execute_function_warm = host_executor(host, int(port), lambda_svc._execute_function_warm)
     long_poll.install(sqs._HANDLERS)
+    quicker_json.install(responses, dynamodb, dynamodb_streams, sqs, firehose)
+    quicker_queues.install(sqs)
     quicker_tables.install(dynamodb)
     statements.install(dynamodb)
 

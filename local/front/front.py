@@ -1,7 +1,6 @@
 """The HTTP front: what API Gateway does between a client and the functions."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -12,6 +11,7 @@ from local.front.http_event import Request, Response, event_of, problem, respons
 from local.front.routes import Found, Routes
 from local.functions.lambda_api import Invocation
 from local.functions.plain_server import plain_server
+from local.functions.quick_json import encoded
 from local.rules.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, LAMBDA_PAYLOAD_BYTES_MAX
 
 METRICS = "/metrics"
@@ -102,7 +102,7 @@ class Front:
         event = event_of(request, found.key, found.parameters, query, self._api_id)
         if caller:
             event["requestContext"]["authorizer"] = caller
-        return json.dumps(event).encode()
+        return encoded(event)
 
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
         raw_path, _, query = incoming.raw_path.partition("?")

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from local.functions.quick_json import decoded
+
 TEXT_TYPES = ("text/", "application/json", "application/javascript", "application/xml")
 
 
@@ -120,7 +122,7 @@ def response_of(payload: bytes) -> Response:
     >>> response_of(b'{"hello": 1}').body
     b'{"hello": 1}'
     """
-    result = json.loads(payload or b"null")
+    result = decoded(payload or b"null")
     if not isinstance(result, dict) or "statusCode" not in result:
         body = result if isinstance(result, str) else json.dumps(result)
         return Response(200, (("content-type", "application/json"),), body.encode())

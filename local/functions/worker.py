@@ -8,7 +8,6 @@ it is killed.
 import asyncio
 import contextlib
 import json
-import os
 import sys
 import time
 import uuid
@@ -21,6 +20,7 @@ from aiohttp import web
 
 from local.functions.lambda_api import Invocation
 from local.functions.plain_server import plain_server
+from local.functions.resident_memory import ResidentMemory
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 
 # 0 would mean to wait for the request that the dead process left open.
@@ -59,24 +59,6 @@ def failure(error_type: str, message: str) -> Invocation:
     return Invocation(json.dumps({"errorType": error_type, "errorMessage": message}).encode(), failed=True)
 
 
-def resident_bytes(pid: int) -> int:
-    """What a process holds in memory; 0 where the system does not say (it does on Linux) or the process is gone.
-
-    >>> resident_bytes(os.getpid()) >= 0, resident_bytes(0)
-    (True, 0)
-    """
-    try:
-        told = os.open(f"/proc/{pid}/statm", os.O_RDONLY)
-    except OSError:
-        return 0
-    try:
-        return int(os.read(told, LINE_MAX).split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return 0
-    finally:
-        os.close(told)
-
-
 def _taken() -> web.Response:
     return web.Response(status=HTTPStatus.ACCEPTED, body=b'{"status": "OK"}', content_type="application/json")
 
@@ -93,6 +75,7 @@ class Worker:
         self._killed = False
         self._init_error: Invocation | None = None
         self._process: asyncio.subprocess.Process | None = None
+        self._resident: ResidentMemory | None = None
         self._runner: web.ServerRunner | None = None
         self._watching: list[asyncio.Task[None]] = []
 
@@ -122,6 +105,7 @@ class Worker:
             limit=LINE_MAX,
             start_new_session=True,
         )
+        self._resident = ResidentMemory(self._process.pid)
         self._watching = [asyncio.create_task(self._read_lines()), asyncio.create_task(self._watch_exit())]
 
     async def invoke(self, payload: bytes) -> Invocation:
@@ -152,7 +136,7 @@ class Worker:
                 self.kill()
                 limit = f"{self._function.timeout_s:.2f}"
                 return failure("Sandbox.Timedout", f"{event.request_id} Task timed out after {limit} seconds")
-            resident = 0 if self._process is None else resident_bytes(self._process.pid)
+            resident = 0 if self._resident is None else self._resident.bytes
             if resident > self._function.memory_mb * MIB:
                 self.kill()
                 return failure(
@@ -176,6 +160,8 @@ class Worker:
         self._events.put_nowait(None)
         if self._process is not None:
             await self._process.wait()
+        if self._resident is not None:
+            self._resident.close()
         if self._runner is not None:
             await self._runner.cleanup()
         for task in self._watching:

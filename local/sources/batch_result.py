@@ -1,9 +1,9 @@
 """Reads what a function answers to a batch: which items failed (`ReportBatchItemFailures`)."""
 
-import json
 from collections.abc import Callable, Sequence
 
 from local.functions.lambda_api import Invocation
+from local.functions.quick_json import decoded
 
 Invoke = Callable[[str, bytes], Invocation]
 
@@ -21,7 +21,7 @@ def failed_items(invocation: Invocation, identifiers: Sequence[str]) -> set[str]
     everything = set(identifiers)
     if invocation.failed:
         return everything
-    answer = json.loads(invocation.payload or b"null") or {}
+    answer = decoded(invocation.payload or b"null") or {}
     if not isinstance(answer, dict):
         return everything
     failed = {each.get("itemIdentifier") for each in answer.get("batchItemFailures") or []}

@@ -1,15 +1,16 @@
 """Plays Lambda's event source mapping of an SQS queue: batches, partial failures, groups in order."""
 
-import json
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from local.engine.engine_calls import EngineCallError, EngineCalls
+from local.functions.quick_json import encoded
 from local.sources.batch_result import Invoke, failed_items
 
 # On AWS what failed comes back when its visibility ends (minutes); nobody wants to wait that long here.
@@ -18,7 +19,7 @@ LONG_POLL_S = 1
 RECEIPTS_KEPT = 200
 
 
-@dataclass(frozen=True)
+@dataclass
 class QueueSource:
     """Takes from one queue and invokes one function; run `step` in as many threads as batches may overlap.
 
@@ -36,6 +37,7 @@ class QueueSource:
     warn: Callable[[str], None] = print
     receipts: Path | None = None
     _recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECEIPTS_KEPT), init=False)
+    _kept: FileIO | None = field(default=None, init=False)
     _writing: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def recover(self) -> None:
@@ -61,7 +63,7 @@ class QueueSource:
             return 0
         self._remember(messages)
         event = {"Records": [self.record(message) for message in messages]}
-        invocation = self.invoke(self.function, json.dumps(event).encode())
+        invocation = self.invoke(self.function, encoded(event))
         failed = failed_items(invocation, [message["MessageId"] for message in messages])
         if failed:
             self.warn(f"{self.function}: {len(failed)} of {len(messages)} queue messages will be tried again")
@@ -91,7 +93,12 @@ class QueueSource:
         if self.receipts is not None:
             with self._writing:
                 self._recent.extend(message["ReceiptHandle"] for message in messages)
-                self.receipts.write_text("\n".join(self._recent))
+                if self._kept is None:
+                    self._kept = self.receipts.open("wb", buffering=0)
+                # Until it is cut off, an older end may stand behind it: receipts, too, or half of one, which is none.
+                self._kept.seek(0)
+                self._kept.write("\n".join(self._recent).encode())
+                self._kept.truncate()
 
     def _delete(self, messages: list[dict[str, Any]]) -> None:
         if messages:

@@ -5,12 +5,12 @@ after so many attempts or when its records are too old, with a note to the on-fa
 """
 
 import base64
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from local.functions.quick_json import encoded
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 from local.sources.batch_result import Invoke, failed_items
 from local.sources.event_pattern import matches
@@ -27,7 +27,7 @@ class Told(NamedTuple):
     """A record, and as the JSON in which it travels: it is measured, sent and perhaps sent again."""
 
     record: Record
-    text: str
+    text: bytes
 
 
 Call = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -113,7 +113,7 @@ class StreamSource:
         return {**event, "dynamodb": _as_json(change), "eventSourceARN": self.stream_arn}
 
     def _hand_over(self, records: list[Record]) -> None:
-        told = (Told(record, json.dumps(record)) for record in records if self._admits(record))
+        told = (Told(record, encoded(record)) for record in records if self._admits(record))
         for batch in batches(told, self.rules.batch_size):
             self._finish(batch)
 
@@ -156,7 +156,7 @@ class StreamSource:
     def _attempt(self, batch: list[Told]) -> list[Told]:
         """Invoke once; answers the first failed record and all after it."""
         numbers = [record["dynamodb"]["SequenceNumber"] for record, _ in batch]
-        invocation = self.invoke(self.function, f'{{"Records": [{", ".join(text for _, text in batch)}]}}'.encode())
+        invocation = self.invoke(self.function, b'{"Records": [%b]}' % b", ".join(text for _, text in batch))
         failed = failed_items(invocation, numbers)
         first = min((numbers.index(each) for each in failed), default=len(batch))
         return batch[first:]
@@ -184,7 +184,7 @@ class StreamSource:
 def batches(records: Iterable[Told], count_max: int) -> Iterator[list[Told]]:
     """Cut what was read into batches of so many records and no more bytes than a function takes.
 
-    >>> list(map(len, batches([Told({}, "x" * 4_000_000)] * 2 + [Told({}, "{}")] * 3, 3)))
+    >>> list(map(len, batches([Told({}, b"x" * 4_000_000)] * 2 + [Told({}, b"{}")] * 3, 3)))
     [1, 3, 1]
     """
     batch: list[Told] = []

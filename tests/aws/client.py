@@ -111,8 +111,8 @@ class Client:
             raise EndpointConnectionError(endpoint_url=self._url) from None
         except DisconnectedError:
             raise ConnectionClosedError(endpoint_url=self._url) from None
-        except UnansweredError:
-            box.timeline.spend(self._read_timeout_ms)
+        except UnansweredError as error:
+            box.timeline.spend(self._read_timeout_ms - error.waited_ms)
             raise ReadTimeoutError(endpoint_url=self._url) from None
 
     def _client_error(self, operation: Operation, error: ApiError) -> ClientError:

@@ -71,6 +71,17 @@ def test_what_is_shown_again_comes_again_and_was_received_once_more(queues: Grou
 
     assert (second.message_id, second.times) == ("1", 2)
     assert second.receipt != first.receipt
+    assert second.entry_id == first.entry_id
+
+
+def test_what_is_sent_twice_are_two_entries(queues: GroupQueues) -> None:
+    queues.make(PLAIN)
+    for _ in range(2):
+        queues.send(PLAIN, entries("1"))
+
+    found = received(queues, PLAIN)
+    assert [each.message_id for each in found] == ["1", "1"]
+    assert len({each.entry_id for each in found}) == 2
 
 
 def test_an_order_is_in_flight_in_one_batch(queues: GroupQueues) -> None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
-from tagcast.archive.record import Change, RecordKind
+from tagcast.archive.record import Change, Record, RecordKind
 from tagcast.archive.records import records_of
 from tagcast.archive.tail import Tail
 from tagcast.model import (
@@ -202,6 +202,22 @@ def test_of_what_was_lost_and_what_could_not_be_read_the_first_is_reported() -> 
     answer = archived(batch, archive_into(firehose))
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][0]["dynamodb"]["SequenceNumber"]}]}
+
+
+def test_watchers_are_told_of_what_was_archived_and_of_nothing_that_comes_again() -> None:
+    class Listener:
+        def tell(self, records: Sequence[Record]) -> None:
+            heard.extend(record.kind for record in records)
+
+    batch = event("archive_messages")
+    heard: list[RecordKind] = []
+    lost: list[Sequence[int] | None] = [(), *[None] * ATTEMPTS_MAX]
+
+    app.handle(batch, archive_into(FakeFirehose(lost)), cast("Tail", Listener()))
+    assert heard == [RecordKind.MESSAGES]
+
+    app.handle(batch, archive_into(FakeFirehose()), cast("Tail", Listener()))
+    assert len(heard) == 1 + 1 + 3 + 1
 
 
 def test_of_parcels_in_one_request_those_that_were_refused_are_sent_again() -> None:

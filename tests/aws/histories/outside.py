@@ -34,7 +34,9 @@ class Outside:
     def begin(self) -> None:
         """Make the topic and its first subscriptions."""
         history = self._history
-        history.deployment.functions.configure(PLAIN_QUEUEING=_told(history.plan.plain))
+        functions, plan = history.deployment.functions, history.plan
+        functions.sizes = {"section_max": plan.section_max, "part_max": plan.part_max}
+        functions.configure(PLAIN_QUEUEING=_told(plan.plain))
         self._expect(201, "PUT", ("topics", history.plan.topic), self._topic(history.plan.retention_s))
         for subscriber in history.plan.subscribers:
             path = ("topics", history.plan.topic, "subscriptions", subscriber.name)

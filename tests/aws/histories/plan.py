@@ -24,6 +24,8 @@ from tests.simulation.plan import (
     Aim,
     Plan,
     Subscriber,
+    part_max,
+    section_max,
 )
 from tests.simulation.rules import Rule
 
@@ -115,6 +117,8 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> AwsPlan:
         shards=dice.choice((1, 2, 2, 4)),
         questioned=asked,
         plain=Random(f"aws queueing {seed}").random() < 0.2,
+        section_max=section_max(seed, aim.wide),
+        part_max=part_max(seed, aim.parted),
     )
 
 

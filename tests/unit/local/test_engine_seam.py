@@ -1,6 +1,10 @@
 """The private names of the engine that we rely on: these tests fail loudly when a new version moves them."""
 
+import copy
 import inspect
+import json
+import re
+import time
 from collections import defaultdict
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +15,7 @@ from ministack.core import persistence, responses, router
 from ministack.core.responses import AccountRegionScopedDict
 from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, sqs, stepfunctions
 
-from local.engine import quicker_tables
+from local.engine import quicker_json, quicker_queues, quicker_tables
 from local.engine.engine_process import forgetting_delivery
 from local.engine.long_poll import WAKERS
 from local.engine.snapshot import as_persisted
@@ -113,6 +117,39 @@ def test_queues_wait_and_wake_through_the_names_that_we_replace() -> None:
     assert {"ReceiveMessage", *WAKERS} <= set(sqs._HANDLERS)
     assert "_HANDLERS.get(action)" in inspect.getsource(sqs._dispatch)
     assert "result = fn(data, qurl)" in inspect.getsource(sqs._dispatch)
+
+
+def test_the_engine_uses_nothing_of_json_that_is_not_exchanged() -> None:
+    for module in (responses, dynamodb, dynamodb_streams, sqs, firehose):
+        assert module.json is json
+        used = set(re.findall(r"(?<![\w.])json\.([A-Za-z]\w*)", inspect.getsource(module)))
+        assert used
+        assert used <= set(vars(quicker_json.QuickerJson))
+
+
+@pytest.mark.parametrize("value", [{"a": [1, 0.5, None, "é😀\n"]}, {1: "x"}, 1 << 70, "\ud800", {"b": b"x", "a": ()}])
+def test_json_is_written_and_read_as_by_python(value: object) -> None:
+    text = quicker_json.QuickerJson.dumps(value, default=str, separators=(",", ":"))
+    assert json.loads(text) == json.loads(json.dumps(value, default=str))
+    for told in (text, text.encode("utf-8")):
+        assert quicker_json.QuickerJson.loads(told) == json.loads(text)
+
+
+def test_what_is_no_json_is_refused_as_by_python() -> None:
+    with pytest.raises(json.JSONDecodeError, match="Expecting property name"):
+        quicker_json.QuickerJson.loads(b"{x")
+
+
+def test_ids_of_deduplication_are_forgotten_as_the_engine_forgets_them() -> None:
+    assert "_prune_dedup(q)" in inspect.getsource(sqs._act_send_message)
+    assert '"expire": now + _DEDUP_WINDOW_S' in inspect.getsource(sqs._act_send_message)
+    now = time.time()
+    for ends_in_s in ((), (-9, -1), (-9, 60, 61), (60, 300)):
+        ours = {"dedup_cache": {str(place): {"expire": now + each} for place, each in enumerate(ends_in_s)}}
+        theirs = copy.deepcopy(ours)
+        quicker_queues.forget_the_expired(ours)
+        sqs._prune_dedup(theirs)
+        assert ours == theirs
 
 
 TEXTS = (

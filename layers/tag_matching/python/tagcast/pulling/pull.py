@@ -74,13 +74,17 @@ def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
 
 @dataclass(slots=True)
 class _Visit:
-    """One pull, as far as it came; the first message is waited for *until* then, on the monotonic clock."""
+    """One pull, as far as it came; the first message is waited for *until* then, on the monotonic clock.
+
+    *entries* are those of the queue that it met first, by message.
+    """
 
     world: World
     group: Subscription
     wish: Wish
     until: float
     handed: dict[str, Handed] = field(default_factory=dict)
+    entries: dict[str, str] = field(default_factory=dict)
     size: int = 0
     bound: int = 0
 
@@ -116,13 +120,12 @@ class _Visit:
     def hand_out(self, received: Received, row: MessageRow | None) -> bool:
         """Hand out one message; return False if its place in the queue is to go.
 
-        What was handed out by this very pull is another copy; or it comes again, if the pull takes longer than it was
-        invisible: then its place stays, and only the later handle is good.
+        What this very pull has handed out is another copy; or the same entry comes again, if the pull takes longer than
+        that was invisible: then its place stays, and only the later handle is good.
         """
         if row is None or self.group.ordinal not in row.map.owed:
             return False
-        earlier = self.handed.get(received.message_id)
-        if earlier is not None and received.times <= earlier.attempt.attempt:
+        if self.entries.setdefault(received.message_id, received.entry_id) != received.entry_id:
             return False
         self.handed.pop(received.message_id, None)
         message, failed, now = row.message, received.times - 1, self.world.clock.now()

@@ -172,7 +172,8 @@ def queue_named(prefix: str, name: str) -> GroupQueue | None:
 
 def _received(message: MessageTypeDef) -> Received:
     times = int(message["Attributes"]["ApproximateReceiveCount"])
-    return Received(json.loads(message["Body"])["message_id"], message["ReceiptHandle"], times)
+    message_id = json.loads(message["Body"])["message_id"]
+    return Received(message_id, message["MessageId"], message["ReceiptHandle"], times)
 
 
 def _parts(receipts: Sequence[str]) -> Iterator[Sequence[str]]:
