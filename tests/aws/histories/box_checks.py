@@ -16,6 +16,7 @@ from tests.aws.histories.answers import AnswerChecks, Asked
 from tests.aws.histories.archived import FirehoseChecks
 from tests.aws.histories.entries import EntryChecks
 from tests.aws.histories.group_checks import GroupChecks
+from tests.aws.histories.member_checks import MemberChecks
 from tests.aws.http_api import Answer
 from tests.aws.lambdas import Ended
 from tests.aws.network import Request
@@ -50,7 +51,8 @@ class BoxChecks(Checks):
         self._entries = EntryChecks(self.ledger)
         self.archive = FirehoseChecks(self.ledger, history.deployment)
         self._strangers = history.deployment.functions.strangers
-        self.groups = GroupChecks(history, self.ledger)
+        self.members = MemberChecks(self.ledger)
+        self.groups = GroupChecks(history, self.ledger, self.members)
         self._calls: dict[str, Counter[Any]] = {}
         self._senders: dict[int, tuple[str, Attempt]] = {}
         touched = {action.subscriber for action in history.plan.actions}
@@ -72,6 +74,7 @@ class BoxChecks(Checks):
     def committed(self, worker: Worker | None, changes: list[Change]) -> None:
         self._entries.before(worker, changes)
         super().committed(worker, changes)
+        self.members.committed(changes)
         self.groups.committed(changes)
 
     def removed_by_ttl(self, key: Key, old: Row) -> None:

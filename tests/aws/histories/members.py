@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tests.aws.histories.asked import GROUP
-from tests.aws.histories.group_checks import Held, Pulling, Saying
+from tests.aws.histories.member_checks import Held, Pulling, Saying
 from tests.aws.http_api import Answer
 from tests.simulation.plan import Action
 
@@ -58,7 +58,7 @@ class Members:
         body = {"max_messages": asked.most, "wait_seconds": wait_s, "invisible_seconds": asked.invisible_s}
 
         def then(answer: Answer) -> None:
-            held = self._history.checks.groups.pulled(asked, answer)
+            held = self._history.checks.members.pulled(asked, answer)
             if held:
                 works(held)
 
@@ -93,7 +93,7 @@ class Members:
                 self._history.note("a member dies with {}", [each.message_id for each in held])
 
     def _say(self, verb: str, held: Sequence[Held], seconds: int = 0, group: str = "") -> None:
-        checks = self._history.checks.groups
+        checks = self._history.checks.members
         saying = Saying(verb, group or held[0].group, tuple(held), seconds, self._history.now)
         body: dict[str, Any] = {"receipt_handles": [each.handle for each in held]}
         if verb == "nack":

@@ -10,7 +10,7 @@ from tests.simulation.planted.mutant import Mutant
 
 QUEUES, ROUTES = "tagcast_aws.dispatch.group_queues", "tagcast_aws.api.pulling.routes"
 GROUPED = Aim(grouped=1.0)
-SPOILED = Aim(grouped=1.0, faults=("spoiled",), rate=0.05)
+SPOILED = Aim(grouped=1.0, faults=("spoiled",), only_these_faults=True, rate=0.1)
 CALM = Aim(grouped=1.0, only_these_faults=True)
 PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
     (
@@ -21,27 +21,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
             "return own.send(entries) and ()",
             SPOILED,
         ),
-        0,
-    ),
-    (
-        Mutant(
-            "what is pulled is hidden for no time",
-            f"{QUEUES}:SqsGroupQueues.receive",
-            "VisibilityTimeout=invisible_s",
-            "VisibilityTimeout=0",
-            CALM,
-        ),
-        0,
-    ),
-    (
-        Mutant(
-            "what a queue failed to hide is taken for over",
-            f"{QUEUES}:SqsGroupQueues.hide",
-            'if not all(each["SenderFault"] for each in failed):',
-            "if False:",
-            SPOILED,
-        ),
-        0,
+        1,
     ),
     (
         Mutant(
@@ -51,7 +31,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
             '"VisibilityTimeout": 0',
             CALM,
         ),
-        0,
+        9,
     ),
     (
         Mutant(
@@ -61,7 +41,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
             "1",
             CALM,
         ),
-        0,
+        2,
     ),
     (
         Mutant(
@@ -71,11 +51,11 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
             "invisible_s=10",
             CALM,
         ),
-        0,
+        9,
     ),
     (
         Mutant("what is given back comes at once", f"{ROUTES}:nack", "asked.delay_seconds", "0", CALM),
-        0,
+        1,
     ),
     (
         Mutant(
@@ -85,7 +65,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
             "acknowledge(world, request.topic, request.subscription, asked.receipt_handles)",
             CALM,
         ),
-        0,
+        5,
     ),
     (
         Mutant(
@@ -95,7 +75,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
             "strict=False",
             SPOILED,
         ),
-        0,
+        47,
     ),
     (
         Mutant(
@@ -105,7 +85,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
             "ordering = Ordering.NONE",
             CALM,
         ),
-        0,
+        5,
     ),
     (
         Mutant(
@@ -115,7 +95,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
             "pass",
             Aim(grouped=1.0, operations=("unsubscribe",), only_these_faults=True),
         ),
-        0,
+        13,
     ),
     (
         Mutant(
@@ -125,6 +105,6 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
             "if self.hand_out(",
             CALM,
         ),
-        0,
+        1,
     ),
 )
