@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from local.engine.engine import EngineError
+from local.engine.garbage import look_seldom
 from local.front.front import PortInUseError
 from local.stack.data_folder import FolderInUseError
 from local.stack.stack import TEMPLATE, Stack, StackOptions
@@ -102,6 +103,7 @@ async def run(options: StackOptions, console_port: int | None = None) -> int:
     ends = contextlib.AsyncExitStack()
     try:
         await _start(stack, console_port)
+        look_seldom()
         console_url = None
         if console_port is not None:
             console = await _console(stack, console_port)

@@ -4,12 +4,15 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 from xml.sax.saxutils import escape
 
 from local.functions.quick_json import decoded
 
+SIGNERS_KNOWN = 256
+"""Of callers that speak in frames each says the same with every call."""
 _SIGNED = re.compile(r"Credential=([^/]+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
 _TARGETS = {
     "DynamoDB": "dynamodb",
@@ -41,6 +44,7 @@ class Refusal:
     body: bytes
 
 
+@lru_cache(SIGNERS_KNOWN)
 def signer_of(authorization: str) -> tuple[str, str]:
     """The access key and the service of a signature; empty when there is none.
 

@@ -9,7 +9,6 @@ Some private names of ministack are used, each held by `tests/unit/local/test_en
 """
 
 import asyncio
-import gc
 import http.client
 import json
 import os
@@ -26,8 +25,10 @@ from urllib.parse import quote
 from local.engine import long_poll, quicker_json, quicker_queues, quicker_tables, statements
 from local.engine.asgi import Application
 from local.engine.callers import FIREHOSE, STATES
+from local.engine.garbage import look_seldom
 from local.engine.http_server import serve
 from local.engine.permission_guard import PermissionGuard, Permissions
+from local.engine.request_scope import enter
 from local.engine.short_way import ShortWay
 from local.engine.snapshot import Snapshots, as_persisted
 from local.functions.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
@@ -38,9 +39,6 @@ PARENT_CHECK_S = 1.0
 HOST_TIMEOUT_S = 900.0
 EXECUTIONS_MAX = 1_000
 """AWS has a bound, too (a million in an account), and refuses in the same words."""
-
-GARBAGE = 20_000, 20, 50
-"""How seldom garbage that refers to itself is looked for: the heap is the tables, which have none, and is large."""
 
 Executor = Callable[[dict[str, Any], dict[str, Any], str], dict[str, Any]]
 
@@ -166,14 +164,6 @@ def _stop_with_the_parent(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _enter(headers: dict[str, str]) -> None:
-    """Set what the engine keeps of a request while it is served."""
-    from ministack.core import responses, router
-
-    responses.set_request_account_id(router.extract_access_key_id(headers))
-    responses.set_request_region(router.extract_region(headers))
-
-
 def _application(permissions: Permissions, full: Callable[[], bool]) -> Application:
     """The engine behind the guard, with a short way for most calls."""
     from ministack import app
@@ -185,7 +175,7 @@ def _application(permissions: Permissions, full: Callable[[], bool]) -> Applicat
         "AmazonSQS": sqs.handle_request,
         "Firehose_20150804": firehose.handle_request,
     }
-    return PermissionGuard(ShortWay(app.app, services, _enter), permissions, os.environ["TAGCAST_TOKEN"], full)
+    return PermissionGuard(ShortWay(app.app, services, enter), permissions, os.environ["TAGCAST_TOKEN"], full)
 
 
 def _snapshots(folder: Path) -> Snapshots:
@@ -231,8 +221,7 @@ def main() -> None:
     application = snapshots.watching(_application(permissions, lambda: running.full))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    gc.freeze()
-    gc.set_threshold(*GARBAGE)
+    look_seldom()
     try:
         ports = int(os.environ["GATEWAY_PORT"]), int(os.environ["TAGCAST_FRAMES_PORT"])
         asyncio.run(serve(application, os.environ["BIND_HOST"], *ports))

@@ -1,10 +1,11 @@
 """Turns what the functions log (JSON lines) into one readable line per delivery attempt."""
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TextIO
+
+from local.functions.quick_json import decoded
 
 LOUD = ("WARNING", "ERROR", "CRITICAL")
 OF_METRICS = '"_aws"'
@@ -45,7 +46,7 @@ def _entry(line: str) -> Mapping[str, Any] | None:
     if not line.startswith("{"):
         return None
     try:
-        return dict(json.loads(line))
+        return dict(decoded(line))
     except ValueError:
         return None
 

@@ -1,12 +1,12 @@
 """The metrics that the functions tell, as Prometheus reads them: what CloudWatch would make of their lines of EMF."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from local.functions.quick_json import decoded
 from local.stack.delivery_log import OF_METRICS
 
 LEVELS = ("Backlog", "ExpiringWithinHour", "OldestOwedSeconds", "OldestBlockedHeadSeconds", "OldestOverdueLaneSeconds")
@@ -60,7 +60,7 @@ class Exposition:
         """Take one line of a function's log, if it is one of EMF."""
         if OF_METRICS not in line or not line.startswith("{"):
             return
-        told = json.loads(line)
+        told = decoded(line)
         for directive in told["_aws"]["CloudWatchMetrics"]:
             names = {each["Name"] for each in directive["Metrics"]}
             if SWEPT in names:

@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tagcast.delivery.serving import SHARE_S_MAX
+from tagcast.filters.function_filter import TIMEOUT_MAX_S as FILTER_TIMEOUT_S_MAX
 from tagcast.ports import Key
 from tagcast.registry.groups import PUBLISHED_S
 from tagcast.rows import keys
 from tagcast.rows.kinds import kind_of
 from tagcast_aws.api.http.authorization import Scope
+from tagcast_aws.api.limits import TIMEOUT_S_MAX
 from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 from tagcast_aws.cmq.form import PATHS
+from tagcast_aws.dispatch.first_rounds import ANSWER_S
 from tagcast_aws.runtime.subscription_metrics import UNITS
 
 from functions.retry.app import RESERVE_S
@@ -170,6 +174,12 @@ def test_what_a_stream_gives_up_is_told_to_a_queue_that_its_function_may_write(s
 def test_a_queue_outwaits_its_function_six_times(source: SourceSpec) -> None:
     queue = TEMPLATE.resources[source.properties["EventSourceArn"]["Fn::GetAtt"][0]]["Properties"]
     assert queue["VisibilityTimeout"] >= 6 * FUNCTIONS[source.function]["Timeout"]
+
+
+def test_a_section_that_another_process_serves_is_waited_for_as_long_as_it_may_take() -> None:
+    longest_s = 2 * SHARE_S_MAX + FILTER_TIMEOUT_S_MAX + TIMEOUT_S_MAX
+
+    assert longest_s < ANSWER_S < FUNCTIONS["FanOutFunction"]["Timeout"]
 
 
 def test_functions_of_the_api_end_before_the_api_gives_up() -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import statistics
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 from tagcast.model import Ordering
+from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 from tagcast.topic_settings import TopicReads
 
 from local.rules import limits
 from tests.aws.lambdas import Ended
+from tests.aws.network import address_of
 from tests.benchmarks.calls import BATCH, BUDGETS
 from tests.benchmarks.twin import THRIFT
 from tests.benchmarks.twinning.account import Account, Cell
@@ -93,6 +96,12 @@ def test_a_process_that_may_know_the_topic_for_a_second_reads_it_once() -> None:
         return course.usage.calls["publish", "GetItem"]
 
     assert (reads(TopicReads.EVERY), reads(TopicReads.SECOND)) == (6, 2), "knowing it at first takes a second look"
+
+
+def test_each_of_the_most_subscribers_has_a_public_address_of_its_own() -> None:
+    addresses = [address_of(number) for number in range(SUBSCRIPTIONS_MAX)]
+    assert len(set(addresses)) == SUBSCRIPTIONS_MAX
+    assert all(ip_address(address).is_global for address in addresses[::999])
 
 
 def course_of(messages: int, lasted_s: float) -> Course:

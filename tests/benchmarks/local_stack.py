@@ -4,12 +4,12 @@ Three receivers that answer at once, four publishers: messages a second from the
 and in batches of 16, with subscribers that keep no order and with such that do; how long a push comes after its publish
 at ten messages a second; and what the stack uses while nothing happens. The goals are those of two free cores. On a
 machine that does other things, which the load beside each figure shows, the CPU that a message costs is what can be
-compared: of each process, and of all.
+compared: of each process of the stack, of the publishers and receivers, which are this one, and of all.
 """
 
 from __future__ import annotations
 
-import json
+import asyncio
 import os
 import re
 import statistics
@@ -17,14 +17,15 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from tagcast_client import Client, NewMessage
 
+from tests.benchmarks.receivers import Receiver
 from tests.running_stack import start_stack, wait_until
 
 SUBSCRIBERS, PUBLISHERS, BATCH, PACED = 3, 4, 16, 50
@@ -35,7 +36,21 @@ FUNCTION = re.compile(r"\0AWS_LAMBDA_FUNCTION_NAME=tagcast-([^\0]*)")
 GOALS = {BATCH: 300, 1: 120}
 """Messages a second by how many are published at once."""
 WAIT_MS_GOAL, IDLE_GOAL = 30, 3
+BACKLOG = 4_096
+TAKEN = b"HTTP/1.1 204 No Content\r\n\r\n"
 DECAY, BACKOFF = {"strategy": "EXPONENTIAL_DECAY_RETRY"}, {"strategy": "BACKOFF_RETRY"}
+
+
+class Subscribers(Receiver):
+    """An endpoint whose paths are the subscribers: notes when each message came, and takes it."""
+
+    def __init__(self, at: dict[tuple[str, str], float]) -> None:
+        self._at = at
+
+    def answer(self, head: bytes) -> tuple[bytes, float]:
+        message_id = head.partition(b"webhook-id: ")[2].split(b"\r\n", 1)[0].decode()
+        self._at.setdefault((message_id, head.split(b" ", 2)[1].decode()), time.monotonic())
+        return TAKEN, 0.0
 
 
 @dataclass
@@ -44,25 +59,22 @@ class Pushes:
 
     at: dict[tuple[str, str], float] = field(default_factory=dict)
 
-    def server(self) -> ThreadingHTTPServer:
-        """An endpoint whose paths are the subscribers."""
-        at = self.at
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                at.setdefault((body["message_id"], self.path), time.monotonic())
-                self.send_response(204)
-                self.end_headers()
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        return server
+    @contextmanager
+    def received(self) -> Iterator[str]:
+        """The URL of an endpoint, in a thread of its own, until the block ends."""
+        loop = asyncio.new_event_loop()
+        server = loop.run_until_complete(
+            loop.create_server(lambda: Subscribers(self.at), "127.0.0.1", 0, backlog=BACKLOG)
+        )
+        thread = threading.Thread(target=loop.run_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            server.close()
+            loop.close()
 
 
 def cpu_s(root: int) -> Mapping[str, float]:
@@ -113,9 +125,13 @@ class Bench:
             list(publishers.map(lambda _: self.client.publish(topic, "warm"), range(WARMING)))
         assert wait_until(lambda: len(self.pushes.at) == before + WARMING * SUBSCRIBERS)
 
+    def cpu_s(self) -> Mapping[str, float]:
+        """CPU seconds by now, of the processes of the stack and of this one."""
+        return {**cpu_s(self.root), "publishers and receivers": time.process_time()}
+
     def carry(self, topic: str, batch: int) -> None:
         """Print the messages a second from the first publish to the last push, and the CPU of each."""
-        used, before, began = cpu_s(self.root), len(self.pushes.at), time.monotonic()
+        used, before, began = self.cpu_s(), len(self.pushes.at), time.monotonic()
 
         def publish(number: int) -> None:
             messages = [NewMessage(f"{number}.{place}") for place in range(batch)]
@@ -127,7 +143,7 @@ class Bench:
         with ThreadPoolExecutor(PUBLISHERS) as publishers:
             list(publishers.map(publish, range(MESSAGES // batch)))
         assert wait_until(lambda: len(self.pushes.at) == before + MESSAGES * SUBSCRIBERS, PATIENCE_S)
-        spent = {name: seconds - used.get(name, 0.0) for name, seconds in cpu_s(self.root).items()}
+        spent = {name: seconds - used.get(name, 0.0) for name, seconds in self.cpu_s().items()}
         rate = MESSAGES / (max(self.pushes.at.values()) - began)
         told = ", ".join(f"{name} {1000 * each / MESSAGES:.1f}" for name, each in sorted(spent.items()) if each)
         each_ms = 1000 * sum(spent.values()) / MESSAGES
@@ -159,21 +175,19 @@ class Bench:
 def main() -> None:
     """Print the figures."""
     pushes = Pushes()
-    server = pushes.server()
-    with tempfile.TemporaryDirectory() as folder:
+    with pushes.received() as url, tempfile.TemporaryDirectory() as folder:
         stack = start_stack(Path(folder) / "data")
         try:
             with Client(stack.url) as client:
                 bench = Bench(stack.process.pid, client, pushes)
                 for topic, retry in (("unordered", DECAY), ("ordered", BACKOFF)):
-                    bench.subscribe(topic, f"http://127.0.0.1:{server.server_address[1]}", retry)
+                    bench.subscribe(topic, url, retry)
                     bench.carry(topic, BATCH)
                     bench.carry(topic, 1)
                 bench.pace("unordered")
                 bench.idle()
         finally:
             stack.stop()
-            server.shutdown()
 
 
 if __name__ == "__main__":

@@ -32,13 +32,12 @@ def main() -> None:
     """Print the figures of one message."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else SUBSCRIBERS
     pushes = Pushes()
-    server = pushes.server()
-    with tempfile.TemporaryDirectory() as folder:
+    with pushes.received() as url, tempfile.TemporaryDirectory() as folder:
         stack = start_stack(Path(folder) / "data")
         try:
             with Client(stack.url) as client:
                 began = time.monotonic()
-                subscribe(client, f"http://127.0.0.1:{server.server_address[1]}", count)
+                subscribe(client, url, count)
                 print(f"{count:,} subscriptions put in {time.monotonic() - began:.0f} s ({load()})", flush=True)
                 used, began = cpu_s(stack.process.pid), time.monotonic()
                 message_id = client.publish("wide", "x" * 1024).message_id
@@ -53,7 +52,6 @@ def main() -> None:
                 )
         finally:
             stack.stop()
-            server.shutdown()
 
 
 if __name__ == "__main__":

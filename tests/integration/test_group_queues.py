@@ -84,6 +84,15 @@ def test_what_is_sent_twice_are_two_entries(queues: GroupQueues) -> None:
     assert len({each.entry_id for each in found}) == 2
 
 
+def test_each_is_hidden_for_as_long_as_is_said_of_it(queues: GroupQueues) -> None:
+    queues.make(PLAIN)
+    queues.send(PLAIN, entries("1", "2"))
+    first, second = received(queues, PLAIN)
+
+    assert list(queues.hide(PLAIN, {first.receipt: 60, second.receipt: 0})) == []
+    assert [each.message_id for each in received(queues, PLAIN)] == [second.message_id]
+
+
 def test_an_order_is_in_flight_in_one_batch(queues: GroupQueues) -> None:
     queues.make(ORDERED)
     queues.send(ORDERED, [*entries("1", "2", order="a"), *entries("3", order="b")])
@@ -125,6 +134,17 @@ def test_a_queue_that_is_not_there_takes_nothing_and_gives_nothing(queues: Group
     counts = queues.counts(ABSENT)
     assert (counts.waiting, counts.in_flight) == (0, 0)
     queues.delete(ABSENT, ["r"])
+
+
+def test_a_queue_of_another_name_is_no_groups_whatever_its_prefix() -> None:
+    with mock_aws():
+        client = boto3.client("sqs", region_name="eu-west-1")
+        service = client.create_queue(QueueName="service")["QueueUrl"]
+        client.create_queue(QueueName="g-reports")
+        queues = SqsGroupQueues(client, lambda: client, service, "g-", wiring.logger())
+        queues.make(PLAIN)
+
+        assert list(queues.every()) == [PLAIN]
 
 
 class Away:

@@ -166,10 +166,13 @@ def test_bodies_are_kept_for_the_topics_that_ask_for_it_only() -> None:
         assert firehose.of(RecordKind.MESSAGES)[0].get("body") == kept
 
 
-def test_what_firehose_refuses_is_sent_again_and_nothing_else() -> None:
+def test_what_firehose_refuses_is_sent_again_after_a_pause_and_nothing_else() -> None:
     firehose = FakeFirehose(refusals=[(0,), None])
+    slept: list[float] = []
 
-    assert archived(event("archive_messages"), archive_into(firehose)) == {"batchItemFailures": []}
+    archive = replace(archive_into(firehose), sleep=slept.append)
+    assert archived(event("archive_messages"), archive) == {"batchItemFailures": []}
+    assert len(slept) == 2
     assert [len(firehose.of(kind)) for kind in RecordKind] == [1, 3, 0, 1]
 
 
