@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import _lru_cache_wrapper
 from importlib import import_module
 from types import CodeType, FunctionType
 
@@ -45,17 +46,34 @@ def planted(mutant: Mutant) -> Iterator[None]:
     try:
         for function, code in zip(functions, changed, strict=True):
             function.__code__ = code
+        _forget(exchanges)
         yield
     finally:
         for function, code in zip(functions, shipped, strict=True):
             function.__code__ = code
+        _forget(exchanges)
 
 
-def _function(where: str) -> FunctionType:
+def _forget(exchanges: Iterable[tuple[str, str, str]]) -> None:
+    """Let those functions that remember what they returned work it out anew."""
+    for where, _, _ in exchanges:
+        found = _found(where)
+        if isinstance(found, _lru_cache_wrapper):
+            found.cache_clear()
+
+
+def _found(where: str) -> object:
     module_name, _, path = where.partition(":")
     found: object = import_module(module_name)
     for name in path.split("."):
         found = inspect.getattr_static(found, name)
+    return found
+
+
+def _function(where: str) -> FunctionType:
+    found = _found(where)
+    if isinstance(found, _lru_cache_wrapper):
+        found = found.__wrapped__
     if isinstance(found, classmethod | staticmethod):
         found = found.__func__
     if isinstance(found, property):
