@@ -10,6 +10,7 @@ from typing import Any, cast
 from aws_lambda_powertools import Logger, Metrics
 from tagcast.ports import Clock
 
+from tagcast_aws.runtime.log_lines import LogLines
 from tagcast_aws.runtime.subscription_metrics import SubscriptionMetrics
 from tagcast_aws.runtime.telemetry import PowertoolsTelemetry
 
@@ -19,7 +20,7 @@ Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 @cache
 def logger() -> Logger:
     """Return the process's logger; it never logs an event."""
-    return Logger(log_uncaught_exceptions=False)
+    return Logger(log_uncaught_exceptions=False, logger_formatter=LogLines())
 
 
 @cache
