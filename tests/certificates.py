@@ -1,4 +1,4 @@
-"""Certificates for tests, as openssl would make them."""
+"""Certificates for tests, with all that RFC 5280 asks for: TLS of Python 3.13 takes no others."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 OF_SERVERS = ExtendedKeyUsageOID.SERVER_AUTH
+ISSUES = x509.KeyUsage(
+    key_cert_sign=True, crl_sign=True, digital_signature=False, content_commitment=False, key_encipherment=False,
+    data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+)  # fmt: skip
 PKCS8, OF_OPENSSL = serialization.PrivateFormat.PKCS8, serialization.PrivateFormat.TraditionalOpenSSL
 
 
@@ -58,7 +62,11 @@ class Issuer:
             .not_valid_after(ends)
             .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
             .add_extension(x509.BasicConstraints(ca=is_issuer, path_length=None), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
         )
+        if is_issuer:
+            built = built.add_extension(ISSUES, critical=True)
         if purpose is not None:
             built = built.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         return built.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()

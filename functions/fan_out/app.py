@@ -33,8 +33,8 @@ async def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
 
     async def serve(topic: str, records: Mapping[str, QueueEntry], slots: PushSlots) -> None:
         try:
-            count = len(await fan_out(world, topic, records.values(), slots))
-            left.extend(list(records)[len(records) - count :])
+            again = await fan_out(world, topic, records.values(), slots)
+            left.extend(name for name, entry in records.items() if entry in again)
         except Exception as fault:  # noqa: BLE001  The batch comes again; the others are done with.
             wiring.logger().error("fan-out failed", exc_info=fault, extra={"topic": topic})
             failed.extend(records)

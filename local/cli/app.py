@@ -52,7 +52,7 @@ def tagcast(
     ctx: typer.Context,
     url: Annotated[str, typer.Option(envvar="TAGCAST_URL", help="Where the API is.")] = DEFAULT_URL,
     as_json: Annotated[bool, typer.Option("--json", help="Print the API's answers as they come.")] = False,
-    profile: Annotated[str | None, typer.Option(help="AWS profile that signs requests to *.amazonaws.com.")] = None,
+    profile: Annotated[str | None, typer.Option(help="AWS profile that signs requests to AWS.")] = None,
     region: Annotated[str | None, typer.Option(help="AWS region to sign for; usually read from the URL.")] = None,
     token: Annotated[
         str | None, typer.Option(envvar="TAGCAST_TOKEN", help="Token to show instead, better in TAGCAST_TOKEN.")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -114,6 +115,9 @@ class Front:
             return as_aiohttp(
                 problem(413, "Content Too Large", f"a request may have {HTTP_API_PAYLOAD_BYTES_MAX} bytes")
             )
+        except ConnectionResetError:
+            # The caller has gone in the middle of its request: nobody hears the answer, and nobody needs a traceback.
+            return web.Response(status=HTTPStatus.BAD_REQUEST)
         origin = incoming.headers.get("origin")
         if origin is not None and is_foreign(origin, incoming.url.port):
             return as_aiohttp(problem(403, "Forbidden", "pages of other origins may not call the local stack"))

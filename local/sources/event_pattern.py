@@ -11,6 +11,10 @@ def matches(pattern: Mapping[str, Any], event: object) -> bool:
     True
     >>> matches({"Keys": {"pk": {"S": [{"prefix": "MSG#"}]}}}, {"Keys": {"pk": {"S": "LANES#t"}}})
     False
+    >>> matches({"state": [{"anything-but": ["idle"]}]}, {"state": "busy"})
+    True
+    >>> matches({"state": [{"anything-but": ["idle"]}]}, {})
+    False
     """
     for name, wanted in pattern.items():
         found = event.get(name) if isinstance(event, dict) else None

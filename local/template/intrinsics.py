@@ -60,9 +60,11 @@ class Resolver:
     physical: Mapping[str, str] = field(default_factory=dict)
 
     def of_type(self, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The resources of a type: logical id, resolved properties."""
+        """The resources of a type that there are by their conditions: logical id, resolved properties."""
         for logical_id, properties in self.template.of_type(kind):
-            yield logical_id, self.value(properties)
+            condition = self.template.resources[logical_id].get("Condition")
+            if condition is None or self.holds(condition):
+                yield logical_id, self.value(properties)
 
     def value(self, given: Any) -> Any:
         """A part of the template with every intrinsic resolved; what resolves to `AWS::NoValue` is left out."""

@@ -21,7 +21,7 @@ FUNCTION = "AWS::Lambda::Function"
 SOURCE = "AWS::Lambda::EventSourceMapping"
 RULE = "AWS::Events::Rule"
 API = "AWS::ApiGatewayV2::Api"
-NOT_HERE = (SOURCE, "AWS::Glue::Workflow", "AWS::Glue::Trigger", "AWS::Athena::NamedQuery")
+NOT_HERE = (SOURCE, "AWS::Glue::Workflow", "AWS::Glue::Trigger", "AWS::Athena::NamedQuery", "AWS::Lambda::Url")
 PACKAGED = {
     "AWS::Serverless::Function": "CodeUri",
     "AWS::Serverless::LayerVersion": "ContentUri",
@@ -121,7 +121,7 @@ class Template:
         for resource in resources.values():
             resource.pop("DeletionPolicy", None)  # A half-made stack is removed as a whole, and made again.
         kept = {lid: r for lid, r in resources.items() if not self._belongs_to_a_rule(r)}
-        outputs: dict[str, Any] = dict(self.outputs)
+        outputs = {name: output for name, output in self.outputs.items() if "Condition" not in output}
         for lid in kept:
             outputs[f"Ref{lid}"] = {"Value": {"Ref": lid}}
         for source in self.sources():

@@ -40,6 +40,7 @@ REQUESTS = (
     "PUT /topics/orders/subscriptions/workers",
     "POST /topics/orders/subscriptions/others/pull",
 )
+OF_THE_URL = TEXT.partition("\n## The URL of the function publish\n")[2]
 ALLOWED = {
     "Publish to one topic": REQUESTS[:2],
     "Run the topics of one team": (REQUESTS[3], REQUESTS[6], REQUESTS[13], REQUESTS[17], REQUESTS[18]),
@@ -64,3 +65,15 @@ def test_a_policy_allows_what_it_says_and_nothing_else(heading: str) -> None:
     ]
 
     assert tuple(allowed) == ALLOWED[heading]
+
+
+def test_who_may_call_the_url_of_publish_may_not_invoke_the_function_past_it() -> None:
+    (policy,) = re.findall(r"```json\n(.*?)```", OF_THE_URL, re.DOTALL)
+    function = "arn:aws:lambda:eu-west-1:123456789012:function:tagcast-publish"
+    role = Role("caller", tuple(grants_of(json.loads(policy.replace('"FUNCTION"', f'"{function}"')))))
+    by_url, invoked = Need("lambda:InvokeFunctionUrl", function), Need("lambda:InvokeFunction", function)
+
+    assert role.allows(by_url, {"lambda:FunctionUrlAuthType": "AWS_IAM"})
+    assert role.allows(invoked, {"lambda:InvokedViaFunctionUrl": "true"})
+    assert not role.allows(invoked)
+    assert not role.allows(by_url, {"lambda:FunctionUrlAuthType": "NONE"})

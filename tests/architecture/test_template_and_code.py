@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tagcast.delivery.serving import SHARE_S_MAX
+from tagcast.filters.function_filter import TIMEOUT_MAX_S as FILTER_TIMEOUT_S_MAX
 from tagcast.ports import Key
 from tagcast.registry.groups import PUBLISHED_S
 from tagcast.rows import keys
 from tagcast.rows.kinds import kind_of
 from tagcast_aws.api.http.authorization import Scope
+from tagcast_aws.api.limits import TIMEOUT_S_MAX
 from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 from tagcast_aws.cmq.form import PATHS
+from tagcast_aws.dispatch.first_rounds import ANSWER_S
 from tagcast_aws.runtime.subscription_metrics import UNITS
 
 from functions.retry.app import RESERVE_S
 from local.front.authorizer import grounds_of
-from local.rules.limits import HTTP_API_TIMEOUT_S
+from local.rules.limits import HTTP_API_TIMEOUT_S, LAMBDA_FULL_CPU_MB
 from local.rules.needs import Account
 from local.rules.permissions import Need
 from local.sources.event_pattern import matches
@@ -48,7 +52,8 @@ ANY_METHOD = "X-AMAZON-APIGATEWAY-ANY-METHOD"
 # Of https://docs.aws.amazon.com: lambda/latest/dg/monitoring-metrics-types.html, sqs-available-cloudwatch-metrics.html,
 # step-functions/latest/dg/procedure-cw-metrics.html, apigateway/latest/developerguide/http-api-metrics.html.
 METRICS = {
-    "AWS/Lambda": {"Invocations", "Errors", "Throttles", "Duration", "IteratorAge", "ConcurrentExecutions"},
+    "AWS/Lambda": {"Invocations", "Errors", "Throttles", "Duration", "IteratorAge", "ConcurrentExecutions"}
+    | {"UrlRequestCount", "UrlRequestLatency", "Url4xxCount", "Url5xxCount"},
     "AWS/SQS": {"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage", "NumberOfMessagesSent"},
     "AWS/States": {"ExecutionsStarted", "ExecutionsFailed", "ExecutionsAborted", "ExecutionsTimedOut"},
     "AWS/ApiGateway": {"Count", "4xx", "5xx", "Latency", "IntegrationLatency", "DataProcessed"},
@@ -171,6 +176,12 @@ def test_a_queue_outwaits_its_function_six_times(source: SourceSpec) -> None:
     assert queue["VisibilityTimeout"] >= 6 * FUNCTIONS[source.function]["Timeout"]
 
 
+def test_a_section_that_another_process_serves_is_waited_for_as_long_as_it_may_take() -> None:
+    longest_s = 2 * SHARE_S_MAX + FILTER_TIMEOUT_S_MAX + TIMEOUT_S_MAX
+
+    assert longest_s < ANSWER_S < FUNCTIONS["FanOutFunction"]["Timeout"]
+
+
 def test_functions_of_the_api_end_before_the_api_gives_up() -> None:
     for function in {route.function for route in TEMPLATE.routes()}:
         assert FUNCTIONS[function]["Timeout"] < HTTP_API_TIMEOUT_S
@@ -236,6 +247,40 @@ def test_every_function_is_watched_for_errors_and_throttles() -> None:
         if alarm["Namespace"] == "AWS/Lambda"
     }
     assert {(name, metric) for name in FUNCTIONS for metric in ("Errors", "Throttles")} <= watched
+
+
+@pytest.mark.parametrize("chosen", ["true", "false"])
+def test_the_function_publish_alone_has_a_url_if_it_is_asked_for_and_iam_judges_its_callers(chosen: str) -> None:
+    resolver = Resolver(TEMPLATE, RESOLVER.account, parameters={"PublishUrl": chosen})
+    urls = [properties for _, properties in resolver.of_type("AWS::Lambda::Url")]
+    wanted = {"TargetFunctionArn": resolver.arn("PublishFunction"), "AuthType": "AWS_IAM"}
+    assert urls == ([wanted] if chosen == "true" else [])
+    assert TEMPLATE.outputs["PublishUrl"]["Condition"] == "HasPublishUrl"
+
+
+@pytest.mark.parametrize("level", ["DEBUG", "INFO", "WARNING", "ERROR"])
+def test_lambda_drops_no_line_that_a_function_writes_whatever_it_keeps_of_its_own(level: str) -> None:
+    """It takes a line of metrics for one at INFO, and has levels for JSON alone."""
+    for own, expected in (
+        ("INFO", {"LogFormat": "Text"}),
+        (
+            "WARN",
+            {
+                "LogFormat": "JSON",
+                "SystemLogLevel": "WARN",
+                "ApplicationLogLevel": "DEBUG" if level == "DEBUG" else "INFO",
+            },
+        ),
+    ):
+        resolver = Resolver(TEMPLATE, RESOLVER.account, parameters={"SystemLogLevel": own, "LogLevel": level})
+        for _, function in resolver.of_type(FUNCTION):
+            assert function["LoggingConfig"].pop("LogGroup")
+            assert function["LoggingConfig"] == expected
+
+
+def test_fan_out_has_a_whole_processor_unless_its_owner_chooses_less() -> None:
+    memory = TEMPLATE.parameters["FanOutMemory"]
+    assert memory["Default"] == max(memory["AllowedValues"]) == LAMBDA_FULL_CPU_MB
 
 
 def test_functions_and_layer_are_built_for_the_same_python() -> None:

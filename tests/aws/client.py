@@ -15,11 +15,12 @@ from botocore.exceptions import (
     EndpointConnectionError,
     ReadTimeoutError,
 )
+from botocore.paginate import Paginator
 from botocore.retries.standard import ThrottledRetryableChecker, TransientRetryableChecker
 
 from tests.aws.calls import Call, Caller
 from tests.aws.faults import ApiError, DisconnectedError, UnansweredError, UnreachableError
-from tests.aws.service_model import Model, Operation, model_of
+from tests.aws.service_model import Model, Operation, model_of, pages_of
 
 if TYPE_CHECKING:
     from tests.aws.box import Box
@@ -65,6 +66,11 @@ class Client:
         setattr(self, name, method)
         return method
 
+    def get_paginator(self, method: str) -> Paginator[Any]:
+        """What asks for one page after the other, as botocore's models say."""
+        operation = self._model.operations[method]
+        return Paginator(getattr(self, method), pages_of(self._service)[operation.name], operation.model)
+
     def close(self) -> None:
         """Real clients have it."""
 
@@ -105,8 +111,8 @@ class Client:
             raise EndpointConnectionError(endpoint_url=self._url) from None
         except DisconnectedError:
             raise ConnectionClosedError(endpoint_url=self._url) from None
-        except UnansweredError:
-            box.timeline.spend(self._read_timeout_ms)
+        except UnansweredError as error:
+            box.timeline.spend(self._read_timeout_ms - error.waited_ms)
             raise ReadTimeoutError(endpoint_url=self._url) from None
 
     def _client_error(self, operation: Operation, error: ApiError) -> ClientError:

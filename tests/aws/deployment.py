@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache, partial
 from random import Random
 
@@ -10,7 +11,7 @@ from tests.aws.dynamodb import DynamoDB
 from tests.aws.events import Schedules
 from tests.aws.faults import Accidents
 from tests.aws.firehose import Firehose
-from tests.aws.http_api import HttpApi
+from tests.aws.http_api import FunctionUrl, HttpApi
 from tests.aws.kms import KMS
 from tests.aws.lambdas import Functions
 from tests.aws.network import Network
@@ -34,8 +35,15 @@ def _roles() -> Roles:
 class Deployment:
     """One account with one deployment of the template, about to serve its first request."""
 
-    def __init__(self, timeline: Timeline, accidents: Accidents | None, seed: int | str, shards: int = 2) -> None:
-        self.timeline, self.stack = timeline, deployed()
+    def __init__(
+        self,
+        timeline: Timeline,
+        accidents: Accidents | None,
+        seed: int | str,
+        shards: int = 2,
+        parameters: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        self.timeline, self.stack = timeline, deployed(*parameters)
         self.box = Box(timeline, _roles(), accidents, seed)
         self.network = Network(timeline, Random(f"network {seed}"))
         self.dynamodb = DynamoDB(self.box)
@@ -67,6 +75,11 @@ class Deployment:
             self.box.add(service)
         self.schedules = Schedules(timeline, self.stack, self.functions, seed)
         self.api = HttpApi(timeline, self.stack, self.functions)
+        self.publish_url: FunctionUrl | None = None
+        """Is there if the parameters ask for it."""
+        for _, properties in self.stack.of_type("AWS::Lambda::Url"):
+            name = properties["TargetFunctionArn"].rpartition(":")[2]
+            self.publish_url = FunctionUrl(timeline, self.functions, self.functions.by_name[name])
         self.stream_sources: list[StreamSource] = []
         self.queue_sources: list[QueueSource] = []
         self._connect()

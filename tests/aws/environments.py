@@ -7,11 +7,13 @@ import ssl
 import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tagcast.ids import ID_SEQUENCE_BITS
+from tagcast.ports import World
 from tagcast_aws import wiring
 from tagcast_aws.runtime.executor import CALLS_MAX
 
@@ -128,6 +130,18 @@ class AtOnce(Executor):
         return future
 
 
+class SmallProcess(wiring.Process):
+    """A process in which fewer things are many: *sizes* by the names of the world's fields."""
+
+    def __init__(self, ground: wiring.Ground, sizes: Mapping[str, int]) -> None:
+        super().__init__(ground)
+        self._sizes = sizes
+
+    @cached_property
+    def world(self) -> World:
+        return replace(wiring.compose(self._ground), **self._sizes)  # type: ignore[arg-type]
+
+
 class EnvironmentLoop(VirtualLoop):
     """A loop that knows in which invocation each task began."""
 
@@ -145,7 +159,15 @@ class EnvironmentLoop(VirtualLoop):
 class Environment(Host):
     """A process of one function."""
 
-    def __init__(self, function: Function, name: str, timeline: Timeline, network: Network, dice: Random) -> None:
+    def __init__(
+        self,
+        function: Function,
+        name: str,
+        timeline: Timeline,
+        network: Network,
+        dice: Random,
+        sizes: Mapping[str, int],
+    ) -> None:
         super().__init__(name)
         self.function = function
         self.invocation: Invocation | None = None
@@ -158,7 +180,7 @@ class Environment(Host):
         self._births: weakref.WeakKeyDictionary[Strand, Invocation | None] = weakref.WeakKeyDictionary()
         self._timeline, self._network = timeline, network
         clock = EnvironmentClock(timeline, self)
-        self.process = wiring.Process(
+        self.process = SmallProcess(
             wiring.Ground(
                 environ=function.environ,
                 make_client=self._client,
@@ -170,7 +192,8 @@ class Environment(Host):
                 make_socket=Socket,  # type: ignore[arg-type]
                 make_thread=AtOnce,
                 make_threads=lambda: StrandExecutor(timeline, self, CALLS_MAX),
-            )
+            ),
+            sizes,
         )
 
     def enter(self) -> None:

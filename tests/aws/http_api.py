@@ -1,4 +1,4 @@
-"""API Gateway's HTTP API: requests as events of payload 2.0 to the function of their route, with its time limit."""
+"""API Gateway's HTTP API, and the URL of a function: requests as events of payload 2.0 to a function."""
 
 from __future__ import annotations
 
@@ -29,11 +29,92 @@ class Answer:
         return json.loads(self.body) if self.body else None
 
 
+def own_answer(status: int, text: str) -> Answer:
+    """Return what AWS answers itself."""
+    return Answer(status, {}, json.dumps({"message": text}).encode())
+
+
+def answer_of(ended: Ended) -> Answer:
+    """Return what becomes of the answer of a function that gave one."""
+    response = response_of(json.dumps(ended.answer).encode())
+    return Answer(response.status, {name.lower(): value for name, value in response.headers}, response.body)
+
+
+class Events:
+    """Makes events of payload 2.0 for whom a host's name leads to."""
+
+    def __init__(self, timeline: Timeline, host: str) -> None:
+        self._timeline, self._host = timeline, host
+
+    def event(self, method: str, path: str, key: str, body: str | None, headers: Mapping[str, str]) -> dict[str, Any]:
+        """Return the event of a request."""
+        subdomain = self._host.partition(".")[0]
+        event: dict[str, Any] = {
+            "version": "2.0",
+            "routeKey": key,
+            "rawPath": path,
+            "rawQueryString": "",
+            "headers": {"host": self._host, "content-type": "application/json", **headers},
+            "requestContext": {
+                "accountId": "123456789012",
+                "apiId": subdomain,
+                "domainName": self._host,
+                "domainPrefix": subdomain,
+                "http": {
+                    "method": method,
+                    "path": path,
+                    "protocol": "HTTP/1.1",
+                    "sourceIp": "192.0.2.1",
+                    "userAgent": "producer",
+                },
+                "requestId": f"r{self._timeline.micros}",
+                "routeKey": key,
+                "stage": "$default",
+                "timeEpoch": self._timeline.now,
+            },
+            "isBase64Encoded": False,
+        }
+        if body is not None:
+            event["body"] = body
+        return event
+
+
+class FunctionUrl:
+    """The URL of a function: whatever its path, the function gets it, and nobody gives up before the function does."""
+
+    def __init__(self, timeline: Timeline, functions: Functions, function: Function) -> None:
+        self._events = Events(timeline, "publish.lambda-url.us-east-1.on.aws")
+        self._functions, self._function = functions, function
+
+    def ask(self, method: str, path: tuple[str, ...], then: Callable[[Answer], None], *, body: Any = None) -> None:
+        """Send a request; *then* gets the answer."""
+        content = None if body is None else json.dumps(body)
+        event = self._events.event(method, raw_path(path), "$default", content, {})
+        self._functions.start(self._function, event, lambda ended: then(self._answer(ended)))
+
+    @staticmethod
+    def _answer(ended: Ended) -> Answer:
+        match ended.error:
+            case None:
+                return answer_of(ended)
+            case "TooManyRequestsException":
+                return own_answer(429, "Too Many Requests")
+            case "RequestTooLargeException":
+                return own_answer(413, "Request Entity Too Large")
+        return own_answer(502, "Internal Server Error")
+
+
+def raw_path(parts: tuple[str, ...]) -> str:
+    """Return a path as it is sent."""
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
 class HttpApi:
-    """The routes of the template."""
+    """The routes of the template, with the API's own time limit."""
 
     def __init__(self, timeline: Timeline, stack: Resolver, functions: Functions) -> None:
         self._timeline, self._functions = timeline, functions
+        self._events = Events(timeline, "api.example")
         self._routes = []
         for route in stack.template.routes():
             pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", route.path))
@@ -55,19 +136,21 @@ class HttpApi:
         action: Any = None,
     ) -> None:
         """Send a request; *then* gets the answer."""
-        raw = "/" + "/".join(quote(part, safe="") for part in path)
+        raw = raw_path(path)
         content = None if body is None else json.dumps(body)
         if content is not None and len(content) > limits.HTTP_API_PAYLOAD_BYTES_MAX:
-            then(self._own(413, "Request Entity Too Large"))
+            then(own_answer(413, "Request Entity Too Large"))
             return
         found = self._route(method, raw)
         if found is None:
-            then(self._own(404, "Not Found"))
+            then(own_answer(404, "Not Found"))
             return
         key, parameters, function = found
-        event = self._event(method, raw, key, parameters, content, headers or {})
+        event = self._events.event(method, raw, key, content, headers or {})
+        if parameters:
+            event["pathParameters"] = {name: unquote(value) for name, value in parameters.items()}
         answered = _Once(then)
-        self._timeline.after(limits.HTTP_API_TIMEOUT_S * 1000, lambda: answered(self._own(503, "timeout")))
+        self._timeline.after(limits.HTTP_API_TIMEOUT_S * 1000, lambda: answered(own_answer(503, "timeout")))
         self._functions.start(function, event, lambda ended: answered(self._answer(ended)), label=label, action=action)
 
     def _route(self, method: str, raw: str) -> tuple[str, Mapping[str, str], Function] | None:
@@ -77,58 +160,13 @@ class HttpApi:
                 return key, found.groupdict(), function
         return None
 
-    def _answer(self, ended: Ended) -> Answer:
-        if ended.error == "TooManyRequestsException":
-            return self._own(503, "Service Unavailable")
-        if ended.error is not None:
-            return self._own(500, "Internal Server Error")
-        response = response_of(json.dumps(ended.answer).encode())
-        return Answer(response.status, {name.lower(): value for name, value in response.headers}, response.body)
-
     @staticmethod
-    def _own(status: int, text: str) -> Answer:
-        return Answer(status, {}, json.dumps({"message": text}).encode())
-
-    def _event(
-        self,
-        method: str,
-        path: str,
-        key: str,
-        parameters: Mapping[str, str],
-        body: str | None,
-        headers: Mapping[str, str],
-    ) -> dict[str, Any]:
-        sent = {"host": "api.example", "content-type": "application/json", **headers}
-        event: dict[str, Any] = {
-            "version": "2.0",
-            "routeKey": key,
-            "rawPath": path,
-            "rawQueryString": "",
-            "headers": sent,
-            "requestContext": {
-                "accountId": "123456789012",
-                "apiId": "api",
-                "domainName": "api.example",
-                "domainPrefix": "api",
-                "http": {
-                    "method": method,
-                    "path": path,
-                    "protocol": "HTTP/1.1",
-                    "sourceIp": "192.0.2.1",
-                    "userAgent": "producer",
-                },
-                "requestId": f"r{self._timeline.micros}",
-                "routeKey": key,
-                "stage": "$default",
-                "timeEpoch": self._timeline.now,
-            },
-            "isBase64Encoded": False,
-        }
-        if parameters:
-            event["pathParameters"] = {name: unquote(value) for name, value in parameters.items()}
-        if body is not None:
-            event["body"] = body
-        return event
+    def _answer(ended: Ended) -> Answer:
+        if ended.error == "TooManyRequestsException":
+            return own_answer(503, "Service Unavailable")
+        if ended.error is not None:
+            return own_answer(500, "Internal Server Error")
+        return answer_of(ended)
 
 
 class _Once:

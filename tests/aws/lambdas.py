@@ -18,7 +18,7 @@ from tests.aws import limits
 from tests.aws.box import Box, Service
 from tests.aws.calls import Call, Caller
 from tests.aws.environments import Context, Environment, Invocation, environ_of
-from tests.aws.faults import ApiError, UnplayedError
+from tests.aws.faults import ApiError, UnansweredError, UnplayedError
 from tests.aws.network import Network
 from tests.aws.strands import Killed
 from tests.aws.timeline import Timeline
@@ -68,6 +68,8 @@ class Function:
         self.timeout_s = int(properties["Timeout"])
         self.memory_mb = int(properties["MemorySize"])
         self.is_traced = properties["TracingConfig"]["Mode"] == "Active"
+        self.logs_failures_only = properties["LoggingConfig"].get("SystemLogLevel") == "WARN"
+        """Whether Lambda's own lines in the log are about invocations that failed alone."""
         self.environ = environ_of(properties)
         module, _, name = str(properties["Handler"]).rpartition(".")
         self.handler = getattr(importlib.import_module(f"functions.{folder}.{module}"), name)
@@ -80,7 +82,7 @@ class Function:
 
 
 class Functions(Service):
-    """The service ``lambda``: `invoke` for endpoints and filter functions, `start` for everything inside AWS."""
+    """The service ``lambda``: `invoke` for whoever asks its API, `start` for everything inside AWS."""
 
     name: ClassVar[str] = "lambda"
     throttled: ClassVar[tuple[str, int]] = ("TooManyRequestsException", 429)
@@ -93,6 +95,8 @@ class Functions(Service):
         self.running = 0
         self.strangers: dict[str, Callable[[Any], Any]] = {}
         """Functions of subscribers by name: from the event to the answer, or to what is raised."""
+        self.sizes: Mapping[str, int] = {}
+        """What the worlds of all processes have otherwise: `section_max`, `part_max`."""
         self._chance = Random(f"lambda {seed}")
         self._seed = seed
         self._serial = 0
@@ -153,7 +157,7 @@ class Functions(Service):
         self._serial += 1
         name = f"{function.kind}@{self._serial}"
         dice = Random(f"dice {self._seed} {self._serial}")
-        environment = Environment(function, name, self.timeline, self.network, dice)
+        environment = Environment(function, name, self.timeline, self.network, dice, self.sizes)
         self._environments.append(environment)
         return environment
 
@@ -219,7 +223,7 @@ class Functions(Service):
         self.weather.ended(ended)
         invocation.then(ended)
 
-    # The API, for the functions of subscribers.
+    # The API, for functions of subscribers and those of the template.
 
     def needs(self, call: Call) -> Iterable[tuple[str, str]]:
         name = str(call["FunctionName"])
@@ -227,8 +231,10 @@ class Functions(Service):
         return [("lambda:InvokeFunction", arn)]
 
     def invoke(self, call: Call) -> dict[str, Any]:
-        """Ask a function of a subscriber; what it raises is a function error."""
+        """Invoke a function of the template, or ask one of a subscriber; what it raises is a function error."""
         name = str(call["FunctionName"]).rpartition(":")[2]
+        if name in self.by_name:
+            return self._waited_for(self.by_name[name], call)
         if name not in self.strangers:
             raise ApiError("ResourceNotFoundException", f"Function not found: {name}", status=404)
         try:
@@ -238,3 +244,33 @@ class Functions(Service):
             payload = io.BytesIO(json.dumps(error).encode())
             return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": payload}
         return {"StatusCode": 200, "Payload": io.BytesIO(json.dumps(answer).encode())}
+
+    def _waited_for(self, function: Function, call: Call) -> dict[str, Any]:
+        """Invoke *function* and let its caller wait; whoever waits no longer does not end it."""
+        strand, outcome = self.timeline.current, list[Ended]()
+        assert strand is not None
+        waits = True
+
+        def then(ended: Ended) -> None:
+            outcome.append(ended)
+            if waits:
+                self.timeline.wake(strand)
+
+        until = self.timeline.micros + round(1000 * call.read_timeout_ms)
+        event, label = json.loads(call["Payload"]), f"for {call.caller.name}"
+        self.timeline.after(0, lambda: self.start(function, event, then, label=label))
+        self.timeline.park(strand, until)
+        waits = False
+        if not outcome:
+            raise UnansweredError(call.read_timeout_ms)
+        return _told(outcome[0])
+
+
+def _told(ended: Ended) -> dict[str, Any]:
+    """What Lambda answers who waited for an invocation; what it refused was none."""
+    if ended.invocation is None:
+        raise ApiError(str(ended.error), status=429 if ended.error == "TooManyRequestsException" else 413)
+    if ended.error is None:
+        return {"StatusCode": 200, "Payload": io.BytesIO(json.dumps(ended.answer).encode())}
+    error = json.dumps({"errorType": ended.error}).encode()
+    return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": io.BytesIO(error)}

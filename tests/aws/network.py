@@ -142,6 +142,11 @@ class Connection(asyncio.Transport):
             self._network.timeline.after(self._network.one_way_ms(), partial(self._listener.asked, request, self))
 
 
+def address_of(number: int) -> str:
+    """Return the public address of one of some millions of listeners."""
+    return f"93.{184 + number // 62_500}.{number // 250 % 250}.{1 + number % 250}"
+
+
 class Network:
     """Names, addresses and what listens there."""
 
@@ -157,8 +162,7 @@ class Network:
 
     def listen(self, name: str, listener: Listener) -> None:
         """Put *listener* behind a host name, at a public address of its own."""
-        number = len(self._addresses)
-        address = f"93.184.{number // 250}.{1 + number % 250}"
+        address = address_of(len(self._addresses))
         self._addresses[name] = address
         self._listeners[address] = listener
 

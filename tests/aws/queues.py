@@ -76,6 +76,12 @@ class Queue:
     taken: dict[tuple[str, str], tuple[int, Sent]] = field(default_factory=dict)
     told: list[Callable[[QueuedMessage], None]] = field(default_factory=list)
     """Are told of each message that is taken, and of each that is made visible again."""
+    given: list[Callable[[QueuedMessage], None]] = field(default_factory=list)
+    """Are told of each message that is handed out."""
+    dropped: list[Callable[[QueuedMessage], None]] = field(default_factory=list)
+    """Are told of each message that is deleted."""
+    looked_at: int = 0
+    """When a consumer asked last for what is in it."""
     _receipts: dict[str, tuple[str, QueuedMessage]] = field(default_factory=dict)
     _serial: int = 0
 
@@ -129,7 +135,7 @@ class Queue:
 
     def receive(self, most: int = 10, visibility_s: int | None = None) -> list[QueuedMessage]:
         """Hand out messages: of a group in their order, and none while any of it is in flight."""
-        now = self.timeline.now
+        now = self.looked_at = self.timeline.now
         hidden_until = now + 1000 * (self.visibility_s if visibility_s is None else visibility_s)
         handed: list[QueuedMessage] = []
         for name, line in list(self.lines.items()):
@@ -166,6 +172,8 @@ class Queue:
         messages.remove(message)
         if not messages:
             del self.lines[line]
+        for tell in self.dropped:
+            tell(message)
 
     def change_visibility(self, receipt: str, seconds: int) -> None:
         """Let a message in flight be visible so many seconds from now."""
@@ -206,6 +214,8 @@ class Queue:
         message.visible_at = hidden_until
         message.receipt = f"{message.message_id}#{message.receives}"
         self._receipts[message.receipt] = (line, message)
+        for tell in self.given:
+            tell(message)
 
     def _held(self, receipt: str) -> tuple[str, QueuedMessage]:
         found = self._receipts.get(receipt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -94,3 +95,10 @@ def model_of(service: str) -> Model:
         plainly_right = _unasked if model.input_shape is None else plain.of(model.input_shape)
         operations[xform_name(name)] = Operation(name, xform_name(name), model, token, plainly_right)
     return Model(described, operations, ClientExceptionsFactory().create_client_exceptions(described))
+
+
+@cache
+def pages_of(service: str) -> Mapping[str, Any]:
+    """How each operation of a service is asked for its next page, by the operation's name."""
+    described: Mapping[str, Any] = _LOADER.load_service_model(service, "paginators-1")["pagination"]
+    return described

@@ -10,14 +10,17 @@ from typing import Any
 
 from local.rules import limits
 from tests.aws.attributes import text_bytes
-from tests.aws.box import ACCOUNT, REGION, Box, Call, Service
+from tests.aws.box import ACCOUNT, REGION, Box, Call
 from tests.aws.faults import ApiError
+from tests.aws.queue_keeping import QueueKeeping
 from tests.aws.queues import Queue, QueuedMessage, Sent, md5
 from tests.aws.throughput import Bucket
 
 _BAD_TEXT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _GROUP = re.compile(r"[!-~]{1,128}")
+LOOK_MS = 250
+"""So often a receive that waits looks again."""
 _BATCHES = {
     "SendMessageBatch": "SendMessage",
     "DeleteMessageBatch": "DeleteMessage",
@@ -25,7 +28,7 @@ _BATCHES = {
 }
 
 
-class SQS(Service):
+class SQS(QueueKeeping):
     """All queues of the account, by URL."""
 
     name = "sqs"
@@ -34,6 +37,7 @@ class SQS(Service):
     failed = ("InternalError", 500)
     codes = {  # noqa: RUF012  Where the query protocol had other names, botocore tells those.
         "QueueDoesNotExist": "AWS.SimpleQueueService.NonExistentQueue",
+        "QueueNameExists": "QueueAlreadyExists",
         "EmptyBatchRequest": "AWS.SimpleQueueService.EmptyBatchRequest",
         "TooManyEntriesInBatchRequest": "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
         "BatchEntryIdsNotDistinct": "AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
@@ -44,19 +48,9 @@ class SQS(Service):
 
     def __init__(self, box: Box) -> None:
         super().__init__(box)
-        self.queues: dict[str, Queue] = {}
         self.refused: Counter[str] = Counter()
         """Requests that were refused because a group was sent to too often."""
         self._calls: dict[tuple[str, str], Bucket] = {}
-
-    def create(self, name: str, properties: Mapping[str, Any]) -> Queue:
-        """Make a queue as CloudFormation would from the *properties* of AWS::SQS::Queue."""
-        if bool(properties.get("FifoQueue")) != name.endswith(".fifo"):
-            raise ValueError("the name of a FIFO queue, and of no other, ends with .fifo")
-        url = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}"
-        arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"
-        queue = self.queues[url] = Queue(name, url, arn, self.box.timeline, properties)
-        return queue
 
     def forget(self) -> None:
         """Begin to count anew."""
@@ -68,27 +62,17 @@ class SQS(Service):
         """Return for how many seconds the group that was sent to most often was due to be, at least."""
         return max((bucket.taken / bucket.rate for bucket in self._calls.values()), default=0.0)
 
-    def queue(self, url: str) -> Queue:
-        """The queue of a URL, or SQS's refusal."""
-        if url not in self.queues:
-            raise ApiError("QueueDoesNotExist", "The specified queue does not exist.")
-        return self.queues[url]
-
     def needs(self, call: Call) -> Iterable[tuple[str, str]]:
         action = _BATCHES.get(call.operation, call.operation)
-        if call.operation == "GetQueueUrl":
+        if call.operation == "ListQueues":
+            owner, name = ACCOUNT, "*"
+        elif "QueueName" in call.parameters:
             owner, name = call.parameters.get("QueueOwnerAWSAccountId", ACCOUNT), call["QueueName"]
         else:
             owner, name = call["QueueUrl"].rsplit("/", 2)[-2:]
         yield f"sqs:{action}", f"arn:aws:sqs:{REGION}:{owner}:{name}"
 
     # Producers.
-
-    def get_queue_url(self, call: Call) -> dict[str, Any]:
-        """GetQueueUrl."""
-        owner = call.parameters.get("QueueOwnerAWSAccountId", ACCOUNT)
-        url = f"https://sqs.{REGION}.amazonaws.com/{owner}/{call['QueueName']}"
-        return {"QueueUrl": self.queue(url).url}
 
     def send_message(self, call: Call) -> dict[str, Any]:
         """SendMessage."""
@@ -142,7 +126,7 @@ class SQS(Service):
     # Consumers.
 
     def receive_message(self, call: Call) -> dict[str, Any]:
-        """ReceiveMessage, answered at once: the box waits for no messages."""
+        """ReceiveMessage; as long as there is nothing it looks again, until the wait that was asked for is over."""
         queue = self._asked(call)
         most = call.parameters.get("MaxNumberOfMessages", 1)
         if not 1 <= most <= limits.SQS_BATCH_MAX:
@@ -156,7 +140,11 @@ class SQS(Service):
         visibility = call.parameters.get("VisibilityTimeout")
         if visibility is not None:
             _check_visibility(visibility)
-        messages = queue.receive(most, visibility)
+        timeline = self.box.timeline
+        until = timeline.now + 1000 * call.parameters.get("WaitTimeSeconds", 0)
+        while not (messages := queue.receive(most, visibility)) and timeline.now < until:
+            timeline.spend(min(LOOK_MS, until - timeline.now))
+            self.box.acting = call.caller
         asked = [
             *call.parameters.get("AttributeNames", ()),
             *call.parameters.get("MessageSystemAttributeNames", ()),

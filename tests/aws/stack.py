@@ -21,8 +21,7 @@ def translated() -> Template:
 
 
 @cache
-def deployed() -> Resolver:
-    """The template with the names and ARNs that its resources have on the box."""
-    return Resolver(
-        translated(), Account(ACCOUNT, REGION), parameters={**ANY_SUBSCRIBER, "EndpointVerification": "optional"}
-    )
+def deployed(*chosen: tuple[str, str]) -> Resolver:
+    """The template with the names and ARNs that its resources have on the box; *chosen* are parameters of its owner."""
+    parameters = {**ANY_SUBSCRIBER, "EndpointVerification": "optional", **dict(chosen)}
+    return Resolver(translated(), Account(ACCOUNT, REGION), parameters=parameters)

@@ -78,6 +78,32 @@ def deduplicated_in_the_whole_queue(world: World) -> Any:
 
 
 @case
+def queues_come_and_go(world: World) -> Any:
+    client = world.client("sqs")
+    made = [client.create_queue(QueueName=f"group-{n}.fifo", Attributes=FIFO)["QueueUrl"] for n in (1, 2, 1)]
+    pages = client.get_paginator("list_queues").paginate(QueueNamePrefix="group-", PaginationConfig={"PageSize": 1})
+    listed = [url.rpartition("/")[2] for page in pages for url in page.get("QueueUrls", ())]
+    send(world, made[0], "x", "g")
+    send(world, made[0], "y", "h")
+    client.receive_message(QueueUrl=made[0], MaxNumberOfMessages=1)
+    counts = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    held = client.get_queue_attributes(QueueUrl=made[0], AttributeNames=counts)["Attributes"]
+    client.delete_queue(QueueUrl=made[0])
+    return [made[0] == made[2], sorted(listed), held, refusal(client.receive_message, QueueUrl=made[0])]
+
+
+@case
+def queue_of_another_kind(world: World) -> Any:
+    client = world.client("sqs")
+    client.create_queue(QueueName="kind.fifo", Attributes=FIFO)
+    other = {**FIFO, "MessageRetentionPeriod": "86400"}
+    return [
+        refusal(client.create_queue, QueueName="kind.fifo", Attributes=other),
+        refusal(client.create_queue, QueueName="kind", Attributes=FIFO),
+    ]
+
+
+@case
 def without_a_group(world: World) -> Any:
     url = world.queue("groupless.fifo", **FIFO)
     return refusal(world.client("sqs").send_message, QueueUrl=url, MessageBody="x", MessageDeduplicationId="d")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.aws import limits
 from tests.aws.deployment import Deployment
-from tests.aws.http_api import Answer
+from tests.aws.http_api import Answer, FunctionUrl
+from tests.aws.lambdas import Function, Weather
 from tests.aws.network import Connection, Request
 from tests.aws.timeline import EPOCH, Timeline
 
@@ -34,9 +36,9 @@ class Receiver:
 class Story:
     """A deployment and what its API answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, **parameters: str) -> None:
         self.timeline = Timeline()
-        self.deployment = Deployment(self.timeline, None, 1)
+        self.deployment = Deployment(self.timeline, None, 1, parameters=parameters.items())
         self.deployment.begin()
         self.answers: list[Answer] = []
 
@@ -77,3 +79,37 @@ def test_a_message_goes_from_the_api_to_its_receivers() -> None:
         "a": "delivered",
         "b": "delivered",
     }
+
+
+def test_a_message_is_published_at_the_url_of_its_function_too_where_the_template_asks_for_one() -> None:
+    assert Story().deployment.publish_url is None
+    story = Story(PublishUrl="true")
+    assert story.ask("PUT", "topics", "t", body={}).status == 201
+    receiver = story.subscribe("a", [])
+    url = story.deployment.publish_url
+    assert url is not None
+    for path in (("topics", "t", "messages"), ("topics",)):
+        url.ask("POST", path, story.answers.append, body={"body": "hello"})
+        story.play(5_000)
+    accepted, elsewhere = story.answers[-2:]
+    assert [got for _, got, _ in receiver.got] == [accepted.value["message_id"]]
+    assert (accepted.status, elsewhere.status) == (201, 404)
+
+
+class Crowded(Weather):
+    """Lambda has no capacity."""
+
+    def throttles(self, function: Function) -> bool:
+        return True
+
+
+def test_the_url_of_a_function_says_itself_what_lambda_refuses_and_that_a_function_failed() -> None:
+    story = Story()
+    functions = story.deployment.functions
+    url = FunctionUrl(story.timeline, functions, functions.by_id["FanOutFunction"])  # Which takes no such events.
+    url.ask("POST", ("topics",), story.answers.append)
+    story.play(2_000)
+    url.ask("POST", ("topics",), story.answers.append, body="x" * limits.LAMBDA_PAYLOAD_BYTES_MAX)
+    functions.weather = Crowded()
+    url.ask("POST", ("topics",), story.answers.append)
+    assert [answer.status for answer in story.answers] == [502, 413, 429]

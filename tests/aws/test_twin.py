@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import statistics
+from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 from tagcast.model import Ordering
+from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 from tagcast.topic_settings import TopicReads
 
 from local.rules import limits
+from tests.aws.lambdas import Ended
+from tests.aws.network import address_of
 from tests.benchmarks.calls import BATCH, BUDGETS
+from tests.benchmarks.twin import THRIFT
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.bill import usd_of
 from tests.benchmarks.twinning.bounds import first_bound, limit_of, taken
@@ -85,10 +91,17 @@ def test_a_topic_is_as_fast_as_its_hot_key_lets_it_be() -> None:
 
 def test_a_process_that_may_know_the_topic_for_a_second_reads_it_once() -> None:
     def reads(how: TopicReads) -> int:
-        course = played(account_of(Cell(1, Ordering.NONE, 5, topic_reads=how)), Load(publishers=1), 5)
+        cell = Cell(1, Ordering.NONE, 5, parameters=(("TopicReads", how.value),))
+        course = played(account_of(cell), Load(publishers=1), 5)
         return course.usage.calls["publish", "GetItem"]
 
     assert (reads(TopicReads.EVERY), reads(TopicReads.SECOND)) == (6, 2), "knowing it at first takes a second look"
+
+
+def test_each_of_the_most_subscribers_has_a_public_address_of_its_own() -> None:
+    addresses = [address_of(number) for number in range(SUBSCRIPTIONS_MAX)]
+    assert len(set(addresses)) == SUBSCRIPTIONS_MAX
+    assert all(ip_address(address).is_global for address in addresses[::999])
 
 
 def course_of(messages: int, lasted_s: float) -> Course:
@@ -108,7 +121,7 @@ def test_what_each_further_message_takes_says_which_quota_is_used_up_first() -> 
 
 
 def test_of_looks_that_count_for_a_second_a_short_play_is_charged_its_part() -> None:
-    account = account_of(Cell(1, Ordering.NONE, 5, topic_reads=TopicReads.SECOND))
+    account = account_of(Cell(1, Ordering.NONE, 5, parameters=(("TopicReads", "second"),)))
     course = played(account, Load(publishers=4), 8)
     whole_s = account.deployment.tables["RegistryTable"].throughput.taken_s()["reads of TOPIC#orders"]
     looks = course.usage.calls["publish", "GetItem"]
@@ -153,6 +166,29 @@ def test_a_bill_has_a_line_for_whatever_was_used() -> None:
     assert {line for line, usd in bill.items() if usd <= 0} == {"workflow", "traces"}
     assert bill["table writes"] == pytest.approx(2 * limits.PRICES_USD["dynamodb: a million write request units"])
     assert bill["HTTP API"] == limits.PRICES_USD["api gateway: a million requests of an HTTP API"]
+
+
+def test_what_an_owner_chooses_is_played_as_the_template_says() -> None:
+    thrifty = account_of(replace(SINGLY, parameters=THRIFT))
+    course = played(thrifty, Load(publishers=2), 6)
+    usage, plain = course.usage, played(account_of(SINGLY), Load(publishers=2), 6).usage
+    assert (len(course.sent), course.pushes, course.refused) == (6, 18, 0)
+    assert (usage.api_requests, usage.platform_lines) == (0, 0)
+    assert (plain.api_requests, plain.platform_lines) == (6, sum(plain.invocations.values()))
+    assert thrifty.deployment.functions.by_id["FanOutFunction"].memory_mb == limits.LAMBDA_FULL_CPU_MB // 2
+    assert usd_of(usage, 6)["HTTP API"] == 0
+    cheaper = {line for line, usd in usd_of(usage, 6).items() if usd < usd_of(plain, 6)[line]}
+    assert cheaper >= {"HTTP API", "Lambda: fan_out", "logs"}
+
+
+def test_lambda_tells_of_an_invocation_that_failed_also_where_it_tells_of_no_other() -> None:
+    account = account_of(replace(SINGLY, parameters=THRIFT))
+    functions = account.deployment.functions
+    ended: list[Ended] = []
+    functions.start(functions.by_id["FanOutFunction"], {}, ended.append)
+    account.timeline.play_until(account.timeline.now + 2_000)
+    assert [each.error for each in ended] == ["Unhandled"]
+    assert account.meter.usage.platform_lines == 1
 
 
 def test_an_order_is_played_that_deflates_as_the_document_says() -> None:

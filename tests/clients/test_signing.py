@@ -10,6 +10,7 @@ from botocore.credentials import Credentials
 from tagcast_client import Client, Retries, SigningError, SigV4
 
 URL = "https://abc.execute-api.eu-west-1.amazonaws.com/prod"
+OF_A_FUNCTION = "https://abc.lambda-url.eu-west-1.on.aws"
 
 
 def sent(url: str, monkeypatch: pytest.MonkeyPatch) -> list[httpx.Request]:
@@ -28,17 +29,24 @@ def sent(url: str, monkeypatch: pytest.MonkeyPatch) -> list[httpx.Request]:
     return seen
 
 
-def test_a_request_to_aws_is_signed_as_its_own_library_signs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    [request] = sent(URL, monkeypatch)
+@pytest.mark.parametrize(
+    ("given", "url", "service"),
+    [(URL, URL, "execute-api"), (f"{OF_A_FUNCTION}/", OF_A_FUNCTION, "lambda")],
+    ids=["an API", "the URL of a function, as the stack puts it out"],
+)
+def test_a_request_to_aws_is_signed_as_its_own_library_signs_it(
+    monkeypatch: pytest.MonkeyPatch, given: str, url: str, service: str
+) -> None:
+    [request] = sent(given, monkeypatch)
     headers = {name: request.headers[name] for name in ("content-type", "host", "idempotency-key")}
-    again = AWSRequest("POST", f"{URL}/topics/a%20b/messages", headers=headers, data=request.content)
+    again = AWSRequest("POST", f"{url}/topics/a%20b/messages", headers=headers, data=request.content)
     monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: instant(request))
     credentials = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "token")
-    SigV4Auth(credentials, "execute-api", "eu-west-1").add_auth(again)
+    SigV4Auth(credentials, service, "eu-west-1").add_auth(again)
 
     assert request.headers["authorization"] == again.headers["Authorization"]
     assert request.headers["x-amz-security-token"] == "token"
-    assert str(request.url) == f"{URL}/topics/a%20b/messages"
+    assert str(request.url) == f"{url}/topics/a%20b/messages"
 
 
 def instant(request: httpx.Request) -> object:

@@ -47,6 +47,19 @@ def test_a_secret_is_read_again_when_it_is_too_old() -> None:
     assert set(secrets.asked) == {"tagcast/cmq-keys"}
 
 
+def test_a_secret_is_as_old_as_the_question_for_it() -> None:
+    clock = FakeClock()
+
+    class Slow(Secrets):
+        def get_secret_value(self, SecretId: str) -> dict[str, Any]:  # noqa: N803
+            clock.sleep(4)
+            return super().get_secret_value(SecretId)
+
+    secret = CachedSecret(Slow("first", "second"), "n", clock, Log().logger)
+
+    assert (secret.text(3), secret.text(3)) == ("first", "second")
+
+
 @pytest.mark.parametrize("code", ["ResourceNotFoundException", "AccessDeniedException"])
 def test_a_secret_that_is_not_there_is_none_and_what_was_read_before_is_forgotten(code: str) -> None:
     clock, log = FakeClock(), Log()

@@ -20,6 +20,8 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs/images"
 Scheme = Literal["light", "dark"]
 WIDTHS: tuple[int, ...] = (400, 1_600)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+FAULT = "fault"
+"""The one page that is pictured because something is not there."""
 
 
 class Look(NamedTuple):
@@ -53,7 +55,7 @@ def others(scene: Scene) -> Mapping[str, str]:
         "hosts": "/hosts",
         "costs": "/costs",
         "hostile": f"/topics/orders/messages/{scene.hostile}?why=billing",
-        "fault": "/topics/absent",
+        FAULT: "/topics/absent",
     }
 
 
@@ -79,7 +81,9 @@ def _picture(chromium: Browser, look: Look | None, console: str, shown: Mapping[
     width, scheme = look or Look(1_200, "light")
     page = chromium.new_page(viewport={"width": width, "height": 760}, color_scheme=scheme)
     for name, path in shown.items():
-        page.goto(console + path)
+        answer = page.goto(console + path)
+        if answer is None or answer.ok != (name != FAULT):
+            raise RuntimeError(f"{name}: {path} was answered with {answer and answer.status}")
         settle(page)
         suffix = f"-{width}-{scheme}" if look else ""
         page.screenshot(path=folder / f"{name}{suffix}.png", full_page=look is not None)

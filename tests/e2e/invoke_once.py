@@ -1,6 +1,6 @@
-"""What `sam local invoke` does, in a process instead of a container: `python -m tests.e2e.invoke_once NAME EVENT ENV`.
+"""What `sam local invoke` does, in a process and no container: `python -m tests.e2e.invoke_once NAME ENV EVENT …`.
 
-The function's handler is called with a real Lambda context; what it answers is printed as JSON.
+The function's handler is called with a real Lambda context; its answers by event are printed as JSON, in the last line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from samtranslator.yaml_helper import yaml_parse
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def main(function: str, event: str, variables: str) -> None:
+def main(function: str, variables: str, *events: str) -> None:
     source = yaml_parse((ROOT / "template.yaml").read_text())
     properties = source["Globals"]["Function"] | source["Resources"][function]["Properties"]
     declared = source["Globals"]["Function"]["Environment"]["Variables"]
@@ -26,15 +26,19 @@ def main(function: str, event: str, variables: str) -> None:
     # Like sam, this sets only what the template names.
     os.environ.update({name: given[name] for name in declared if name in given})
     os.environ["AWS_LAMBDA_FUNCTION_NAME"] = function
-    os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] = str(properties["MemorySize"])
+    memory = properties["MemorySize"]
+    memory_mb = source["Parameters"][memory["Ref"]]["Default"] if isinstance(memory, dict) else memory
+    os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] = str(memory_mb)
     sys.path.insert(0, str(ROOT / properties["CodeUri"]))
     module, _, name = properties["Handler"].partition(".")
     handler = getattr(__import__(module), name)
     arn = f"arn:aws:lambda:us-east-1:123456789012:function:{function}"
-    deadline_ms = int((time.time() + properties["Timeout"]) * 1000)
-    context = LambdaContext("8a6f1c1e-0000-4000-8000-000000000001", None, None, deadline_ms, arn)
-    answer: Any = handler(json.loads(Path(event).read_text()), context)
-    print(json.dumps(answer))
+    answers: dict[str, Any] = {}
+    for event in events:
+        deadline_ms = int((time.time() + properties["Timeout"]) * 1000)
+        context = LambdaContext("8a6f1c1e-0000-4000-8000-000000000001", None, None, deadline_ms, arn)
+        answers[event] = handler(json.loads(Path(event).read_text()), context)
+    print(json.dumps(answers))
 
 
 if __name__ == "__main__":

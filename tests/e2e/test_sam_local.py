@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +53,16 @@ def fresh(tmp_path: Path) -> Iterator[RunningStack]:
 
 
 def test_the_commands_work_one_after_the_other_on_a_fresh_stack(fresh: RunningStack) -> None:
-    answers = {}
-    for function, event in COMMAND.findall(recipe()):
+    answers: dict[str, Any] = {}
+    for function, commands in groupby(COMMAND.findall(recipe()), itemgetter(0)):
+        events = [event for _, event in commands]
         ran = subprocess.run(
-            [sys.executable, "-m", "tests.e2e.invoke_once", function, event, str(fresh.folder / "sam.json")],
+            [sys.executable, "-m", "tests.e2e.invoke_once", function, str(fresh.folder / "sam.json"), *events],
             cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, (ROOT, LAYER))), **environment()},
         )  # fmt: skip
-        assert ran.returncode == 0, f"{function} {event}: {ran.stderr}"
-        answers[event] = json.loads(ran.stdout.splitlines()[-1])
+        assert ran.returncode == 0, f"{function} {events}: {ran.stderr}"
+        answers |= json.loads(ran.stdout.splitlines()[-1])
 
     assert {event: answer for event, answer in answers.items() if not is_well(answer)} == {}
     assert json.loads(answers["events/publish.json"]["body"])["matched"] == 1

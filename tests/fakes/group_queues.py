@@ -14,6 +14,7 @@ class Held:
     """An entry in a queue."""
 
     entry: QueueEntry
+    entry_id: str
     visible_at: int = 0
     receipt: str = ""
     times: int = 0
@@ -30,6 +31,7 @@ class FakeGroupQueues:
     sleep: Callable[[float], None] = lambda seconds: None
     queues: dict[GroupQueue, list[Held]] = field(default_factory=dict)
     broken: bool = False
+    sent: int = 0
     receipts: int = 0
 
     def make(self, queue: GroupQueue) -> None:
@@ -47,7 +49,9 @@ class FakeGroupQueues:
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
         if self.broken or queue not in self.queues:
             return tuple(entries)
-        self.queues[queue] += [Held(entry) for entry in entries]
+        for entry in entries:
+            self.sent += 1
+            self.queues[queue].append(Held(entry, f"e{self.sent}"))
         return ()
 
     def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, invisible_s: int) -> Sequence[Received]:
@@ -63,7 +67,7 @@ class FakeGroupQueues:
             self.receipts += 1
             held.receipt, held.times = f"r{self.receipts}", held.times + 1
             held.visible_at = self.now() + invisible_s * 1000
-        return [Received(held.entry.message_id, held.receipt, held.times) for held in found]
+        return [Received(held.entry.message_id, held.entry_id, held.receipt, held.times) for held in found]
 
     def _visible(self, queue: GroupQueue, limit: int) -> list[Held]:
         """What may be received: of an order that has something in flight, nothing."""

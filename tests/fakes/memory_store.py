@@ -100,15 +100,11 @@ class MemoryStore:
         limit: int | None = None,
     ) -> list[Row]:
         found = sorted(
-            (
-                (key.sk, dict(row))
-                for key, row in self.rows.items()
-                if key.table is table and key.pk == pk and sk_from <= key.sk <= sk_to
-            ),
-            key=lambda pair: pair[0],
-        )
-        self.rows_read += len(found[:limit])
-        return [row for _, row in found[:limit]]
+            (key for key in self.rows if key.table is table and key.pk == pk and sk_from <= key.sk <= sk_to),
+            key=lambda key: key.sk,
+        )[:limit]
+        self.rows_read += len(found)
+        return [dict(self.rows[key]) for key in found]
 
     def lanes_to_wake(self, shard: int, until: int, limit: int, *, after: Row | None = None) -> list[Row]:
         return lanes_of_index(map(dict, self.rows.values()), shard, until, limit, after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import ssl
@@ -43,12 +44,19 @@ def pem_of(certified: Certified) -> str:
     return examined(certified.chain, certified.key)[1]
 
 
+def strict_tls() -> ssl.SSLContext:
+    """A context as Python 3.13 makes it, on which the functions run; earlier ones are less strict."""
+    context = ssl.create_default_context(cadata=OURS.own.chain)
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    return context
+
+
 def around(clock: StoppedClock | None = None) -> Surroundings:
     return Surroundings(
         clock or StoppedClock(NOW),
         "1",
         allow_private=True,
-        make_tls=lambda: ssl.create_default_context(cadata=OURS.own.chain),
+        make_tls=strict_tls,
         lookup=lambda host: ["127.0.0.1"],
     )
 
@@ -250,5 +258,23 @@ def test_contexts_are_made_once_for_all_who_wait_and_only_so_many_are_kept() -> 
         assert await contexts.presenting(pem) is made[0], "what was wanted last is kept"
         await contexts.presenting(pem + "\n")
         assert len(made) == CONTEXTS_MAX + 2
+
+    asyncio.run(story())
+
+
+def test_a_context_that_could_not_be_made_is_made_anew_when_it_is_wanted_again() -> None:
+    faults = [OSError(errno.EMFILE, "Too many open files")]
+
+    def make_tls() -> ssl.SSLContext:
+        if faults:
+            raise faults.pop()
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    async def story() -> None:
+        contexts, pem = ClientContexts(replace(around(), make_tls=make_tls)), pem_of(CLIENT)
+        waiting = [asyncio.create_task(contexts.presenting(pem)) for _ in range(2)]
+        told = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(each) for each in told] == [OSError, OSError]
+        assert await contexts.presenting(pem) is await contexts.presenting(pem)
 
     asyncio.run(story())

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import socket
 import ssl
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -297,6 +298,15 @@ def test_a_function_is_invoked_once_and_waited_for() -> None:
     assert request.keys() == {"FunctionName", "InvocationType", "Payload"}
     assert (request["FunctionName"], request["InvocationType"]) == (arn, "RequestResponse")
     assert [(service, region) for service, region, _ in clients.made] == [("lambda", "eu-west-1")]
+
+
+@pytest.mark.parametrize("name", ["s-fan-out", "arn:aws:lambda:eu-west-1:123456789012:function:s-fan-out:1"])
+def test_a_function_of_the_service_is_never_invoked(name: str) -> None:
+    endpoint = FunctionEndpoint(replace(Clients().surroundings(), own_functions="s-"))
+
+    outcome = asyncio.run(endpoint.deliver(push_to(Protocol.LAMBDA, name)))
+
+    assert outcome == Outcome(False, "is a function of the service")
 
 
 def test_a_function_by_name_is_invoked_in_the_region_of_the_service() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,6 +71,26 @@ def test_what_is_shown_again_comes_again_and_was_received_once_more(queues: Grou
 
     assert (second.message_id, second.times) == ("1", 2)
     assert second.receipt != first.receipt
+    assert second.entry_id == first.entry_id
+
+
+def test_what_is_sent_twice_are_two_entries(queues: GroupQueues) -> None:
+    queues.make(PLAIN)
+    for _ in range(2):
+        queues.send(PLAIN, entries("1"))
+
+    found = received(queues, PLAIN)
+    assert [each.message_id for each in found] == ["1", "1"]
+    assert len({each.entry_id for each in found}) == 2
+
+
+def test_each_is_hidden_for_as_long_as_is_said_of_it(queues: GroupQueues) -> None:
+    queues.make(PLAIN)
+    queues.send(PLAIN, entries("1", "2"))
+    first, second = received(queues, PLAIN)
+
+    assert list(queues.hide(PLAIN, {first.receipt: 60, second.receipt: 0})) == []
+    assert [each.message_id for each in received(queues, PLAIN)] == [second.message_id]
 
 
 def test_an_order_is_in_flight_in_one_batch(queues: GroupQueues) -> None:
@@ -115,6 +136,17 @@ def test_a_queue_that_is_not_there_takes_nothing_and_gives_nothing(queues: Group
     queues.delete(ABSENT, ["r"])
 
 
+def test_a_queue_of_another_name_is_no_groups_whatever_its_prefix() -> None:
+    with mock_aws():
+        client = boto3.client("sqs", region_name="eu-west-1")
+        service = client.create_queue(QueueName="service")["QueueUrl"]
+        client.create_queue(QueueName="g-reports")
+        queues = SqsGroupQueues(client, lambda: client, service, "g-", wiring.logger())
+        queues.make(PLAIN)
+
+        assert list(queues.every()) == [PLAIN]
+
+
 class Away:
     """A client whose every call gets no answer."""
 
@@ -155,10 +187,29 @@ def test_an_ordered_queue_drops_repetitions_within_an_order_alone() -> None:
     }  # fmt: skip
 
 
+def test_behind_what_an_ordered_queue_refused_nothing_of_its_order_is_sent() -> None:
+    client = ScriptedClient([{"Failed": [{"Id": "0"}]}, {}])
+    sent = [*entries("1", order="a"), *entries("2", order="b"), *entries("3", "4", order="a"), *entries("5", order="c")]
+
+    assert [each.message_id for each in scripted(client).send(ORDERED, sent)] == ["1", "3", "4"]
+    asked = [
+        [json.loads(each["MessageBody"])["message_id"] for each in request["Entries"]] for request in client.requests
+    ]
+    assert asked == [["1", "2"], ["5"]]
+
+
 def test_of_many_receipts_those_that_are_good_no_more_are_told() -> None:
-    client = ScriptedClient([{}, {"Failed": [{"Id": "1"}]}])
+    client = ScriptedClient([{}, {"Failed": [{"Id": "1", "SenderFault": True}]}])
 
     assert list(scripted(client).hide(PLAIN, {f"r{place}": 5 for place in range(12)})) == ["r11"]
+
+
+def test_what_the_queue_failed_to_hide_is_not_taken_for_over() -> None:
+    trouble = {"Id": "0", "SenderFault": False, "Code": "InternalError"}
+    client = ScriptedClient([{"Failed": [trouble]}])
+
+    with pytest.raises(UnavailableError):
+        scripted(client).hide(PLAIN, {"r0": 5, "r1": 5})
 
 
 def scripted(client: ScriptedClient) -> SqsGroupQueues:

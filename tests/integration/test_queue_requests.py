@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from aws_lambda_powertools import Logger
+from botocore.exceptions import EndpointConnectionError
 from tagcast.ports import QueueEntry
 from tagcast_aws.dispatch.queue import SqsQueue
 
@@ -38,6 +39,14 @@ def test_what_a_request_refuses_is_returned_and_nothing_else() -> None:
     queue = SqsQueue(client, "q", Logger(service="test"))  # type: ignore[arg-type]
 
     assert queue.send([entry(number) for number in range(12)]) == (entry(1),)
+
+
+def test_without_an_answer_the_rest_is_not_tried_and_what_was_refused_before_is_returned_too() -> None:
+    client = ScriptedClient([{"Failed": [{"Id": "1"}]}, EndpointConnectionError(endpoint_url="https://sqs")])
+    queue = SqsQueue(client, "q", Logger(service="test"))  # type: ignore[arg-type]
+
+    assert queue.send([entry(number) for number in range(30)]) == (entry(1), *map(entry, range(10, 30)))
+    assert len(client.asked) == 2
 
 
 def test_nothing_is_asked_of_the_queue_for_nothing() -> None:

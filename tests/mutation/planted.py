@@ -43,6 +43,7 @@ VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifi
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 TAIL = "unit/test_tail.py"
 GROUP_QUEUES, WORDS = "integration/test_group_queues.py", "integration/test_endpoint_words.py"
+WIDE_ORDER, FIRST_ROUNDS = "unit/test_wide_order.py", "integration/test_first_rounds.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
 FIRST_ROUND = (
@@ -459,6 +460,55 @@ KEEPING = (
         f"{PACKS}::test_what_does_not_fit_behind_a_slow_part",
     ),
     _planted(
+        "what comes again is taken for the end of its batch",
+        "functions.fan_out.app:handle",
+        "for name, entry in records.items() if entry in again",
+        "for name in list(records)[len(records) - len(again) :]",
+        f"{WIDE_ORDER}::test_what_nobody_served_comes_again_first",
+    ),
+    _planted(
+        "a section that comes twice in a batch is served twice at once",
+        "tagcast.delivery.fan_out:_first_part",
+        "entry.section in sections or ",
+        "",
+        f"{WIDE_ORDER}::test_a_section_that_comes_twice",
+    ),
+    _planted(
+        "what was read ahead is taken for a section that is served again",
+        "tagcast.delivery.fan_out:_Line.serve",
+        "        if left:",
+        "        if False:",
+        f"{WIDE_ORDER}::test_a_narrow_message_behind",
+    ),
+    _planted(
+        "a section that somebody may be at is free",
+        "tagcast_aws.dispatch.first_rounds:LambdaFirstRounds._invoke",
+        'raise UnavailableError(f"no answer from {self._function}: {type(error).__name__}") from error',
+        "return False",
+        f"{FIRST_ROUNDS}::test_where_somebody_may_be_at_it",
+    ),
+    _planted(
+        "a section whose process failed counts as served",
+        "tagcast_aws.dispatch.first_rounds:LambdaFirstRounds._invoke",
+        'if "FunctionError" in answer:',
+        "if False:",
+        f"{FIRST_ROUNDS}::test_where_nobody_is_at_it",
+    ),
+    _planted(
+        "an endpoint may be a function of the service",
+        "tagcast_aws.endpoints.guard:Guard._function_refusal",
+        "if is_function_of(self._own_functions, target)",
+        "if False",
+        "architecture/test_roles.py::test_no_endpoint_can_name",
+    ),
+    _planted(
+        "a function of the service that was an endpoint before is invoked",
+        "tagcast_aws.endpoints.function:FunctionEndpoint._attempt",
+        "if is_function_of(self._own, target):",
+        "if False:",
+        f"{WORDS}::test_a_function_of_the_service_is_never_invoked",
+    ),
+    _planted(
         "what had its half of the round joins its backlog again",
         "tagcast.delivery.serving:Part.waits",
         "return row.map.round_open and self.ordinal not in row.map.over and",
@@ -572,9 +622,9 @@ KEEPING = (
     ),
     _planted(
         "a secret that is not sealed is kept beside the table",
-        "tagcast.registry.kept_subscriptions:save",
-        " or any(each.settings.secret is not None for each in subscriptions)",
-        "",
+        "tagcast.rows.kept_subscription:KeptSubscriptions.of",
+        "if has_clear_secret(row):",
+        "if False:",
         f"{DIRECTORY}::test_no_secret_is_kept",
     ),
     _planted(
@@ -583,6 +633,34 @@ KEEPING = (
         "            ordinals.pop(key, None)",
         "            pass",
         f"{DIRECTORY}::test_a_process_that_knows_nothing",
+    ),
+    _planted(
+        "who has no time to read a large topic begins in vain",
+        "tagcast.registry.reading:read_on",
+        " or _left(world, topic)",
+        "",
+        "unit/test_reading.py::test_whoever_has_no_time",
+    ),
+    _planted(
+        "a process whose reading nobody could keep forgets it",
+        "tagcast.registry.reading:read_on",
+        "            readings[topic.topic_id] = reading\n",
+        "",
+        "unit/test_reading.py::test_a_process_goes_on",
+    ),
+    _planted(
+        "who was removed while a large topic is read is subscribed",
+        "tagcast.registry.reading:_caught_up",
+        "        found.pop(name, None)\n",
+        "",
+        "unit/test_reading.py::test_what_changes",
+    ),
+    _planted(
+        "a publish reads a large topic for as long as that takes",
+        "tagcast.registry.directory:publishing_directory",
+        ", world.clock.monotonic() + reading.READ_FOR_S / world.time_scale",
+        "",
+        "unit/test_reading.py::test_a_publish_is_answered",
     ),
     _planted(
         "a topic made again is taken for the one before",
@@ -922,6 +1000,13 @@ GROUPS = (
         "self.group.ordinal not in row.map.owed",
         "False",
         f"{PULLING}::test_a_copy_behind_an_acknowledgement",
+    ),
+    _planted(
+        "a copy stays in the queue",
+        "tagcast.pulling.pull:_Visit.hand_out",
+        "if self.entries.setdefault(received.message_id, received.entry_id) != received.entry_id:",
+        "if False:",
+        f"{PULLING}::test_what_lies_twice_in_the_queue",
     ),
     _planted(
         "a pull gives out what is past its life",
@@ -1406,9 +1491,37 @@ ADAPTERS = (
     _planted(
         "a receipt that is refused is looked up in another request",
         "tagcast_aws.dispatch.group_queues:SqsGroupQueues.hide",
-        'part[int(failed["Id"])]',
-        'tuple(seconds)[int(failed["Id"])]',
+        'part[int(each["Id"])]',
+        'tuple(seconds)[int(each["Id"])]',
         f"{GROUP_QUEUES}::test_of_many_receipts",
+    ),
+    _planted(
+        "what a queue failed to hide is taken for over",
+        "tagcast_aws.dispatch.group_queues:SqsGroupQueues.hide",
+        'if not all(each["SenderFault"] for each in failed):',
+        "if False:",
+        f"{GROUP_QUEUES}::test_what_the_queue_failed_to_hide",
+    ),
+    _planted(
+        "what comes again within one pull is taken for a copy",
+        "tagcast.pulling.pull:_Visit.hand_out",
+        "if self.entries.setdefault(received.message_id, received.entry_id) != received.entry_id:",
+        "if received.message_id in self.handed:",
+        f"{PULLING}::test_what_comes_again_within_one_pull_stays",
+    ),
+    _planted(
+        "what is discarded within a pull is given out all the same",
+        "tagcast.pulling.pull:_Visit.hand_out",
+        "self.handed.pop(received.message_id, None)",
+        "pass",
+        f"{PULLING}::test_what_comes_again_within_one_pull_too_often",
+    ),
+    _planted(
+        "a removed group forgets when its members pulled last",
+        "tagcast.delivery.emptying:_cancel",
+        "if pulls:",
+        "if False:",
+        f"{GROUP}::test_what_a_removed_group_had_pulled",
     ),
     _planted(
         "a signing key is good for ever",
@@ -1497,6 +1610,13 @@ CERTIFIED = (
         "asyncio.shield(self._kept[pem])",
         "self._kept[pem]",
         f"{PRESENTED}::test_contexts_are_made_once",
+    ),
+    _planted(
+        "a context that could not be made once fails for good",
+        "tagcast_aws.endpoints.client_contexts:ClientContexts.presenting",
+        "self._kept.pop(pem, None)",
+        "pass",
+        f"{PRESENTED}::test_a_context_that_could_not_be_made",
     ),
     _planted(
         "a certificate that has ended is presented",

@@ -141,7 +141,6 @@ class FifoQueue:
         return not set(batch) - set(taken) - self._given_back
 
     def _fan_out(self, batch: list[Record], then: Callable[[Worker], None]) -> None:
-        history = self._history
         records = [
             {
                 "messageId": entry.name,
@@ -151,13 +150,17 @@ class FifoQueue:
             }
             for entry in batch
         ]
-        began = history.now
+        self.serve({"Records": records}, then)
+
+    def serve(self, event: dict[str, Any], then: Callable[[Worker], None]) -> None:
+        """Let a process of the consumer serve what the queue, or another such process, brings."""
+        history, began = self._history, self._history.now
 
         def body(worker: Worker) -> Any:
-            return history.loop(worker).run(fan_out_app.handle({"Records": records}, history.world()))
+            return history.loop(worker).run(fan_out_app.handle(event, history.world()))
 
         def ended(worker: Worker) -> None:
             history.checks.batch_ended(worker, began)
             then(worker)
 
-        history.spawn("fan_out", " ".join(entry.name for entry in batch), body, ended)
+        history.spawn("fan_out", " ".join(record["messageId"] for record in event["Records"]), body, ended)

@@ -93,6 +93,8 @@ class Receipt:
     is_open: bool
     has_body: bool
     version: int
+    handed: frozenset[int] = frozenset()
+    """Those of the owed that lie in the queues of their groups."""
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Receipt:
@@ -108,6 +110,7 @@ class Receipt:
             is_open=row["round"] == "open",
             has_body=body_in(row) is not None,
             version=row["version"],
+            handed=frozenset(ordinals_in(row.get("handed")) & owed),
         )
 
     @classmethod
@@ -231,8 +234,13 @@ class Ledger:
         raise Broken("matching", f"ordinal {ordinal} never was")
 
     def attempts_max(self, message_id: str, ordinal: int) -> int:
-        """Return how many attempts may be counted: those that ended with a 410 count, but leave the entry owed."""
+        """Return how many attempts may be counted: those that ended with a 410 count, but leave the entry owed.
+
+        A group's queue counts what it gave, also where no answer came to anybody.
+        """
         pushes = self.attempts[message_id, ordinal]
+        if is_group(self.owner(ordinal)):
+            return max(len(pushes), int(self.owner(ordinal)["max_retries"]) + 1)
         gone = sum(1 for push in pushes if push.reply is not None and push.reply.gone)
         return int(self.owner(ordinal)["max_retries"]) + 1 + gone
 
@@ -271,9 +279,21 @@ class Ledger:
             known = self.receipts.get(message_id)
             if known is None or known.is_open:
                 continue
-            for ordinal in known.owed:
+            for ordinal in known.owed - known.handed:
                 if not self.dues.get((f"{self.topic['topic_id']}.{ordinal}", message_id)):
                     yield message_id, ordinal
+
+
+def is_group(owner: Row) -> bool:
+    """Say whether the row of a subscription is of a group, whose members pull."""
+    return bool(owner["protocol"] == "pull")
+
+
+def keeps_order(owner: Row) -> bool:
+    """Say whether messages reach a subscriber in their order."""
+    if is_group(owner):
+        return bool(owner.get("ordered"))
+    return bool(owner["strategy"] == Strategy.BACKOFF_RETRY.value)
 
 
 def queued_name(message_id: str, section: int | None) -> str:

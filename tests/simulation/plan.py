@@ -162,6 +162,8 @@ class Aim:
     """The share of histories in which a batch of few messages has several parts."""
     knowing: float = 0.15
     """The chance that processes read a topic once a second."""
+    grouped: float = 0.3
+    """The share of histories on the box in which some of the subscribers are groups."""
     mixed_releases: float = 0.12
     """The share of histories in which some of the processes store and queue as the release before reads it."""
 
@@ -206,20 +208,20 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
         faults=frozenset(aim.faults) if aim.only_these_faults else faults | frozenset(aim.faults),
         rate=aim.rate or rate,
         restless=aim.restless,
-        section_max=_section_max(seed, aim.wide),
-        part_max=_part_max(seed, aim.parted),
+        section_max=section_max(seed, aim.wide),
+        part_max=part_max(seed, aim.parted),
         topic_reads=TopicReads.SECOND if Random(f"reads {seed}").random() < aim.knowing else TopicReads.EVERY,
         plain_processes=_plain(seed, aim.mixed_releases),
     )
 
 
-def _section_max(seed: int, wide: float) -> int:
+def section_max(seed: int, wide: float) -> int:
     """Draw how many entries a section has, by dice of its own: all else of a plan is as it is without sections."""
     dice = Random(f"sections {seed}")
     return dice.choice((1, 1, 2, 3)) if dice.random() < wide else Plan.section_max
 
 
-def _part_max(seed: int, parted: float) -> int:
+def part_max(seed: int, parted: float) -> int:
     """Draw how many messages a part of a batch has, likewise."""
     dice = Random(f"parts {seed}")
     return dice.choice((1, 1, 2, 3)) if dice.random() < parted else Plan.part_max

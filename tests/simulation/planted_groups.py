@@ -111,9 +111,9 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "an older number of pulls is taken for the last",
-                "tagcast.pulling.ending:end_without_pull",
-                "if last is None or last.attempts < pulls:",
-                "if last is None:",
+                "tagcast.rows.pulled:last_pull",
+                "if known is None or known.attempts < pulls:",
+                "if known is None:",
             ),
             3,
         ),

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
-from tagcast.archive.record import Change, RecordKind
+from tagcast.archive.record import Change, Record, RecordKind
 from tagcast.archive.records import records_of
 from tagcast.archive.tail import Tail
 from tagcast.model import (
@@ -166,10 +166,13 @@ def test_bodies_are_kept_for_the_topics_that_ask_for_it_only() -> None:
         assert firehose.of(RecordKind.MESSAGES)[0].get("body") == kept
 
 
-def test_what_firehose_refuses_is_sent_again_and_nothing_else() -> None:
+def test_what_firehose_refuses_is_sent_again_after_a_pause_and_nothing_else() -> None:
     firehose = FakeFirehose(refusals=[(0,), None])
+    slept: list[float] = []
 
-    assert archived(event("archive_messages"), archive_into(firehose)) == {"batchItemFailures": []}
+    archive = replace(archive_into(firehose), sleep=slept.append)
+    assert archived(event("archive_messages"), archive) == {"batchItemFailures": []}
+    assert len(slept) == 2
     assert [len(firehose.of(kind)) for kind in RecordKind] == [1, 3, 0, 1]
 
 
@@ -202,6 +205,22 @@ def test_of_what_was_lost_and_what_could_not_be_read_the_first_is_reported() -> 
     answer = archived(batch, archive_into(firehose))
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][0]["dynamodb"]["SequenceNumber"]}]}
+
+
+def test_watchers_are_told_of_what_was_archived_and_of_nothing_that_comes_again() -> None:
+    class Listener:
+        def tell(self, records: Sequence[Record]) -> None:
+            heard.extend(record.kind for record in records)
+
+    batch = event("archive_messages")
+    heard: list[RecordKind] = []
+    lost: list[Sequence[int] | None] = [(), *[None] * ATTEMPTS_MAX]
+
+    app.handle(batch, archive_into(FakeFirehose(lost)), cast("Tail", Listener()))
+    assert heard == [RecordKind.MESSAGES]
+
+    app.handle(batch, archive_into(FakeFirehose()), cast("Tail", Listener()))
+    assert len(heard) == 1 + 1 + 3 + 1
 
 
 def test_of_parcels_in_one_request_those_that_were_refused_are_sent_again() -> None:

@@ -420,6 +420,16 @@ def ask(fake: FakeWorld, functions: FakeFunctions, asked: list[Message], **setti
     return asyncio.run(port.verdicts(subscription, asked))
 
 
+def test_a_function_of_the_service_gives_no_verdict(fake: FakeWorld) -> None:
+    functions = FakeFunctions(lambda event: {"verdicts": [True]})
+    around = Surroundings(SystemClock(), "1", make_client=functions.client, own_functions="dec")
+
+    subscription = fake.subscribe("A", filter=by_function())
+
+    assert asyncio.run(LambdaFilterFunctions(around).verdicts(subscription, [message()])) is None
+    assert functions.calls == []
+
+
 def test_the_function_gets_the_messages_and_answers_verdicts(fake: FakeWorld) -> None:
     functions = FakeFunctions(lambda event: {"verdicts": ["body" in each for each in event["messages"]]})
 

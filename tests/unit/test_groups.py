@@ -114,6 +114,22 @@ def test_what_a_removed_group_was_owed_is_cancelled_and_its_queue_goes(world: Fa
     assert (lane.state, lane.wake_at) == (LaneState.REMOVED, None)
 
 
+def test_what_a_removed_group_had_pulled_in_vain_says_how_often_and_when_last(world: FakeWorld) -> None:
+    world.group("g")
+    [message_id] = world.publish("pulled once")
+    world.deliver()
+    pulled_at = world.clock.instant
+    answered(world.world, "POST", "/topics/test1/subscriptions/g/pull", '{"invisible_seconds": 10}')
+    world.clock.sleep(11)
+    subscriptions.delete_subscription(world.world, "test1", "g")
+    world.run_workflows(world.clock.instant + 60_000)
+
+    entry = message_view(world.world, "test1", message_id).subscribers["g"]
+    assert (entry.state.value, entry.attempts, entry.last_outcome) == ("cancelled", 1, "not acknowledged in time")
+    assert entry.last_attempt_at is not None
+    assert entry.last_attempt_at > pulled_at
+
+
 def test_what_a_paused_group_was_owed_is_cancelled_wherever_it_lies(world: FakeWorld) -> None:
     world.group("g")
     world.publish("in the queue")

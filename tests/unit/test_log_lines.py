@@ -34,6 +34,8 @@ RECORDS = [
     record("told", subscriptions=["A", "B"], at=object.__name__, level="mine"),
 ]
 
+SETTINGS: dict[str, Any] = {"service": "tagcast", "use_rfc3339": True}
+
 
 @pytest.mark.parametrize("told", RECORDS, ids=lambda told: str(told.msg))
 @pytest.mark.parametrize("keys", [{}, {"cold_start": False, "function_name": "publish", "left_out": None}])
@@ -44,7 +46,7 @@ def test_a_line_is_the_one_that_powertools_writes(
     if traced:
         monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1")
     lines = []
-    for formatter in (LogLines(service="tagcast"), LambdaPowertoolsFormatter(service="tagcast")):
+    for formatter in (LogLines(**SETTINGS), LambdaPowertoolsFormatter(**SETTINGS)):
         formatter.append_keys(**keys)
         lines.append(formatter.format(told))
     assert lines[0] == lines[1]

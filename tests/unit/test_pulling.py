@@ -336,6 +336,30 @@ def test_what_lies_twice_in_the_queue_is_pulled_once(world: FakeWorld) -> None:
     assert world.group_queues.queues[queue] == []
 
 
+def test_what_comes_again_within_one_pull_stays_in_the_queue_until_it_is_done(world: FakeWorld) -> None:
+    world.publish("slow")
+    world.deliver()
+    world.group_queues.sleep = lambda seconds: world.clock.sleep(11)
+
+    [pulled] = pull(world, max_messages=2, invisible_seconds=10)
+    assert pulled["attempt"] == 2
+    world.clock.sleep(11)
+    [again] = pull(world, max_messages=1)
+    assert (again["message_id"], again["attempt"]) == (pulled["message_id"], 3)
+    assert said(world, "ack", again) == ["acknowledged"]
+
+
+def test_what_comes_again_within_one_pull_too_often_is_not_given_out(world: FakeWorld) -> None:
+    group = world.group("g", max_retries=0)
+    [message_id] = world.publish("slow")
+    world.deliver()
+    world.group_queues.sleep = lambda seconds: world.clock.sleep(11)
+
+    assert pull(world, max_messages=2, invisible_seconds=10) == []
+    entry = message_view(world.world, "test1", message_id).subscribers[group.name]
+    assert (entry.state, entry.attempts) == (EntryState.DISCARDED, 1)
+
+
 def test_a_copy_behind_an_acknowledgement_is_dropped(world: FakeWorld) -> None:
     published(world, "a")
     [queue] = world.group_queues.queues

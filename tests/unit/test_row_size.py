@@ -124,6 +124,16 @@ def test_ten_thousand_hostile_outcomes_of_the_largest_message_fit_and_what_ended
     assert not table.value.has_body
 
 
+def test_outcomes_make_no_row_larger_than_300_000_bytes() -> None:
+    dice, table = Random(7), Written(accepted(range(1_000), b"x" * 240_000))
+    for first in range(0, 990, 110):
+        letters = ["".join(dice.choices(ALPHABETS["any letters"], k=300)) for _ in range(110)]
+        table.settle({first + number: entry(outcome) for number, outcome in enumerate(letters)})
+    ended = table.value.map.settled.values()
+    assert 290_000 < row_size(table.row) <= 300_000
+    assert {each.last_outcome is None for each in ended} == {False, True}
+
+
 def test_a_thousand_first_failures_and_ends_at_the_second_attempt_of_a_large_message_keep_their_outcomes() -> None:
     table = Written(largest(range(1_000)))
     for first in range(0, 1_000, 10):

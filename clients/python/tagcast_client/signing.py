@@ -1,4 +1,4 @@
-"""Requests to API Gateway are signed with the caller's AWS credentials (Signature Version 4), or show a token."""
+"""Requests to AWS are signed with the caller's credentials (Signature Version 4), or show a token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import httpx
 from tagcast_client.errors import SigningError
 
 _EXECUTE_API = re.compile(r"\.execute-api\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$")
-_AWS = re.compile(r"\.amazonaws\.com(?:\.cn)?$")
+_FUNCTION_URL = re.compile(r"\.lambda-url\.([a-z0-9-]+)\.on\.aws$")
+_AWS = re.compile(rf"\.amazonaws\.com(?:\.cn)?$|{_FUNCTION_URL.pattern}")
 _SIGNED = ("content-type", "host", "idempotency-key", "if-match")
 """What a proxy may change is not signed."""
 
@@ -23,6 +24,8 @@ def is_aws(url: str) -> bool:
 
     >>> is_aws("https://abc.execute-api.eu-west-1.amazonaws.com/prod")
     True
+    >>> is_aws("https://abc.lambda-url.eu-west-1.on.aws/")
+    True
     >>> is_aws("http://127.0.0.1:8080"), is_aws("https://amazonaws.com.example.org")
     (False, False)
     """
@@ -30,13 +33,23 @@ def is_aws(url: str) -> bool:
 
 
 def region_of(url: str) -> str | None:
-    """Return the region that an API Gateway host names itself, if it does.
+    """Return the region that the host of an API, or of a function, names itself, if it does.
 
     >>> region_of("https://abc.execute-api.eu-west-1.amazonaws.com/prod")
     'eu-west-1'
     """
-    found = _EXECUTE_API.search(urlsplit(url).hostname or "")
+    host = urlsplit(url).hostname or ""
+    found = _EXECUTE_API.search(host) or _FUNCTION_URL.search(host)
     return found.group(1) if found else None
+
+
+def service_of(url: str) -> str:
+    """Return the service of AWS that judges the signature of requests to this URL.
+
+    >>> service_of("https://abc.lambda-url.eu-west-1.on.aws/"), service_of("https://api.example.org")
+    ('lambda', 'execute-api')
+    """
+    return "lambda" if _FUNCTION_URL.search(urlsplit(url).hostname or "") else "execute-api"
 
 
 class BearerToken(httpx.Auth):
@@ -82,7 +95,7 @@ class SigV4(httpx.Auth):
                 raise SigningError("no AWS region found; name one or set AWS_DEFAULT_REGION")
             headers = {name: request.headers[name] for name in _SIGNED if name in request.headers}
             signed = aws_request(request.method, url, headers=headers, data=request.content)
-            auth(credentials, "execute-api", str(region)).add_auth(signed)
+            auth(credentials, service_of(url), str(region)).add_auth(signed)
         except fault_class as fault:
             raise SigningError(str(fault)) from fault
         return {str(name): str(value) for name, value in signed.headers.items()}

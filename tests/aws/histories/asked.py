@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from tagcast.model import Endpoint, Protocol, RetryPolicy
 from tagcast.pushing.circuit import LANES_MIN
 
 from tests.simulation.asked import batched
 from tests.simulation.plan import Action, Aim, Subscriber
 
+GROUP = "group"
+"""The mode of a subscriber that nothing is pushed to: its members pull."""
 SHARED_HOST = "shared.example"
 SHARED_MODES = ("refused", "silent", "hanging", "healthy")
 SHARING = LANES_MIN + 1
@@ -38,10 +41,42 @@ def _moved(subscriber: Subscriber) -> Subscriber:
     return replace(subscriber, settings=replace(subscriber.settings, endpoint=endpoint))
 
 
+def grouped(seed: int, aim: Aim, subscribers: tuple[Subscriber, ...]) -> tuple[Subscriber, ...]:
+    """Return *subscribers*, of which one or two are groups now and then."""
+    dice = Random(f"aws groups {seed}")
+    if dice.random() >= aim.grouped:
+        return subscribers
+    chosen = dice.sample(range(len(subscribers)), min(len(subscribers), dice.choice((1, 1, 2))))
+    return tuple(_as_group(dice, each) if place in chosen else each for place, each in enumerate(subscribers))
+
+
+def _as_group(dice: Random, subscriber: Subscriber) -> Subscriber:
+    retry = RetryPolicy(subscriber.settings.retry.strategy, dice.choice((0, 1, 2, 3, 8)))
+    settings = replace(
+        subscriber.settings,
+        endpoint=Endpoint(Protocol.PULL, ""),
+        retry=retry,
+        ordered=dice.random() < 0.5,
+        max_per_second=None,
+        batching=None,
+    )
+    return replace(subscriber, settings=settings, mode=GROUP)
+
+
 def questioned(seed: int, subscribers: tuple[Subscriber, ...]) -> frozenset[str]:
     """Return the names of those whose endpoints have to agree before they are pushed to."""
     dice = Random(f"aws questioned {seed}")
-    return frozenset(each.name for each in subscribers if dice.random() < 0.12)
+    return frozenset(each.name for each in subscribers if dice.random() < 0.12 and each.mode != GROUP)
+
+
+def with_pulls(seed: int, subscribers: tuple[Subscriber, ...], actions: tuple[Action, ...]) -> tuple[Action, ...]:
+    """Return *actions* with pulls by members of the groups among *subscribers*."""
+    dice, found = Random(f"aws pulls {seed}"), list(actions)
+    for name in (each.name for each in subscribers if each.mode == GROUP):
+        for _ in range(dice.choice((3, 6, 9))):
+            gap = round(dice.choice((0, 200, 5_000, 20_000)) * dice.random())
+            found.insert(dice.randrange(1, len(found) + 2), Action(0, "pull", gap, name))
+    return tuple(replace(action, number=number) for number, action in enumerate(found))
 
 
 def with_verifying(seed: int, asked: frozenset[str], actions: tuple[Action, ...]) -> tuple[Action, ...]:

@@ -15,6 +15,8 @@ from tests.aws.environments import Environment
 from tests.aws.histories.answers import AnswerChecks, Asked
 from tests.aws.histories.archived import FirehoseChecks
 from tests.aws.histories.entries import EntryChecks
+from tests.aws.histories.group_checks import GroupChecks
+from tests.aws.histories.member_checks import MemberChecks
 from tests.aws.http_api import Answer
 from tests.aws.lambdas import Ended
 from tests.aws.network import Request
@@ -48,6 +50,9 @@ class BoxChecks(Checks):
         self._answers = AnswerChecks(self.ledger)
         self._entries = EntryChecks(self.ledger)
         self.archive = FirehoseChecks(self.ledger, history.deployment)
+        self._strangers = history.deployment.functions.strangers
+        self.members = MemberChecks(self.ledger)
+        self.groups = GroupChecks(history, self.ledger, self.members)
         self._calls: dict[str, Counter[Any]] = {}
         self._senders: dict[int, tuple[str, Attempt]] = {}
         touched = {action.subscriber for action in history.plan.actions}
@@ -69,6 +74,8 @@ class BoxChecks(Checks):
     def committed(self, worker: Worker | None, changes: list[Change]) -> None:
         self._entries.before(worker, changes)
         super().committed(worker, changes)
+        self.members.committed(changes)
+        self.groups.committed(changes)
 
     def removed_by_ttl(self, key: Key, old: Row) -> None:
         super().removed_by_ttl(key, old)
@@ -86,7 +93,7 @@ class BoxChecks(Checks):
         match call.service:
             case "dynamodb":
                 self._reads(worker, call)
-            case "lambda" if self._history.plan.faults:
+            case "lambda" if self._history.plan.faults and call["FunctionName"] in self._strangers:
                 self._may_fail(json.loads(call["Payload"]))
         made = self._calls.setdefault(worker.name, Counter())
         made["all"] += 1
@@ -205,6 +212,7 @@ class BoxChecks(Checks):
         self._denied()
         totals = super().at_the_end()
         self._entries.at_the_end(self._history.deployment)
+        self.groups.at_the_end()
         return totals
 
     def _denied(self) -> None:

@@ -160,9 +160,11 @@ class History:
         until = self.now + max(self.checks.ledger.retentions, default=0) + SETTLING_MS
         if self.checks.ledger.uncarried():  # Only the search finds what a request left whose process died.
             until += SEARCH_MS
+        until += SEARCH_MS * self.outside.members.settle()
         while self._is_busy():
             if self.now >= until or self.steps >= STEPS_MAX:
                 raise Broken("liveness", f"unsettled after {self.steps} steps: {self._busy_with()}")
+            self.outside.members.drain()
             self.play_until(min(until, self.now + 10_000))
 
     def _is_busy(self) -> bool:

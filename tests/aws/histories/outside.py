@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tagcast.model import Draft, Strategy, SubscriptionSettings
 
+from tests.aws.histories.members import Members
 from tests.aws.histories.plan import BODY_BYTES_MAX
 from tests.aws.http_api import Answer
 from tests.simulation.ledger import Broken
@@ -28,11 +29,14 @@ class Outside:
         self._history = history
         self._subscribers = {subscriber.name: subscriber for subscriber in history.plan.subscribers}
         self._plain = history.plan.plain
+        self.members = Members(history)
 
     def begin(self) -> None:
         """Make the topic and its first subscriptions."""
         history = self._history
-        history.deployment.functions.configure(PLAIN_QUEUEING=_told(history.plan.plain))
+        functions, plan = history.deployment.functions, history.plan
+        functions.sizes = {"section_max": plan.section_max, "part_max": plan.part_max}
+        functions.configure(PLAIN_QUEUEING=_told(plan.plain))
         self._expect(201, "PUT", ("topics", history.plan.topic), self._topic(history.plan.retention_s))
         for subscriber in history.plan.subscribers:
             path = ("topics", history.plan.topic, "subscriptions", subscriber.name)
@@ -79,6 +83,9 @@ class Outside:
         if action.kind == "redeploy":
             self._plain = not self._plain
             history.deployment.functions.configure(PLAIN_QUEUEING=_told(self._plain))
+            return
+        if action.kind == "pull":
+            self.members.act(action)
             return
         history.checks.operating(action)
         topic = ("topics", history.plan.topic)
@@ -167,12 +174,12 @@ def body_of(settings: SubscriptionSettings) -> dict[str, Any]:
     retry: dict[str, Any] = {"strategy": settings.retry.strategy.value, "max_retries": settings.retry.max_retries}
     if settings.retry.strategy is Strategy.BACKOFF_RETRY and settings.retry.interval_s is not None:
         retry["interval_seconds"] = settings.retry.interval_s
-    body: dict[str, Any] = {
-        "endpoint": {"protocol": settings.endpoint.protocol.value, "url": settings.endpoint.target},
-        "retry": retry,
-        "timeout_seconds": settings.timeout_s,
-        "content_format": settings.content_format.value,
-    }
+    body: dict[str, Any] = {"endpoint": {"protocol": settings.endpoint.protocol.value}, "retry": retry}
+    if settings.is_group:
+        body["ordered"] = settings.ordered
+    else:
+        body["endpoint"]["url"] = settings.endpoint.target
+        body |= {"timeout_seconds": settings.timeout_s, "content_format": settings.content_format.value}
     if settings.filter is not None:
         body["filter"] = dict(settings.filter)
     if settings.max_per_second is not None:

@@ -11,7 +11,7 @@ from tagcast.model import (
 )
 
 from tests.aws.faults import Kind
-from tests.aws.histories.asked import asking, questioned, with_verifying
+from tests.aws.histories.asked import asking, grouped, questioned, with_pulls, with_verifying
 from tests.simulation.asked import rules_for, settings_of
 from tests.simulation.plan import (
     ANYTHING,
@@ -24,6 +24,8 @@ from tests.simulation.plan import (
     Aim,
     Plan,
     Subscriber,
+    part_max,
+    section_max,
 )
 from tests.simulation.rules import Rule
 
@@ -95,7 +97,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> AwsPlan:
     ordering = dice.choice((Ordering.TOPIC, Ordering.TOPIC, Ordering.KEY, Ordering.KEY, Ordering.NONE))
     retention_s = dice.choice((60, 60, 120, 300, 900, 3_600)) if dice.random() < 0.95 else dice.choice((28_800, 86_400))
     rules = rules_for(aim)
-    subscribers = asking(seed, aim, _subscribers(dice, aim, rules))
+    subscribers = grouped(seed, aim, asking(seed, aim, _subscribers(dice, aim, rules)))
     asked = questioned(seed, subscribers)
     calm = dice.random() < 0.15
     actions = _actions(dice, aim, ordering, subscribers, rules)
@@ -108,13 +110,15 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> AwsPlan:
         ordering=ordering,
         retention_s=aim.retention_s or retention_s,
         subscribers=subscribers,
-        actions=with_verifying(seed, asked, actions),
+        actions=with_pulls(seed, subscribers, with_verifying(seed, asked, actions)),
         faults=faults,
         rate=aim.rate or dice.choice((0.003, 0.01, 0.03)),
         outages=_outages(dice) if "outage" in faults else (),
         shards=dice.choice((1, 2, 2, 4)),
         questioned=asked,
         plain=Random(f"aws queueing {seed}").random() < 0.2,
+        section_max=section_max(seed, aim.wide),
+        part_max=part_max(seed, aim.parted),
     )
 
 

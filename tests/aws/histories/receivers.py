@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from tagcast.model import Strategy
 
+from tests.aws.histories.asked import GROUP
 from tests.aws.network import Connection, Listener, Request
 from tests.simulation.batches import BatchReply, reply_to
 from tests.simulation.endpoints import mood_of, status_reply
@@ -164,7 +165,7 @@ class SharedHost:
 def listeners(history: History) -> dict[str, Listener]:
     """Return what listens at which host name."""
     hosts: dict[str, dict[str, Receiver]] = defaultdict(dict)
-    for subscriber in history.plan.subscribers:
+    for subscriber in (each for each in history.plan.subscribers if each.mode != GROUP):
         target = urlsplit(subscriber.settings.endpoint.target)
         hosts[str(target.hostname)][target.path] = Receiver(history, subscriber)
     return {name: SharedHost(history, receivers) for name, receivers in hosts.items()}

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from tagcast.model import Strategy
 
+from tests.aws.histories.asked import GROUP
 from tests.aws.histories.campaign import play, shrunk
 from tests.aws.histories.history import History
 from tests.aws.histories.plan import draw_plan
+from tests.aws.histories.planted_groups import PLANTED_GROUPS
 from tests.simulation.campaign import campaign
 from tests.simulation.elsewhere import told_elsewhere
 from tests.simulation.ledger import TERMINAL
 from tests.simulation.plan import Aim
 from tests.simulation.planted.mutant import Mutant, planted
 
-SEEDS = 40
+FIRST, SEEDS = 1_000, 40
+WITH_GROUPS = 17
+"""A plan in which two of the subscribers are groups."""
 
 
 @pytest.mark.timeout(300)
 def test_every_promise_holds_on_the_box() -> None:
-    tally = campaign(1_000, SEEDS, 2, play)
+    tally = campaign(FIRST, SEEDS, 2, play)
 
     assert not tally.broken, "\n".join(tally.lines())
     assert set(tally.entries) == TERMINAL | {"unmatched"}
     assert len(tally.accidents) >= 18
+    groups = [
+        each for seed in range(FIRST, FIRST + SEEDS) for each in draw_plan(seed).subscribers if each.mode == GROUP
+    ]
+    assert len(groups) >= SEEDS / 4
 
 
 def test_the_sweep_may_read_the_topic_of_what_it_sends_again() -> None:
@@ -31,9 +41,9 @@ def test_the_sweep_may_read_the_topic_of_what_it_sends_again() -> None:
 
 
 def test_a_seed_is_one_history_in_every_process() -> None:
-    first = History(draw_plan(15), tell=True).run()
-    again = History(draw_plan(15), tell=True).run()
-    elsewhere = {told_elsewhere("tests.aws.histories", 15, hash_seed) for hash_seed in ("1", "2")}
+    first = History(draw_plan(WITH_GROUPS), tell=True).run()
+    again = History(draw_plan(WITH_GROUPS), tell=True).run()
+    elsewhere = {told_elsewhere("tests.aws.histories", WITH_GROUPS, hash_seed) for hash_seed in ("1", "2")}
 
     assert first.trace == again.trace
     assert len(first.trace) > 100
@@ -79,6 +89,13 @@ PLANTED = (
         ),
     ),
     Mutant(
+        "a section whose process died counts as served",
+        "tagcast_aws.dispatch.first_rounds:LambdaFirstRounds._invoke",
+        'return self._failed(answer["FunctionError"])',
+        "return True",
+        Aim(faults=("crash",), only_these_faults=True, rate=0.1, strategy=Strategy.BACKOFF_RETRY, wide=1.0),
+    ),
+    Mutant(
         "records that the archive refused count as taken",
         "tagcast_aws.dispatch.firehose:FirehoseArchive._refused",
         'return [parcel for parcel, response in pairs if response.get("ErrorCode")]',
@@ -91,14 +108,25 @@ PLANTED = (
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
 def test_a_planted_bug_is_caught_on_the_box(mutant: Mutant) -> None:
-    for seed in range(40):
+    assert caught_at(mutant, range(40)) is not None
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize(("mutant", "seed"), [pytest.param(*each, id=each[0].name) for each in PLANTED_GROUPS])
+def test_a_planted_bug_of_groups_is_caught_on_the_box(mutant: Mutant, seed: int) -> None:
+    assert caught_at(mutant, (seed, *range(60))) is not None
+
+
+def caught_at(mutant: Mutant, seeds: Iterable[int]) -> int | None:
+    """Return the first of *seeds* whose history breaks with the bug; without it that one has to hold."""
+    for seed in seeds:
         plan = draw_plan(seed, mutant.aim)
         with planted(mutant):
             broken = History(plan).run().broken
         if broken is not None:
             assert History(plan).run().broken is None
-            return
-    raise AssertionError(f"{mutant.name}: 40 histories held")
+            return seed
+    return None
 
 
 def test_a_failing_history_shrinks_to_what_its_failure_needs() -> None:

@@ -53,6 +53,8 @@ class Witness:
             queue_source.copies = lambda: history.draws("queue_copy", 0.1)
             queue_source.forgets = lambda place: history.draws("queue_ack_loss", 0.08)
             queue_source.queue.told.append(history.checks.queued)
+        deployment.sqs.told.append(history.checks.groups.made)
+        deployment.sqs.removed.append(history.checks.groups.removed)
         deployment.schedules.skips = lambda: history.draws("sweep_lost", 0.2)
         deployment.machine.repeats = lambda: history.draws("task_copy", 0.15)
         deployment.begin()
@@ -77,8 +79,7 @@ class Witness:
                 assert old is not None
                 history.checks.removed_by_ttl(key, old)
         if changes:
-            acting = history.deployment.box.acting
-            worker = None if acting is None else self._workers.get(acting.name)
+            worker = self.acting()
             history.note(
                 "{} WRITES {}", worker and worker.name, " ".join(f"{key.pk}/{key.sk}" for key, _, _ in changes)
             )
@@ -134,6 +135,11 @@ class Witness:
         if environment is not None and worker is not None:
             history.note("{} CALLS {} {}", worker.name, call.service, call.operation)
             history.checks.calling(worker, environment, call)
+
+    def acting(self) -> Worker | None:
+        """Return whose request has its effect now."""
+        caller = self._history.deployment.box.acting
+        return None if caller is None else self._workers.get(caller.name)
 
     def stall(self, environment: Environment) -> None:
         """Let a process stand still in the middle of what it does."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tagcast.model import Ordering
-from tagcast.topic_settings import TopicReads
 
 from tests.aws import limits
 from tests.aws.administrator import ADMINISTRATOR, administrator
@@ -41,13 +40,15 @@ class Cell:
     at_once: int = 1
     batched: bool = False
     """Whether the subscribers take several messages by one request."""
-    topic_reads: TopicReads = TopicReads.EVERY
-    """How often a process that publishes reads the topic's row, a parameter of the template."""
+    parameters: tuple[tuple[str, str], ...] = ()
+    """Of the template, as its owner chose them."""
 
     def __str__(self) -> str:
         pushes = "batched pushes" if self.batched else "single pushes"
-        known = "" if self.topic_reads is TopicReads.EVERY else f", `TopicReads` `{self.topic_reads.value}`"
-        return f"{self.subscriptions:,} × {self.ordering.value}, {self.rtt_ms:g} ms, by {self.at_once}, {pushes}{known}"
+        chosen = "".join(f", `{name}={value}`" for name, value in self.parameters)
+        return (
+            f"{self.subscriptions:,} × {self.ordering.value}, {self.rtt_ms:g} ms, by {self.at_once}, {pushes}{chosen}"
+        )
 
 
 class Receivers:
@@ -81,8 +82,7 @@ class Account:
         self.cell = cell
         self.timeline = ComputingTimeline(reading)
         self.timeline.entering = own_metrics
-        self.deployment = deployment = Deployment(self.timeline, None, seed, shards)
-        deployment.functions.configure(TOPIC_READS=cell.topic_reads.value)
+        self.deployment = deployment = Deployment(self.timeline, None, seed, shards, cell.parameters)
         deployment.box.client_type = _Metered
         _Metered.sdk, _Metered.meter = sdk, (meter := Meter(self.timeline))
         self.meter = deployment.functions.weather = meter

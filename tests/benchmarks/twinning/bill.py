@@ -48,8 +48,8 @@ def usd_of(usage: Usage, messages: int) -> dict[str, float]:
 def savings_of(usage: Usage, messages: int) -> dict[str, float]:
     """Return what each step would save of that bill, in USD a million messages."""
     topics_row = sum(usage.calls[kind, "GetItem"] for kind in ("publish", "fan_out", "relay"))
-    invocations = sum(usage.invocations.values())
-    told = sum(usage.log_bytes.values()) - invocations * PLATFORM_LINES_BYTES
+    platform_bytes = usage.platform_lines * PLATFORM_LINES_BYTES
+    told = sum(usage.log_bytes.values()) - platform_bytes
     steps = {
         "function URL instead of the HTTP API": usage.api_requests
         * (
@@ -60,10 +60,7 @@ def savings_of(usage: Usage, messages: int) -> dict[str, float]:
         "no repetition of sends by the relay": sum(usage.calls["relay", send] for send in SENDS)
         * _price("sqs: a million FIFO requests of 64 KiB"),
         "no log lines of our own, nor metrics": told / GIGABYTE * PRICES_USD["cloudwatch: a GB of logs"],
-        "no log lines of Lambda's own": invocations
-        * PLATFORM_LINES_BYTES
-        / GIGABYTE
-        * PRICES_USD["cloudwatch: a GB of logs"],
+        "no log lines of Lambda's own": platform_bytes / GIGABYTE * PRICES_USD["cloudwatch: a GB of logs"],
         "ten messages in each batch of fan_out": _partly_filled(usage, messages),
         "half the memory for fan_out": _waiting_mb_ms(usage, "fan_out") / 2 * MB_MS_USD,
     }

@@ -50,7 +50,7 @@ def taken(account: Account, course: Course) -> Taken:
         found["one batch of a group at a time"] = course.group_busy * course.lasted_s
     for table in account.deployment.tables.values():
         found |= table.throughput.taken_s()
-    if account.cell.topic_reads is TopicReads.SECOND:
+    if account.deployment.stack.reference("TopicReads") == TopicReads.SECOND:
         found[TOPIC_READS] -= _looks_too_many(course) / limits.KEY_READ_UNITS
     return {quota: seconds / len(course.sent) for quota, seconds in found.items()}
 

@@ -38,6 +38,8 @@ class Usage:
     cpu_ms: Counter[str] = field(default_factory=Counter)
     """What they computed, on a whole processor."""
     log_bytes: Counter[str] = field(default_factory=Counter)
+    platform_lines: int = 0
+    """Invocations of which Lambda itself wrote to the log."""
     units: dict[str, float] = field(default_factory=lambda: {"read": 0.0, "write": 0.0})
     """Of the tables: `read` and `write`."""
     api_requests: int = 0
@@ -74,7 +76,9 @@ class Meter(Weather):
         ms = -((self._began.pop(ended.invocation.request_id) - self._timeline.micros) // 1000)
         self.usage.invocations[function.kind] += 1
         self.usage.billed_mb_ms[function.kind] += function.memory_mb * ms
-        self.usage.log_bytes[function.kind] += PLATFORM_LINES_BYTES
+        if not function.logs_failures_only or ended.error is not None:
+            self.usage.log_bytes[function.kind] += PLATFORM_LINES_BYTES
+            self.usage.platform_lines += 1
         self.usage.traceable += function.is_traced
 
     def called(self, kind: str, operation: str, parameters: Mapping[str, Any]) -> None:

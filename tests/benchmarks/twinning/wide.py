@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.computing import Reading
+from tests.benchmarks.twinning.garbage import of_the_young
 from tests.benchmarks.twinning.play import Course, Load, Publishing, messages_up_to
 from tests.benchmarks.twinning.sdk import Sdk
 
@@ -40,9 +41,10 @@ class Wide:
 
 def one_message(cell: Cell, reading: Reading, sdk: Sdk) -> Wide:
     """Publish one message to all of *cell*; no function is warm, but the topic is kept beside its table."""
-    account = Account(cell, reading, sdk)
-    with account.meter.reading_logs():
-        course = Publishing(account, Load(publishers=1), messages_up_to(1)).play()
-    for environment in account.deployment.functions.alive:
-        environment.end()
+    with of_the_young():
+        account = Account(cell, reading, sdk)
+        with account.meter.reading_logs():
+            course = Publishing(account, Load(publishers=1), messages_up_to(1)).play()
+        for environment in account.deployment.functions.alive:
+            environment.end()
     return Wide(cell, course)

@@ -16,6 +16,8 @@ NAMES_BYTES = 512
 """So long are the names of what joined a backlog last; earlier ones may be missing then."""
 WAITS = ("circuit", "rate", "unverified")
 """What a due row says that waits for no answer of its receiver."""
+NOT_TAKEN, NOT_TAKEN_MS = "the group's queue did not take it", 10_000
+"""What it says of trouble between the service and a group's queue, which counts no attempt; and so long it waits."""
 
 
 class LaneChecks:
@@ -90,8 +92,11 @@ class LaneChecks:
         """Check that a due row remembers its last attempts; one that got through is not among them."""
         known = due_of(row)
         last = known.attempts - (known.ended is EntryState.DELIVERED)
-        numbers = [past.number for past in known.history]
-        if numbers != list(range(max(1, last - REMEMBERED_MAX + 1), last + 1)):
+        numbers = [past.number for past in known.history if past.outcome != NOT_TAKEN]
+        expected = list(range(max(1, last - REMEMBERED_MAX + 1), last + 1))
+        if len(known.history) == REMEMBERED_MAX > len(numbers):
+            expected = expected[len(expected) - len(numbers) :]
+        if numbers != expected:
             self.ledger.fail("attempts are remembered", f"{message_id} had {last} attempts and remembers {numbers}")
 
     def fenced(self, worker: Worker | None, changes: list[Change], claimed: bool) -> None:
@@ -129,6 +134,10 @@ class LaneChecks:
         if row.get("last_outcome") in WAITS:
             if lane["next_attempt_at"] > row["expires_at"]:
                 ledger.fail("7 life", f"{message_id} #{ordinal} waits beyond its expiry")
+            return
+        if row.get("last_outcome") == NOT_TAKEN:
+            if lane["next_attempt_at"] != min(row["last_attempt_at"] + NOT_TAKEN_MS, row["expires_at"]):
+                ledger.fail("attempts and gaps", f"{message_id} #{ordinal} was not taken and is planned {lane}")
             return
         if replies and replies[-1].gone and row.get("last_outcome") == "http 410":
             ledger.fail("410 suspends", f"lane {lane['sk']} is {lane['state']}")
@@ -171,6 +180,10 @@ class LaneChecks:
 
 def _says_why_it_waits(old: Row, new: Row) -> bool:
     """Say whether a due row changed without an attempt: a function said yes, or something keeps it from an attempt."""
+    free = {"unjudged"}
     if new.get("last_outcome") in WAITS:
-        return {**new, "last_outcome": None} == {**old, "last_outcome": None}
-    return {**new, "unjudged": old.get("unjudged")} == old
+        free.add("last_outcome")
+    if new.get("last_outcome") == NOT_TAKEN:
+        free |= {"last_outcome", "last_attempt_at", "history"}
+    kept = (old.keys() | new.keys()) - free
+    return new.get("unjudged") in (None, old.get("unjudged")) and all(old.get(name) == new.get(name) for name in kept)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tagcast.model import Draft, Ordering, Strategy
+from tagcast.model import Draft, Ordering
 from tagcast.topic_settings import TopicReads
 
 from tests.simulation.baton import Worker
-from tests.simulation.ledger import Ledger, Row, body_in
+from tests.simulation.ledger import Ledger, Row, body_in, keeps_order
 from tests.simulation.plan import Action
 
 CLAIM_MS = 300_000
@@ -117,4 +117,4 @@ def acknowledged_in_order(ledger: Ledger, row: Row) -> None:
 
 
 def _somebody_keeps_order(ledger: Ledger, whom: Iterable[int]) -> bool:
-    return any(ledger.owner(each)["strategy"] == Strategy.BACKOFF_RETRY.value for each in whom)
+    return any(keeps_order(ledger.owner(each)) for each in whom)

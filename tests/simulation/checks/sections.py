@@ -89,6 +89,7 @@ class SectionChecks:
             is_open=any(each.is_open for each in known),
             has_body=bool(owed),
             version=sum(each.version for each in known),
+            handed=frozenset().union(*(each.handed for each in known)),
         )
 
     def _key(self, message_id: str, sk: str) -> Key:

@@ -14,8 +14,22 @@ from tests.simulation.planted import (
     redelivering,
     releases,
     sections,
+    side_by_side,
 )
 from tests.simulation.planted.mutant import Mutant
 
-ROOMS = (accepting, first_round, halves, packs, sections, redelivering, batching, keeping, bodies, releases, ending)
+ROOMS = (
+    accepting,
+    first_round,
+    halves,
+    packs,
+    sections,
+    side_by_side,
+    redelivering,
+    batching,
+    keeping,
+    bodies,
+    releases,
+    ending,
+)
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

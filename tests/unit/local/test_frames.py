@@ -83,6 +83,22 @@ def test_who_waits_for_an_answer_that_the_engine_fails_to_give_is_cut_off_and_ma
         assert calls.call(HEAD, b"", PATIENCE_S)[0]
 
 
+def test_an_answer_that_is_cut_off_is_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as engine:
+
+        def answer_in_part() -> None:
+            calling, _ = engine.accept()
+            with calling:
+                calling.recv(65_536)
+                calling.sendall(packed(b"200", b'{"Item": {}}')[:-4])
+
+        answering = threading.Thread(target=answer_in_part)
+        answering.start()
+        with pytest.raises(ConnectionError):
+            FrameCalls(f"127.0.0.1:{engine.getsockname()[1]}").call(HEAD, b"", PATIENCE_S)
+        answering.join()
+
+
 def test_who_speaks_anything_else_is_cut_off_before_anything_is_served() -> None:
     with served(echo) as address, socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as web:
         web.sendall(b"POST / HTTP/1.1\r\nx-amz-target: AmazonSQS.SendMessage\r\n\r\n")
@@ -204,7 +220,7 @@ def test_the_sdk_says_and_hears_the_same_by_either_way(service: str, make_client
     with served(engine) as address:
         short_way, long_way = make_client(service, address), make_client(service, "")
         for operation, (request, found) in SAID[service].items():
-            answers.append(sdk_plugin.said(found))
+            answers.append(sdk_plugin.said(found) if found else b"")
             wire = Wire(200, answers[-1])
             long_way.meta.events.register("before-send", wire.send, operation)
             heard = [way._make_api_call(operation, request) for way in (short_way, long_way)]
@@ -246,6 +262,18 @@ def test_where_nobody_takes_frames_and_for_other_services_the_sdk_goes_its_long_
         "DynamoDB_20120810.ListTables",
         "AWSStepFunctions.ListActivities",
     ]
+
+
+def test_a_client_of_anything_but_the_engine_goes_its_long_way(
+    make_client: Callable[[str, str], Any], session: boto3.session.Session
+) -> None:
+    wire = Wire(200, b"{}")
+    with served(echo) as address:
+        make_client("dynamodb", address)
+        elsewhere: Any = session.client("dynamodb", endpoint_url="http://127.0.0.1:10")
+        elsewhere.meta.events.register("before-send", wire.send)
+        elsewhere.list_tables()
+    assert [request.url for request in wire.sent] == ["http://127.0.0.1:10/"]
 
 
 def test_a_worker_finds_the_plugin_beside_the_layer_and_nothing_else_is_needed(tmp_path: Path) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import threading
 from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
 
-from local.front.front import Front
+from local.front.front import AsyncInvoke, Front
 from local.front.routes import DEFAULT, Routes
 from local.functions.lambda_api import Invocation
 from local.template.translated import RouteSpec
 
+PATIENCE_S = 60.0
 ROUTES = [RouteSpec("PUT", "/topics/{topic}", "F"), RouteSpec("ANY", DEFAULT, "F")]
 Call = Callable[..., tuple[int, str | None, bytes]]
 
@@ -24,13 +26,17 @@ async def echo(function: str, event: bytes) -> Invocation:
     return Invocation(json.dumps(answer).encode())
 
 
-def with_front(play: Callable[[Call], None], may_invoke: Callable[[str, str, str], bool] = lambda *_: True) -> None:
+def with_front(
+    play: Callable[[Call], None],
+    may_invoke: Callable[[str, str, str], bool] = lambda *_: True,
+    invoke: AsyncInvoke = echo,
+) -> None:
     async def main() -> None:
-        front = Front(Routes(ROUTES), {"F": "f"}, echo, may_invoke)
+        front = Front(Routes(ROUTES), {"F": "f"}, invoke, may_invoke)
         port = await front.listen(0)
 
         def call(path: str, **headers: str) -> tuple[int, str | None, bytes]:
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
             named = {name: value.replace("PORT", str(port)) for name, value in headers.items()}
             connection.request("PUT", path, b"{}", named)
             answer = connection.getresponse()
@@ -77,3 +83,38 @@ def test_a_function_that_the_api_may_not_invoke_is_a_fault_of_the_server() -> No
         assert call("/topics/t")[:2] == (500, "application/problem+json")
 
     with_front(play, lambda method, path, function: False)
+
+
+def test_a_function_goes_on_when_its_caller_was_told_that_it_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local.front.front.HTTP_API_TIMEOUT_S", 0.01)
+    told, ended = threading.Event(), threading.Event()
+
+    async def slow(function: str, event: bytes) -> Invocation:
+        await asyncio.to_thread(told.wait, PATIENCE_S)
+        ended.set()
+        return await echo(function, event)
+
+    def play(call: Call) -> None:
+        assert call("/topics/t")[0] == 503
+        told.set()
+        assert ended.wait(PATIENCE_S)
+
+    with_front(play, invoke=slow)
+
+
+def test_a_caller_that_goes_away_in_the_middle_of_its_request_is_nothing_to_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        front = Front(Routes(ROUTES), {"F": "f"}, echo)
+        port = await front.listen(0)
+        for body, is_whole in ((b"{", False), (b"{}", True)):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"PUT /topics/t HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n" + body)
+            if is_whole:
+                assert b" 200 " in await reader.readline()
+            writer.close()
+        await front.stop()
+
+    asyncio.run(main())
+    assert caplog.records == []

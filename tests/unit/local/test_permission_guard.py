@@ -170,7 +170,7 @@ def test_web_pages_may_not_call_the_engine(gate: Gate) -> None:
 
 
 def test_roles_are_put_in_force_by_the_stack_alone(gate: Gate) -> None:
-    body = json.dumps({"R": role_as_json(Role("Any", (Grant("*", "*"),)))}).encode()
+    body = json.dumps({"R": role_as_json(Role(READER.name, (Grant("*", "*"),)))}).encode()
     assert gate.send([(TOKEN_HEADER.encode(), b"guess")], body, ROLES_PATH, "POST")[0] == 403
     assert gate.call("R", "dynamodb", "DynamoDB_20120810.DeleteTable", {"TableName": "T"})[0] == 400
     assert gate.send([(TOKEN_HEADER.encode(), b"token")], body, ROLES_PATH, "POST")[0] == 204

@@ -60,6 +60,30 @@ def test_a_partial_failure_is_repeated_from_its_first_record() -> None:
     assert batches == [["a", "b", "c"], ["b", "c"]]
 
 
+def test_a_batch_that_moves_on_has_all_its_attempts_again() -> None:
+    refusals = [Invocation(b'{"batchItemFailures": [{"itemIdentifier": "%d"}]}' % number) for number in (2, 1)]
+    batches, given_up = run(
+        Stream("a", "b", "c"), StreamRules(attempts_max=1), lambda _: refusals.pop() if refusals else DONE
+    )
+    assert (batches, given_up) == ([["a", "b", "c"], ["b", "c"], ["c"]], [])
+
+
+def test_a_stream_is_read_on_behind_its_last_record_when_its_iterator_is_gone() -> None:
+    stream, opened = Stream("a", "b"), list[tuple[str, str | None]]()
+
+    def call(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if operation == "GetShardIterator":
+            opened.append((request["ShardIteratorType"], request.get("SequenceNumber")))
+        answer = stream.call(operation, request)
+        answer.pop("NextShardIterator", None)
+        return answer
+
+    source = StreamSource(call, "arn:s", "f", lambda *_: DONE, StreamRules(), lambda _: None)
+    source.step()
+    source.step()
+    assert opened == [("TRIM_HORIZON", None), ("AFTER_SEQUENCE_NUMBER", "1")]
+
+
 def test_bisection_isolates_the_poison_and_the_rest_goes_on() -> None:
     rules = StreamRules(bisect=True, attempts_max=4)
     batches, given_up = run(Stream("a", "poison", "c", "d"), rules, lambda keys: CRASH if "poison" in keys else DONE)

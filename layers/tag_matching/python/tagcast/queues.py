@@ -110,6 +110,17 @@ class Queue(Protocol):
         """Let what was received under *receipts* (at most 10) come again at once; after a fault it comes later."""
 
 
+class FirstRounds(Protocol):
+    """First rounds in other processes, beside the one that asks for them and that holds their place in the order."""
+
+    async def make(self, entry: QueueEntry) -> bool:
+        """Have what *entry* names served, and say whether its first round is over.
+
+        False: it is not, and nobody is at it, so that it may be served again. Raises UnavailableError where nobody
+        knows: whoever was asked may be at it for as long as a function lives.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class GroupQueue:
     """The queue of the pull group *subscription_id*; an *ordered* one lets an order be in flight in one batch only.
@@ -128,9 +139,13 @@ class GroupQueue:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An entry as a group's queue gave it out: the *times*-th time, under *receipt* as long as it is invisible."""
+    """An entry as a group's queue gave it out: the *times*-th time, under *receipt* as long as it is invisible.
+
+    *entry_id* is the same each time; a message that was sent twice lies there as two entries.
+    """
 
     message_id: str
+    entry_id: str
     receipt: str
     times: int
 
@@ -176,7 +191,10 @@ class GroupQueues(Protocol):
         """Take entries out of the queue; one that stays there comes again."""
 
     def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
-        """Keep entries invisible for so many seconds from now, by receipt; return receipts that are good no more."""
+        """Keep entries invisible for so many seconds from now, by receipt; return receipts that are good no more.
+
+        Raises UnavailableError, too, where that was done for some of them only.
+        """
 
     def counts(self, queue: GroupQueue) -> QueueCounts:
         """Return about how much lies in the queue."""

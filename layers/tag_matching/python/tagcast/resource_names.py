@@ -44,3 +44,14 @@ def is_function(text: str) -> bool:
     (True, True, False)
     """
     return len(text) <= FUNCTION_LENGTH_MAX and _FUNCTION.fullmatch(text) is not None
+
+
+def is_function_of(prefix: str | None, text: str) -> bool:
+    """Say whether the name or the ARN of a function names one that begins with *prefix*; None begins no name.
+
+    >>> is_function_of("tagcast-", "tagcast-x:7"), is_function_of("tagcast-", "bill"), is_function_of(None, "bill")
+    (True, False, False)
+    >>> is_function_of("tagcast-", "arn:aws:lambda:eu-west-1:123456789012:function:tagcast-x")
+    True
+    """
+    return prefix is not None and text.rpartition(":function:")[2].startswith(prefix)

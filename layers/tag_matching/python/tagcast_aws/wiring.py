@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tagcast.ports import Clock, Dice, GroupQueues, Verification, World
+from tagcast.ports import Clock, Dice, EndpointGuard, GroupQueues, Verification, World
 
 from tagcast_aws.runtime.aws_clients import client_factory
 from tagcast_aws.runtime.clock import SystemClock
@@ -126,10 +126,10 @@ def home() -> Home:
 def compose(ground: Ground) -> World:
     """Put the adapters together."""
     from tagcast_aws.dispatch.event_bus import EventBridgeBus
+    from tagcast_aws.dispatch.first_rounds import ANSWER_S, LambdaFirstRounds
     from tagcast_aws.dispatch.queue import SqsQueue
     from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
     from tagcast_aws.endpoints.filter_function import LambdaFilterFunctions
-    from tagcast_aws.endpoints.guard import Guard
     from tagcast_aws.endpoints.pusher import EndpointPusher
     from tagcast_aws.endpoints.verifier import HttpVerifier
     from tagcast_aws.runtime.executor import ThreadExecutor
@@ -140,6 +140,8 @@ def compose(ground: Ground) -> World:
 
     settings = Settings.from_environment(ground.environ)
     client = client_factory(ground.make_client, attempts_max=5)
+    waiting = partial(client_factory(ground.make_client, attempts_max=0, answer_s=ANSWER_S), "lambda")
+    executor = ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads())
     clock = ground.clock
     signer = Ed25519Signer(lambda: client("secretsmanager"), settings.signing_key, clock, logger())
     around = _surroundings(ground, settings, signer.sign)
@@ -147,24 +149,32 @@ def compose(ground: Ground) -> World:
     return World(
         store=DynamoStore(client("dynamodb"), settings.tables, clock.sleep),
         queue=SqsQueue(client("sqs"), settings.queue_url, logger()),
+        first_rounds=LambdaFirstRounds(waiting, settings.fan_out, executor, logger()),
         group_queues=_group_queues(ground, settings),
         workflow=StepFunctionsWorkflow(client("stepfunctions"), settings.state_machine_arn, logger()),
         pusher=EndpointPusher(around, ground.make_loop),
         index_archive=S3IndexArchive(lambda: client("s3"), settings.index_bucket, logger()),
         event_bus=EventBridgeBus(lambda: client("events"), logger()),
         filter_functions=LambdaFilterFunctions(around),
-        guard=Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, settings.group_queues),
+        guard=_guard(ground, settings),
         verification=Verification(verifier, settings.verification_optional, settings.cmq_verification),
         signer=signer,
         vault=KmsVault(lambda: client("kms"), settings.secrets_key),
         clock=clock,
-        executor=ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads()),
+        executor=executor,
         dice=ground.dice,
         telemetry=telemetry(clock, settings.metric_topics),
         time_scale=settings.time_scale,
         plain_queueing=settings.plain_queueing,
         topic_reads=settings.topic_reads,
     )
+
+
+def _guard(ground: Ground, settings: Settings) -> EndpointGuard:
+    from tagcast_aws.endpoints.guard import Guard
+
+    own = {"own_queues": settings.group_queues, "own_functions": settings.functions}
+    return Guard(settings.allow_private_endpoints, ground.lookup, ground.make_thread, **own)
 
 
 def _surroundings(ground: Ground, settings: Settings, sign: Sign) -> Surroundings:
@@ -180,6 +190,7 @@ def _surroundings(ground: Ground, settings: Settings, sign: Sign) -> Surrounding
         ground.make_client,
         ground.make_socket,
         account=settings.home.account,
+        own_functions=settings.functions,
         sign=sign,
     )
 

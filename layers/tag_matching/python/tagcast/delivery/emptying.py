@@ -13,8 +13,9 @@ from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
 from tagcast.ports import GroupQueue, Received
 from tagcast.queues import RECEIVED_MAX
-from tagcast.rows import stored_maps
+from tagcast.rows import stored, stored_maps
 from tagcast.rows.message import MessageRow
+from tagcast.rows.pulled import last_pull
 
 WAIT_S, INVISIBLE_S = 1, 120
 """A wait asks all servers of the queue; what a worker leaves behind comes to the next one soon."""
@@ -42,14 +43,20 @@ async def empty_queue(hold: LaneHold) -> bool:
 async def _cancel(hold: LaneHold, queue: GroupQueue, received: Received) -> None:
     """Settle one entry as cancelled, after the pulls that it had before this look."""
     ordinal, pulls = ordinal_of(queue.subscription_id), received.times - 1
+    world, state = hold.world, EntryState.CANCELLED
+    entry = Entry(state)
+    if pulls:
+        look = partial(stored.pulled, world.store, hold.task.topic, received.message_id)
+        known = (await world.executor.run(look)).get(ordinal)
+        entry = last_pull(known, pulls, world.clock.now()).ending(state)
 
     def plan(before: MessageRow) -> Ending | None:
-        return Ending({ordinal: Entry(EntryState.CANCELLED, pulls)}) if ordinal in before.map.owed else None
+        return Ending({ordinal: entry}) if ordinal in before.map.owed else None
 
     async def again(lost: Lost) -> bool:
         return await hold.wait(lost.times)
 
-    read = partial(stored_maps.entry, hold.world.store, hold.task.topic, received.message_id, ordinal)
-    match await settle(hold.world.store, hold.world.executor, read, plan, again):
+    read = partial(stored_maps.entry, world.store, hold.task.topic, received.message_id, ordinal)
+    match await settle(world.store, world.executor, read, plan, again):
         case Lost(error=error):
             raise error

@@ -42,27 +42,28 @@ async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots
     before them took long: they have to come again. Repeating it, late or concurrently, changes no terminal entry and at
     most repeats pushes. Raises the first fault of the store after all else that was begun: then all has to come again.
     """
-    begun_s, line, served = world.clock.monotonic(), _Line(world, topic, slots), 0
-    parts = _in_parts(tuple(entries), world.part_max)
-    for served, part in enumerate(parts, 1):
-        await line.serve(part, parts[served] if served < len(parts) else ())
+    begun_s, line, left = world.clock.monotonic(), _Line(world, topic, slots), tuple(entries)
+    while left:
+        part, behind = _first_part(left, world.part_max)
+        left = (*await line.serve(part, _first_part(behind, world.part_max)[0]), *behind)
         if line.faults or world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale:
             break
     await line.write()
     if line.faults:
         raise line.faults[0]
-    return tuple(entry for part in parts[served:] for entry in part)
+    return left
 
 
-def _in_parts(entries: Sequence[QueueEntry], most: int) -> list[Sequence[QueueEntry]]:
-    """Split entries into parts of at most so many messages; what is for a section of a wide message is one alone."""
-    parts, left = [], entries
-    while left:
-        sizes = accumulate(1 + len(entry.others) for entry in takewhile(lambda entry: entry.section is None, left))
-        count = sum(size <= most for size in sizes) or 1
-        parts.append(left[:count])
-        left = left[count:]
-    return parts
+def _first_part(entries: tuple[QueueEntry, ...], most: int) -> tuple[tuple[QueueEntry, ...], tuple[QueueEntry, ...]]:
+    """Return what is served first, and the rest: at most so many messages, or different sections of one message."""
+    sections: dict[int, QueueEntry] = {}
+    for entry in entries:
+        if entry.section is None or entry.section in sections or entry.message_id != entries[0].message_id:
+            break
+        sections[entry.section] = entry
+    sizes = accumulate(1 + len(entry.others) for entry in takewhile(lambda entry: entry.section is None, entries))
+    count = len(sections) or sum(size <= most for size in sizes) or 1
+    return entries[:count], entries[count:]
 
 
 @dataclass(slots=True)
@@ -70,6 +71,7 @@ class _Line:
     """The parts of a batch in their order.
 
     While one is served, what came of the one *before* it is written, and the messages of the next are read *ahead*.
+    Of several sections one is served here, and each other one by another process, which ends all that it begins.
     """
 
     world: World
@@ -79,19 +81,36 @@ class _Line:
     ahead: Mapping[str, MessageRow] | None = None
     faults: list[Exception] = field(default_factory=list)
 
-    async def serve(self, entries: Sequence[QueueEntry], following: Sequence[QueueEntry]) -> None:
-        """Serve the next part; one that has a message again is read when all that came of it before is written."""
-        audiences, section = _audiences(entries), entries[0].section
+    async def serve(self, entries: Sequence[QueueEntry], following: Sequence[QueueEntry]) -> Sequence[QueueEntry]:
+        """Serve the next part, and return what of it nobody served.
+
+        A part that has a message again is read when all that came of it before is written.
+        """
+        section = entries[0].section
+        own, others = (entries, ()) if section is None else (entries[:1], entries[1:])
+        audiences = _audiences(own)
         if self.before is not None and self.before.rows.keys() & audiences.keys():
             await self.write()
         if self.faults:
-            return
+            return entries
         served = self._serve(audiences, section, following)
-        if self.before is None:
+        if self.before is None and not others:
             await served
-        else:
-            before, self.before = self.before, None
-            self.faults += await side_by_side([served, self._write(before)])
+            return ()
+        before, self.before = self.before, None
+        left: set[QueueEntry] = set()
+        works = [served, *(self._elsewhere(each, left) for each in others)]
+        if before is not None:
+            works.append(self._write(before))
+        self.faults += await side_by_side(works)
+        if left:
+            self.ahead = None
+        return [entry for entry in others if entry in left]
+
+    async def _elsewhere(self, entry: QueueEntry, left: set[QueueEntry]) -> None:
+        """Have another process serve a section; what it did not is *left*."""
+        if not await self.world.first_rounds.make(entry):
+            left.add(entry)
 
     async def write(self) -> None:
         """Write what came of the last part."""

@@ -12,9 +12,7 @@ from tagcast.ports import World
 from tagcast.pulling.dead_letter import publish_dead_letter
 from tagcast.rows import stored, stored_maps
 from tagcast.rows.message import MessageRow
-from tagcast.rows.pulled import Pulled, pulled_put
-
-NOT_ACKNOWLEDGED = "not acknowledged in time"
+from tagcast.rows.pulled import Pulled, last_pull, pulled_put
 
 
 def end(world: World, group: Subscription, message_id: str, entry: Entry, known: MessageRow | None = None) -> bool:
@@ -44,10 +42,8 @@ def end_without_pull(world: World, group: Subscription, row: MessageRow, state: 
     """Settle as *state* what nobody acknowledged in *pulls* pulls, with what is known of the last of them."""
     entry = Entry(state)
     if pulls:
-        last = stored.pulled(world.store, group.topic, row.message.message_id).get(group.ordinal)
-        if last is None or last.attempts < pulls:  # Whoever was to write of the last one did not come to it.
-            last = Pulled(pulls, world.clock.now(), NOT_ACKNOWLEDGED)
-        entry = last.ending(state)
+        known = stored.pulled(world.store, group.topic, row.message.message_id).get(group.ordinal)
+        entry = last_pull(known, pulls, world.clock.now()).ending(state)
     if state is EntryState.DISCARDED:  # Before its end: what is not published yet must come again.
         publish_dead_letter(world, group, row.message)
     if end(world, group, row.message.message_id, entry, row):

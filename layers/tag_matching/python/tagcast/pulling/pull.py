@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 from tagcast.model import BODY_BYTES_MAX, EntryState, LaneState, Push, Subscription
 from tagcast.ports import GroupQueue, Received, World
-from tagcast.pulling.ending import NOT_ACKNOWLEDGED, end_without_pull, keep_failure
+from tagcast.pulling.ending import end_without_pull, keep_failure
 from tagcast.pulling.group import group_of, queue_s
 from tagcast.pulling.handles import Handle
 from tagcast.queues import RECEIVED_MAX
 from tagcast.registry.members import check_agreement
 from tagcast.rows import stored, stored_maps
 from tagcast.rows.message import MessageRow
+from tagcast.rows.pulled import NOT_ACKNOWLEDGED
 
 ESCAPED_MAX = 7
 DROPPING_S = 5.0
@@ -73,13 +74,17 @@ def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
 
 @dataclass(slots=True)
 class _Visit:
-    """One pull, as far as it came; the first message is waited for *until* then, on the monotonic clock."""
+    """One pull, as far as it came; the first message is waited for *until* then, on the monotonic clock.
+
+    *entries* are those of the queue that it met first, by message.
+    """
 
     world: World
     group: Subscription
     wish: Wish
     until: float
     handed: dict[str, Handed] = field(default_factory=dict)
+    entries: dict[str, str] = field(default_factory=dict)
     size: int = 0
     bound: int = 0
 
@@ -113,9 +118,16 @@ class _Visit:
             self.world.group_queues.delete(self.queue, gone)
 
     def hand_out(self, received: Received, row: MessageRow | None) -> bool:
-        """Hand out one message; return False if its place in the queue is to go."""
-        if row is None or self.group.ordinal not in row.map.owed or received.message_id in self.handed:
+        """Hand out one message; return False if its place in the queue is to go.
+
+        What this very pull has handed out is another copy; or the same entry comes again, if the pull takes longer than
+        that was invisible: then its place stays, and only the later handle is good.
+        """
+        if row is None or self.group.ordinal not in row.map.owed:
             return False
+        if self.entries.setdefault(received.message_id, received.entry_id) != received.entry_id:
+            return False
+        self.handed.pop(received.message_id, None)
         message, failed, now = row.message, received.times - 1, self.world.clock.now()
         if message.is_expired(now):
             end_without_pull(self.world, self.group, row, EntryState.EXPIRED, failed)

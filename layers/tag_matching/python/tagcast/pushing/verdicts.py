@@ -66,7 +66,7 @@ async def attempt_judged(
             finally:
                 share.slots.give_back(ask)
     if subscription.settings.is_group:
-        came = await hand_over(world, subscription, ready)
+        came = await hand_over(world, subscription, ready, share.seconds)
     elif subscription.settings.sealed is not None or subscription.settings.signature is Signature.V1A:
         came = await attempt_opened(world, subscription, ready, share)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,7 +13,8 @@ from tagcast.filters.index.changed_index import ChangedIndex, with_changes
 from tagcast.filters.index.topic_index import Matched, SnapshotError, TopicIndex
 from tagcast.model import Message, Subscription, Topic
 from tagcast.ports import World
-from tagcast.registry import kept_subscriptions
+from tagcast.registry import kept_subscriptions, reading
+from tagcast.registry.kept_subscriptions import KEPT_MIN, Kept
 from tagcast.registry.knowledge import NEVER, Look
 from tagcast.registry.shadowing import ReadyShadow, ready
 from tagcast.rows import stored
@@ -89,12 +91,18 @@ def publishing_directory(world: World, name: str) -> Directory:
     There every change of it is acknowledged only when nobody knows what was before.
     """
     known = world.memory.of(Directories).get(name)
-    return known if known is not None and known.look.still_counts(world) else kept_directory_of(world, name)
+    if known is not None and known.look.still_counts(world):
+        return known
+    return kept_directory_of(world, name, world.clock.monotonic() + reading.READ_FOR_S / world.time_scale)
 
 
-def kept_directory_of(world: World, name: str) -> Directory:
-    """Return the topic as :func:`directory_of` does, by the help of what is kept of a large one beside the table."""
-    return until_won(world, f"topic {name}", lambda: _directory_of(world, name, is_kept=True))
+def kept_directory_of(world: World, name: str, until_s: float = math.inf) -> Directory:
+    """Return the topic as :func:`directory_of` does, by the help of what is kept of a large one beside the table.
+
+    Where all of a large topic has to be read, it does so until *until_s* on the monotonic clock. Then it raises
+    UnavailableError, too: whoever asks again goes on behind what was read.
+    """
+    return until_won(world, f"topic {name}", lambda: _directory_of(world, name, until_s))
 
 
 def directory_of(world: World, name: str) -> Directory:
@@ -104,7 +112,7 @@ def directory_of(world: World, name: str) -> Directory:
     from a little earlier, only those that changed. They are taken together when the version before and after
     reading them is the same. Raises UnavailableError while they change faster than they can be read.
     """
-    return until_won(world, f"topic {name}", lambda: _directory_of(world, name, is_kept=False))
+    return until_won(world, f"topic {name}", lambda: _directory_of(world, name))
 
 
 def subscription_at(world: World, topic: str, ordinal: int) -> Subscription | None:
@@ -121,7 +129,8 @@ def subscription_at(world: World, topic: str, ordinal: int) -> Subscription | No
     return found if found is not None and found.ordinal == ordinal else None
 
 
-def _directory_of(world: World, name: str, *, is_kept: bool) -> Directory:
+def _directory_of(world: World, name: str, until_s: float | None = None) -> Directory:
+    """Return the topic; only with *until_s* what is kept beside the table is asked for, and kept."""
     look = Look.of(world)
     topic = read_topic(world, name)
     directories = world.memory.of(Directories)
@@ -130,8 +139,8 @@ def _directory_of(world: World, name: str, *, is_kept: bool) -> Directory:
         fresh: Directory | None = replace(known, topic=topic)
     else:
         fresh = None if known is None else _refreshed(world, known, topic)
-    if fresh is None and is_kept:
-        fresh = _kept(world, topic)
+    if fresh is None and until_s is not None and topic.subscription_count >= KEPT_MIN:
+        fresh = _kept(world, topic, until_s)
     if fresh is not None:
         directories[name] = replace(fresh, look=look)
         return directories[name]
@@ -139,8 +148,6 @@ def _directory_of(world: World, name: str, *, is_kept: bool) -> Directory:
     after = read_topic(world, name)
     if not _same_version(topic, after):
         raise ConditionLostError
-    if is_kept:
-        kept_subscriptions.save(world, after, subscriptions)
     fresh = _compile(world, after, subscriptions, shadows)
     if len(directories) >= DIRECTORIES_MAX:
         directories.clear()
@@ -148,11 +155,23 @@ def _directory_of(world: World, name: str, *, is_kept: bool) -> Directory:
     return directories[name]
 
 
-def _kept(world: World, topic: Topic) -> Directory | None:
-    """Return a large topic as it was kept, with what changed since; None if the table has to be read for it."""
+def _kept(world: World, topic: Topic, until_s: float) -> Directory | None:
+    """Return a large topic as it was kept, with what changed since; None if it may not be kept."""
     kept = kept_subscriptions.load(world, topic)
+    if kept is not None and (fresh := _since(world, topic, kept)) is not None:
+        reading.forget(world, topic)
+        return fresh
+    kept = reading.read_on(world, topic, until_s)
     if kept is None:
         return None
+    fresh = _since(world, read_topic(world, topic.name), kept)
+    if fresh is None:
+        raise ConditionLostError
+    return fresh
+
+
+def _since(world: World, topic: Topic, kept: Kept) -> Directory | None:
+    """Return *topic* as it was *kept*, with what changed since; None if that was too much."""
     index = LazyIndex(lambda: _index(world, topic, kept.by_ordinal))
     then = replace(topic, subscriptions_version=kept.version)
     known = Directory(then, kept.by_ordinal, kept.by_name, index, in_order=kept.in_order)
@@ -217,16 +236,12 @@ def _same_ordinal(one: Subscription, other: Subscription | None) -> bool:
 def _index(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription]) -> TopicIndex:
     """Return the index of one version of a topic, from the archive when it is large and somebody built it before."""
     if len(by_ordinal) < ARCHIVED_SUBSCRIPTIONS_MIN:
-        return TopicIndex.build(_filters(by_ordinal))
+        return TopicIndex.build(kept_subscriptions.filters(by_ordinal))
     name = f"{topic.topic_id}/{topic.subscriptions_version:012d}.json"
     content = world.index_archive.load(name)
     if content is not None:
         with suppress(SnapshotError):  # Another release wrote it: build it anew, as data of this one's format.
             return TopicIndex.from_snapshot(content)
-    index = TopicIndex.build(_filters(by_ordinal))
+    index = TopicIndex.build(kept_subscriptions.filters(by_ordinal))
     world.index_archive.save(name, index.to_snapshot())
     return index
-
-
-def _filters(by_ordinal: Mapping[int, Subscription]) -> dict[int, Mapping[str, object] | None]:
-    return {ordinal: subscription.settings.filter for ordinal, subscription in by_ordinal.items()}

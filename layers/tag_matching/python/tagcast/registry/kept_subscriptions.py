@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from tagcast.model import Subscription, Topic
 from tagcast.ports import World
-from tagcast.rows.registry import subscription_of, subscription_row
+from tagcast.rows.kept_subscription import KeptSubscription, filters_kept, kept_in, subscriptions_kept
 
 K = TypeVar("K", int, str)
 
@@ -39,13 +39,15 @@ class Kept:
 
 
 def load(world: World, topic: Topic) -> Kept | None:
-    """Return *topic* as it was kept last; None for a small topic, or if nothing usable is kept."""
-    content = None if topic.subscription_count < KEPT_MIN else world.index_archive.load(_name(topic))
-    if content is None:
-        return None
+    """Return *topic* as it was kept last; None if nothing usable is kept."""
+    content = world.index_archive.load(_name(topic))
+    return None if content is None else _opened(content)
+
+
+def _opened(content: bytes) -> Kept | None:
     first, *pieces = content.split(b"\n")
     try:
-        form, version, ordinals, names, in_order = json.loads(_unpacked(first))
+        form, version, ordinals, names, in_order = json.loads(unpacked(first))
     except (zlib.error, ValueError, TypeError):  # Another release wrote it: read the table.
         return None
     if form != FORMAT:
@@ -56,17 +58,24 @@ def load(world: World, topic: Topic) -> Kept | None:
     return Kept(version, by_ordinal, by_name, frozenset(in_order))
 
 
-def save(world: World, topic: Topic, subscriptions: Sequence[Subscription]) -> None:
-    """Keep all *subscriptions* of a large *topic* as they were at its version; none while a secret is not sealed."""
-    if topic.subscription_count < KEPT_MIN or any(each.settings.secret is not None for each in subscriptions):
-        return
-    ordered = sorted(subscriptions, key=lambda each: each.ordinal)
+def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]) -> Kept | None:
+    """Keep all *subscriptions* of *topic*, and return them; what is newer than its version its changes since name."""
+    ordered = sorted(subscriptions)
     ordinals, names = [each.ordinal for each in ordered], [each.name for each in ordered]
-    in_order = [each.ordinal for each in ordered if each.settings.keeps_order]
-    lines = [_packed([FORMAT, topic.subscriptions_version, ordinals, names, in_order])]
+    in_order = [each.ordinal for each in ordered if each.keeps_order]
+    lines = [packed(json.dumps([FORMAT, topic.subscriptions_version, ordinals, names, in_order]))]
     for start in range(0, len(ordered), PIECE):
-        lines.append(_packed([subscription_row(each) for each in ordered[start : start + PIECE]]))
-    world.index_archive.save(_name(topic), b"\n".join(lines))
+        lines.append(packed(f"[{','.join(each.content for each in ordered[start : start + PIECE])}]"))
+    content = b"\n".join(lines)
+    world.index_archive.save(_name(topic), content)
+    return _opened(content)
+
+
+def filters(by_ordinal: Mapping[int, Subscription]) -> Mapping[int, Mapping[str, object] | None]:
+    """Return the filters of all subscriptions; of those that are kept nothing else is taken apart."""
+    if isinstance(by_ordinal, _TakenApart):
+        return by_ordinal.filters()
+    return {ordinal: subscription.settings.filter for ordinal, subscription in by_ordinal.items()}
 
 
 def changed(
@@ -88,9 +97,14 @@ class _Pieces:
     def one(self, ordinal: int) -> Subscription:
         if ordinal not in self._known:
             piece = self._pieces[bisect_right(self._firsts, ordinal) - 1]
-            found = map(subscription_of, json.loads(_unpacked(piece)))
-            self._known.update((each.ordinal, each) for each in found)
+            self._known |= subscriptions_kept(kept_in(unpacked(piece)))
         return self._known[ordinal]
+
+    def filters(self) -> dict[int, Mapping[str, object] | None]:
+        found: dict[int, Mapping[str, object] | None] = {}
+        for piece in self._pieces:
+            found |= filters_kept(kept_in(unpacked(piece)))
+        return found
 
 
 class _TakenApart(Mapping[K, Subscription]):
@@ -119,12 +133,21 @@ class _TakenApart(Mapping[K, Subscription]):
             ordinals.pop(key, None)
         return _TakenApart(ordinals, self._pieces, {**self._newer, **now})
 
+    def filters(self) -> dict[K, Mapping[str, object] | None]:
+        kept = self._pieces.filters()
+        return {
+            key: self._newer[key].settings.filter if key in self._newer else kept[ordinal]
+            for key, ordinal in self._ordinals.items()
+        }
 
-def _packed(content: object) -> bytes:
-    return base64.b64encode(zlib.compress(json.dumps(content).encode(), level=1))
+
+def packed(content: str) -> bytes:
+    """Return *content* as one line of an object, deflated."""
+    return base64.b64encode(zlib.compress(content.encode(), level=1))
 
 
-def _unpacked(line: bytes) -> bytes:
+def unpacked(line: bytes) -> bytes:
+    """Return what :func:`packed` made a line of."""
     return zlib.decompress(base64.b64decode(line))
 
 

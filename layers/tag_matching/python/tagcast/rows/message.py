@@ -33,14 +33,15 @@ from tagcast.trace_context import trace_in
 GARBAGE_S = 3 * 86_400
 TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
 FILTER_ERROR_NAMES_MAX = 100
-TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX = 350_000, 380_000
+TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX = 270_000, 300_000
 """A row keeps its ended entries as text up to the first size, and their outcomes up to the second.
 
-DynamoDB takes 409,600 bytes. What is still owed is counted as if it had ended, so that an entry that has ended never
+So outcomes make no row larger than that, a message's or a section's. What was accepted may be: 256 KiB of body, 16 KiB
+of properties, and who matched. What is still owed is counted as if it had ended, so that an entry that has ended never
 has to change to make room: only those that end later are shortened.
 """
-SET_BYTES, FINISH_BYTES, MAP_BYTES, KEY_BYTES, SECTION_BYTES = 4, 2, 200, 128, 80_000
-"""At most a member of a set, an offset, names and numbers of a map, a message's key; so much less a section takes."""
+SET_BYTES, FINISH_BYTES, MAP_BYTES, KEY_BYTES = 4, 2, 200, 128
+"""At most a member of a set, an offset, names and numbers of a map, a message's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ def is_light(value: MessageRow) -> bool:
     """Say, without making the map's attributes, whether the row is small enough for text; most rows are."""
     state_map = value.map
     members = 4 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
-    members += LATE_BYTES * len(state_map.late) + SECTION_BYTES * bool(value.section)
+    members += LATE_BYTES * len(state_map.late)
     at_most = members + MAP_BYTES + text_bytes_at_most(state_map.settled) + COMPACT_ENTRY_BYTES * len(state_map.owed)
     return row_bytes(_envelope(value)) + KEY_BYTES + len(value.histories) + at_most <= TEXT_ROW_BYTES_MAX
 
@@ -199,7 +200,7 @@ def _fits(value: MessageRow) -> bool:
 
 def _reserved_bytes(value: MessageRow, progress: Row) -> int:
     """Return what the row takes without its ended entries, and with room for those that are owed."""
-    own = row_bytes(_envelope(value)) + KEY_BYTES + SECTION_BYTES * bool(value.section)
+    own = row_bytes(_envelope(value)) + KEY_BYTES
     return own + row_bytes(progress) + COMPACT_ENTRY_BYTES * len(value.map.owed)
 
 

@@ -11,6 +11,8 @@ from tagcast.rows.message import GARBAGE_S
 from tagcast.rows.values import number, text
 from tagcast.tables import Put, Row
 
+NOT_ACKNOWLEDGED = "not acknowledged in time"
+
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
@@ -23,6 +25,19 @@ class Pulled:
     def ending(self, state: EntryState) -> Entry:
         """Return the entry in *state* after these pulls."""
         return Entry(state, self.attempts, self.last_attempt_at, self.last_outcome)
+
+
+def last_pull(known: Pulled | None, pulls: int, now: int) -> Pulled:
+    """Return what is known of the last of so many *pulls* that came to nothing; nobody may have told of it by *now*.
+
+    >>> last_pull(Pulled(1, 5, "returned"), 1, 9)
+    Pulled(attempts=1, last_attempt_at=5, last_outcome='returned')
+    >>> last_pull(Pulled(1, 5, "returned"), 2, 9)
+    Pulled(attempts=2, last_attempt_at=9, last_outcome='not acknowledged in time')
+    """
+    if known is None or known.attempts < pulls:  # Whoever was to write of the last one did not come to it.
+        return Pulled(pulls, now, NOT_ACKNOWLEDGED)
+    return known
 
 
 def pulled_put(topic: str, message_id: str, ordinal: int, pulled: Pulled, expires_at: int) -> Put:

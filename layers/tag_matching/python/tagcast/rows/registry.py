@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import NotRequired, TypedDict, cast
 
@@ -154,13 +155,24 @@ def sealed_mark(token: str) -> str:
     return _SEALED + token
 
 
+def filter_of(row: Row) -> Mapping[str, object] | None:
+    """Return the filter in the row of a subscription; None: it has none, and wants everything."""
+    stored = optional_text(row, "filter")
+    return None if stored is None else cast("Mapping[str, object]", json.loads(stored))
+
+
+def has_clear_secret(row: Row) -> bool:
+    """Say whether the row of a subscription has a secret in the clear, as an earlier release stored it."""
+    secret = optional_text(row, "secret")
+    return secret is not None and not secret.startswith(_SEALED)
+
+
 def _settings_of(row: Row) -> SubscriptionSettings:
     secret = optional_text(row, "secret")
     is_sealed = secret is not None and secret.startswith(_SEALED)
-    filter_text = optional_text(row, "filter")
     return SubscriptionSettings(
         endpoint=Endpoint(Protocol(text(row, "protocol")), text(row, "target")),
-        filter=None if filter_text is None else json.loads(filter_text),
+        filter=filter_of(row),
         retry=RetryPolicy(
             strategy=Strategy(text(row, "strategy")),
             max_retries=number(row, "max_retries"),

@@ -180,6 +180,12 @@ def subscriptions_and_shadows(store: Store, topic: str) -> tuple[list[Subscripti
     return subscriptions, [shadow_of(row) for row in rows if place(row) < first_subscription]
 
 
+def subscription_rows(store: Store, topic: str, *, after: str, limit: int) -> list[Row]:
+    """Return the rows of a topic's subscriptions in the order of their names, from the first or behind *after*."""
+    low, high = keys.all_subscriptions(topic)
+    return store.query(Table.REGISTRY, low.pk, sk_from=_behind(after) or low.sk, sk_to=high.sk, limit=limit)
+
+
 def changes(store: Store, known: Topic, topic: Topic) -> tuple[dict[str, Subscription | None], list[Shadow]] | None:
     """Return the subscriptions that changed since *known*, None for a removed one, and all shadows of *topic*.
 

@@ -79,8 +79,12 @@ class SqsGroupQueues:
                         yield queue
 
     def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send all in order; return those that were not taken, and all that stand behind one of them in its order."""
-        return SqsQueue(self._client, self._url(queue), self._logger, is_fifo=queue.ordered).send(entries)
+        """Send all in order; return those that were not taken, and all that stand behind one of them in its order.
+
+        Nothing may be taken behind what was not: a member would have it first, and nobody could take it back.
+        """
+        own = SqsQueue(self._client, self._url(queue), self._logger, is_fifo=queue.ordered, strict=True)
+        return own.send(entries)
 
     def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, invisible_s: int) -> Sequence[Received]:
         """Return at most *limit* entries, waiting up to *wait_s* for the first; nobody else gets them so long."""
@@ -121,7 +125,10 @@ class SqsGroupQueues:
             refused_here: Sequence[str] = part
             with _answered():
                 answer = self._client.change_message_visibility_batch(QueueUrl=self._url(queue), Entries=entries)
-                refused_here = [part[int(failed["Id"])] for failed in answer.get("Failed", ())]
+                failed = answer.get("Failed", ())
+                if not all(each["SenderFault"] for each in failed):
+                    raise UnavailableError("a group's queue failed to hide entries")
+                refused_here = [part[int(each["Id"])] for each in failed]
             refused += refused_here
         return refused
 
@@ -165,7 +172,8 @@ def queue_named(prefix: str, name: str) -> GroupQueue | None:
 
 def _received(message: MessageTypeDef) -> Received:
     times = int(message["Attributes"]["ApproximateReceiveCount"])
-    return Received(json.loads(message["Body"])["message_id"], message["ReceiptHandle"], times)
+    message_id = json.loads(message["Body"])["message_id"]
+    return Received(message_id, message["MessageId"], message["ReceiptHandle"], times)
 
 
 def _parts(receipts: Sequence[str]) -> Iterator[Sequence[str]]:

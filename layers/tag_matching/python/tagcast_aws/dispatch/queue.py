@@ -23,14 +23,18 @@ BATCH_MAX = 10
 class SqsQueue:
     """The port ``Queue``: what the queue did not take is returned; nothing is sent past it in its order.
 
-    A queue that *is_fifo* is told the orders, and drops what was sent to it before.
+    A queue that *is_fifo* is told the orders, and drops what was sent to it before. Of a *strict* one no request
+    carries two entries of an order.
     """
 
-    def __init__(self, client: SQSClient, queue_url: str, logger: Logger, *, is_fifo: bool = True) -> None:
+    def __init__(
+        self, client: SQSClient, queue_url: str, logger: Logger, *, is_fifo: bool = True, strict: bool = False
+    ) -> None:
         self._client = client
         self._queue_url = queue_url
         self._logger = logger
         self._is_fifo = is_fifo
+        self._strict = strict
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
         """Send all in order, at most ten a request; return those that were not taken, in order.
@@ -42,7 +46,7 @@ class SqsQueue:
         lost: list[QueueEntry] = []
         broken: set[str] = set()
         done = 0
-        for chunk in _requests_of(entries):
+        for chunk in _requests_of(entries, strict=self._strict):
             refused = self._send_batch([entry for entry in chunk if entry.group not in broken])
             if refused is None:
                 return (*lost, *entries[done:])
@@ -77,16 +81,16 @@ class SqsQueue:
         return [batch[int(failed["Id"])] for failed in answer.get("Failed", [])]
 
 
-def _requests_of(entries: Sequence[QueueEntry]) -> Iterator[Sequence[QueueEntry]]:
+def _requests_of(entries: Sequence[QueueEntry], *, strict: bool) -> Iterator[Sequence[QueueEntry]]:
     """Split *entries* into what one request sends.
 
     Packs and sections are what one publish has several entries of in one order. Two of those never share a request,
-    since the queue may refuse the first and take the second.
+    since the queue may refuse the first and take the second; nor do any two of one order if that is kept *strict*.
     """
     began = 0
     is_plain: dict[str, bool] = {}
     for place, entry in enumerate(entries):
-        parts = entry.group in is_plain and not (entry.is_plain and is_plain[entry.group])
+        parts = entry.group in is_plain and (strict or not (entry.is_plain and is_plain[entry.group]))
         if place - began == BATCH_MAX or parts:
             yield entries[began:place]
             began, is_plain = place, {}

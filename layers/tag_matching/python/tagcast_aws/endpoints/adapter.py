@@ -25,6 +25,8 @@ THREADS_MAX = SLOTS + 100
 Lambda allows 1,024 threads.
 """
 
+OF_THE_SERVICE = "is a function of the service"
+
 ClientFactory = Callable[..., Any]
 MakeTls = Callable[[], ssl.SSLContext]
 
@@ -41,7 +43,7 @@ class Surroundings:
     *make_tls* makes contexts of TLS, *lookup* resolves a host name, *make_client* has the shape of ``boto3.client``,
     *make_socket* is aiohttp's.
     *threads* are shared by all protocols, because a push needs one of them at a time. *account* is whose topics are
-    pushed, *sign* signs with the deployment's own key.
+    pushed, *sign* signs with the deployment's own key. No function is invoked whose name begins with *own_functions*.
     """
 
     clock: Clock
@@ -53,6 +55,7 @@ class Surroundings:
     make_socket: SocketFactoryType | None = None
     threads: ThreadPoolExecutor = field(default_factory=threads_for_pushes)
     account: str = NOBODY
+    own_functions: str | None = None
     sign: Sign | None = None
 
     def tls(self) -> ssl.SSLContext:

@@ -21,15 +21,23 @@ class ClientContexts:
         self._kept: OrderedDict[str, asyncio.Future[ssl.SSLContext]] = OrderedDict()
 
     async def presenting(self, pem: str) -> ssl.SSLContext:
-        """Return the context whose connections present the certificate in *pem*; ssl.SSLError if it cannot be used."""
+        """Return the context whose connections present the certificate in *pem*.
+
+        Raises ssl.SSLError if it cannot be used, another OSError if this process has no descriptor left to load it.
+        """
         if pem not in self._kept:
             around, loop = self._surroundings, asyncio.get_running_loop()
             self._kept[pem] = loop.run_in_executor(around.threads, presenting, around, pem)
             while len(self._kept) > CONTEXTS_MAX:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(pem)
-        # Who gives up waiting leaves it to the others who wait.
-        return await asyncio.shield(self._kept[pem])
+        try:
+            # Who gives up waiting leaves it to the others who wait.
+            return await asyncio.shield(self._kept[pem])
+        except OSError:
+            # What went wrong once may go well at the next attempt.
+            self._kept.pop(pem, None)
+            raise
 
 
 def presenting(surroundings: Surroundings, pem: str) -> ssl.SSLContext:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tagcast.filters.function_filter import function_of
 from tagcast.model import Message, Subscription
 from tagcast.pushing.envelope import filter_event
+from tagcast.resource_names import is_function_of
 
 from tagcast_aws.endpoints.adapter import Surroundings
 
@@ -31,6 +32,8 @@ class LambdaFilterFunctions:
         """Ask the subscription's function; an event too large for Lambda is asked in halves, side by side."""
         function = function_of(subscription)
         assert function is not None
+        if is_function_of(self._surroundings.own_functions, function.function):
+            return None
         loop = asyncio.get_running_loop()
         event = await loop.run_in_executor(self._surroundings.threads, filter_event, subscription, messages)
         if len(event) > EVENT_BYTES_MAX and len(messages) > 1:

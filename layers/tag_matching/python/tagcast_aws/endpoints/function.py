@@ -13,8 +13,9 @@ from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX, answered
 from tagcast.pushing.batch_form import batch_event
 from tagcast.pushing.envelope import function_event
 from tagcast.pushing.response_text import READ_BYTES_MAX
+from tagcast.resource_names import is_function_of
 
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import OF_THE_SERVICE, Surroundings
 from tagcast_aws.endpoints.clients import Caller
 
 _ERROR_TYPE = re.compile(r"[\w.$]{1,80}", re.ASCII)
@@ -25,6 +26,7 @@ class FunctionEndpoint:
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._caller = Caller("lambda", surroundings)
+        self._own = surroundings.own_functions
 
     async def deliver(self, push: Push) -> Outcome:
         """Invoke the function once."""
@@ -42,6 +44,8 @@ class FunctionEndpoint:
     ) -> Outcome:
         """Invoke the function with *event*; *read* says what its answer makes of one that it took."""
         target = subscription.settings.endpoint.target
+        if is_function_of(self._own, target):  # IAM lets the first round invoke itself.
+            return Outcome(False, OF_THE_SERVICE)
         region = target.split(":")[3] if target.startswith("arn:") else None
         return await self._caller.attempt(subscription, region, lambda client: _invoke(client, target, event(), read))
 

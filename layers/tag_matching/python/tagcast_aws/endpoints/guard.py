@@ -9,9 +9,10 @@ from concurrent.futures import TimeoutError as LookupTimeoutError
 from functools import partial
 
 from tagcast.model import Endpoint, Protocol
-from tagcast.resource_names import is_function, is_queue_arn, is_queue_name
+from tagcast.resource_names import is_function, is_function_of, is_queue_arn, is_queue_name
 from yarl import URL
 
+from tagcast_aws.endpoints.adapter import OF_THE_SERVICE
 from tagcast_aws.endpoints.addresses import (
     DOES_NOT_RESOLVE,
     NOT_PUBLIC,
@@ -31,7 +32,8 @@ _AWS_HOST = re.compile(r"([a-z0-9-]+\.)+amazonaws\.com(\.cn)?|queue\.amazonaws\.
 class Guard:
     """Implements the core's EndpointGuard. With *allow_private* any address will do, unresolved.
 
-    The queues whose names begin with *own_queues* are the service's own, and no endpoints.
+    Queues whose names begin with *own_queues*, and functions whose names begin with *own_functions*, are the service's
+    own, and no endpoints.
 
     A lookup is waited for in a thread of *make_thread*, since names whose servers are dead take long.
     """
@@ -42,8 +44,10 @@ class Guard:
         lookup: Lookup | None = None,
         make_thread: Callable[[], Executor] | None = None,
         own_queues: str | None = None,
+        own_functions: str | None = None,
     ) -> None:
         self._own_queues = own_queues
+        self._own_functions = own_functions
         self._allow_private = allow_private
         self._lookup = lookup or look_up
         self._make_thread = make_thread or partial(ThreadPoolExecutor, 1, thread_name_prefix="dns")
@@ -58,7 +62,7 @@ class Guard:
             case Protocol.SQS:
                 return self._queue_refusal(endpoint.target) or self._own_queue_refusal(endpoint.target)
             case Protocol.LAMBDA:
-                return None if is_function(endpoint.target) else "not a function name or ARN"
+                return self._function_refusal(endpoint.target)
             case Protocol.PULL:
                 return None
 
@@ -80,6 +84,11 @@ class Guard:
         name = re.split("[/:]", target)[-1]
         is_own = self._own_queues is not None and name.startswith(self._own_queues)
         return "is the queue of a group" if is_own else None
+
+    def _function_refusal(self, target: str) -> str | None:
+        if not is_function(target):
+            return "not a function name or ARN"
+        return OF_THE_SERVICE if is_function_of(self._own_functions, target) else None
 
     def _queue_refusal(self, target: str) -> str | None:
         if is_queue_arn(target):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import warnings
 from collections.abc import Callable, Collection
 from functools import cache, wraps
@@ -19,8 +21,14 @@ Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 @cache
 def logger() -> Logger:
-    """Return the process's logger; it never logs an event."""
-    return Logger(log_uncaught_exceptions=False, logger_formatter=LogLines())
+    """Return the process's logger; it never logs an event.
+
+    Its level is the template's ``LogLevel``: where Lambda has one of its own, which lets the lines of metrics through,
+    powertools would obey that. Lambda reads the level of a line only beside an instant of RFC 3339.
+    """
+    made = Logger(log_uncaught_exceptions=False, logger_formatter=LogLines(use_rfc3339=True))
+    logging.getLogger(made.name).setLevel(os.environ.get("LOG_LEVEL", "INFO"))
+    return made
 
 
 @cache

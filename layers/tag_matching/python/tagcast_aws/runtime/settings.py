@@ -19,6 +19,7 @@ class Settings:
     messages_table: str
     queue_url: str
     group_queues: str
+    functions: str
     state_machine_arn: str
     index_bucket: str
     allow_private_endpoints: bool
@@ -42,6 +43,7 @@ class Settings:
             messages_table=environ["MESSAGES_TABLE"],
             queue_url=environ["QUEUE_URL"],
             group_queues=environ["GROUP_QUEUES"],
+            functions=environ["FUNCTIONS"],
             state_machine_arn=environ["STATE_MACHINE_ARN"],
             index_bucket=environ["INDEX_BUCKET"],
             allow_private_endpoints=environ["ALLOW_PRIVATE_ENDPOINTS"] == "true",
@@ -62,6 +64,11 @@ class Settings:
     def tables(self) -> Mapping[Table, str]:
         """The names of the two tables."""
         return {Table.REGISTRY: self.registry_table, Table.MESSAGES: self.messages_table}
+
+    @property
+    def fan_out(self) -> str:
+        """The name of the queue's consumer."""
+        return f"{self.functions}fan-out"
 
     @property
     def home(self) -> Home:

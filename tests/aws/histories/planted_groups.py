@@ -1,0 +1,110 @@
+"""Bugs of groups in the adapter of their queues, in the handlers of pulls and around them, for histories on the box.
+
+Each has the seed of the history in which it was caught last: that one is tried first.
+"""
+
+from __future__ import annotations
+
+from tests.simulation.plan import Aim
+from tests.simulation.planted.mutant import Mutant
+
+QUEUES, ROUTES = "tagcast_aws.dispatch.group_queues", "tagcast_aws.api.pulling.routes"
+GROUPED = Aim(grouped=1.0)
+SPOILED = Aim(grouped=1.0, faults=("spoiled",), only_these_faults=True, rate=0.1)
+CALM = Aim(grouped=1.0, only_these_faults=True)
+PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
+    (
+        Mutant(
+            "what a group's queue refused counts as handed over",
+            f"{QUEUES}:SqsGroupQueues.send",
+            "return own.send(entries)",
+            "return own.send(entries) and ()",
+            SPOILED,
+        ),
+        1,
+    ),
+    (
+        Mutant(
+            "what a member keeps is shown to the others",
+            f"{QUEUES}:SqsGroupQueues.hide",
+            '"VisibilityTimeout": seconds[receipt]',
+            '"VisibilityTimeout": 0',
+            CALM,
+        ),
+        9,
+    ),
+    (
+        Mutant(
+            "every pull is the first",
+            f"{QUEUES}:_received",
+            'int(message["Attributes"]["ApproximateReceiveCount"])',
+            "1",
+            CALM,
+        ),
+        2,
+    ),
+    (
+        Mutant(
+            "nobody is alone for longer than the shortest time",
+            f"{ROUTES}:pull_messages",
+            "invisible_s=asked.invisible_seconds",
+            "invisible_s=10",
+            CALM,
+        ),
+        9,
+    ),
+    (
+        Mutant("what is given back comes at once", f"{ROUTES}:nack", "asked.delay_seconds", "0", CALM),
+        1,
+    ),
+    (
+        Mutant(
+            "who asks for more time says that it is done",
+            f"{ROUTES}:extend_pulls",
+            "extend(world, request.topic, request.subscription, asked.receipt_handles, asked.invisible_seconds)",
+            "acknowledge(world, request.topic, request.subscription, asked.receipt_handles)",
+            CALM,
+        ),
+        5,
+    ),
+    (
+        Mutant(
+            "two of an order share a request to an ordered queue",
+            f"{QUEUES}:SqsGroupQueues.send",
+            "strict=True",
+            "strict=False",
+            SPOILED,
+        ),
+        47,
+    ),
+    (
+        Mutant(
+            "an ordered queue is told no orders",
+            "tagcast.pushing.handing:_entries",
+            "ordering = topic.ordering",
+            "ordering = Ordering.NONE",
+            CALM,
+        ),
+        5,
+    ),
+    (
+        Mutant(
+            "what a removed group's queue holds is dropped",
+            "tagcast.delivery.emptying:empty_queue",
+            "await _cancel(hold, queue, each)",
+            "pass",
+            Aim(grouped=1.0, operations=("unsubscribe",), only_these_faults=True),
+        ),
+        13,
+    ),
+    (
+        Mutant(
+            "what is given out goes from its queue",
+            "tagcast.pulling.pull:_Visit.take",
+            "if not self.hand_out(",
+            "if self.hand_out(",
+            CALM,
+        ),
+        1,
+    ),
+)

@@ -1,0 +1,84 @@
+"""The event source of a queue: what is done goes, what failed comes again, and a killed stack's batch is given back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from local.engine.engine_calls import EngineCallError, EngineCalls
+from local.functions.lambda_api import Invocation
+from local.sources.batch_result import Invoke
+from local.sources.queue_source import RETRY_S, QueueSource
+
+MESSAGES = [
+    {"MessageId": name, "ReceiptHandle": f"receipt-{name}", "Body": name, "Attributes": {"MessageGroupId": "g"}}
+    for name in "abc"
+]
+
+
+@dataclass
+class Queue:
+    """Gives out its messages once; who called what is kept."""
+
+    refuses: str = ""
+    left: list[dict[str, Any]] = field(default_factory=lambda: list(MESSAGES))
+    deleted: list[str] = field(default_factory=list)
+    shown_again: list[tuple[str, int]] = field(default_factory=list)
+
+    def call(self, service: str, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        assert (service, request["QueueUrl"]) == ("sqs", "u")
+        match operation:
+            case "ReceiveMessage":
+                found, self.left = self.left, []
+                return {"Messages": found} if found else {}
+            case "DeleteMessageBatch":
+                assert len({each["Id"] for each in request["Entries"]}) == len(request["Entries"])
+                self.deleted += [each["ReceiptHandle"] for each in request["Entries"]]
+            case "ChangeMessageVisibility":
+                if request["ReceiptHandle"] == self.refuses:
+                    raise EngineCallError("the receipt is void")
+                self.shown_again.append((request["ReceiptHandle"], request["VisibilityTimeout"]))
+        return {}
+
+
+def source_of(queue: Queue, invoke: Invoke, folder: Path) -> QueueSource:
+    calls = cast("EngineCalls", queue)
+    return QueueSource(
+        calls, calls, "u", "arn:aws:sqs:r:1:q", "f", invoke, warn=lambda text: None, receipts=folder / "receipts"
+    )
+
+
+def test_what_is_done_goes_from_the_queue_and_what_failed_comes_again_soon(tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = []
+
+    def invoke(function: str, payload: bytes) -> Invocation:
+        events.append(json.loads(payload))
+        return Invocation(b'{"batchItemFailures": [{"itemIdentifier": "b"}]}')
+
+    queue = Queue()
+    source = source_of(queue, invoke, tmp_path)
+
+    assert (source.step(), source.step()) == (3, 0)
+    assert queue.deleted == ["receipt-a", "receipt-c"]
+    assert queue.shown_again == [("receipt-b", RETRY_S)]
+    [event] = events
+    assert [(each["messageId"], each["attributes"]["MessageGroupId"]) for each in event["Records"]] == [
+        ("a", "g"), ("b", "g"), ("c", "g"),
+    ]  # fmt: skip
+
+
+def test_what_a_killed_stack_held_is_shown_again_at_once_and_only_once(tmp_path: Path) -> None:
+    def killed(function: str, payload: bytes) -> Invocation:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        source_of(Queue(), killed, tmp_path).step()
+
+    queue = Queue(refuses="receipt-b")
+    for _ in range(2):
+        source_of(queue, killed, tmp_path).recover()
+    assert queue.shown_again == [("receipt-a", 0), ("receipt-c", 0)]
