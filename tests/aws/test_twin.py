@@ -25,7 +25,7 @@ from tests.benchmarks.twinning.lockstep import lockstep
 from tests.benchmarks.twinning.orders import BODY_BYTES, deflated_bytes
 from tests.benchmarks.twinning.play import Course, Load, Publishing, Sent, messages_up_to
 from tests.benchmarks.twinning.sdk import FixedSdk
-from tests.benchmarks.twinning.wide import HEADING, one_message
+from tests.benchmarks.twinning.wide import HEADING, first_publish, one_message
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "speed-and-cost.md").read_text()
 SINGLY = Cell(3, Ordering.TOPIC, 30)
@@ -96,6 +96,11 @@ def test_a_process_that_may_know_the_topic_for_a_second_reads_it_once() -> None:
         return course.usage.calls["publish", "GetItem"]
 
     assert (reads(TopicReads.EVERY), reads(TopicReads.SECOND)) == (6, 2), "knowing it at first takes a second look"
+
+
+def test_the_first_publisher_to_a_small_topic_is_accepted_at_the_first_try() -> None:
+    [took_s] = first_publish(Cell(5, Ordering.NONE, 5), lambda: 0, FixedSdk())
+    assert 0 < took_s < 2
 
 
 def test_each_of_the_most_subscribers_has_a_public_address_of_its_own() -> None:

@@ -28,8 +28,11 @@ WRITES_MORE_MAX = 1.0
 GROUP = "/topics/test1/subscriptions/g"
 
 
-def measure(at_once: int | None) -> Meter:
-    """Publish ten at a time, deliver ten at a time, pull *at_once* (None: it is pushed); return what was counted."""
+def measure(at_once: int | None, *, ordered: bool = False) -> Meter:
+    """Publish ten at a time, deliver ten at a time, pull *at_once* (None: it is pushed); return what was counted.
+
+    All messages are of one order: to the queue of a group that is *ordered* they go one a request.
+    """
     meter = Meter()
     with moto_world() as moto:
         fake, world = moto.fake, moto.fake.world
@@ -37,7 +40,7 @@ def measure(at_once: int | None) -> Meter:
         if at_once is None:
             fake.subscribe("g")
         else:
-            fake.group("g")
+            fake.group("g", ordered=ordered)
         for client in (moto.dynamodb, moto.sqs):
             meter.watch(client)
         for _ in range(0, MESSAGES, BATCH):
@@ -86,6 +89,7 @@ def usd_per_million(meter: Meter) -> float:
 def main() -> None:
     """Print the table; exit with a fault when a pull takes more writes than it may."""
     meters = {"pushed": measure(None)} | {f"{n} a pull": measure(n) for n in PULLED_AT_ONCE}
+    meters["10 a pull, one order"] = measure(10, ordered=True)
     print(f"{MESSAGES} messages of 1 KiB to one subscription; per message\n")
     print(f"| what | {' | '.join(meters)} |")
     print(f"|---|{'---|' * len(meters)}")

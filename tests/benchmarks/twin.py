@@ -21,7 +21,7 @@ from tests.benchmarks.twinning.account import Account, Cell
 from tests.benchmarks.twinning.lockstep import by_calls, by_twin
 from tests.benchmarks.twinning.measured import Effort, Measured, measured
 from tests.benchmarks.twinning.sdk import FixedSdk, MeasuredSdk
-from tests.benchmarks.twinning.wide import HEADING, one_message
+from tests.benchmarks.twinning.wide import HEADING, first_publish, one_message
 
 SECONDS = 60.0
 """Of processor time that a cell plays for, its set-up not counted."""
@@ -122,6 +122,10 @@ def one_message_each(sizes: Sequence[int]) -> None:
     sdk = MeasuredSdk()
     for size, ordering, rtt_ms in product(sizes, (Ordering.NONE, Ordering.TOPIC), WIDE_RTTS_MS):
         print(one_message(Cell(size, ordering, rtt_ms), time.thread_time_ns, sdk), flush=True)
+    print("\n| subscriptions, nothing kept | answers to the first publisher |\n|---|---|")
+    for size in sizes:
+        took_s = first_publish(Cell(size, Ordering.NONE, WIDE_RTTS_MS[0]), time.thread_time_ns, sdk)
+        print(f"| {size:,} | {', '.join(f'{each:.1f} s' for each in took_s)} |", flush=True)
 
 
 def compare_with_calls() -> None:

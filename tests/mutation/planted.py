@@ -1503,6 +1503,13 @@ ADAPTERS = (
         f"{GROUP_QUEUES}::test_what_the_queue_failed_to_hide",
     ),
     _planted(
+        "handing over knows no end",
+        "tagcast.pushing.handing:hand_over",
+        "(start and world.clock.monotonic() >= until)",
+        "False",
+        f"{PULLING}::test_what_is_not_handed_over_in_the_groups_share",
+    ),
+    _planted(
         "what comes again within one pull is taken for a copy",
         "tagcast.pulling.pull:_Visit.hand_out",
         "if self.entries.setdefault(received.message_id, received.entry_id) != received.entry_id:",

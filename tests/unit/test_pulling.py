@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +13,13 @@ from tagcast.delivery.serving import Part
 from tagcast.model import Draft, EntryState, LaneState, Ordering
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
-from tagcast.ports import Table
+from tagcast.ports import GroupQueue, QueueEntry, Table
 from tagcast.registry import topics
 from tagcast.rows import stored
 from tagcast.rows.keys import message_key, retained_key
 from tagcast.trace_context import trace_made
 
+from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
 
@@ -304,6 +305,28 @@ def test_what_the_queue_does_not_take_waits_in_the_backlog_and_counts_no_attempt
     assert bodies(messages) == ["a", "b", "c"]
     assert said(world, "ack", *messages) == ["acknowledged"] * 3
     assert retained_key("test1", ids[0]) not in world.store.rows
+
+
+class SlowQueues(FakeGroupQueues):
+    """Queues that take three seconds for each request."""
+
+    def send(self, queue: GroupQueue, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
+        self.sleep(3)
+        return super().send(queue, entries)
+
+
+def test_what_is_not_handed_over_in_the_groups_share_of_a_batch_waits_in_its_backlog(world: FakeWorld) -> None:
+    known = world.group_queues
+    slow = SlowQueues(world.clock.now, world.clock.sleep, known.queues)
+    object.__setattr__(world.world, "group_queues", slow)
+    ids = world.publish(*(f"{number}" for number in range(30)))
+    world.deliver()
+
+    [queue] = known.queues
+    waiting = stored.dues(world.store, queue.subscription_id)
+    assert [(due.message_id, due.attempts) for due in waiting] == [(each, 0) for each in ids[20:]]
+    world.run_workflows(world.clock.instant + MINUTE)
+    assert [held.entry.message_id for held in known.queues[queue]] == ids
 
 
 def test_a_batch_that_comes_twice_is_handed_over_once(world: FakeWorld) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tagcast.errors import TooLargeError
+from tagcast.errors import ConditionLostError, TooLargeError
 from tagcast.model import BODY_BYTES_MAX, Draft, Entry, EntryState, Message, Ordering, Topic
 from tagcast.ports import Put, Row
 from tagcast.rows.accepted import accepted_put, may_outgrow, outgrows
@@ -183,6 +183,14 @@ def test_what_was_delivered_at_the_first_attempt_stays_beside_the_compact_form()
     assert found.finishes == {0: 100, 3: 103}
     assert found.settled == {1: entry("http 500"), 5: entry("http 503", attempts=2)}
     assert found.owed == {2, 4}
+
+
+def test_no_message_is_accepted_over_another() -> None:
+    store = MemoryStore()
+    store.write(accepted_put(accepted([1]), is_plain=True))
+
+    with pytest.raises(ConditionLostError):
+        store.write(accepted_put(accepted([2]), is_plain=True))
 
 
 MANY = 100_000

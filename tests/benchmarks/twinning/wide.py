@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from http import HTTPStatus
 
-from tests.benchmarks.twinning.account import Account, Cell
+from tests.aws.http_api import Answer
+from tests.benchmarks.twinning.account import TOPIC, Account, Cell
 from tests.benchmarks.twinning.computing import Reading
 from tests.benchmarks.twinning.garbage import of_the_young
-from tests.benchmarks.twinning.play import Course, Load, Publishing, messages_up_to
+from tests.benchmarks.twinning.orders import order
+from tests.benchmarks.twinning.play import STEP_MS, Course, Load, Publishing, messages_up_to
 from tests.benchmarks.twinning.sdk import Sdk
 
 HEADING = "| subscriptions × order, RTT | last push | p50 | functions at once | requests that write, a thousand |"
@@ -48,3 +51,28 @@ def one_message(cell: Cell, reading: Reading, sdk: Sdk) -> Wide:
         for environment in account.deployment.functions.alive:
             environment.end()
     return Wide(cell, course)
+
+
+def first_publish(cell: Cell, reading: Reading, sdk: Sdk) -> list[float]:
+    """Publish to the topic of *cell*, of which nothing is kept, until it is accepted; return the seconds of each try.
+
+    Each request meets a process that has just started, as if the one before had died.
+    """
+    with of_the_young():
+        account = Account(cell, reading, sdk)
+        for bucket in account.deployment.s3.buckets.values():
+            bucket.clear()
+        answers: list[Answer] = []
+        took_s: list[float] = []
+        while not answers or answers[-1].status == HTTPStatus.SERVICE_UNAVAILABLE:
+            account.deployment.functions.configure()
+            began_s = account.timeline.seconds
+            path = ("topics", TOPIC, "messages")
+            account.deployment.api.ask("POST", path, answers.append, body={"body": order(0)})
+            while len(answers) == len(took_s):
+                account.timeline.play_until(account.timeline.now + STEP_MS)
+            took_s.append(account.timeline.seconds - began_s)
+        assert answers[-1].status == HTTPStatus.CREATED, answers[-1].value
+        for environment in account.deployment.functions.alive:
+            environment.end()
+    return took_s
