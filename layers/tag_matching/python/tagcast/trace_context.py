@@ -8,14 +8,11 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 STATE_MEMBERS_MAX, STATE_LENGTH_MAX, LONG_MEMBER = 32, 512, 128
 """A tracestate has at most so many members; what is kept of it has so many characters, and long members go first."""
 FLAGS = 0b11
 """``sampled`` and ``random``; all others are sent as zeros."""
-REMEMBERED = 256
-"""A trace that was made is asked for several times in every push: so many are kept, those of some batches."""
 _PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
 _KEY = r"[a-z0-9][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13}"
 _MEMBER = re.compile(rf"({_KEY})=[ -+\--<>-~]{{0,255}}[!-+\--<>-~]")
@@ -68,7 +65,6 @@ def trace_read(parent: str | None, state: str | None = None) -> TraceContext | N
     return TraceContext(f"00-{trace_id}-{span_id}-{int(flags, 16) & FLAGS:02x}", _state(state or ""))
 
 
-@lru_cache(maxsize=REMEMBERED)
 def trace_made(topic: str, message_id: str) -> TraceContext:
     """Return the trace of a message whose producer named none: always the same one, so that nobody has to store it.
 
