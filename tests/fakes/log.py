@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from tagcast_aws.runtime.log_lines import LogLines
 
 _numbers = count()
 
@@ -18,7 +17,7 @@ class Log:
 
     def __init__(self) -> None:
         self._written = StringIO()
-        self.logger = Logger(service=f"test-{next(_numbers)}", stream=self._written, logger_formatter=LogLines())
+        self.logger = Logger(service=f"test-{next(_numbers)}", stream=self._written)
 
     def lines(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self._written.getvalue().splitlines()]

@@ -12,7 +12,6 @@ from typing import Any, cast
 from aws_lambda_powertools import Logger, Metrics
 from tagcast.ports import Clock
 
-from tagcast_aws.runtime.log_lines import LogLines
 from tagcast_aws.runtime.subscription_metrics import SubscriptionMetrics
 from tagcast_aws.runtime.telemetry import PowertoolsTelemetry
 
@@ -26,7 +25,7 @@ def logger() -> Logger:
     Its level is the template's ``LogLevel``: where Lambda has one of its own, which lets the lines of metrics through,
     powertools would obey that. Lambda reads the level of a line only beside an instant of RFC 3339.
     """
-    made = Logger(log_uncaught_exceptions=False, logger_formatter=LogLines(use_rfc3339=True))
+    made = Logger(log_uncaught_exceptions=False, use_rfc3339=True)
     logging.getLogger(made.name).setLevel(os.environ.get("LOG_LEVEL", "INFO"))
     return made
 
