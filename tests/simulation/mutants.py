@@ -18,7 +18,7 @@ from tests.simulation.planted import MUTANTS
 from tests.simulation.planted.mutant import Mutant, planted
 
 STARTS = (100_000, 200_000, 300_000)
-SEEDS_MAX = 600
+SEEDS_MAX = 1_200
 SEEDS = Path(__file__).parent / "planted" / "seeds.json"
 """The seed at which each bug was caught last; `python -m tests.simulation --mutants` writes it anew."""
 
