@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from tagcast.model import Strategy
+from tagcast.model import Ordering, Strategy
 from tagcast.ports import Key, World
 
 from tests.simulation.plan import Plan
@@ -262,6 +262,20 @@ class Ledger:
         if sections is None:
             return {message_id: self.receipts[message_id].matched}
         return {queued_name(message_id, number): each.matched for number, each in sections.items()}
+
+    def owed_before(self, told: str, message_id: str, ordinal: int) -> Iterator[str]:
+        """Yield the messages that are owed to a subscription and stand before one in its order; *told* is where."""
+        if self.stage.plan.ordering is Ordering.NONE:
+            return
+        own = next(name for name, whom in self.queued(message_id).items() if ordinal in whom)
+        if own not in self.group_of:
+            self.fail("order", f"{told}, which is not in its order yet")
+        for name in self.queue_order[self.group_of[own]]:
+            if name == own:
+                return
+            earlier = name.partition("#")[0]
+            if ordinal in self.queued(earlier)[name] and ordinal in self.receipts[earlier].owed:
+                yield earlier
 
     def uncarried(self) -> set[str]:
         """Return the messages of requests that ended before their last message was stored, which carries the others."""

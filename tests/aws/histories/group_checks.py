@@ -101,18 +101,8 @@ class GroupChecks:
         return f"key {key}" if key is not None else message_id
 
     def _in_order(self, told: str, message_id: str, ordinal: int, beside: set[str]) -> None:
-        ledger = self.ledger
-        if ledger.stage.plan.ordering is Ordering.NONE:
-            return
-        own = next(name for name, whom in ledger.queued(message_id).items() if ordinal in whom)
-        if own not in ledger.group_of:
-            ledger.fail("order", f"{told}, which is not in its order yet")
-        for name in ledger.queue_order[ledger.group_of[own]]:
-            if name == own:
-                return
-            earlier = name.partition("#")[0]
-            is_his = ordinal in ledger.queued(earlier)[name]
-            if is_his and ordinal in ledger.receipts[earlier].owed and earlier not in beside:
+        for earlier in self.ledger.owed_before(told, message_id, ordinal):
+            if earlier not in beside:
                 self._may_be_passed(told, earlier, ordinal)
 
     def _may_be_passed(self, told: str, earlier: str, ordinal: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from tagcast.model import ContentFormat, Ordering, Push, PushBatch, Strategy
+from tagcast.model import ContentFormat, Push, PushBatch, Strategy
 from tagcast.pushing.batch_form import batch_request, shared_item
 
 from tests.simulation.baton import Worker
@@ -130,20 +130,10 @@ class AttemptChecks:
             ledger.fail("matching", f"{told} without a verdict that says yes")
 
     def _in_order(self, told: str, worker: Worker, key: tuple[str, int], beside: Sequence[str]) -> None:
-        ledger, (message_id, ordinal) = self.ledger, key
-        if ledger.stage.plan.ordering is Ordering.NONE:
-            return
-        own = next(name for name, whom in ledger.queued(message_id).items() if ordinal in whom)
-        if own not in ledger.group_of:
-            ledger.fail("order", f"{told}, which is not in its order yet")
-        for name in ledger.queue_order[ledger.group_of[own]]:
-            if name == own:
-                return
-            earlier = name.partition("#")[0]
-            is_his = ordinal in ledger.queued(earlier)[name]
-            is_owed = is_his and ordinal in ledger.receipts[earlier].owed and earlier not in beside
-            if is_owed and not self._over(worker, earlier, ordinal):
-                ledger.fail("order", f"{told} while {earlier} is owed before it")
+        message_id, ordinal = key
+        for earlier in self.ledger.owed_before(told, message_id, ordinal):
+            if earlier not in beside and not self._over(worker, earlier, ordinal):
+                self.ledger.fail("order", f"{told} while {earlier} is owed before it")
 
     def _over(self, worker: Worker, message_id: str, ordinal: int) -> bool:
         """Say whether an entry that is owed in the table has come to an end that is only not written yet."""
