@@ -284,6 +284,18 @@ def test_a_message_that_comes_again_in_the_next_part_is_not_pushed_again(fake: F
     assert fake.pusher.received["kept"] == numbered(99)
 
 
+def test_a_message_that_comes_again_two_parts_later_is_read_after_its_end_is_written(fake: FakeWorld) -> None:
+    fake.world = replace(fake.world, executor=HeldExecutor(), part_max=2)
+    fake.publish("1", "2")
+    fake.publish("3", "4")
+    first, second = fake.queue.entries
+    again = replace(first, audience=Audience.EVERYBODY)
+
+    asyncio.run(fan_out.handle(batch_of([first, second, again]), fake.world))
+
+    assert fake.pusher.received["kept"] == ["1", "2", "3", "4"]
+
+
 def test_behind_a_part_that_could_not_join_a_backlog_nothing_is_pushed() -> None:
     store = FailingStore()
     fake = FakeWorld(store=store)

@@ -9,7 +9,7 @@ values; the world's executor carries it out beside the pushes, in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, takewhile
@@ -93,15 +93,15 @@ class _Line:
             await self.write()
         if self.faults:
             return entries
-        served = self._serve(audiences, section, following)
+        written = audiences.keys() | (set() if self.before is None else self.before.rows.keys())
+        served = self._serve(audiences, section, _readable_ahead(following, written))
         if self.before is None and not others:
             await served
             return ()
         before, self.before = self.before, None
         left: set[QueueEntry] = set()
         works = [served, *(self._elsewhere(each, left) for each in others)]
-        if before is not None:
-            works.append(self._write(before))
+        works += [self._write(before)] if before is not None else []
         self.faults += await side_by_side(works)
         if left:
             self.ahead = None
@@ -118,9 +118,7 @@ class _Line:
             before, self.before = self.before, None
             await self._write(before)
 
-    async def _serve(
-        self, audiences: Mapping[str, Audience], section: int | None, following: Sequence[QueueEntry]
-    ) -> None:
+    async def _serve(self, audiences: Mapping[str, Audience], section: int | None, following: Sequence[str]) -> None:
         """Push what is owed of one part, or append it to backlogs; keep what is to be written of that."""
         world, topic = self.world, self.topic
         round_at, read_s = world.clock.now(), world.clock.monotonic()
@@ -131,9 +129,8 @@ class _Line:
         parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each), read_s) for each in batch.owed()}
         turns = in_turn(world, batch.topic_id, parts)
         works = [_serve(batch, each, self.slots, parts) for each in turns]
-        self.ahead, ids = None, _audiences(following)
-        if following and following[0].section is None and not ids.keys() & audiences.keys():
-            works.append(self._look_ahead(tuple(ids)))
+        self.ahead = None
+        works += [self._look_ahead(following)] if following else []
         self.faults += await side_by_side(works)
         self.before = RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, parts, round_at)
 
@@ -143,6 +140,12 @@ class _Line:
 
     async def _write(self, round_end: RoundEnd) -> None:
         self.faults += await round_end.write()
+
+
+def _readable_ahead(following: Sequence[QueueEntry], written: Set[str]) -> Sequence[str]:
+    """Return the messages of the next part, unless it has one of which something is still to be *written*."""
+    ids = _audiences(following).keys()
+    return () if any(entry.section is not None for entry in following) or ids & written else tuple(ids)
 
 
 def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
