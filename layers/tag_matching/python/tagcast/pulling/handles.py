@@ -57,5 +57,6 @@ def handle_of(text: str, group: Subscription) -> Handle | None:
 
 
 def _mac(group: Subscription, said: bytes) -> bytes:
-    secret = (group.settings.secret or "").encode()
-    return hmac.digest(secret, group.subscription_id.encode() + said, sha256)[:MAC_BYTES]
+    secret = group.settings.secret
+    assert secret, "whoever has no secret could make handles that everybody can make"
+    return hmac.digest(secret.encode(), group.subscription_id.encode() + said, sha256)[:MAC_BYTES]
