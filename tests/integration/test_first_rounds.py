@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +20,8 @@ from botocore.exceptions import (
 from tagcast.errors import UnavailableError
 from tagcast.queues import Audience, QueueEntry, entry_in
 from tagcast_aws.dispatch.first_rounds import LambdaFirstRounds
+from tagcast_aws.runtime.aws_clients import client_factory
+from tagcast_aws.runtime.executor import ThreadExecutor
 
 from tests.fakes.log import Log
 from tests.fakes.world import InlineExecutor
@@ -85,3 +89,21 @@ def test_where_nobody_is_at_it_any_more_it_may_be_served_again(answer: Any, told
 def test_where_somebody_may_be_at_it_nobody_says_that_it_is_over_or_free(fault: Exception) -> None:
     with pytest.raises(UnavailableError):
         made(fault)
+
+
+def test_all_that_ask_at_once_share_one_client() -> None:
+    clients: list[ScriptedClient] = []
+
+    def make_client(service: str, **_: Any) -> ScriptedClient:
+        assert service == "lambda"
+        clients.append(ScriptedClient([answered(DONE) for _ in range(9)]))
+        time.sleep(0.05)
+        return clients[-1]
+
+    async def ask() -> list[bool]:
+        made_once = partial(client_factory(make_client, attempts_max=0), "lambda")
+        rounds = LambdaFirstRounds(made_once, "s-fan-out", ThreadExecutor(), Log().logger)
+        return await asyncio.gather(*(rounds.make(ENTRY) for _ in range(9)))
+
+    assert asyncio.run(ask()) == [True] * 9
+    assert len(clients) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ _NOT_CONNECTED = (ConnectTimeoutError, EndpointConnectionError)
 class LambdaFirstRounds:
     """The port ``FirstRounds``: the function's own handler in another environment, with one record of the queue.
 
-    *make_client* makes a client that tries once and waits ANSWER_S; it is needed for wide messages only.
+    *make_client* returns a client that tries once and waits ANSWER_S; it is needed for wide messages only.
     """
 
     def __init__(
@@ -40,13 +40,11 @@ class LambdaFirstRounds:
         """Invoke the function and wait for its end; what Lambda refuses was not begun."""
         return await self._executor.run(partial(self._invoke, json.dumps(event_of(entry)).encode()))
 
-    @cached_property
-    def _client(self) -> LambdaClient:
-        return self._make_client()
-
     def _invoke(self, event: bytes) -> bool:
         try:
-            answer = self._client.invoke(FunctionName=self._function, InvocationType="RequestResponse", Payload=event)
+            answer = self._make_client().invoke(
+                FunctionName=self._function, InvocationType="RequestResponse", Payload=event
+            )
             payload = answer["Payload"].read()
         except ClientError as error:
             return self._refused(error)

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -41,7 +40,7 @@ class SqsGroupQueues:
         self, client: SQSClient, patient: Callable[[], SQSClient], queue_url: str, prefix: str, logger: Logger
     ) -> None:
         self._client = client
-        self._patient = cache(patient)
+        self._patient = patient
         self._folder = queue_url.rpartition("/")[0]
         self._prefix = prefix
         self._logger = logger

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from http import HTTPStatus
+from threading import Lock
 from typing import Any, TypeVar, cast
 
 from tagcast_aws.runtime.executor import CALLS_MAX
@@ -17,10 +17,11 @@ T = TypeVar("T")
 def client_factory(
     make_client: Callable[..., Any] | None, attempts_max: int, answer_s: int = 10
 ) -> Callable[[str], Any]:
-    """Return what makes the client of a service, which answers within *answer_s*.
+    """Return what makes the client of a service, which answers within *answer_s*: one, whichever threads ask for it.
 
-    *make_client* has the shape of ``boto3.client``, which None stands for. Requests are not compared with the service's
-    model before they are sent: the service does so itself, and it is a tenth to a fifth of a call's CPU.
+    *make_client* has the shape of ``boto3.client``, which None stands for: it may not be called by two threads at once.
+    Requests are not compared with the service's model before they are sent: the service does so itself, and it is a
+    tenth to a fifth of a call's CPU.
     """
     from botocore.config import Config
 
@@ -31,7 +32,15 @@ def client_factory(
         max_pool_connections=CALLS_MAX,
         parameter_validation=False,
     )
-    return partial(make_client or _boto3_client, config=config)
+    lock, made = Lock(), dict[str, Any]()
+
+    def client(service: str) -> Any:
+        with lock:
+            if service not in made:
+                made[service] = (make_client or _boto3_client)(service, config=config)
+            return made[service]
+
+    return client
 
 
 def _boto3_client(service: str, **how: Any) -> Any:

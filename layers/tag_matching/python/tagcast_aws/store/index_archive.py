@@ -19,12 +19,11 @@ class S3IndexArchive:
         self._make_client = make_client
         self._bucket = bucket
         self._logger = logger
-        self._client: S3Client | None = None
 
     def load(self, name: str) -> bytes | None:
         """Return the object, or None when it is not there or S3 does not answer."""
         try:
-            return self._s3().get_object(Bucket=self._bucket, Key=_key(name))["Body"].read()
+            return self._make_client().get_object(Bucket=self._bucket, Key=_key(name))["Body"].read()
         except ClientError as error:
             if error.response["Error"]["Code"] not in ("NoSuchKey", "404"):
                 self._logger.warning("index not loaded", extra={"error": error.response["Error"]["Code"]})
@@ -35,16 +34,11 @@ class S3IndexArchive:
     def save(self, name: str, content: bytes) -> None:
         """Put the object; a failure only means that the next cold start compiles."""
         try:
-            self._s3().put_object(Bucket=self._bucket, Key=_key(name), Body=content)
+            self._make_client().put_object(Bucket=self._bucket, Key=_key(name), Body=content)
         except ClientError as error:
             self._logger.warning("index not saved", extra={"error": error.response["Error"]["Code"]})
         except BotoCoreError as error:
             self._logger.warning("index not saved", extra={"error": type(error).__name__})
-
-    def _s3(self) -> S3Client:
-        if self._client is None:
-            self._client = self._make_client()
-        return self._client
 
 
 def _key(name: str) -> str:

@@ -19,7 +19,6 @@ class KmsVault:
     def __init__(self, make_client: Callable[[], Any], key: str) -> None:
         self._make_client = make_client
         self._key = key
-        self._client: Any = None
 
     def seal(self, plain: bytes, context: Mapping[str, str]) -> bytes:
         """Return *plain* encrypted, each piece behind its length."""
@@ -38,22 +37,17 @@ class KmsVault:
 
     def _encrypted(self, plain: bytes, context: Mapping[str, str]) -> bytes:
         try:
-            answer = self._kms().encrypt(KeyId=self._key, Plaintext=plain, EncryptionContext=context)
+            answer = self._make_client().encrypt(KeyId=self._key, Plaintext=plain, EncryptionContext=context)
         except (ClientError, BotoCoreError) as error:
             raise UnavailableError(f"secrets cannot be encrypted: {_word(error)}") from None
         return bytes(answer["CiphertextBlob"])
 
     def _decrypted(self, blob: bytes, context: Mapping[str, str]) -> bytes:
         try:
-            answer = self._kms().decrypt(KeyId=self._key, CiphertextBlob=blob, EncryptionContext=context)
+            answer = self._make_client().decrypt(KeyId=self._key, CiphertextBlob=blob, EncryptionContext=context)
         except (ClientError, BotoCoreError) as error:
             raise UnavailableError(f"secrets cannot be decrypted: {_word(error)}") from None
         return bytes(answer["Plaintext"])
-
-    def _kms(self) -> Any:
-        if self._client is None:
-            self._client = self._make_client()
-        return self._client
 
 
 def _part(context: Mapping[str, str], number: int, count: int) -> dict[str, str]:
