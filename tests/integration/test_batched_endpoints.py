@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import io
 import json
 from dataclasses import replace
@@ -149,6 +150,12 @@ def test_a_page_without_end_takes_all_and_a_list_without_end_fails_the_batch() -
 
     assert posted(batch, b"<html>" + more)[2] == TAKEN
     assert posted(batch, b'{"batchItemFailures": [' + more + b"]}")[2].detail == MALFORMED
+
+
+def test_a_byte_order_mark_hides_no_failure() -> None:
+    answer = codecs.BOM_UTF8 + failures(IDS[0])
+
+    assert answered(batch_to(Protocol.HTTP, ""), TAKEN, answer) == replace(TAKEN, failed={IDS[0]: NAMED})
 
 
 def test_an_answer_names_the_messages_that_failed() -> None:

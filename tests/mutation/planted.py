@@ -450,7 +450,14 @@ KEEPING = (
         "self.before.rows.keys() & audiences.keys()",
         "False",
         f"{PACKS}::test_a_message_that_comes_again_in_the_next_part",
-        also=("tagcast.delivery.fan_out:_Line._serve", "not ids.keys() & audiences.keys()", "True"),
+        also=("tagcast.delivery.fan_out:_readable_ahead", " or ids & written", ""),
+    ),
+    _planted(
+        "a message that comes again two parts later is read before its first coming is written",
+        "tagcast.delivery.fan_out:_Line.serve",
+        "set() if self.before is None else self.before.rows.keys()",
+        "set()",
+        f"{PACKS}::test_a_message_that_comes_again_two_parts",
     ),
     _planted(
         "what is left stays invisible",
@@ -486,6 +493,13 @@ KEEPING = (
         'raise UnavailableError(f"no answer from {self._function}: {type(error).__name__}") from error',
         "return False",
         f"{FIRST_ROUNDS}::test_where_somebody_may_be_at_it",
+    ),
+    _planted(
+        "each thread that needs a client makes one",
+        "tagcast_aws.runtime.aws_clients:client_factory",
+        "        with lock:",
+        "        if True:",
+        f"{FIRST_ROUNDS}::test_all_that_ask_at_once",
     ),
     _planted(
         "a section whose process failed counts as served",
@@ -623,9 +637,23 @@ KEEPING = (
     _planted(
         "a secret that is not sealed is kept beside the table",
         "tagcast.rows.kept_subscription:KeptSubscriptions.of",
-        "if has_clear_secret(row):",
+        "if has_clear_secret(row) and not is_group:",
         "if False:",
         f"{DIRECTORY}::test_no_secret_is_kept",
+    ),
+    _planted(
+        "the secret of a group is kept beside the table",
+        "tagcast.rows.kept_subscription:KeptSubscriptions.of",
+        "left_out = _LEFT_OUT_OF_GROUPS if is_group else _KEY",
+        "left_out = _KEY",
+        f"{DIRECTORY}::test_a_large_topic_with_a_group",
+    ),
+    _planted(
+        "a topic with a group is nowhere kept",
+        "tagcast.rows.kept_subscription:KeptSubscriptions.of",
+        "if has_clear_secret(row) and not is_group:",
+        "if has_clear_secret(row):",
+        f"{DIRECTORY}::test_a_large_topic_with_a_group",
     ),
     _planted(
         "a subscription that is gone is known as long as the topic was kept with it",
@@ -1053,7 +1081,7 @@ GROUPS = (
     _planted(
         "a handle is not compared with its group",
         "tagcast.pulling.handles:_mac",
-        "hmac.digest(secret, group.subscription_id.encode() + said, sha256)",
+        "hmac.digest(secret.encode(), group.subscription_id.encode() + said, sha256)",
         "hmac.digest(b'x', said, sha256)",
         f"{PULLING}::test_a_forged_a_foreign",
     ),

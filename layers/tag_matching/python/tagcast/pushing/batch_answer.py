@@ -6,6 +6,7 @@ See docs/http-api.md, Batches; the answer is that of Lambda's event sources (`Re
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from dataclasses import replace
 
 from tagcast.model import Outcome, PushBatch
@@ -22,8 +23,9 @@ def answered(batch: PushBatch, taken: Outcome, answer: bytes) -> Outcome:
     """Return what *answer* makes of a request that was *taken*.
 
     An object may name messages that failed. One that is cut off, or names something else, fails the batch as a whole,
-    as it does for Lambda; every other answer takes all.
+    as it does for Lambda; every other answer takes all. A byte order mark before it means nothing.
     """
+    answer = answer.removeprefix(BOM_UTF8)
     if not answer.lstrip().startswith(b"{"):
         return taken
     told = replace(taken, answer=answer[:READ_BYTES_MAX])
