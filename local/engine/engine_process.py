@@ -4,8 +4,8 @@ Some private names of ministack are used, each held by `tests/unit/local/test_en
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `persistence._state_format_version`,
 `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
 `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
-`firehose._deliver_records_to_s3`, `sqs._prune_dedup`, the name `json` of the services, and those of the tables that
-`quicker_tables` and `statements` use.
+`firehose._deliver_records_to_s3`, `sqs._prune_dedup`, `sqs._get_q`, `sqs._Err`, the name `json` of the services, and
+those of the tables that `quicker_tables` and `statements` use.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from local.engine import long_poll, quicker_json, quicker_queues, quicker_tables, statements
+from local.engine import in_flight, long_poll, quicker_json, quicker_queues, quicker_tables, statements
 from local.engine.asgi import Application
 from local.engine.callers import FIREHOSE, STATES
 from local.engine.garbage import look_seldom
@@ -198,6 +198,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     host, _, port = os.environ["TAGCAST_LAMBDA_HOST"].partition(":")
     lambda_svc._execute_function_warm = host_executor(host, int(port), lambda_svc._execute_function_warm)
+    in_flight.install(sqs)
     long_poll.install(sqs._HANDLERS)
     quicker_json.install(responses, dynamodb, dynamodb_streams, sqs, firehose)
     quicker_queues.install(sqs)

@@ -107,7 +107,8 @@ class QueueSource:
 
     def _give_back(self, messages: list[dict[str, Any]]) -> None:
         for message in messages:
-            self._show_again(message["ReceiptHandle"], RETRY_S)
+            with suppress(EngineCallError):  # The function gave it back itself, and perhaps others have it by now.
+                self._show_again(message["ReceiptHandle"], RETRY_S)
 
     def _show_again(self, receipt: str, after_s: int) -> None:
         request = {"QueueUrl": self.queue_url, "ReceiptHandle": receipt, "VisibilityTimeout": after_s}

@@ -1,5 +1,6 @@
 """The private names of the engine that we rely on: these tests fail loudly when a new version moves them."""
 
+import asyncio
 import copy
 import inspect
 import json
@@ -15,7 +16,7 @@ from ministack.core import persistence, responses, router
 from ministack.core.responses import AccountRegionScopedDict
 from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, sqs, stepfunctions
 
-from local.engine import quicker_json, quicker_queues, quicker_tables
+from local.engine import in_flight, quicker_json, quicker_queues, quicker_tables
 from local.engine.engine_process import forgetting_delivery
 from local.engine.long_poll import WAKERS
 from local.engine.snapshot import as_persisted
@@ -117,6 +118,24 @@ def test_queues_wait_and_wake_through_the_names_that_we_replace() -> None:
     assert {"ReceiveMessage", *WAKERS} <= set(sqs._HANDLERS)
     assert "_HANDLERS.get(action)" in inspect.getsource(sqs._dispatch)
     assert "result = fn(data, qurl)" in inspect.getsource(sqs._dispatch)
+
+
+def test_what_was_given_back_is_not_hidden_by_who_had_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers = dict(sqs._HANDLERS)
+    monkeypatch.setattr(sqs, "_HANDLERS", handlers)
+    in_flight.install(sqs)
+    name = f"given-back-{time.time_ns()}"
+    url = handlers["CreateQueue"]({"QueueName": name}, "")["QueueUrl"]
+    handlers["SendMessage"]({"QueueUrl": url, "MessageBody": "1"}, "")
+    received = asyncio.run(handlers["ReceiveMessage"]({"QueueUrl": url}, ""))["Messages"]
+    its = {"QueueUrl": url, "ReceiptHandle": received[0]["ReceiptHandle"]}
+
+    for seconds in (7, 0):
+        handlers["ChangeMessageVisibility"]({**its, "VisibilityTimeout": seconds}, "")
+    with pytest.raises(sqs._Err, match="in flight"):
+        handlers["ChangeMessageVisibility"]({**its, "VisibilityTimeout": 7}, "")
+    assert asyncio.run(handlers["ReceiveMessage"]({"QueueUrl": url}, ""))["Messages"]
+    handlers["DeleteQueue"]({"QueueUrl": url}, "")
 
 
 def test_the_engine_uses_nothing_of_json_that_is_not_exchanged() -> None:

@@ -71,6 +71,15 @@ def test_what_is_done_goes_from_the_queue_and_what_failed_comes_again_soon(tmp_p
     ]  # fmt: skip
 
 
+def test_what_its_function_gave_back_itself_keeps_nothing_else_from_coming_again(tmp_path: Path) -> None:
+    queue = Queue(refuses="receipt-a")
+    failed = b'{"batchItemFailures": [{"itemIdentifier": "a"}, {"itemIdentifier": "c"}]}'
+
+    assert source_of(queue, lambda function, payload: Invocation(failed), tmp_path).step() == 3
+    assert queue.deleted == ["receipt-b"]
+    assert queue.shown_again == [("receipt-c", RETRY_S)]
+
+
 def test_what_a_killed_stack_held_is_shown_again_at_once_and_only_once(tmp_path: Path) -> None:
     def killed(function: str, payload: bytes) -> Invocation:
         raise KeyboardInterrupt
