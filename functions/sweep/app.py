@@ -15,6 +15,15 @@ RESERVE_S = 30.0
 """What has begun when the time is up must end before the function does."""
 
 
+def budget_s_of(left_ms: int) -> float:
+    """Return for how many seconds pieces of work may start in an invocation that has *left_ms* left.
+
+    >>> budget_s_of(100_000), budget_s_of(20_000)
+    (70.0, 1.0)
+    """
+    return max(1.0, left_ms / 1000 - RESERVE_S)
+
+
 async def handle(world: World, budget_s: float) -> dict[str, Any]:
     """Sweep once and report what was done."""
     swept = await sweep(world, budget_s)
@@ -33,8 +42,7 @@ async def handle(world: World, budget_s: float) -> dict[str, Any]:
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Entry point named in template.yaml."""
     world = wiring.world()
-    budget_s = max(1.0, context.get_remaining_time_in_millis() / 1000 - RESERVE_S)
-    swept = wiring.run(world, handle(world, budget_s))
+    swept = wiring.run(world, handle(world, budget_s_of(context.get_remaining_time_in_millis())))
     metrics = wiring.metrics()
     metrics.add_metric(name="OldestBlockedHeadSeconds", unit="Seconds", value=swept["oldest_blocked_head_seconds"])
     metrics.add_metric(name="ExpiringWithinHour", unit="Count", value=swept["expiring_within_hour"])

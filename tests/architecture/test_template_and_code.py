@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tagcast.delivery.serving import SHARE_S_MAX
 from tagcast.filters.function_filter import TIMEOUT_MAX_S as FILTER_TIMEOUT_S_MAX
-from tagcast.ports import Key
+from tagcast.ports import Key, QueueEntry
 from tagcast.registry.groups import PUBLISHED_S
 from tagcast.rows import keys
 from tagcast.rows.kinds import kind_of
@@ -22,7 +24,9 @@ from tagcast_aws.api.limits import TIMEOUT_S_MAX
 from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 from tagcast_aws.cmq.form import PATHS
 from tagcast_aws.dispatch.first_rounds import ANSWER_S
+from tagcast_aws.runtime.settings import Settings
 from tagcast_aws.runtime.subscription_metrics import UNITS
+from tagcast_aws.wiring import Ground, compose
 
 from functions.retry.app import RESERVE_S
 from local.front.authorizer import grounds_of
@@ -33,6 +37,7 @@ from local.sources.event_pattern import matches
 from local.template.intrinsics import Resolver
 from local.template.roles import role_of, roles_of
 from local.template.translated import FUNCTION, SourceSpec, read_template
+from tests.integration.scripted import ScriptedClient
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = read_template(ROOT / "template.yaml")
@@ -180,6 +185,43 @@ def test_a_section_that_another_process_serves_is_waited_for_as_long_as_it_may_t
     longest_s = 2 * SHARE_S_MAX + FILTER_TIMEOUT_S_MAX + TIMEOUT_S_MAX
 
     assert longest_s < ANSWER_S < FUNCTIONS["FanOutFunction"]["Timeout"]
+
+
+def test_a_section_is_asked_for_once_since_two_at_it_would_keep_no_order() -> None:
+    environment = RESOLVER.value(FUNCTIONS["FanOutFunction"]["Environment"]["Variables"])
+    made: list[tuple[str, Any]] = []
+
+    def make_client(service: str, config: Any) -> ScriptedClient:
+        made.append((service, config))
+        return ScriptedClient([{"Payload": BytesIO(b'{"batchItemFailures": []}')}])
+
+    ground = Ground(environ={name: str(value) for name, value in environment.items()}, make_client=make_client)
+    assert asyncio.run(compose(ground).first_rounds.make(QueueEntry("t", "1", "its order", section=1)))
+    service, config = made[-1]
+    assert (service, config.retries["max_attempts"], config.read_timeout) == ("lambda", 0, ANSWER_S)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "chosen", "setting", "value"),
+    [
+        ("EndpointVerification", None, "verification_optional", False),
+        ("EndpointVerification", "optional", "verification_optional", True),
+        ("AllowPrivateEndpoints", None, "allow_private_endpoints", False),
+        ("AllowPrivateEndpoints", "true", "allow_private_endpoints", True),
+        ("CmqVerification", None, "cmq_verification", False),
+        ("CmqVerification", "true", "cmq_verification", True),
+        ("PlainQueueing", None, "plain_queueing", False),
+        ("PlainQueueing", "true", "plain_queueing", True),
+    ],
+)
+def test_what_a_deployment_chose_is_what_its_functions_do(
+    parameter: str, chosen: str | None, setting: str, value: bool
+) -> None:
+    parameters = {} if chosen is None else {parameter: chosen}
+    resolver = Resolver(TEMPLATE, RESOLVER.account, parameters=parameters)
+    environment = resolver.value(FUNCTIONS["ManageFunction"]["Environment"]["Variables"])
+    settings = Settings.from_environment({name: str(each) for name, each in environment.items()})
+    assert getattr(settings, setting) is value
 
 
 def test_functions_of_the_api_end_before_the_api_gives_up() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import codecs
 import io
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX, MALFORMED, NAMED, ans
 from tagcast.pushing.batch_form import CLOUDEVENTS_BATCH_TYPE, batch_event, batch_request, shared_item
 from tagcast.pushing.bytes_in_flight import ITEM_BYTES_AROUND, BytesInFlight
 from tagcast.pushing.envelope import envelope, queue_message, structured_cloudevent
+from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.function import FunctionEndpoint
 from tagcast_aws.endpoints.pusher import EndpointPusher
@@ -56,8 +58,8 @@ def batch_to(
     return PushBatch(owner, tuple(Push(owner, message, 1) for message in messages), "batch_1")
 
 
-def posted(batch: PushBatch, answer: bytes = b"ok") -> tuple[bytes, bytes, Outcome]:
-    """Return the head and the body that a server gets, and the outcome when it answers 200 with *answer*."""
+def posted(batch: PushBatch, answer: bytes = b"ok", status: int = 200) -> tuple[bytes, bytes, Outcome]:
+    """Return the head and the body that a server gets, and the outcome when it answers *status* with *answer*."""
     heads: list[bytes] = []
     bodies: list[bytes] = []
 
@@ -65,7 +67,7 @@ def posted(batch: PushBatch, answer: bytes = b"ok") -> tuple[bytes, bytes, Outco
         heads.append(await reader.readuntil(b"\r\n\r\n"))
         length = next(line for line in heads[0].lower().split(b"\r\n") if line.startswith(b"content-length:"))
         bodies.append(await reader.readexactly(int(length.partition(b":")[2])))
-        writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(answer)}\r\n\r\n".encode() + answer)
+        writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: {len(answer)}\r\n\r\n".encode() + answer)
 
     pusher = pusher_with()
     with serving_elsewhere(talk) as port:
@@ -159,7 +161,7 @@ def test_a_byte_order_mark_hides_no_failure() -> None:
 
 
 def test_an_answer_names_the_messages_that_failed() -> None:
-    outcome = posted(batch_to(Protocol.HTTP, ""), b" \n" + failures(IDS[2], IDS[1], IDS[1]))[2]
+    outcome = posted(batch_to(Protocol.HTTP, ""), b" \n" * READ_BYTES_MAX + failures(IDS[2], IDS[1], IDS[1]))[2]
 
     assert outcome == replace(TAKEN, failed={IDS[1]: NAMED, IDS[2]: NAMED})
     assert [outcome.of(each).delivered for each in IDS] == [True, False, False]
@@ -188,6 +190,42 @@ def test_an_answer_that_names_failures_and_cannot_be_read_fails_the_batch(answer
     assert (outcome.delivered, outcome.detail, outcome.status) == (False, MALFORMED, 200)
 
 
+def test_what_failed_as_a_whole_is_told_by_its_status_whatever_it_names() -> None:
+    batch = batch_to(Protocol.HTTP, "")
+
+    for answer in (failures(IDS[0]), b'{"batchItemFailures": ['):
+        outcome = posted(batch, answer, 500)[2]
+        assert (outcome.delivered, outcome.detail, outcome.failed) == (False, "http 500", {})
+
+
+@pytest.mark.parametrize("content_format", [ContentFormat.JSON, ContentFormat.CLOUDEVENTS])
+def test_a_batch_and_a_push_of_the_same_message_at_once_have_each_its_own_form(content_format: ContentFormat) -> None:
+    bodies: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        length = re.search(rb"(?i)content-length: (\d+)", await reader.readuntil(b"\r\n\r\n"))
+        assert length is not None
+        bodies.append(await reader.readexactly(int(length[1])))
+        writer.write(HTTP_OK)
+
+    pusher = pusher_with()
+    with serving_elsewhere(talk) as port:
+        batch = batch_to(Protocol.HTTP, f"http://127.0.0.1:{port}/", content_format)
+
+        async def both() -> None:
+            await asyncio.gather(pusher.push(batch.pushes[0]), pusher.push_batch(batch))
+
+        pusher.run(both())
+        pusher.close()
+    alone, together = sorted(bodies, key=len)
+    batched = json.loads(together)[0]
+    message = batch.pushes[0].message
+    if content_format is ContentFormat.CLOUDEVENTS:
+        assert (alone, batched) == (message.draft.body, json.loads(structured_cloudevent(message)))
+    else:
+        assert json.loads(alone) == batched == envelope(batch.pushes[0])
+
+
 def delivered(endpoint: Any, clients: Clients, batch: PushBatch) -> Outcome:
     async def deliver() -> Outcome:
         result: Outcome = await endpoint(clients.surroundings()).deliver_batch(batch)
@@ -208,6 +246,7 @@ def test_a_queue_gets_all_messages_in_one_request_and_may_refuse_some(content_fo
     assert (operation, request["QueueUrl"]) == ("send_message_batch", QUEUE)
     assert [each["Id"] for each in request["Entries"]] == IDS
     assert [each["MessageBody"] for each in request["Entries"]] == [queue_message(push).body for push in batch.pushes]
+    assert [(service, region) for service, region, _ in clients.made] == [("sqs", "eu-west-1")]
 
 
 def test_a_fifo_queue_gets_group_and_id_of_each() -> None:
@@ -240,9 +279,11 @@ def test_a_function_gets_all_messages_in_one_event_and_may_name_some(payload: by
 
 
 def test_a_function_that_fails_fails_the_batch() -> None:
-    clients = Clients({"Payload": io.BytesIO(failures(IDS[0])), "FunctionError": "Unhandled"})
+    said = b" " * READ_BYTES_MAX + failures(IDS[0])
+    clients = Clients({"Payload": io.BytesIO(said), "FunctionError": "Unhandled"})
 
-    assert delivered(FunctionEndpoint, clients, batch_to(Protocol.LAMBDA, FUNCTION)).delivered is False
+    outcome = delivered(FunctionEndpoint, clients, batch_to(Protocol.LAMBDA, FUNCTION))
+    assert (outcome.delivered, outcome.answer) == (False, said[:READ_BYTES_MAX])
 
 
 @pytest.mark.parametrize("content_format", [ContentFormat.JSON, ContentFormat.CLOUDEVENTS])

@@ -84,6 +84,7 @@ def test_where_nobody_is_at_it_any_more_it_may_be_served_again(answer: Any, told
         ReadTimeoutError(endpoint_url=URL),
         ConnectionClosedError(endpoint_url=URL),
         refused("ServiceException", 500),
+        refused("ServiceUnavailableException", 503),
     ],
 )
 def test_where_somebody_may_be_at_it_nobody_says_that_it_is_over_or_free(fault: Exception) -> None:

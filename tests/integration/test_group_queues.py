@@ -212,6 +212,29 @@ def test_what_the_queue_failed_to_hide_is_not_taken_for_over() -> None:
         scripted(client).hide(PLAIN, {"r0": 5, "r1": 5})
 
 
+def test_a_pull_asks_the_queue_for_what_it_wants_and_who_has_it_is_alone_with_it_so_long() -> None:
+    client = ScriptedClient([{}])
+
+    assert scripted(client).receive(PLAIN, limit=3, wait_s=20, invisible_s=77) == []
+    assert client.requests == [
+        {
+            "QueueUrl": f"https://queue.test/1/g-{TOPIC_ID}-3",
+            "MaxNumberOfMessages": 3,
+            "WaitTimeSeconds": 20,
+            "VisibilityTimeout": 77,
+            "MessageSystemAttributeNames": ["ApproximateReceiveCount"],
+        }
+    ]
+
+
+def test_no_request_names_more_entries_than_sqs_takes() -> None:
+    client, receipts = ScriptedClient([{}] * 6), [f"r{number}" for number in range(21)]
+
+    scripted(client).delete(PLAIN, receipts)
+    assert not scripted(client).hide(PLAIN, dict.fromkeys(receipts, 5))
+    assert [len(request["Entries"]) for request in client.requests] == [10, 10, 1] * 2
+
+
 def scripted(client: ScriptedClient) -> SqsGroupQueues:
     queues: Any = client
     return SqsGroupQueues(queues, lambda: queues, "https://queue.test/1/service", "g-", wiring.logger())

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import boto3
+from botocore.exceptions import EndpointConnectionError
 from moto import mock_aws
 from tagcast_aws.store.index_archive import S3IndexArchive
 
 from tests.fakes.log import Log
+from tests.integration.scripted import ScriptedClient
 
 
 def test_what_was_saved_is_loaded_and_what_is_missing_is_none() -> None:
@@ -31,3 +35,13 @@ def test_an_archive_out_of_reach_only_costs_time_and_is_told() -> None:
 
         assert archive.load("t/1.json") is None
         assert [line["error"] for line in log.lines()] == ["NoSuchBucket", "NoSuchBucket"]
+
+
+def test_an_archive_that_does_not_answer_only_costs_time_and_is_told() -> None:
+    away, log = EndpointConnectionError(endpoint_url="https://s3.test"), Log()
+    client: Any = ScriptedClient([away, away])
+    archive = S3IndexArchive(lambda: client, "indexes", log.logger)
+    archive.save("t/1.json", b"[]")
+
+    assert archive.load("t/1.json") is None
+    assert [line["error"] for line in log.lines()] == ["EndpointConnectionError"] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from tagcast.registry.subscriptions import delete_subscription, put_subscription
 from tagcast.rows import stored
 
 from tests.benchmarks.member_bill import HEARTBEAT_WRITES
+from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
 
@@ -129,6 +131,13 @@ def test_a_member_that_wants_another_filter_is_told_what_differs_and_changes_not
     assert changes(fake) == [(A.client_id, Change.JOINED, 1), (B.client_id, Change.REFUSED, 2)]
 
 
+def pull_status(fake: FakeWorld, client_id: str) -> int:
+    """How a member is answered that pulls."""
+    body = json.dumps({"client_id": client_id})
+    reply = answered(fake.world, "POST", "/topics/test1/subscriptions/workers/pull", body)
+    return int(reply["statusCode"])
+
+
 def test_the_newest_clock_does_not_win(fake: FakeWorld) -> None:
     """In the original a later member replaces the filter of all, and takes messages that it was not to get."""
     beat(fake)
@@ -146,6 +155,7 @@ def test_a_member_that_disagrees_is_given_nothing_until_it_agrees(fake: FakeWorl
         beat(fake, B, TAG_AB)
     with pytest.raises(DisagreementError):
         check_agreement(fake.world, group_of(fake), B.client_id)
+    assert [pull_status(fake, client.client_id) for client in (A, B)] == [200, 409]
     check_agreement(fake.world, group_of(fake), A.client_id)
     check_agreement(fake.world, group_of(fake), "never seen")
     beat(fake, B, TAG_A)

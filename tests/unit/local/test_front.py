@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from local.front.front import AsyncInvoke, Front
+from local.front.http_event import Request, event_of
 from local.front.routes import DEFAULT, Routes
 from local.functions.lambda_api import Invocation
 from local.template.translated import RouteSpec
@@ -48,6 +49,22 @@ def with_front(
             await front.stop()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "sent", "is_base64"),
+    [
+        ("application/json", b"{}", "{}", False),
+        ("", b"{}", "{}", False),
+        ("application/octet-stream", b"{}", "e30=", True),
+        ("application/json", b"\xff", "/w==", True),
+    ],
+)
+def test_a_body_travels_as_text_where_it_says_that_it_is_and_as_base64_otherwise(
+    content_type: str, body: bytes, sent: str, is_base64: bool
+) -> None:
+    event = event_of(Request("PUT", "/", "", (("Content-Type", content_type),), body), "PUT /", {}, [], "api")
+    assert (event["body"], event["isBase64Encoded"]) == (sent, is_base64)
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\r\nb", "\0", "a b"])
