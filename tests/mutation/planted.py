@@ -698,6 +698,20 @@ KEEPING = (
         f"{DIRECTORY}::test_a_large_topic_with_a_group",
     ),
     _planted(
+        "attempts are listed of the first section only",
+        "tagcast.operating.attempts:list_attempts",
+        'None if view.next_section is None else f"{view.next_section} "',
+        "None",
+        "unit/test_wide_messages.py::test_attempts_are_listed",
+    ),
+    _planted(
+        "who asks about one subscription waits for the names of all",
+        "tagcast.operating.explaining:_ordinal",
+        "stored.removed_names(",
+        "stored.names(",
+        "unit/test_wide_messages.py::test_whoever_is_told",
+    ),
+    _planted(
         "a subscription that is gone is known as long as the topic was kept with it",
         "tagcast.registry.kept_subscriptions:_TakenApart.changed",
         "            ordinals.pop(key, None)",

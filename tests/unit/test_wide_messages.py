@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tagcast.archive.record import Change, RecordKind
@@ -17,7 +18,7 @@ from tagcast.operating.attempts import list_attempts
 from tagcast.operating.explaining import explain
 from tagcast.operating.lanes import skip_head
 from tagcast.operating.messages import list_retained, message_view
-from tagcast.ports import Row
+from tagcast.ports import Row, Table
 from tagcast.queues import Audience, entry_in, entry_text
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX, WHOLE_MAPS_MAX
 from tagcast.repairing.relay import Arrival, relay
@@ -30,6 +31,7 @@ from tagcast.rows.values import row_bytes
 from tagcast.state_map import StateMap
 
 from functions.fan_out import app as fan_out
+from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queue_records import batch_of
 from tests.fakes.world import FAIL, OK, FakeWorld
 
@@ -202,7 +204,7 @@ def test_the_body_stays_while_anybody_is_owed_in_any_section(fake: FakeWorld) ->
     [listed] = list_retained(fake.world, "test1", 10, None, size=lambda view: 1, size_max=10).items
     assert (listed.message.message_id, set(listed.subscribers), listed.state) == (message_id, {"c", "d"}, "retained")
     assert listed.subscribers["d"].attempts == 1
-    assert [name for name, _ in list_attempts(fake.world, "test1", message_id, 10, None).items] == ["d"]
+    assert attempted(fake, message_id) == ["d"]
 
     fake.pusher.behaviours["d"] = lambda push: OK
     fake.run_workflows(fake.clock.instant + 3_600_000)
@@ -239,6 +241,58 @@ def test_a_view_shows_one_section_after_the_other_and_explains_every_entry(fake:
     assert (last.state, set(last.subscribers), last.next_section) == ("retained", {"e"}, None)
     assert explain(fake.world, "test1", message_id, "d")["received"] is True
     assert "blocked" in str(explain(fake.world, "test1", message_id, "e")["reason"])
+
+
+def attempted(fake: FakeWorld, message_id: str, page_size: int = 10) -> list[str]:
+    """Whose attempts are remembered, page by page."""
+    names: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = list_attempts(fake.world, "test1", message_id, page_size, cursor)
+        names += [name for name, _ in page.items]
+        cursor = page.cursor
+        if cursor is None:
+            return names
+
+
+@pytest.mark.parametrize("page_size", [1, 2, 10])
+def test_attempts_are_listed_section_by_section_whatever_a_page_takes(fake: FakeWorld, page_size: int) -> None:
+    for name in ("a", "b", "e"):
+        fake.pusher.behaviours[name] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+
+    assert attempted(fake, message_id, page_size) == ["a", "b", "e"]
+
+
+class Watched(MemoryStore):
+    """Remembers what was read by queries: of an owed delivery the ordinal, of other rows their place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[str] = []
+
+    def query(self, table: Table, pk: str, **how: Any) -> list[Row]:
+        found = super().query(table, pk, **how)
+        self.read += [str(row["pk"]).rpartition(".")[2] if pk.startswith("DUE#") else str(row["sk"]) for row in found]
+        return found
+
+
+def test_whoever_is_told_of_one_section_waits_for_no_other_and_of_one_entry_for_no_other(fake: FakeWorld) -> None:
+    for name in NAMES:
+        fake.pusher.behaviours[name] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    store = Watched()
+    store.rows = fake.store.rows
+    fake.world = replace(fake.world, store=store)
+
+    list_attempts(fake.world, "test1", message_id, 10, None)
+    assert [each for each in store.read if each.isdigit()] == ["0", "1"]
+    store.read = []
+    assert explain(fake.world, "test1", message_id, "d")["delivery"]
+    assert {each for each in store.read if each.isdigit()} == {"3"}
+    assert not [each for each in store.read if each.startswith("SUB#")], "all subscriptions are too many to ask"
 
 
 def test_what_no_first_round_served_is_sent_again_by_the_search_and_only_that(fake: FakeWorld) -> None:

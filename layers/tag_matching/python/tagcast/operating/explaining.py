@@ -11,7 +11,7 @@ from tagcast.instant import rfc3339, rfc3339_or_none
 from tagcast.model import Draft, Entry, EntryState, Message
 from tagcast.operating.attempts import attempt_json
 from tagcast.operating.lanes import lane_view
-from tagcast.operating.messages import MessageView, message_view, read_message, shown
+from tagcast.operating.messages import entry_view, read_message, shown
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import filter_version, versions_in_force
@@ -44,8 +44,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     """
     row = read_message(world, topic, message_id)
     ordinal = _ordinal(world, topic, subscription, row)
-    section = section_with(row, ordinal)
-    row = shown(world, row, section)
+    row = shown(world, row, section_with(row, ordinal))
     late = row.map.late.get(ordinal)
     if late is None:
         version = versions_in_force(world, topic, row.subscriptions_version, (ordinal,)).get(ordinal)
@@ -57,21 +56,23 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     if version is None or absence is not None:
         return answer | {"existed": False, "received": False, "reason": absence, "filter": None, "delivery": None}
     tree = compile_filter(version.filter).explain(row.message)
-    view = message_view(world, topic, message_id, section)
-    entry = view.subscribers.get(subscription)
+    entry = entry_view(world, row, ordinal)
     return answer | {
         "existed": late is None,
         "received": entry is not None and entry.state.value == "delivered",
         "reason": _reason(row.message, tree, entry),
         "filter": _filter(version, tree),
-        "delivery": None if entry is None else _delivery(world, topic, subscription, view, entry),
+        "delivery": None if entry is None else _delivery(world, row.message, subscription, entry),
     }
 
 
 def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> int:
     """Return the ordinal that *subscription* had when the message was accepted, or has now."""
     read_topic(world, topic)
-    known = sorted(ordinal for ordinal, name in stored.names(world.store, topic).items() if name == subscription)
+    present = stored.subscription(world.store, topic, subscription)
+    removed = stored.removed_names(world.store, topic)  # Behind it: whoever went meanwhile is among these.
+    ordinals = {ordinal for ordinal, name in removed.items() if name == subscription}
+    known = sorted(ordinals if present is None else {*ordinals, present.ordinal})
     if not known:
         raise NotFoundError("subscription", subscription)
     return next((ordinal for ordinal in known if ordinal in row.map.matched), known[-1])
@@ -110,9 +111,9 @@ def _filter(version: FilterVersion, tree: Explanation) -> Mapping[str, object]:
     }
 
 
-def _delivery(world: World, topic: str, subscription: str, view: MessageView, entry: Entry) -> Mapping[str, object]:
+def _delivery(world: World, message: Message, subscription: str, entry: Entry) -> Mapping[str, object]:
     try:
-        lane = lane_view(world, get_subscription(world, topic, subscription)).state.value
+        lane = lane_view(world, get_subscription(world, message.topic, subscription)).state.value
     except NotFoundError:
         lane = "removed"
     return {
@@ -121,7 +122,7 @@ def _delivery(world: World, topic: str, subscription: str, view: MessageView, en
         "last_attempt_at": rfc3339_or_none(entry.last_attempt_at),
         "last_outcome": entry.last_outcome,
         "history": [attempt_json(past) for past in entry.history],
-        "expires_at": rfc3339(view.message.expires_at),
+        "expires_at": rfc3339(message.expires_at),
         "lane": lane,
         **({} if entry.added_at is None else {"added_at": rfc3339(entry.added_at)}),
     }

@@ -136,17 +136,10 @@ def _view(
     versions: Mapping[int, FilterVersion] | None,
 ) -> MessageView:
     expired = row.message.is_expired(backlogs.world.clock.now())
-    entries = {}
-    pulls = stored.pulled(backlogs.world.store, row.message.topic, row.message.message_id) if row.map.handed else {}
+    entries, pulls = {}, _pulls(backlogs.world, row)
     for ordinal in sorted(row.map.matched):
-        if ordinal in row.map.handed:
-            entry = _handed_entry(pulls.get(ordinal), expired=expired)
-        else:
-            entry = _entry(backlogs, row, ordinal, expired=expired)
-        late = row.map.late.get(ordinal)
-        if late is not None:
-            entry = replace(entry, filter_version=late.filter_version, added_at=late.added_at)
-        elif versions is not None and ordinal in versions:
+        entry = _shown_entry(backlogs, row, ordinal, pulls, expired=expired)
+        if versions is not None and ordinal in versions and ordinal not in row.map.late:
             entry = replace(entry, filter_version=versions[ordinal].version)
         entries[known.get(ordinal, f"#{ordinal}")] = entry
     return MessageView(
@@ -158,6 +151,34 @@ def _view(
         filter_error_count=row.filter_error_count,
         next_section=_next_section(row),
     )
+
+
+def entry_view(world: World, row: MessageRow, ordinal: int) -> Entry | None:
+    """Return one entry of what was read as *row*, without its filter's version; None if there is none.
+
+    Of the backlogs only the one that it stands in is read.
+    """
+    if ordinal not in row.map.matched:
+        return None
+    backlogs = Backlogs(world, read_topic(world, row.message.topic).topic_id)
+    expired = row.message.is_expired(world.clock.now())
+    return _shown_entry(backlogs, row, ordinal, _pulls(world, row), expired=expired)
+
+
+def _pulls(world: World, row: MessageRow) -> Mapping[int, Pulled]:
+    return stored.pulled(world.store, *row.names) if row.map.handed else {}
+
+
+def _shown_entry(
+    backlogs: Backlogs, row: MessageRow, ordinal: int, pulls: Mapping[int, Pulled], *, expired: bool
+) -> Entry:
+    """Return one entry with what it came to; of a late one it says when and by which filter it was added."""
+    if ordinal in row.map.handed:
+        entry = _handed_entry(pulls.get(ordinal), expired=expired)
+    else:
+        entry = _entry(backlogs, row, ordinal, expired=expired)
+    late = row.map.late.get(ordinal)
+    return entry if late is None else replace(entry, filter_version=late.filter_version, added_at=late.added_at)
 
 
 def _next_section(row: MessageRow) -> int | None:

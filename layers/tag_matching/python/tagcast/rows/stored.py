@@ -200,11 +200,18 @@ def changes(store: Store, known: Topic, topic: Topic) -> tuple[dict[str, Subscri
 
 def names(store: Store, topic: str) -> dict[int, str]:
     """Return the names of all subscriptions that receipts of *topic* can mention, removed ones included."""
-    known = {}
-    for low, high in (keys.all_removed_names(topic), keys.all_subscriptions(topic)):
-        for row in store.query(Table.REGISTRY, low.pk, sk_from=low.sk, sk_to=high.sk):
-            known[number(row, "ordinal")] = text(row, "name")
-    return known
+    return removed_names(store, topic) | _names(store, keys.all_subscriptions(topic))
+
+
+def removed_names(store: Store, topic: str) -> dict[int, str]:
+    """Return the names of removed subscriptions that receipts of *topic* can mention."""
+    return _names(store, keys.all_removed_names(topic))
+
+
+def _names(store: Store, between: tuple[Key, Key]) -> dict[int, str]:
+    low, high = between
+    rows = store.query(Table.REGISTRY, low.pk, sk_from=low.sk, sk_to=high.sk)
+    return {number(row, "ordinal"): text(row, "name") for row in rows}
 
 
 def subscription_name(store: Store, topic: str, ordinal: int) -> str | None:
