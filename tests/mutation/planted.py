@@ -740,6 +740,13 @@ KEEPING = (
         "unit/test_reading.py::test_what_changes",
     ),
     _planted(
+        "who may not be kept is left out of what is",
+        "tagcast.registry.reading:_caught_up",
+        "            return None\n        found[name] = kept",
+        "            continue\n        found[name] = kept",
+        "unit/test_reading.py::test_a_subscription_whose_secret",
+    ),
+    _planted(
         "a publish reads a large topic for as long as that takes",
         "tagcast.registry.directory:publishing_directory",
         ", world.clock.monotonic() + reading.READ_FOR_S / world.time_scale",

@@ -127,6 +127,15 @@ def test_a_topic_with_a_secret_in_the_clear_is_read_and_nowhere_kept(wide: FakeW
     assert not wide.index_archive.contents
 
 
+def test_a_subscription_whose_secret_comes_in_the_clear_meanwhile_is_not_forgotten(wide: FakeWorld) -> None:
+    assert without_time(wide) is None
+    wide.subscribe(FIRST, "changed", topic="wide")
+    wide.store.write(Update(subscription_key("wide", FIRST), {"secret": "of an earlier release"}))
+    restart(wide)
+    assert kept_directory_of(wide.world, "wide").by_name[FIRST].settings.secret == "of an earlier release"
+    assert not [name for name in wide.index_archive.contents if name.endswith("/subscriptions")]
+
+
 def test_a_publish_is_answered_after_some_seconds_of_reading_and_in_the_end_it_is_accepted(wide: FakeWorld) -> None:
     slow, refused = SlowTable(wide), 0
     accepted: list[str] = []

@@ -51,9 +51,10 @@ def read_on(world: World, topic: Topic, until_s: float) -> Kept | None:
     is_whole = False
     while not is_whole:
         present = stored.topic(world.store, topic.name)
-        if present is None:
+        caught_up = None if present is None else _caught_up(world, reading, present, rows)
+        if caught_up is None:
             return None
-        reading = _caught_up(world, reading, present, rows)
+        reading = caught_up
         part = stored.subscription_rows(world.store, topic.name, after=reading.place, limit=READ_AT_ONCE)
         found = [rows.of(row) for row in part]
         sealed = {each.name: each for each in found if each is not None}
@@ -74,8 +75,11 @@ def forget(world: World, topic: Topic) -> None:
     world.memory.of(Readings).pop(topic.topic_id, None)
 
 
-def _caught_up(world: World, reading: Reading, topic: Topic, rows: KeptSubscriptions) -> Reading:
-    """Return *reading* as one of *topic*, which may have changed; one that begins anew if it changed too often."""
+def _caught_up(world: World, reading: Reading, topic: Topic, rows: KeptSubscriptions) -> Reading | None:
+    """Return *reading* as one of *topic*, which may have changed; one that begins anew if it changed too often.
+
+    None if what changed may not be kept.
+    """
     if (topic.topic_id, topic.subscriptions_version) == (reading.topic.topic_id, reading.topic.subscriptions_version):
         return reading
     changes = stored.changes(world.store, reading.topic, topic)
@@ -84,9 +88,12 @@ def _caught_up(world: World, reading: Reading, topic: Topic, rows: KeptSubscript
     found = reading.found
     for name, changed in changes[0].items():
         found.pop(name, None)
-        kept = None if changed is None else rows.of(subscription_row(changed))
-        if kept is not None:
-            found[name] = kept
+        if changed is None:
+            continue
+        kept = rows.of(subscription_row(changed))
+        if kept is None:
+            return None
+        found[name] = kept
     return replace(reading, topic=topic)
 
 
