@@ -10,7 +10,8 @@ import pytest
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.ports import ABSENT, Delete, Key, Put, Table, Update, Write
 from tagcast.tables import Check
-from tagcast_aws.runtime.aws_clients import with_plain_rows
+from tagcast_aws.runtime.aws_clients import client_factory, with_plain_rows
+from tagcast_aws.runtime.executor import CALLS_MAX
 from tagcast_aws.store.attributes import from_attribute, to_attribute
 from tagcast_aws.store.conflicts import CONFLICTS_MAX
 from tagcast_aws.store.dynamodb import DynamoStore
@@ -306,3 +307,11 @@ def test_each_kind_of_value_has_its_type_in_the_table(value: Any, attribute: dic
 def test_a_boolean_is_no_value_of_a_row() -> None:
     with pytest.raises(TypeError, match="booleans"):
         to_attribute(True)
+
+
+def test_a_client_has_a_connection_for_each_thread_and_compares_nothing_with_the_model() -> None:
+    configs: list[Any] = []
+    client_factory(lambda service, config: configs.append(config), attempts_max=3)("dynamodb")
+
+    [config] = configs
+    assert (config.max_pool_connections, config.parameter_validation) == (CALLS_MAX, False)

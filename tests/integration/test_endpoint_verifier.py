@@ -15,6 +15,7 @@ from tagcast.model import SubscriptionSettings
 from tagcast.pushing.webhook_signature import signature
 from tagcast.settings import Signature
 from tagcast.verification import Consent
+from tagcast_aws.endpoints import questions
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.verifier import HttpVerifier
 
@@ -112,6 +113,19 @@ def test_who_does_not_agree_is_refused_with_a_reason(answer: Answer, reason: str
     assert asked(answer).refusal == reason
 
 
+def test_who_sends_the_question_elsewhere_has_not_agreed_though_it_would_there() -> None:
+    methods: list[str] = []
+
+    def send_away(method: str, headers: dict[str, str], body: bytes) -> bytes:
+        methods.append(method)
+        if methods == ["OPTIONS"]:
+            return said("307 Elsewhere", "Location: /elsewhere")
+        return said("404 Not Found") if method == "POST" else said("200 OK", f"WebHook-Allowed-Origin: {ORIGIN}")
+
+    assert asked(send_away).refusal == "http 404"
+    assert methods == ["OPTIONS", "POST"]
+
+
 def test_an_address_that_is_not_public_is_not_asked() -> None:
     def never(method: str, headers: dict[str, str], body: bytes) -> bytes:
         raise AssertionError(method)
@@ -120,6 +134,22 @@ def test_an_address_that_is_not_public_is_not_asked() -> None:
     around = Surroundings(StoppedClock(0), "1", lookup=lambda host: ["10.0.0.1"])
     consent = HttpVerifier(around, ORIGIN).ask(settings_for("http://inside.test/"), TOKEN)
     assert consent == Consent("address not public")
+
+
+def test_who_is_silent_is_asked_both_questions_for_their_time_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    methods: list[bytes] = []
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        methods.append((await reader.readuntil(b"\r\n\r\n")).split()[0])
+        await reader.read()
+        writer.close()
+
+    monkeypatch.setattr(questions, "QUESTION_S", 0.3)
+    around = Surroundings(StoppedClock(NOW), "1", allow_private=True)
+    with serving_elsewhere(silent) as port:
+        consent = HttpVerifier(around, ORIGIN).ask(settings_for(f"http://127.0.0.1:{port}/"), TOKEN)
+    assert consent == Consent("timeout after 0.3 s")
+    assert methods == [b"OPTIONS", b"POST"]
 
 
 def test_nobody_who_answers_is_a_refusal_and_no_fault() -> None:

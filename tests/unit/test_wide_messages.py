@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,7 @@ from tagcast.rows.values import row_bytes
 from tagcast.state_map import StateMap
 
 from functions.fan_out import app as fan_out
+from tests.fakes.handlers import answered
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.queue_records import batch_of
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -239,8 +241,21 @@ def test_a_view_shows_one_section_after_the_other_and_explains_every_entry(fake:
 
     assert (first.state, set(first.subscribers), first.next_section) == ("retained", {"a", "b"}, 1)
     assert (last.state, set(last.subscribers), last.next_section) == ("retained", {"e"}, None)
+    assert shown(fake, f"/topics/test1/messages/{message_id}") == [{"a", "b"}, {"c", "d"}, {"e"}]
     assert explain(fake.world, "test1", message_id, "d")["received"] is True
     assert "blocked" in str(explain(fake.world, "test1", message_id, "e")["reason"])
+
+
+def shown(fake: FakeWorld, target: str) -> list[set[str]]:
+    """Whose entries the API shows of a message, page by page."""
+    pages: list[set[str]] = []
+    cursor = ""
+    while True:
+        reply = json.loads(answered(fake.world, "GET", target + cursor)["body"])
+        pages.append(set(reply["subscribers"]))
+        if "next_cursor" not in reply:
+            return pages
+        cursor = f"?cursor={reply['next_cursor']}"
 
 
 def attempted(fake: FakeWorld, message_id: str, page_size: int = 10) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from tagcast.errors import ContendedError
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.sealing.secrets import opened
 from tagcast.verification import Consent, Verification
@@ -378,6 +379,16 @@ def test_a_throttled_table_asks_to_come_again(api: Client, response: Any) -> Non
     api.fakes.world = replace(api.fakes.world, store=Throttled())  # type: ignore[arg-type]
     refused = api("POST", "/topics/orders/messages", {"body": "x"})
     assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+
+
+def test_rows_that_others_hold_are_a_reason_to_come_again_soon(api: Client) -> None:
+    class Contended:
+        def get(self, key: object) -> None:
+            raise ContendedError
+
+    api.fakes.world = replace(api.fakes.world, store=Contended())  # type: ignore[arg-type]
+    refused = api("GET", "/topics/orders")
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
 
 
 def test_a_message_in_order_that_the_queue_does_not_take_is_asked_for_again(api: Client) -> None:

@@ -45,6 +45,13 @@ def test_a_body_may_come_in_base64(fakes: FakeWorld) -> None:
     assert asked(fakes, body=octets, isBase64Encoded=True)["statusCode"] == 201
 
 
+def test_in_base64_a_request_may_be_as_large_as_in_text(fakes: FakeWorld) -> None:
+    octets = CONTENT.encode().ljust(REQUEST_BYTES_MAX)
+    for more, status in ((b"", 201), (b" ", 413)):
+        body = base64.b64encode(octets + more).decode()
+        assert asked(fakes, body=body, isBase64Encoded=True)["statusCode"] == status
+
+
 def test_a_request_is_not_larger_there_than_at_the_api(fakes: FakeWorld) -> None:
     assert asked(fakes, body=json.dumps({"body": "x" * REQUEST_BYTES_MAX}))["statusCode"] == 413
 

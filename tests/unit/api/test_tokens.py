@@ -17,6 +17,8 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
+from tagcast_aws.api.http.authorization import ForbiddenError as TopicForbiddenError
+from tagcast_aws.api.http.authorization import check_topic
 from tagcast_client import BearerToken, Client, ForbiddenError, NotFoundError, Retries
 
 from functions.manage import app as manage
@@ -206,3 +208,10 @@ def test_what_is_no_token_of_the_issuer_now_is_refused_and_the_open_routes_ask_f
             assert status(api, "GET", path, None) == 200
 
     with_api(issuer, play)
+
+
+def test_names_of_topics_that_differ_by_case_are_two() -> None:
+    check_topic(("orders", "BILLS*"), "orders")
+    for other in ("Orders", "bills"):
+        with pytest.raises(TopicForbiddenError):
+            check_topic(("orders", "BILLS*"), other)
