@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 from tagcast.errors import NotFoundError
 from tagcast.ids import subscription_id
@@ -84,11 +85,11 @@ def list_retained(
     """
     owner = read_topic(world, topic)
     listed = stored.retained_rows(world.store, topic, after=cursor or "", limit=limit + 1)
-    known, backlogs = stored.names(world.store, topic), Backlogs(world, owner.topic_id)
+    names, backlogs = cache(partial(stored.names, world.store, topic)), Backlogs(world, owner.topic_id)
     shown: list[MessageView] = []
     total, last = 0, None
     for place, row in _rows(world, topic, listed[:limit]):
-        view = None if row is None else _view(backlogs, row, known, None)
+        view = None if row is None else _listed(backlogs, row, names)
         if view is not None and view.state == "retained":
             total += size(view)
             if shown and total > size_max:
@@ -96,6 +97,14 @@ def list_retained(
             shown.append(view)
         last = place
     return Page(tuple(shown), last if len(listed) > limit else None)
+
+
+def _listed(backlogs: Backlogs, row: MessageRow, names: Callable[[], Mapping[int, str]]) -> MessageView:
+    """Return a message as lists show it; *names* are those of all subscriptions, which a section does not need."""
+    if row.section is None:
+        return _view(backlogs, row, names(), None)
+    versions = versions_in_force(backlogs.world, row.message.topic, row.subscriptions_version, row.map.matched)
+    return _view(backlogs, row, _names(versions), None)
 
 
 def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str, MessageRow | None]]:
