@@ -37,6 +37,7 @@ class QueueSource:
     warn: Callable[[str], None] = print
     receipts: Path | None = None
     _recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECEIPTS_KEPT), init=False)
+    _taken: dict[str, str] = field(default_factory=dict, init=False)
     _kept: FileIO | None = field(default=None, init=False)
     _writing: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -65,11 +66,12 @@ class QueueSource:
         event = {"Records": [self.record(message) for message in messages]}
         invocation = self.invoke(self.function, encoded(event))
         failed = failed_items(invocation, [message["MessageId"] for message in messages])
-        if failed:
-            self.warn(f"{self.function}: {len(failed)} of {len(messages)} queue messages will be tried again")
         done = [message for message in messages if message["MessageId"] not in failed]
         self._delete(done)
-        self._give_back([message for message in messages if message["MessageId"] in failed])
+        again = [message for message in self._still_held(messages) if message["MessageId"] in failed]
+        if again:
+            self.warn(f"{self.function}: {len(again)} of {len(messages)} queue messages will be tried again")
+        self._give_back(again)
         return len(messages)
 
     def record(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,7 +91,17 @@ class QueueSource:
             "awsRegion": self.queue_arn.split(":")[3],
         }
 
+    def _still_held(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Let go of *messages*; return those that nobody took since: the function may have given them back itself."""
+        with self._writing:
+            held = [each for each in messages if self._taken.get(each["MessageId"]) == each["ReceiptHandle"]]
+            for message in held:
+                del self._taken[message["MessageId"]]
+        return held
+
     def _remember(self, messages: list[dict[str, Any]]) -> None:
+        with self._writing:
+            self._taken.update({message["MessageId"]: message["ReceiptHandle"] for message in messages})
         if self.receipts is not None:
             with self._writing:
                 self._recent.extend(message["ReceiptHandle"] for message in messages)
