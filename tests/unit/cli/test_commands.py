@@ -162,7 +162,12 @@ def test_a_file_of_subscriptions_is_sent_in_parts_and_who_is_refused_is_told_by_
     assert (
         json.loads(run("--json", "subscribe-all", "test1", "-", stdin=json.dumps(items)).stdout)["results"] == results
     )
-    for text, fault in (("{}", "must be a JSON array"), ("{", "is not JSON")):
+    twice = json.dumps([*items, {"name": ["A"]}, items[0]])
+    for text, fault in (
+        ("{}", "must be a JSON array"),
+        ("{", "is not JSON"),
+        (twice, "twice: A at /3; nothing was sent"),
+    ):
         refused = run("subscribe-all", "test1", "-", stdin=text)
         assert (refused.exit_code, fault in refused.output) == (2, True)
 
@@ -269,6 +274,20 @@ def test_the_state_map_of_a_message_is_a_table(api: FakeApi, run: Run) -> None:
     assert "http 500" in output
     assert "blocked" in output
     assert "[red]x" in output, "what people publish is never markup"
+
+
+def test_a_message_of_more_pages_is_shown_page_by_page_or_as_a_whole(api: FakeApi, run: Run) -> None:
+    first, second = ({"message_id": ID, "subscribers": {name: {"state": "delivered"}}} for name in ("A", "Z"))
+    cursor = "c" * 300
+    api.teach(f"GET /topics/t/messages/{ID}", {**first, "next_cursor": cursor})
+    api.teach(f"GET /topics/t/messages/{ID}?cursor={cursor}", second)
+    page = run("message", "t", ID).output
+    assert f"There is more: --cursor {cursor}, or --all\n" in page
+    assert ("A" in page, "Z" in page) == (True, False)
+    assert "Z" in run("message", "t", ID, "--cursor", cursor).output
+    whole = run("message", "t", ID, "--all").output
+    assert ("A" in whole, "Z" in whole, "--cursor" in whole) == (True, True, False)
+    assert len(run("--json", "message", "t", ID, "--all").stdout.splitlines()) == 2
 
 
 def test_the_attempts_of_a_message_are_a_table(api: FakeApi, run: Run) -> None:
