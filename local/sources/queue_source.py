@@ -3,7 +3,6 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -37,7 +36,6 @@ class QueueSource:
     warn: Callable[[str], None] = print
     receipts: Path | None = None
     _recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECEIPTS_KEPT), init=False)
-    _taken: dict[str, str] = field(default_factory=dict, init=False)
     _kept: FileIO | None = field(default=None, init=False)
     _writing: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -46,8 +44,7 @@ class QueueSource:
         if self.receipts is None or not self.receipts.exists():
             return
         for receipt in self.receipts.read_text().split():
-            with suppress(EngineCallError):  # It was deleted, or is not of this snapshot of the queue.
-                self._show_again(receipt, 0)
+            self._shows_again(receipt, 0)
         self.receipts.unlink()
 
     def step(self) -> int:
@@ -66,12 +63,10 @@ class QueueSource:
         event = {"Records": [self.record(message) for message in messages]}
         invocation = self.invoke(self.function, encoded(event))
         failed = failed_items(invocation, [message["MessageId"] for message in messages])
-        done = [message for message in messages if message["MessageId"] not in failed]
-        self._delete(done)
-        again = [message for message in self._still_held(messages) if message["MessageId"] in failed]
-        if again:
+        self._delete([message for message in messages if message["MessageId"] not in failed])
+        left = [message["ReceiptHandle"] for message in messages if message["MessageId"] in failed]
+        if again := [receipt for receipt in left if self._shows_again(receipt, RETRY_S)]:
             self.warn(f"{self.function}: {len(again)} of {len(messages)} queue messages will be tried again")
-        self._give_back(again)
         return len(messages)
 
     def record(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,17 +86,7 @@ class QueueSource:
             "awsRegion": self.queue_arn.split(":")[3],
         }
 
-    def _still_held(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Let go of *messages*; return those that nobody took since: the function may have given them back itself."""
-        with self._writing:
-            held = [each for each in messages if self._taken.get(each["MessageId"]) == each["ReceiptHandle"]]
-            for message in held:
-                del self._taken[message["MessageId"]]
-        return held
-
     def _remember(self, messages: list[dict[str, Any]]) -> None:
-        with self._writing:
-            self._taken.update({message["MessageId"]: message["ReceiptHandle"] for message in messages})
         if self.receipts is not None:
             with self._writing:
                 self._recent.extend(message["ReceiptHandle"] for message in messages)
@@ -117,10 +102,14 @@ class QueueSource:
             entries = [{"Id": str(i), "ReceiptHandle": m["ReceiptHandle"]} for i, m in enumerate(messages)]
             self.calls.call("sqs", "DeleteMessageBatch", {"QueueUrl": self.queue_url, "Entries": entries})
 
-    def _give_back(self, messages: list[dict[str, Any]]) -> None:
-        for message in messages:
-            self._show_again(message["ReceiptHandle"], RETRY_S)
+    def _shows_again(self, receipt: str, after_s: int) -> bool:
+        """Give a message back; say False if nobody holds it by that *receipt*.
 
-    def _show_again(self, receipt: str, after_s: int) -> None:
+        The function gave it back itself, another batch took or ended it, or it is not of this snapshot of the queue.
+        """
         request = {"QueueUrl": self.queue_url, "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
-        self.owner.call("sqs", "ChangeMessageVisibility", request)
+        try:
+            self.owner.call("sqs", "ChangeMessageVisibility", request)
+        except EngineCallError:
+            return False
+        return True

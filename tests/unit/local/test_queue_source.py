@@ -71,23 +71,15 @@ def test_what_is_done_goes_from_the_queue_and_what_failed_comes_again_soon(tmp_p
     ]  # fmt: skip
 
 
-def test_what_the_function_gave_back_and_another_batch_took_is_left_to_that_one(tmp_path: Path) -> None:
-    said: list[str] = []
-    queue = Queue()
-
+def test_what_the_function_gave_back_itself_is_left_alone_without_a_warning(tmp_path: Path) -> None:
     def invoke(function: str, payload: bytes) -> Invocation:
-        [first, *_] = json.loads(payload)["Records"]
-        if first["receiptHandle"] == "receipt-a":
-            queue.left = [{**MESSAGES[1], "ReceiptHandle": "later-b"}]
-            source.step()
-            return Invocation(b'{"batchItemFailures": [{"itemIdentifier": "b"}, {"itemIdentifier": "c"}]}')
-        return Invocation(b"")
+        return Invocation(json.dumps({"batchItemFailures": [{"itemIdentifier": name} for name in "bc"]}).encode())
 
-    source = source_of(queue, invoke, tmp_path)
+    said: list[str] = []
+    source = source_of(queue := Queue(refuses="receipt-b"), invoke, tmp_path)
     source.warn = said.append
     source.step()
-    assert queue.deleted == ["later-b", "receipt-a"]
-    assert queue.shown_again == [("receipt-c", RETRY_S)]
+    assert (queue.deleted, queue.shown_again) == (["receipt-a"], [("receipt-c", RETRY_S)])
     assert said == ["f: 1 of 3 queue messages will be tried again"]
 
 
