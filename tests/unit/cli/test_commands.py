@@ -382,7 +382,8 @@ def test_skipping_needs_a_reason(api: FakeApi, run: Run) -> None:
 
 def test_push_names_the_lanes_it_touched(api: FakeApi, run: Run) -> None:
     api.teach("POST /topics/t/push", {"lanes": ["A"]}, 202)
-    assert "A" in run("push", "t").output
+    shown = run("push", "t").output
+    assert ("A" in shown, "—" in shown) == (True, False), "the answer tells names, and nothing else"
     api.teach("POST /topics/t/push", {"lanes": []}, 202)
     assert "Nothing to push" in run("push", "t").output
 
