@@ -41,7 +41,7 @@ CIRCUIT = "unit/test_circuit.py"
 SUBSCRIBING, KNOWLEDGE = "unit/test_subscribing.py", "unit/test_knowledge.py"
 VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifier.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
-TAIL = "unit/test_tail.py"
+TAIL, INDEXING = "unit/test_tail.py", "unit/test_indexing.py"
 GROUP_QUEUES, WORDS = "integration/test_group_queues.py", "integration/test_endpoint_words.py"
 WIDE_ORDER, FIRST_ROUNDS = "unit/test_wide_order.py", "integration/test_first_rounds.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
@@ -608,9 +608,9 @@ KEEPING = (
     ),
     _planted(
         "an archived index has no version",
-        "tagcast.registry.directory:_index",
-        "{topic.topic_id}/{topic.subscriptions_version:012d}.json",
-        "{topic.topic_id}/{0:012d}.json",
+        "tagcast.registry.indexing:index_of",
+        "{topic.subscriptions_version:012d}.json",
+        "{0:012d}.json",
         f"{DIRECTORY}::test_the_archive_names_an_index",
     ),
     _planted(
@@ -661,6 +661,48 @@ KEEPING = (
         ", world.clock.monotonic() + reading.READ_FOR_S / world.time_scale",
         "",
         "unit/test_reading.py::test_a_publish_is_answered",
+    ),
+    _planted(
+        "a publish builds the index of a large topic for as long as that takes",
+        "tagcast.registry.indexing:_go_on",
+        "            is_over = world.clock.monotonic() >= until\n",
+        "",
+        f"{INDEXING}::test_each_publish_builds",
+    ),
+    _planted(
+        "what was built of an index is forgotten when it takes another request",
+        "tagcast.registry.indexing:index_of",
+        "        buildings[topic.topic_id] = building\n",
+        "",
+        f"{INDEXING}::test_a_process_goes_on",
+    ),
+    _planted(
+        "a part of an index that others built is built again",
+        "tagcast.registry.indexing:_go_on",
+        "if content is not None and _is_readable(content):",
+        "if content is not None and not _is_readable(content):",
+        f"{INDEXING}::test_each_publish_builds",
+    ),
+    _planted(
+        "the index of what is kept is named by its version, of which some of it may be newer",
+        "tagcast.registry.indexing:index_of",
+        ' if digest is None else f"kept/{digest}.json"',
+        "",
+        f"{INDEXING}::test_an_index_is_that_of_what_was_kept",
+    ),
+    _planted(
+        "a few changes of a large topic let its index be built again",
+        "tagcast.registry.directory:LazyIndex.changed",
+        "        if self._is_kept:\n",
+        "        if False:\n",
+        f"{INDEXING}::test_a_few_changes",
+    ),
+    _planted(
+        "a part of an index is named by its filters, whosever they are",
+        "tagcast.filters.index.parted_index:parts_of",
+        "json.dumps([ordinal, filters[ordinal]], sort_keys=True)",
+        "json.dumps(filters[ordinal], sort_keys=True)",
+        f"{INDEXING}::test_neighbours",
     ),
     _planted(
         "a topic made again is taken for the one before",

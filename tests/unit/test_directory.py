@@ -15,7 +15,8 @@ from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.model import Draft, Message, Ordering
 from tagcast.ports import Delete, Update
 from tagcast.registry import directory, shadows, subscriptions, topics
-from tagcast.registry.directory import ARCHIVED_SUBSCRIPTIONS_MIN, DIRECTORIES_MAX, Directories
+from tagcast.registry.directory import DIRECTORIES_MAX, Directories
+from tagcast.registry.indexing import ARCHIVED_SUBSCRIPTIONS_MIN
 from tagcast.registry.kept_subscriptions import KEPT_MIN
 from tagcast.registry.subscribing import Wanted, put_subscriptions
 from tagcast.rows import stored

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 from tagcast.errors import FilterEvaluationError, InvalidFilterError
+from tagcast.filters.index.parted_index import PartedIndex, from_snapshot, joined, parts_of
 from tagcast.filters.index.topic_index import Matched, SnapshotError, TopicIndex
 from tagcast.filters.kinds import CompiledFilter, compile_filter
 from tagcast.filters.sql92 import cell
@@ -113,9 +114,13 @@ def compare_on_generated_topics(dice: random.Random, topics: int, monkeypatch: p
     for topic in range(topics):
         monkeypatch.setattr(cell, "ONE_BY_ONE_MAX", topic % 2 * 3)
         filters = {dice.randrange(1_000_000): some_filter(dice) for _ in range(dice.choice([1, 2, 5, 12]))}
-        index = TopicIndex.build(filters)
+        whole = TopicIndex.build(filters)
+        index: TopicIndex | PartedIndex = whole
         if topic % 5 == 0:
-            index = TopicIndex.from_snapshot(index.to_snapshot())
+            index = from_snapshot(whole.to_snapshot())
+        elif topic % 10 == 1:
+            parts = parts_of({ordinal: value.as_json() for ordinal, value in filters.items()}, dice.randrange(2_000))
+            index = from_snapshot(joined([TopicIndex.build(part.filters).to_snapshot() for part in parts]))
         for _ in range(4):
             message = some_message(dice)
             expected = one_by_one(filters, message)

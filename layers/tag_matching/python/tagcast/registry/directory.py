@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tagcast.concurrency.contention import until_won
 from tagcast.errors import ConditionLostError, NotFoundError
-from tagcast.filters.index.changed_index import ChangedIndex, with_changes
-from tagcast.filters.index.topic_index import Matched, SnapshotError, TopicIndex
+from tagcast.filters.compiled import FilterValue
+from tagcast.filters.index.changed_index import Index, with_changes
+from tagcast.filters.index.topic_index import Matched, TopicIndex
 from tagcast.model import Message, Subscription, Topic
 from tagcast.ports import World
 from tagcast.registry import kept_subscriptions, reading
+from tagcast.registry.indexing import ARCHIVED_SUBSCRIPTIONS_MIN, index_of
 from tagcast.registry.kept_subscriptions import KEPT_MIN, Kept
 from tagcast.registry.knowledge import NEVER, Look
 from tagcast.registry.shadowing import ReadyShadow, ready
@@ -21,19 +22,18 @@ from tagcast.rows import stored
 from tagcast.rows.shadow import Shadow
 
 DIRECTORIES_MAX = 256
-ARCHIVED_SUBSCRIPTIONS_MIN = 200
-"""Below this many subscriptions, compiling is quicker than a request to the archive."""
-
-
-Index = TopicIndex | ChangedIndex
 
 
 class LazyIndex:
-    """The index of a topic's filters, compiled or loaded when a message is first matched: most functions never do."""
+    """The index of a topic's filters, compiled or loaded when a message is first matched: most functions never do.
 
-    def __init__(self, make: Callable[[], Index]) -> None:
+    One that others may have kept (*is_kept*) is made even for a change of it.
+    """
+
+    def __init__(self, make: Callable[[], Index], made: Index | None = None, *, is_kept: bool = False) -> None:
         self._make = make
-        self._index: Index | None = None
+        self._is_kept = is_kept
+        self._index = made
 
     def get(self) -> Index:
         """Return the index; the first call makes it."""
@@ -41,10 +41,15 @@ class LazyIndex:
             self._index = self._make()
         return self._index
 
-    @property
-    def made(self) -> Index | None:
-        """The index if it was made already."""
-        return self._index
+    def changed(
+        self, filters: Mapping[int, FilterValue | None], removed: Collection[int], anew: Callable[[], Index]
+    ) -> LazyIndex:
+        """Return the index after changes, made *anew* where there is nothing to change, or too much."""
+        if self._index is not None:
+            return LazyIndex(anew, with_changes(self._index, filters, removed))
+        if self._is_kept:
+            return LazyIndex(lambda: with_changes(self.get(), filters, removed) or anew())
+        return LazyIndex(anew)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +177,8 @@ def _kept(world: World, topic: Topic, until_s: float) -> Directory | None:
 
 def _since(world: World, topic: Topic, kept: Kept) -> Directory | None:
     """Return *topic* as it was *kept*, with what changed since; None if that was too much."""
-    index = LazyIndex(lambda: _index(world, topic, kept.by_ordinal))
     then = replace(topic, subscriptions_version=kept.version)
+    index = LazyIndex(lambda: index_of(world, then, kept.by_ordinal, kept.digest), is_kept=True)
     known = Directory(then, kept.by_ordinal, kept.by_name, index, in_order=kept.in_order)
     if not _same_version(then, topic):
         return _refreshed(world, known, topic)
@@ -196,7 +201,7 @@ def _refreshed(world: World, known: Directory, topic: Topic) -> Directory | None
     present = [each for each in changed.values() if each is not None]
     before = {name: known.by_name.get(name) for name in changed}
     removed = [one.ordinal for name, one in before.items() if one and not _same_ordinal(one, changed[name])]
-    filters: dict[int, Mapping[str, object] | None] = {}
+    filters: dict[int, FilterValue | None] = {}
     for each in present:
         was = before[each.name]
         if was is None or (was.ordinal, was.settings.filter) != (each.ordinal, each.settings.filter):
@@ -207,9 +212,7 @@ def _refreshed(world: World, known: Directory, topic: Topic) -> Directory | None
     in_order = known.in_order - {*removed, *(each.ordinal for each in present)} | _in_order(present)
     index = known.index
     if filters or removed:
-        made = known.index.made
-        after = None if made is None else with_changes(made, filters, removed)
-        index = LazyIndex(lambda: _index(world, topic, by_ordinal) if after is None else after)
+        index = index.changed(filters, removed, lambda: index_of(world, topic, by_ordinal))
     return Directory(topic, by_ordinal, by_name, index, ready(shadows, by_ordinal), in_order)
 
 
@@ -219,7 +222,7 @@ def _compile(world: World, topic: Topic, subscriptions: Sequence[Subscription], 
         topic=topic,
         by_ordinal=by_ordinal,
         by_name={subscription.name: subscription for subscription in subscriptions},
-        index=LazyIndex(lambda: _index(world, topic, by_ordinal)),
+        index=LazyIndex(lambda: index_of(world, topic, by_ordinal)),
         shadows=ready(shadows, by_ordinal),
         in_order=_in_order(subscriptions),
     )
@@ -231,17 +234,3 @@ def _in_order(subscriptions: Sequence[Subscription]) -> frozenset[int]:
 
 def _same_ordinal(one: Subscription, other: Subscription | None) -> bool:
     return other is not None and one.ordinal == other.ordinal
-
-
-def _index(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription]) -> TopicIndex:
-    """Return the index of one version of a topic, from the archive when it is large and somebody built it before."""
-    if len(by_ordinal) < ARCHIVED_SUBSCRIPTIONS_MIN:
-        return TopicIndex.build(kept_subscriptions.filters(by_ordinal))
-    name = f"{topic.topic_id}/{topic.subscriptions_version:012d}.json"
-    content = world.index_archive.load(name)
-    if content is not None:
-        with suppress(SnapshotError):  # Another release wrote it: build it anew, as data of this one's format.
-            return TopicIndex.from_snapshot(content)
-    index = TopicIndex.build(kept_subscriptions.filters(by_ordinal))
-    world.index_archive.save(name, index.to_snapshot())
-    return index

@@ -8,6 +8,7 @@ See docs/architecture.md, Hot keys.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import zlib
 from bisect import bisect_right
@@ -30,9 +31,13 @@ PIECE = 250
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """All subscriptions of a topic at one version, and the ordinals of those that keep an order."""
+    """All subscriptions of a topic at one version, and the ordinals of those that keep an order.
+
+    Some of them may be newer: the changes of the topic since its version name these. *digest* names exactly all.
+    """
 
     version: int
+    digest: str
     by_ordinal: Mapping[int, Subscription]
     by_name: Mapping[str, Subscription]
     in_order: frozenset[int]
@@ -55,7 +60,7 @@ def _opened(content: bytes) -> Kept | None:
     apart = _Pieces(ordinals[::PIECE], pieces)
     by_ordinal = _TakenApart(dict(zip(ordinals, ordinals, strict=True)), apart, {})
     by_name = _TakenApart(dict(zip(names, ordinals, strict=True)), apart, {})
-    return Kept(version, by_ordinal, by_name, frozenset(in_order))
+    return Kept(version, hashlib.sha256(content).hexdigest(), by_ordinal, by_name, frozenset(in_order))
 
 
 def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]) -> Kept | None:

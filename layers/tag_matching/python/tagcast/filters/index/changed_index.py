@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping
 
 from tagcast.filters.compiled import CompiledFilter, FilterInput, FilterValue
+from tagcast.filters.index.parted_index import PartedIndex
 from tagcast.filters.index.topic_index import Matched, TopicIndex
 from tagcast.filters.kinds import compile_filter
 
@@ -20,7 +21,9 @@ class ChangedIndex:
     (1, 3)
     """
 
-    def __init__(self, base: TopicIndex, gone: frozenset[int], filters: Mapping[int, CompiledFilter]) -> None:
+    def __init__(
+        self, base: TopicIndex | PartedIndex, gone: frozenset[int], filters: Mapping[int, CompiledFilter]
+    ) -> None:
         self.base = base
         self.gone = gone
         self.filters = filters
@@ -32,14 +35,17 @@ class ChangedIndex:
         return Matched(_merged(before.ordinals, self.gone, now.ordinals), _merged(before.errors, self.gone, now.errors))
 
 
+Index = TopicIndex | PartedIndex | ChangedIndex
+
+
 def with_changes(
-    index: TopicIndex | ChangedIndex, changed: Mapping[int, FilterValue | None], removed: Collection[int]
+    index: Index, changed: Mapping[int, FilterValue | None], removed: Collection[int]
 ) -> ChangedIndex | None:
     """The index after filters were added or changed, by ordinal, and others removed; ``None`` after too many."""
-    base, gone, filters = index, frozenset[int](), dict[int, CompiledFilter]()
     if isinstance(index, ChangedIndex):
         base, gone, filters = index.base, index.gone, dict(index.filters)
-    assert isinstance(base, TopicIndex)
+    else:
+        base, gone, filters = index, frozenset[int](), dict[int, CompiledFilter]()
     gone |= {*changed, *removed}
     for ordinal in removed:
         filters.pop(ordinal, None)
