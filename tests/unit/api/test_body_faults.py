@@ -9,7 +9,22 @@ from tagcast_aws.api.http.body import Body, read
 from tagcast_aws.api.pulling.body import AckBody
 from tagcast_aws.api.routes import description
 
-WRONG = (None, "", "x" * 5_000, [], [[]], [""], {}, {"": ""}, {"a": 1}, {"kind": "tags"}, True, 1.5, float("nan"), -1)
+WRONG: tuple[object, ...] = (
+    None,
+    "",
+    "x" * 5_000,
+    [],
+    [[]],
+    [""],
+    {},
+    {"": ""},
+    {"a": 1},
+    {"kind": "tags"},
+    True,
+    1.5,
+    float("nan"),
+    -1,
+)
 DESCRIBED = description()["components"]["schemas"]
 
 
