@@ -56,7 +56,7 @@ def _read(source: str) -> list[Json]:
         raise typer.BadParameter("must be a JSON array of objects", param_hint="@FILE")
     if again := named_again(items):
         places = ", ".join(f"{visible_line(str(items[place]['name']))} at /{place}" for place in again)
-        raise typer.BadParameter(f"names subscriptions twice: {places}; nothing was sent", param_hint="@FILE")
+        raise typer.BadParameter(f"named twice: {places}; nothing was sent", param_hint="@FILE")
     return [dict(described(item)) for item in items]
 
 

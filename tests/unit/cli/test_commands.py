@@ -166,7 +166,7 @@ def test_a_file_of_subscriptions_is_sent_in_parts_and_who_is_refused_is_told_by_
     for text, fault in (
         ("{}", "must be a JSON array"),
         ("{", "is not JSON"),
-        (twice, "twice: A at /3; nothing was sent"),
+        (twice, "named twice: A at /3"),
     ):
         refused = run("subscribe-all", "test1", "-", stdin=text)
         assert (refused.exit_code, fault in refused.output) == (2, True)
