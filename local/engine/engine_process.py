@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from local.engine import long_poll, quicker_json, quicker_queues, quicker_tables, statements
+from local.engine import in_flight, long_poll, quicker_json, quicker_queues, quicker_tables, statements
 from local.engine.asgi import Application
 from local.engine.callers import FIREHOSE, STATES
 from local.engine.garbage import look_seldom
@@ -198,6 +198,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     host, _, port = os.environ["TAGCAST_LAMBDA_HOST"].partition(":")
     lambda_svc._execute_function_warm = host_executor(host, int(port), lambda_svc._execute_function_warm)
+    in_flight.install(sqs)
     long_poll.install(sqs._HANDLERS)
     quicker_json.install(responses, dynamodb, dynamodb_streams, sqs, firehose)
     quicker_queues.install(sqs)

@@ -1,5 +1,6 @@
 """The private names of the engine that we rely on: these tests fail loudly when a new version moves them."""
 
+import asyncio
 import copy
 import inspect
 import json
@@ -15,7 +16,7 @@ from ministack.core import persistence, responses, router
 from ministack.core.responses import AccountRegionScopedDict
 from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc, sqs, stepfunctions
 
-from local.engine import quicker_json, quicker_queues, quicker_tables
+from local.engine import in_flight, quicker_json, quicker_queues, quicker_tables
 from local.engine.engine_process import forgetting_delivery
 from local.engine.long_poll import WAKERS
 from local.engine.snapshot import as_persisted
@@ -150,6 +151,20 @@ def test_ids_of_deduplication_are_forgotten_as_the_engine_forgets_them() -> None
         quicker_queues.forget_the_expired(ours)
         sqs._prune_dedup(theirs)
         assert ours == theirs
+
+
+def test_what_was_given_back_cannot_be_hidden_any_more() -> None:
+    made = ModuleType("made")
+    vars(made).update(vars(sqs), _HANDLERS=dict(sqs._HANDLERS))
+    in_flight.install(made)
+    url = sqs._HANDLERS["CreateQueue"]({"QueueName": "given-back"}, "")["QueueUrl"]
+    sqs._HANDLERS["SendMessage"]({"QueueUrl": url, "MessageBody": "x"}, "")
+    [taken] = asyncio.run(sqs._HANDLERS["ReceiveMessage"]({"QueueUrl": url}, ""))["Messages"]
+    request = {"QueueUrl": url, "ReceiptHandle": taken["ReceiptHandle"]}
+    for seconds in (9, 0):
+        made._HANDLERS["ChangeMessageVisibility"]({**request, "VisibilityTimeout": seconds}, "")
+    with pytest.raises(sqs._Err, match="isn't in flight"):
+        made._HANDLERS["ChangeMessageVisibility"]({**request, "VisibilityTimeout": 5}, "")
 
 
 TEXTS = (
