@@ -40,7 +40,7 @@ ArchiveUri = Annotated[
     str | None, typer.Option("--archive", metavar="URI", help="Another archive: s3://BUCKET, or a folder.")
 ]
 DataFolder = Annotated[
-    Path, typer.Option("--data", envvar="TAGCAST_DATA", help="Folder of the local stack whose archive it is.")
+    Path, typer.Option("--data", envvar="TAGCAST_DATA", help="Folder of the local stack: the DATA of make run.")
 ]
 FirstDay = Annotated[str | None, typer.Option("--from", metavar="DAY", help="First day (UTC); default: today.")]
 EndDay = Annotated[str | None, typer.Option("--to", metavar="DAY", help="Day after the last; default: tomorrow.")]

@@ -68,8 +68,7 @@ def lane(
         session.out.print("Nothing is owed.")
         return
     session.out.print(rows_table(map(_row, deliveries), *HEADINGS))
-    if following := backlog.get("next_cursor"):
-        session.out.print(Text(f"There is more: --cursor {following}", style="dim"))
+    session.tell_of_more(backlog)
 
 
 def _urgent_row(lane: Json) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -48,17 +49,25 @@ def body_text(body: bytes) -> str:
 
 
 def push_line(push: Push, reply: Reply, name: str | None) -> Text:
-    """One push in one line: when, who, which message, which attempt, what was answered."""
+    """One push in one line: when, who, which message, which attempt, what was answered; a batch's messages below it."""
     line = Text(datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3], style="dim")
     if name:
         line.append(f" {name}", style="bold")
     line.append(f" {visible_line(f'{push.topic}/{push.subscription}')}", style="cyan")
     line.append(f" #{push.number} {visible_line(push.message_id)} attempt {push.attempt} ")
     line.append(str(reply.status), style="green" if reply.succeeded else "red")
-    if tags := tags_of(push.tags):
-        line.append(f" [{visible_line(', '.join(tags))}]", style="magenta")
-    line.append(f" {visible_line(body_text(push.body))}")
+    if not push.batched:
+        return _with_content(line, tags_of(push.tags), push.body)
+    line.append(f" {len(push.batched)} message{'s' if len(push.batched) > 1 else ''}")
+    for message in push.batched:
+        _with_content(line.append(f"\n    {visible_line(message.message_id)}"), message.tags or (), message.body)
     return line
+
+
+def _with_content(line: Text, tags: Sequence[str], body: bytes) -> Text:
+    if tags:
+        line.append(f" [{visible_line(', '.join(tags))}]", style="magenta")
+    return line.append(f" {visible_line(body_text(body))}")
 
 
 def _push_json(push: Push, reply: Reply) -> str:
@@ -101,7 +110,7 @@ def listen(
         int | None, typer.Option(min=1, metavar="N", help="Leave after N pushes; otherwise on Ctrl-C.")
     ] = None,
 ) -> None:
-    """Receive pushes and print one line for each; can fail on purpose.
+    """Receive pushes and print one line for each, and for each message of a batch; can fail on purpose.
 
     Pushes are counted per subscription, retries included. Nothing is verified: signatures are ignored.
     """

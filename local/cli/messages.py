@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -31,6 +31,7 @@ from local.cli.visible import visible_json
 
 BATCH_MESSAGES_MAX = 100
 BATCH_BYTES_MAX = 4 * 1024 * 1024
+ATTEMPTED_MAX = 100
 
 
 def copies_per_batch(message: Json, count: int) -> Iterator[int]:
@@ -149,8 +150,8 @@ def list_messages(
     session_of(ctx).show_list(path_of("topics", topic, "messages"), LISTING, Page(limit, cursor, every))
 
 
-def _state_map(answer: Json) -> RenderableType:
-    entries = answer.get("subscribers") or {}
+def _state_map(answers: Sequence[Json]) -> RenderableType:
+    """Return the message as its first page tells it, and the entries of all *answers*."""
     rows = [
         [
             name,
@@ -159,15 +160,16 @@ def _state_map(answer: Json) -> RenderableType:
             readable_instant(entry.get("last_attempt_at")),
             entry.get("last_outcome"),
         ]
-        for name, entry in entries.items()
+        for answer in answers
+        for name, entry in (answer.get("subscribers") or {}).items()
     ]
-    fields = fields_table(answer, leave_out=("subscribers",))
+    fields = fields_table(answers[0], leave_out=("subscribers", "next_cursor"))
     if not rows:
         return Group(fields, Text("No subscription matched."))
     return Group(fields, rows_table(rows, "subscription", "state", "attempts", "last attempt", "last outcome"))
 
 
-def _attempt_rows(answer: Json) -> RenderableType:
+def _attempt_rows(answers: Sequence[Json]) -> RenderableType:
     rows = [
         [
             delivery.get("subscription"),
@@ -177,6 +179,7 @@ def _attempt_rows(answer: Json) -> RenderableType:
             attempt.get("outcome"),
             attempt.get("response"),
         ]
+        for answer in answers
         for delivery in answer.get("deliveries") or []
         for attempt in delivery.get("history") or []
     ]
@@ -190,15 +193,16 @@ def message(
     topic: TopicName,
     message_id: MessageId,
     attempts: Annotated[bool, typer.Option("--attempts", help="Show the last attempts that did not succeed.")] = False,
+    cursor: Cursor = None,
+    every: EveryPage = False,
 ) -> None:
-    """Show a message, or its receipt, with the state of every subscription it was for."""
+    """Show a message, or its receipt, with the state of every subscription it was for, 1,000 a page."""
     session = session_of(ctx)
-    path = path_of("topics", topic, "messages", message_id)
-    if attempts:
-        path = path_of("topics", topic, "messages", message_id, "attempts")
-        session.show(session.api.request("GET", path, query={"limit": 100}), _attempt_rows)
-        return
-    session.show(session.api.request("GET", path), _state_map)
+    path = path_of("topics", topic, "messages", message_id, *(["attempts"] if attempts else []))
+    answers = session.read(path, Page(ATTEMPTED_MAX if attempts else None, cursor, every))
+    if not session.as_json:
+        session.out.print(_attempt_rows(answers) if attempts else _state_map(answers))
+        session.tell_of_more(answers[-1], "--all")
 
 
 def explain(

@@ -6,10 +6,13 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tagcast_client import Received, UnreadableError, read_batch
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,8 @@ class Push:
     """One push as it arrived.
 
     `number` counts this receiver's pushes per subscription from 1; `message_number` is the place of the
-    message among the distinct messages of the subscription, so a retry keeps its message's.
+    message among the distinct messages of the subscription, so a retry keeps its message's. A push with `batch` has an
+    id of its own for `message_id`, and its messages in `batched`.
     """
 
     topic: str
@@ -28,6 +32,7 @@ class Push:
     message_number: int
     tags: str
     body: bytes
+    batched: tuple[Received, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,13 @@ class FaultPlan:
         begun = number >= (self.fail_from or 1)
         ended = self.fail_until is not None and number > self.fail_until
         return Reply(self.status if planned and begun and not ended else 200, self.delay_s)
+
+
+def _messages_of(headers: Mapping[str, str], body: bytes) -> tuple[Received, ...]:
+    """Return the messages of a batch; none of what is no batch, or none that can be read."""
+    with suppress(UnreadableError):
+        return read_batch(headers, body) if "x-tagcast-batch" in headers else ()
+    return ()
 
 
 class _Server(ThreadingHTTPServer):
@@ -170,6 +182,7 @@ class Receiver:
                 message_number=places.setdefault(message_id, len(places) + 1),
                 tags=lower.get("x-tagcast-tags", "[]"),
                 body=body,
+                batched=_messages_of(lower, body),
             )
         reply = self._reply_to(push)
         if reply.delay_s > 0:

@@ -72,8 +72,12 @@ def cell(value: Any) -> Text:
 
 
 def named_cell(name: str, value: Any) -> Text:
-    """A value whose field name says how to read it: `…_at` is an instant, `state` a coloured word."""
-    if name.endswith("_at"):
+    """A value whose field name says how to read it: `…_at` is an instant, `state` a coloured word.
+
+    >>> named_cell("unsigned_at", False).plain
+    'no'
+    """
+    if name.endswith("_at") and not isinstance(value, bool):
         return Text(readable_instant(value))
     if name in ("state", "verdict"):
         return state_text(value)

@@ -72,23 +72,32 @@ class Session:
         page: Page,
     ) -> None:
         """Print one page of a list, or all of them; with --json one line per page."""
-        rows: list[list[Any]] = []
-        cursor: str | None = None
-        for answer in pages(self.api, path, page.limit, page.cursor):
-            if self.as_json:
-                typer.echo(visible_json(answer.text.rstrip("\n")))
-            rows += [listing.row(item) for item in answer.json.get(listing.key, [])]
-            cursor = answer.json.get("next_cursor")
-            if not page.every:
-                break
+        answers = self.read(path, page)
         if self.as_json:
             return
+        rows = [listing.row(item) for answer in answers for item in answer.get(listing.key, [])]
         if not rows:
             self.out.print(listing.empty)
             return
         self.out.print(rows_table(rows, *listing.headings))
-        if cursor:
-            self.out.print(Text(f"There is more: --cursor {cursor}, or --all.", style="dim"))
+        self.tell_of_more(answers[-1], "--all")
+
+    def read(self, path: str, page: Page) -> list[Json]:
+        """Return the answer of one page, or of all of them; with --json print each on a line of its own."""
+        answers: list[Json] = []
+        for answer in pages(self.api, path, page.limit, page.cursor):
+            if self.as_json:
+                typer.echo(visible_json(answer.text.rstrip("\n")))
+            answers.append(answer.json)
+            if not page.every:
+                break
+        return answers
+
+    def tell_of_more(self, answer: Json, *other_options: str) -> None:
+        """Say which options go on behind a page that is not the last, on one line: it is there to be copied."""
+        if cursor := answer.get("next_cursor"):
+            options = ", or ".join((f"--cursor {cursor}", *other_options))
+            self.out.print(Text(f"There is more: {options}", style="dim"), soft_wrap=True)
 
 
 def pages(api: Client, path: str, limit: int | None = None, cursor: str | None = None) -> Iterator[Answer]:
@@ -105,7 +114,7 @@ def pages(api: Client, path: str, limit: int | None = None, cursor: str | None =
 class Page:
     """How much of a list is wanted."""
 
-    limit: int
+    limit: int | None
     cursor: str | None = None
     every: bool = False
 

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
 from tagcast_client.operations import described
-from tagcast_client.publishing import parts
+from tagcast_client.publishing import named_again, parts
 
 from local.cli.content import body_bytes
 from local.cli.screen import fault_lines, rows_table
@@ -28,7 +28,8 @@ def subscribe_all(
 ) -> None:
     """Subscribe many endpoints to a topic, or replace those subscriptions; each stands on its own.
 
-    Each is written as the API takes it, with its name: {"name": "billing", "endpoint": "https://…", "filter": …}.
+    Each is written as the API takes it, with its name; an endpoint may be its URL alone:
+    {"name": "billing", "endpoint": "https://…", "filter": …}.
     """
     session = session_of(ctx)
     results: list[Json] = []
@@ -49,9 +50,13 @@ def _read(source: str) -> list[Json]:
     try:
         items = json.loads(body_bytes(source))
     except ValueError as fault:
-        raise typer.BadParameter(f"is not JSON: {fault}", param_hint="@FILE") from None
+        hint = "" if source[:1] in ("@", "-") else "; a file is named with @"
+        raise typer.BadParameter(f"is not JSON: {fault}{hint}", param_hint="@FILE") from None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise typer.BadParameter("must be a JSON array of objects", param_hint="@FILE")
+    if again := named_again(items):
+        places = ", ".join(f"{visible_line(str(items[place]['name']))} at /{place}" for place in again)
+        raise typer.BadParameter(f"named twice: {places}; nothing was sent", param_hint="@FILE")
     return [dict(described(item)) for item in items]
 
 

@@ -12,7 +12,7 @@ from tagcast.topic_settings import Keep, Ordering
 from tagcast_client.operation import Json, path_of
 
 from local.cli.instant import readable_duration, readable_instant, seconds_of
-from local.cli.screen import fields_table, rows_table, state_text
+from local.cli.screen import fields_table, rows_table
 from local.cli.session import Cursor, EveryPage, Limit, Listing, Page, TopicName, session_of
 
 topics = typer.Typer(no_args_is_help=True, help="Create, list, show and delete topics.")
@@ -111,13 +111,7 @@ def _pushed_lanes(answer: Json) -> RenderableType:
     lanes = answer.get("lanes", [])
     if not lanes:
         return Text("Nothing to push: no subscription is blocked under BACKOFF_RETRY.")
-    rows = [
-        [lane.get("subscription") or lane.get("name"), state_text(lane.get("state")), lane.get("backlog")]
-        if isinstance(lane, dict)
-        else [lane, None, None]
-        for lane in lanes
-    ]
-    return rows_table(rows, "subscription", "state", "backlog", title="Attempted now:")
+    return rows_table(([name] for name in lanes), "subscription", title="Attempted now:")
 
 
 def push(ctx: typer.Context, topic: TopicName) -> None:

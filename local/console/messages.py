@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aiohttp import web
@@ -16,6 +16,7 @@ from local.console.lanes import history_in
 from local.console.verdicts import lines
 
 SUBSCRIPTIONS_SHOWN = 100
+MAP_PAGES_MAX = 10
 BODY_SHOWN = 20_000
 OWED = ("blocked", "pending")
 
@@ -33,10 +34,14 @@ class Fate:
 
 
 def fates(message: Message, names: list[str]) -> list[Fate]:
-    """Return the fate at every matched subscription, owed ones first, then at those of *names* that are no others."""
+    """Return the fate at every matched subscription, owed ones first, then at those of *names* that are no others.
+
+    While not all of a wide message's map was read, nobody is said to have no part in it.
+    """
     found = [Fate(name, entry, _after_s(message, entry)) for name, entry in message.subscribers.items()]
     found.sort(key=lambda fate: (fate.entry is not None and fate.entry.state not in OWED, fate.name))
-    return found + [Fate(name, None, None) for name in names if name not in message.subscribers]
+    others = [] if message.next_cursor else [name for name in names if name not in message.subscribers]
+    return found + [Fate(name, None, None) for name in others]
 
 
 def _after_s(message: Message, entry: Entry) -> float | None:
@@ -47,7 +52,7 @@ async def message(request: web.Request) -> web.Response:
     """Show a message or its receipt; with ``?why=NAME`` also why that subscription did or did not get it."""
     desk, topic, message_id = desk_of(request), request.match_info["topic"], request.match_info["message_id"]
     name = request.query.get("why", "").strip()
-    found, names = await asyncio.gather(desk.api.get_message(topic, message_id), _names(desk, topic))
+    found, names = await asyncio.gather(_message(desk, topic, message_id), _names(desk, topic))
     why = await _why(desk, topic, message_id, name) if name else None
     told = fates(found, names)
     return desk.page(
@@ -63,6 +68,17 @@ async def message(request: web.Request) -> web.Response:
         history=history_in(why) if why else [],
         tree=lines(why["filter"]["explanation"]) if why and why.get("filter") else [],
     )
+
+
+async def _message(desk: Desk, topic: str, message_id: str) -> Message:
+    """Return a message with its state map, of a very wide one with the first pages of that."""
+    found = await desk.api.get_message(topic, message_id)
+    for _ in range(MAP_PAGES_MAX - 1):
+        if found.next_cursor is None:
+            break
+        more = await desk.api.get_message(topic, message_id, cursor=found.next_cursor)
+        found = replace(more, subscribers={**found.subscribers, **more.subscribers})
+    return found
 
 
 async def _names(desk: Desk, topic: str) -> list[str]:

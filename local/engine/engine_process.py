@@ -4,8 +4,8 @@ Some private names of ministack are used, each held by `tests/unit/local/test_en
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `persistence._state_format_version`,
 `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
 `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
-`firehose._deliver_records_to_s3`, `sqs._prune_dedup`, `sqs._get_q`, `sqs._Err`, the name `json` of the services, and
-those of the tables that `quicker_tables` and `statements` use.
+`firehose._deliver_records_to_s3`, `sqs._prune_dedup`, the name `json` of the services, and those of the tables that
+`quicker_tables` and `statements` use.
 """
 
 import asyncio

@@ -1,21 +1,21 @@
-"""Has the engine refuse to hide an entry of a queue that is visible, as SQS does: whoever received it gave it back."""
+"""Has the engine's queues refuse, as SQS does, to hide a message that nobody holds any more."""
 
-import time
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-NOT_IN_FLIGHT = "MessageNotInflight"
+CHANGE = "ChangeMessageVisibility"
 
 
 def install(queues: ModuleType) -> None:
-    """Have the engine's service of queues change the visibility of single entries only while they are invisible."""
-    change = queues._HANDLERS["ChangeMessageVisibility"]
+    """Wrap the handler of the engine's service of queues: what its holder gave back is not in flight."""
+    change = queues._HANDLERS[CHANGE]
 
-    def change_in_flight(request: dict[str, Any], url: str) -> Any:
-        queue = queues._get_q(request.get("QueueUrl", url), "sqs:ChangeMessageVisibility")
-        held = (entry for entry in queue["messages"] if entry["receipt_handle"] == request["ReceiptHandle"])
-        if any(entry["visible_at"] <= time.time() for entry in held):
-            raise queues._Err(NOT_IN_FLIGHT, "The specified message isn't in flight.")
-        return change(request, url)
+    def change_in_flight(request: Mapping[str, Any], queue_url: str) -> Any:
+        queue = queues._get_q(request.get("QueueUrl", queue_url), f"sqs:{CHANGE}")
+        now, receipt = queues.time.time(), request.get("ReceiptHandle")
+        if any(each["receipt_handle"] == receipt and each["visible_at"] <= now for each in queue["messages"]):
+            raise queues._Err("MessageNotInflight", "The specified message isn't in flight.")
+        return change(request, queue_url)
 
-    queues._HANDLERS["ChangeMessageVisibility"] = change_in_flight
+    queues._HANDLERS[CHANGE] = change_in_flight

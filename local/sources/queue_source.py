@@ -3,7 +3,6 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -45,8 +44,7 @@ class QueueSource:
         if self.receipts is None or not self.receipts.exists():
             return
         for receipt in self.receipts.read_text().split():
-            with suppress(EngineCallError):  # It was deleted, or is not of this snapshot of the queue.
-                self._show_again(receipt, 0)
+            self._shows_again(receipt, 0)
         self.receipts.unlink()
 
     def step(self) -> int:
@@ -65,11 +63,10 @@ class QueueSource:
         event = {"Records": [self.record(message) for message in messages]}
         invocation = self.invoke(self.function, encoded(event))
         failed = failed_items(invocation, [message["MessageId"] for message in messages])
-        if failed:
-            self.warn(f"{self.function}: {len(failed)} of {len(messages)} queue messages will be tried again")
-        done = [message for message in messages if message["MessageId"] not in failed]
-        self._delete(done)
-        self._give_back([message for message in messages if message["MessageId"] in failed])
+        self._delete([message for message in messages if message["MessageId"] not in failed])
+        left = [message["ReceiptHandle"] for message in messages if message["MessageId"] in failed]
+        if again := [receipt for receipt in left if self._shows_again(receipt, RETRY_S)]:
+            self.warn(f"{self.function}: {len(again)} of {len(messages)} queue messages will be tried again")
         return len(messages)
 
     def record(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,11 +102,14 @@ class QueueSource:
             entries = [{"Id": str(i), "ReceiptHandle": m["ReceiptHandle"]} for i, m in enumerate(messages)]
             self.calls.call("sqs", "DeleteMessageBatch", {"QueueUrl": self.queue_url, "Entries": entries})
 
-    def _give_back(self, messages: list[dict[str, Any]]) -> None:
-        for message in messages:
-            with suppress(EngineCallError):  # The function gave it back itself, and perhaps others have it by now.
-                self._show_again(message["ReceiptHandle"], RETRY_S)
+    def _shows_again(self, receipt: str, after_s: int) -> bool:
+        """Give a message back; say False if nobody holds it by that *receipt*.
 
-    def _show_again(self, receipt: str, after_s: int) -> None:
+        The function gave it back itself, another batch took or ended it, or it is not of this snapshot of the queue.
+        """
         request = {"QueueUrl": self.queue_url, "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
-        self.owner.call("sqs", "ChangeMessageVisibility", request)
+        try:
+            self.owner.call("sqs", "ChangeMessageVisibility", request)
+        except EngineCallError:
+            return False
+        return True

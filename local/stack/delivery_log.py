@@ -24,6 +24,9 @@ def readable(function: str, line: str, at: datetime) -> str | None:
     '12:00:01.123  test1 → A  00000000000000000042  attempt 1  http 200  delivered  3 ms'
     >>> readable("fan-out", '{"level": "WARNING", "message": "the claim is stale", "topic": "t"}', noon)
     '12:00:01.123  WARNING  fan-out: the claim is stale  topic=t'
+    >>> print(readable("mine", "[ERROR] ValueError: no\\rTraceback (most recent call last):", noon))
+    12:00:01.123  mine: [ERROR] ValueError: no
+    Traceback (most recent call last):
     >>> readable("fan-out", '{"_aws": {}, "service": "tagcast"}', noon)
     """
     if OF_METRICS in line:
@@ -31,7 +34,7 @@ def readable(function: str, line: str, at: datetime) -> str | None:
     clock = at.isoformat(timespec="milliseconds").partition("T")[2]
     entry = _entry(line)
     if entry is None:
-        plain = line.strip()
+        plain = line.strip().replace("\r", "\n")  # The runtime writes a traceback as one line.
         return f"{clock}  {function}: {plain}" if plain and not plain.startswith(_PLUMBING) else None
     if entry.get("message") == "attempted" and "subscription" in entry:
         return f"{clock}  {_attempt(entry)}"

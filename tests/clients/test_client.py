@@ -313,6 +313,15 @@ def test_any_number_of_subscriptions_is_put_in_parts_and_each_has_its_result(cli
     assert [each.version for each in repeated if isinstance(each, Subscription)] == [3]
 
 
+def test_of_two_subscriptions_with_one_name_none_replaces_the_other_in_whatever_part_it_is(
+    client: Client, api: InMemoryApi
+) -> None:
+    wanted = [{"name": f"s{number}", "endpoint": HOOK} for number in range(150)]
+    with pytest.raises(ValueError, match="the name 's0' stands there twice"):
+        client.put_subscriptions("orders", [*wanted, {"name": "s0", "endpoint": HOOK}])
+    assert list(client.list_subscriptions("orders")) == []
+
+
 def test_archived_messages_are_published_again_for_one_subscription(client: Client) -> None:
     client.put_subscription("orders", "s", HOOK)
     client.put_subscription("orders", "other", HOOK)

@@ -73,9 +73,12 @@ class AsyncSubscriptions(AsyncConnection):
 
         Each has its `name` and what `put_subscription` takes besides, but for *if_version*, and its own result: the
         subscription, without its lane, or `Refused` with its problem. Raises BatchInterruptedError when a part fails
-        after another was put; all of it can be repeated.
+        after another was put; all of it can be repeated. Raises ValueError, and puts none, when two have one name.
         """
-        parts = publishing.parts([operations.described(each) for each in subscriptions])
+        wanted = [operations.described(each) for each in subscriptions]
+        if again := publishing.named_again(wanted):
+            raise ValueError(f"the name {wanted[again[0]]['name']!r} stands there twice")
+        parts = publishing.parts(wanted)
         return await self.send_parts(lambda part, key: operations.put_subscriptions(topic, part), parts)
 
     async def get_subscription(self, topic: str, subscription: str) -> models.Subscription:

@@ -77,3 +77,13 @@ def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Ma
         size += more
     if start < len(items):
         yield start, items[start:]
+
+
+def named_again(items: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+    """Return the places of items whose name an earlier one has: in two parts, the later would replace the earlier.
+
+    >>> named_again([{"name": "a"}, {"name": "b"}, {"name": "a"}, {}, {}])
+    (2,)
+    """
+    names, first = [item.get("name") for item in items], dict[str, int]()
+    return tuple(p for p, name in enumerate(names) if isinstance(name, str) and first.setdefault(name, p) != p)

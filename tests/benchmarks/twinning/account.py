@@ -42,6 +42,8 @@ class Cell:
     """Whether the subscribers take several messages by one request."""
     parameters: tuple[tuple[str, str], ...] = ()
     """Of the template, as its owner chose them."""
+    conditions: bool = False
+    """Whether each subscription has a condition of its own over properties; else all of them want everything."""
 
     def __str__(self) -> str:
         pushes = "batched pushes" if self.batched else "single pushes"
@@ -124,7 +126,7 @@ class Account:
         world, cell = administrator(self.deployment), self.cell
         for table in self.deployment.tables.values():
             table.throughput = Throughput(*4 * (math.inf,))
-        subscribe(world, TOPIC, cell.ordering, cell.subscriptions, batched=cell.batched)
+        subscribe(world, TOPIC, cell.ordering, cell.subscriptions, batched=cell.batched, conditions=cell.conditions)
         for number in range(cell.subscriptions):
             self.deployment.network.listen(host_of(number), self.receivers)
         for table in self.deployment.tables.values():

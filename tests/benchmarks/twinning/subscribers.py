@@ -32,18 +32,33 @@ def host_of(number: int) -> str:
     return f"s{number}.example"
 
 
-def subscribe(world: World, topic: str, ordering: Ordering, count: int, *, batched: bool) -> None:
-    """Store *topic* with *count* subscriptions that want everything, in order if the topic has one."""
+def subscribe(
+    world: World, topic: str, ordering: Ordering, count: int, *, batched: bool, conditions: bool = False
+) -> None:
+    """Store *topic* with *count* subscriptions, in order if the topic has one.
+
+    They want everything, or each has a condition of its own.
+    """
     made, _ = topics.put_topic(world, topic, retention_s=86_400, body_bytes_max=65_536, ordering=ordering)
     now = world.clock.now()
     for number in range(count):
         settings = _settings(f"http://{host_of(number)}/", ordering, batched=batched)
+        if conditions:
+            settings = replace(settings, filter={"kind": "sql92", "expression": _condition(number)})
         one = Subscription(topic, f"s{number}", made.topic_id, number, settings, 1, now, now)
         world.store.write(subscription_put(one, None))
         world.store.write(version_put(one, since=number + 1))
     subscribed = replace(made, subscriptions_version=count, subscription_count=count, next_ordinal=count)
     world.store.write(Put(topic_key(topic), topic_row(subscribed)))
     kept_directory_of(world, topic).index.get()  # As whoever published before left it, if it is large.
+
+
+def _condition(number: int) -> str:
+    """Return what a subscriber of its own kind asks of an order, in some 120 characters."""
+    return (
+        f"(total > {number} AND city = 'c{number % 50}') "
+        f"OR customer IN ('c{number}', 'd{number}') AND NOT (product LIKE 'table {number % 97}%') AND total < 90000"
+    )
 
 
 def _settings(url: str, ordering: Ordering, *, batched: bool) -> SubscriptionSettings:

@@ -162,7 +162,12 @@ def test_a_file_of_subscriptions_is_sent_in_parts_and_who_is_refused_is_told_by_
     assert (
         json.loads(run("--json", "subscribe-all", "test1", "-", stdin=json.dumps(items)).stdout)["results"] == results
     )
-    for text, fault in (("{}", "must be a JSON array"), ("{", "is not JSON")):
+    twice = json.dumps([*items, {"name": ["A"]}, items[0]])
+    for text, fault in (
+        ("{}", "must be a JSON array"),
+        ("{", "is not JSON"),
+        (twice, "named twice: A at /3"),
+    ):
         refused = run("subscribe-all", "test1", "-", stdin=text)
         assert (refused.exit_code, fault in refused.output) == (2, True)
 
@@ -271,6 +276,20 @@ def test_the_state_map_of_a_message_is_a_table(api: FakeApi, run: Run) -> None:
     assert "[red]x" in output, "what people publish is never markup"
 
 
+def test_a_message_of_more_pages_is_shown_page_by_page_or_as_a_whole(api: FakeApi, run: Run) -> None:
+    first, second = ({"message_id": ID, "subscribers": {name: {"state": "delivered"}}} for name in ("A", "Z"))
+    cursor = "c" * 300
+    api.teach(f"GET /topics/t/messages/{ID}", {**first, "next_cursor": cursor})
+    api.teach(f"GET /topics/t/messages/{ID}?cursor={cursor}", second)
+    page = run("message", "t", ID).output
+    assert f"There is more: --cursor {cursor}, or --all\n" in page
+    assert ("A" in page, "Z" in page) == (True, False)
+    assert "Z" in run("message", "t", ID, "--cursor", cursor).output
+    whole = run("message", "t", ID, "--all").output
+    assert ("A" in whole, "Z" in whole, "--cursor" in whole) == (True, True, False)
+    assert len(run("--json", "message", "t", ID, "--all").stdout.splitlines()) == 2
+
+
 def test_the_attempts_of_a_message_are_a_table(api: FakeApi, run: Run) -> None:
     attempt = {"attempt": 3, "ended_at": "2027-01-15T08:00:00.000Z", "took_ms": 41, "outcome": "http 503"}
     told = {"subscription": "A", "state": "blocked", "attempts": 4, "history": [attempt | {"response": "[red]x"}]}
@@ -363,7 +382,8 @@ def test_skipping_needs_a_reason(api: FakeApi, run: Run) -> None:
 
 def test_push_names_the_lanes_it_touched(api: FakeApi, run: Run) -> None:
     api.teach("POST /topics/t/push", {"lanes": ["A"]}, 202)
-    assert "A" in run("push", "t").output
+    shown = run("push", "t").output
+    assert ("A" in shown, "—" in shown) == (True, False), "the answer tells names, and nothing else"
     api.teach("POST /topics/t/push", {"lanes": []}, 202)
     assert "Nothing to push" in run("push", "t").output
 

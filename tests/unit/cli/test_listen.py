@@ -8,6 +8,7 @@ import urllib3
 from typer.testing import CliRunner
 
 from local.cli.app import app
+from local.cli.listen import push_line
 from local.cli.receiver import FaultPlan, Push, Receiver, Reply
 from local.demo.stage import free_port
 
@@ -88,6 +89,36 @@ def test_listening_prints_a_line_per_push_and_the_totals() -> None:
     assert "shop test1/A #1 01747000000000000001 attempt 1 200 [apple] hello" in result.output
     assert "#2 01747000000000000002 attempt 1 503" in result.output
     assert "A: 2 pushes, 1 accepted, 1 refused" in result.output
+
+
+def test_the_messages_of_a_batch_stand_below_its_line() -> None:
+    lines: list[str] = []
+
+    def note(push: Push, reply: Reply) -> None:
+        lines.append(push_line(push, reply, None).plain)
+
+    names = {"x-tagcast-topic": "t", "x-tagcast-subscription": "A", "x-tagcast-attempt": "1"}
+    headers = {"webhook-id": "batch_1", "x-tagcast-batch": "2", **names}
+    envelope = {
+        "topic": "t",
+        "subscription": "A",
+        "attempt": 1,
+        "accepted_at": "2027-01-15T08:00:00.000Z",
+        "properties": {},
+    }
+    sent = [
+        {**envelope, "message_id": number, "body": "hello\n", "tags": tags}
+        for number, tags in (("1", ["a", "b"]), ("2", []))
+    ]
+    receiver = Receiver(lambda push: Reply(), note).start()
+    try:
+        for text in (json.dumps(sent), "{}"):
+            urllib3.request("POST", receiver.url, body=text, headers=headers, retries=False)
+    finally:
+        receiver.stop()
+    batch, unreadable = lines
+    assert batch.endswith("t/A #1 batch_1 attempt 1 200 2 messages\n    1 [a, b] hello\n    2 hello")
+    assert unreadable.endswith("t/A #2 batch_1 attempt 1 200 {}")
 
 
 def test_a_port_in_use_is_said_so() -> None:

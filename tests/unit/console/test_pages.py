@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from local.console.filter_form import FilterForm, filter_of, form_of
 from tests.certificates import Issuer
 from tests.fakes.dead_host import UNREACHED
 from tests.fakes.stream import FakeStream
+from tests.fakes.world import FAIL
 from tests.unit.console.visitor import Visitor
 
 LANE = "/topics/orders/subscriptions/billing"
@@ -125,6 +127,20 @@ def test_a_message_says_why_a_subscription_did_not_get_it(visitor: Visitor, ids:
     assert "its filter did not match" in seen
     assert trace_made("orders", ids[0]).trace_id in seen
     assert "knows no subscription" in visitor.get(f"/topics/orders/messages/{ids[0]}?why=nobody").text
+
+
+def test_of_a_wide_message_those_who_are_owed_it_come_first_in_whatever_section_they_are(visitor: Visitor) -> None:
+    fakes = visitor.world.fakes
+    fakes.world = replace(fakes.world, section_max=1)
+    visitor.api.put_subscription("orders", "a-healthy", HOOK)
+    visitor.api.put_subscription("orders", "a-late", HOOK)
+    fakes.pusher.behaviours["a-late"] = lambda push: FAIL
+    [found] = fakes.publish("one", topic="orders")
+    fakes.deliver()
+    seen = visitor.get(f"/topics/orders/messages/{found}").text
+    shown = re.findall(r'<th scope="row"><a [^>]*>([^<]*)<', seen)
+    assert shown == ["a-late", "billing", "a-healthy", "mailer"]
+    assert seen.count("not for it") == 1, "mailer's filter did not match, and all others are in some section"
 
 
 def test_a_group_shows_who_pulls_and_who_does_not_agree_with_its_filter(visitor: Visitor) -> None:

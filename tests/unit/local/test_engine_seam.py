@@ -120,24 +120,6 @@ def test_queues_wait_and_wake_through_the_names_that_we_replace() -> None:
     assert "result = fn(data, qurl)" in inspect.getsource(sqs._dispatch)
 
 
-def test_what_was_given_back_is_not_hidden_by_who_had_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    handlers = dict(sqs._HANDLERS)
-    monkeypatch.setattr(sqs, "_HANDLERS", handlers)
-    in_flight.install(sqs)
-    name = f"given-back-{time.time_ns()}"
-    url = handlers["CreateQueue"]({"QueueName": name}, "")["QueueUrl"]
-    handlers["SendMessage"]({"QueueUrl": url, "MessageBody": "1"}, "")
-    received = asyncio.run(handlers["ReceiveMessage"]({"QueueUrl": url}, ""))["Messages"]
-    its = {"QueueUrl": url, "ReceiptHandle": received[0]["ReceiptHandle"]}
-
-    for seconds in (7, 0):
-        handlers["ChangeMessageVisibility"]({**its, "VisibilityTimeout": seconds}, "")
-    with pytest.raises(sqs._Err, match="in flight"):
-        handlers["ChangeMessageVisibility"]({**its, "VisibilityTimeout": 7}, "")
-    assert asyncio.run(handlers["ReceiveMessage"]({"QueueUrl": url}, ""))["Messages"]
-    handlers["DeleteQueue"]({"QueueUrl": url}, "")
-
-
 def test_the_engine_uses_nothing_of_json_that_is_not_exchanged() -> None:
     for module in (responses, dynamodb, dynamodb_streams, sqs, firehose):
         assert module.json is json
@@ -169,6 +151,20 @@ def test_ids_of_deduplication_are_forgotten_as_the_engine_forgets_them() -> None
         quicker_queues.forget_the_expired(ours)
         sqs._prune_dedup(theirs)
         assert ours == theirs
+
+
+def test_what_was_given_back_cannot_be_hidden_any_more() -> None:
+    made = ModuleType("made")
+    vars(made).update(vars(sqs), _HANDLERS=dict(sqs._HANDLERS))
+    in_flight.install(made)
+    url = sqs._HANDLERS["CreateQueue"]({"QueueName": "given-back"}, "")["QueueUrl"]
+    sqs._HANDLERS["SendMessage"]({"QueueUrl": url, "MessageBody": "x"}, "")
+    [taken] = asyncio.run(sqs._HANDLERS["ReceiveMessage"]({"QueueUrl": url}, ""))["Messages"]
+    request = {"QueueUrl": url, "ReceiptHandle": taken["ReceiptHandle"]}
+    for seconds in (9, 0):
+        made._HANDLERS["ChangeMessageVisibility"]({**request, "VisibilityTimeout": seconds}, "")
+    with pytest.raises(sqs._Err, match="isn't in flight"):
+        made._HANDLERS["ChangeMessageVisibility"]({**request, "VisibilityTimeout": 5}, "")
 
 
 TEXTS = (

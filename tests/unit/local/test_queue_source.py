@@ -71,13 +71,16 @@ def test_what_is_done_goes_from_the_queue_and_what_failed_comes_again_soon(tmp_p
     ]  # fmt: skip
 
 
-def test_what_its_function_gave_back_itself_keeps_nothing_else_from_coming_again(tmp_path: Path) -> None:
-    queue = Queue(refuses="receipt-a")
-    failed = b'{"batchItemFailures": [{"itemIdentifier": "a"}, {"itemIdentifier": "c"}]}'
+def test_what_the_function_gave_back_itself_is_left_alone_without_a_warning(tmp_path: Path) -> None:
+    def invoke(function: str, payload: bytes) -> Invocation:
+        return Invocation(json.dumps({"batchItemFailures": [{"itemIdentifier": name} for name in "bc"]}).encode())
 
-    assert source_of(queue, lambda function, payload: Invocation(failed), tmp_path).step() == 3
-    assert queue.deleted == ["receipt-b"]
-    assert queue.shown_again == [("receipt-c", RETRY_S)]
+    said: list[str] = []
+    source = source_of(queue := Queue(refuses="receipt-b"), invoke, tmp_path)
+    source.warn = said.append
+    source.step()
+    assert (queue.deleted, queue.shown_again) == (["receipt-a"], [("receipt-c", RETRY_S)])
+    assert said == ["f: 1 of 3 queue messages will be tried again"]
 
 
 def test_what_a_killed_stack_held_is_shown_again_at_once_and_only_once(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ ARCHIVED_SUBSCRIPTIONS_MIN = 200
 """Below this many subscriptions, compiling is quicker than a request to the archive."""
 EFFORT_MAX = 3_000_000
 """About half a second of a processor: what takes longer is built in parts, none of which takes more."""
-BUILD_FOR_S = 5.0
+BUILD_FOR_S = 8.0
 """Whoever publishes begins no further part of an index after so long: the request has to be answered."""
 
 
