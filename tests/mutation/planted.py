@@ -754,6 +754,20 @@ KEEPING = (
         "unit/test_reading.py::test_a_publish_is_answered",
     ),
     _planted(
+        "packs that begin with the same message are listed as one when the queue is away",
+        "tagcast.rows.listed:_unsent_key",
+        '    whom += f"#{entry.rest}" if entry.others else ""\n',
+        "",
+        "unit/test_sweep.py::test_packs_that_begin",
+    ),
+    _planted(
+        "what was listed under another name is sent for ever",
+        "tagcast.rows.listed:unsent_delete",
+        'Key(Table.MESSAGES, text(row, "pk"), text(row, "sk"))',
+        "_unsent_key(unsent_of(row))",
+        "unit/test_sweep.py::test_what_a_release_listed",
+    ),
+    _planted(
         "a publish builds the index of a large topic for as long as that takes",
         "tagcast.registry.indexing:_go_on",
         "            is_over = world.clock.monotonic() >= until\n",

@@ -14,12 +14,14 @@ from tagcast.errors import ConditionLostError
 from tagcast.model import Entry, EntryState, Ordering, Outcome, Strategy
 from tagcast.operating import lanes, messages
 from tagcast.ports import Found, Key, Put, QueueEntry, Row, Table, Write
+from tagcast.queues import Audience
 from tagcast.repairing import expiry, overdue, search
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.repairing.sweep import Swept, sweep
-from tagcast.repairing.unsent import Sending
+from tagcast.repairing.unsent import Sending, list_unsent
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import lane_of
+from tagcast.rows.listed import unsent_put
 from tagcast.rows.message import message_row_of
 from tagcast_aws.runtime.executor import ThreadExecutor
 
@@ -314,6 +316,33 @@ def test_an_unreadable_row_stops_nothing_else(
     assert swept.sent >= (2 if "UNSENT" not in prefix else 1)
     left = [row for key, row in store.rows.items() if key.pk.startswith("MSG#test1") and row["pending"]]
     assert len(left) <= 1 if prefix != "LANES#test1" else len(left) == 5 or not left
+
+
+def test_packs_that_begin_with_the_same_message_are_listed_and_sent_side_by_side(fake: FakeWorld) -> None:
+    """A repetition whose clock is ahead stores anew what it does not find claimed any more, behind what it finds."""
+    packs = [QueueEntry("test1", "1", "1", Audience.EVERYBODY, others) for others in (("2",), ("3",), ())]
+    list_unsent(fake.world, packs, fake.clock.now())
+
+    fake.sweep()
+
+    assert sorted(entry.others for entry in fake.queue.entries) == [(), ("2",), ("3",)]
+    assert listed(fake) == []
+
+
+def test_what_a_release_listed_under_another_name_goes_when_it_is_sent(fake: FakeWorld, store: SlowStore) -> None:
+    pack = QueueEntry("test1", "1", "1", Audience.EVERYBODY, ("2",))
+    put = unsent_put(pack, fake.clock.now())
+    store.write(replace(put, key=replace(put.key, sk="1#test1#everybody")))
+
+    fake.sweep()
+
+    assert fake.queue.entries == [pack]
+    assert listed(fake) == []
+
+
+def listed(fake: FakeWorld) -> list[Key]:
+    """The keys of what the queue did not take."""
+    return [key for key in fake.store.rows if key.pk.startswith("UNSENT#")]
 
 
 class SharedStore(MemoryStore):

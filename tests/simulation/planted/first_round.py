@@ -239,15 +239,15 @@ MUTANTS = (
     Mutant(
         "the sweep forgets what the queue still does not take",
         "tagcast.repairing.unsent:_resend",
-        "[entry for entry in entries if entry not in lost]",
-        "entries",
+        "[row for entry, row in listed if entry not in lost]",
+        "[row for _, row in listed]",
         AWAY,
     ),
     Mutant(
         "nobody sends what is listed",
         "tagcast.repairing.unsent:_resend",
-        "await world.executor.run(partial(sending.send, entries))",
-        "entries",
+        "await world.executor.run(partial(sending.send, [entry for entry, _ in listed]))",
+        "[entry for entry, _ in listed]",
         AWAY,
     ),
     Mutant(

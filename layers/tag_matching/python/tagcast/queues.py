@@ -63,8 +63,13 @@ class QueueEntry:
         """
         if self.is_plain:
             return self.message_id
-        rest = f"-{_digest(' '.join(self.others))}" if self.others else ""
+        rest = f"-{self.rest}" if self.others else ""
         return f"{own_group(self.message_id, self.section)}-{self.audience}{rest}"
+
+    @property
+    def rest(self) -> str:
+        """Return what tells a pack from others that begin with the same message; empty without others."""
+        return _digest(" ".join(self.others)) if self.others else ""
 
 
 def entry_text(entry: QueueEntry) -> str:

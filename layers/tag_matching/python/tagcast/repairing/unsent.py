@@ -77,10 +77,10 @@ async def _resend(world: World, sending: Sending, ends: float, shard: int) -> in
         page = await world.executor.run(partial(stored.unsent_rows, world.store, shard, after=after, limit=PAGE))
         if not page:
             break
-        entries = await each(world, "a listed message", page, _entry_of)
-        lost = await world.executor.run(partial(sending.send, entries))
-        taken = [entry for entry in entries if entry not in lost]
-        await each(world, "a listed message", taken, lambda entry: _forget(world, entry))
+        listed = await each(world, "a listed message", page, _listed)
+        lost = await world.executor.run(partial(sending.send, [entry for entry, _ in listed]))
+        taken = [row for entry, row in listed if entry not in lost]
+        await each(world, "a listed message", taken, lambda row: _forget(world, row))
         sent += len(taken)
         if lost or len(page) < PAGE:
             break
@@ -88,9 +88,9 @@ async def _resend(world: World, sending: Sending, ends: float, shard: int) -> in
     return sent
 
 
-async def _entry_of(row: Row) -> QueueEntry:
-    return unsent_of(row)
+async def _listed(row: Row) -> tuple[QueueEntry, Row]:
+    return unsent_of(row), row
 
 
-async def _forget(world: World, entry: QueueEntry) -> None:
-    await world.executor.run(partial(world.store.write, unsent_delete(entry)))
+async def _forget(world: World, row: Row) -> None:
+    await world.executor.run(partial(world.store.write, unsent_delete(row)))

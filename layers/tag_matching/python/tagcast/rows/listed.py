@@ -9,7 +9,7 @@ from tagcast.queues import Audience
 from tagcast.rows.keys import unsent_key
 from tagcast.rows.message import GARBAGE_S
 from tagcast.rows.values import dense, number, optional_number, optional_text, text, texts
-from tagcast.tables import Delete, Key, Put, Row
+from tagcast.tables import Delete, Key, Put, Row, Table
 
 FOUND_ATTRIBUTES = ("topic", "message_id", "ordering_key", "unordered", "round", "expires_at", "bounds")
 """What a search has to show of the messages that it finds."""
@@ -76,9 +76,9 @@ def unsent_put(entry: QueueEntry, expires_at: int) -> Put:
     return Put(_unsent_key(entry), {**row, **dense(said)})
 
 
-def unsent_delete(entry: QueueEntry) -> Delete:
-    """Return the write that takes an entry off its list."""
-    return Delete(_unsent_key(entry))
+def unsent_delete(row: Row) -> Delete:
+    """Return the write that takes a row off its list."""
+    return Delete(Key(Table.MESSAGES, text(row, "pk"), text(row, "sk")))
 
 
 def unsent_of(row: Row) -> QueueEntry:
@@ -95,4 +95,5 @@ def _unsent_key(entry: QueueEntry) -> Key:
     """Return the key of an entry in its list: two that begin with one message stand side by side."""
     whom = "" if entry.is_plain else entry.audience.value
     whom += "" if entry.section is None else f"#{entry.section:05d}"
+    whom += f"#{entry.rest}" if entry.others else ""
     return unsent_key(entry.topic, entry.message_id, whom)
