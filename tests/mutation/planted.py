@@ -76,6 +76,13 @@ FIRST_ROUND = (
         f"{COPIES}::test_an_end_without_a_push",
     ),
     _planted(
+        "a life that an attempt used up does not look at the lane that another copy made",
+        "tagcast.delivery.serving:Part.is_doubtful",
+        " or bool(self.late())",
+        "",
+        f"{COPIES}::test_an_attempt_after_which_nothing",
+    ),
+    _planted(
         "a late answer does not look at the lane that another copy made",
         "tagcast.delivery.serving:Part.is_doubtful",
         "self.read_s < oldest_s or is_held",

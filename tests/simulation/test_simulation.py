@@ -44,6 +44,11 @@ def test_whoever_ends_what_a_copy_put_into_a_backlog_tells_of_its_attempts(seed:
     assert History(draw_plan(seed, COPIED)).run().broken is None
 
 
+@pytest.mark.parametrize("seed", [3_025_468, 3_413_622])
+def test_a_history_that_was_broken_once_holds(seed: int) -> None:
+    assert History(draw_plan(seed)).run().broken is None
+
+
 def test_a_seed_is_one_history_in_every_process() -> None:
     first = History(draw_plan(256), tell=True).run()
     again = History(draw_plan(256), tell=True).run()

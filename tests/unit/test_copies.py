@@ -330,6 +330,28 @@ def test_a_late_good_answer_finds_its_lane_however_soon_another_attempt_was_coun
     assert [due.message_id for due in dues(fake)] == ids[1:]
 
 
+def test_an_attempt_after_which_nothing_is_left_of_a_life_counts_beside_those_of_the_lane(
+    fake: FakeWorld, store: CopyStore
+) -> None:
+    [message_id] = fake.publish("1")
+
+    def fail_twice_at_once() -> None:
+        crash_before_the_end(fake, store, [message_id])
+        lanes.retry_now(fake.world, "test1", "A")
+        fake.redeliver(fake.workflow.tasks[-1])
+
+    def answer_after_the_other(push: Push) -> Outcome:
+        fake.pusher.behaviours["A"] = lambda push: FAIL
+        elsewhere(fail_twice_at_once)
+        return Outcome(False, FAIL.detail, retry_after_s=100_000)
+
+    fake.pusher.behaviours["A"] = answer_after_the_other
+    fake.fan_out("test1", [message_id])
+
+    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.EXPIRED, 3)
+    assert dues(fake) == []
+
+
 def test_a_good_answer_that_loses_against_another_copy_counts_beside_the_attempts_of_its_lane(
     fake: FakeWorld, store: CopyStore
 ) -> None:

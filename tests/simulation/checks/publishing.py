@@ -100,7 +100,8 @@ class PublishingChecks:
         earlier = self._claims.get(name)
         fingerprint = str([draft.body for draft in action.drafts])
         if earlier is not None and earlier[0] + CLAIM_MS > self.ledger.now and earlier[1] == fingerprint:
-            if earlier[2] != answer.message_id:
+            was_live = answer.accepted_at < earlier[0] and answer.accepted_at + CLAIM_MS > began
+            if earlier[2] != answer.message_id and not was_live:  # Another one began after the end of its claim.
                 self.ledger.fail("idempotency", f"{name}: {earlier[2]} and {answer.message_id}")
         elif earlier is None or earlier[0] + CLAIM_MS <= began:
             self._claims[name] = (answer.accepted_at, fingerprint, answer.message_id)

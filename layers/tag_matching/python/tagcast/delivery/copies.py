@@ -30,7 +30,7 @@ GUARDED_MAX = 48
 
 
 def guards(topic: str, topic_id: str, message_id: str, parts: Collection[Part]) -> list[Write]:
-    """Return what lets a message be written only while no copy has put into a backlog what expired without an attempt.
+    """Return what lets a message be written only while no copy has put into a backlog what expired here.
 
     More than `GUARDED_MAX` of a batch that expire so were held up by the queue, not by a copy: nothing is asked then,
     since each costs two write units.

@@ -14,6 +14,7 @@ from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.delivery.copies import end_in_backlogs, guards
 from tagcast.delivery.serving import Part
 from tagcast.delivery.settling import TURN_S, Ending, Lost, settle, settle_each
+from tagcast.model import EntryState
 from tagcast.ports import World
 from tagcast.rows import stored_maps
 from tagcast.rows.message import MessageRow
@@ -83,7 +84,7 @@ class RoundEnd:
         closes = ends and before.map.round_open and (served & before.map.owed) - before.map.over
         if not before.map.owed or not (closes or news):
             return None
-        is_late = any(not entry.attempts for entry in entries.values())
+        is_late = any(entry.state is EntryState.EXPIRED for entry in entries.values())
         beside = guards(self.topic, self.topic_id, message_id, parts.values()) if is_late else ()
         round_at = self.round_at if ends else None
         return Ending(entries, round_at, served=served, beside=beside, handed=handed)

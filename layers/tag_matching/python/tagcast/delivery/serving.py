@@ -81,18 +81,18 @@ class Part:
         return [row.message for row in self.open() if self.waits(row) and row.message.is_expired(now)]
 
     def late(self) -> list[str]:
-        """Return what expired without an attempt of its own."""
-        return [each for each, entry in self.ended.items() if entry.state is EntryState.EXPIRED and not entry.attempts]
+        """Return what expired: a copy may have attempted it since."""
+        return [each for each, entry in self.ended.items() if entry.state is EntryState.EXPIRED]
 
     def is_doubtful(self, oldest_s: float) -> bool:
         """Say whether more attempts may have been counted elsewhere than the ends here tell.
 
         Whoever ended without an attempt of its own knows of none. The others know of one; a lane that was read since
-        *oldest_s* counted no second one, unless it held the message already.
+        *oldest_s* counted no second one, unless it held the message already. What expired is doubtful in any case.
         """
         is_held = self.lane is not None and any(self.lane.holds(each) for each in self.ended)
         knows_of_none = not all(each.attempts for each in self.ended.values())
-        return bool(self.ended) and (self.read_s < oldest_s or is_held or knows_of_none)
+        return bool(self.ended) and (self.read_s < oldest_s or is_held or knows_of_none or bool(self.late()))
 
     def may_be_pushed(self, now_s: float) -> bool:
         """Say whether a push may start: the lane is active, nothing failed, and the share of the batch is not over."""
