@@ -537,7 +537,7 @@ KEEPING = (
         "integration/test_batched_endpoints.py::test_a_batch_and_a_push",
     ),
     _planted(
-        "a member that disagrees pulls all the same",
+        "a pull does not say which member pulls",
         "tagcast_aws.api.pulling.routes:pull_messages",
         "client_id=asked.client_id",
         "client_id=None",
