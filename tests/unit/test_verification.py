@@ -9,8 +9,9 @@ import pytest
 from tagcast.errors import InvalidRequestError
 from tagcast.model import Endpoint, EntryState, Protocol, Strategy, Subscription, SubscriptionSettings
 from tagcast.operating import lanes, messages
-from tagcast.operating.verification import has_to_agree, put_verified, verify
+from tagcast.operating.verification import has_to_agree, put_all_verified, put_verified, verify
 from tagcast.registry import subscriptions
+from tagcast.registry.subscribing import Made, Wanted
 from tagcast.rows.registry import subscription_of, subscription_row
 from tagcast.settings import UNVERIFIED
 from tagcast.verification import Consent, Verification
@@ -179,3 +180,46 @@ def test_only_a_deployment_where_it_is_optional_lets_subscribers_do_without(fake
     assert [has_to_agree(strict, wanted) for wanted in (None, "required")] == [True, True]
     with pytest.raises(InvalidRequestError, match="verification"):
         has_to_agree(strict, "none")
+
+
+class FlakyGuard:
+    """Refuses each endpoint when it is looked at first, as where a name server answers late, and never again."""
+
+    def __init__(self) -> None:
+        self.looked_at: set[str] = set()
+
+    def refusal(self, endpoint: Endpoint) -> str | None:
+        if endpoint.target in self.looked_at:
+            return None
+        self.looked_at.add(endpoint.target)
+        return "does not resolve"
+
+
+def test_an_endpoint_whose_first_look_up_failed_is_not_taken_for_one_that_agreed(fake: FakeWorld) -> None:
+    chosen = settings(fake)
+    fake.world = replace(fake.world, guard=FlakyGuard())
+
+    assert put(fake, chosen).settings.unverified == "does not resolve"
+    fake.publish("1")
+    fake.deliver()
+    fake.run_workflows(until=fake.clock.instant + WAITING_MS)
+    assert (fake.verifier.asked, fake.pusher.received["A"]) == ([], [])
+
+    assert verify(fake.world, "test1", "A").settings.unverified is None
+    fake.run_workflows(until=fake.clock.instant + WAITING_MS)
+    assert fake.pusher.received["A"] == ["1"]
+
+
+def test_of_several_none_is_taken_for_one_that_agreed_whose_first_look_up_failed(fake: FakeWorld) -> None:
+    chosen = settings(fake)
+    fake.world = replace(fake.world, guard=FlakyGuard())
+    wanted = [
+        Wanted(f"s{number}", replace(chosen, endpoint=Endpoint(Protocol.HTTPS, f"https://{number}.test/")))
+        for number in range(20)
+    ]
+
+    made = put_all_verified(fake.world, "test1", wanted, {each.name for each in wanted})
+
+    assert [each.subscription.settings.unverified for each in made if isinstance(each, Made)] == [
+        "does not resolve"
+    ] * 20

@@ -88,8 +88,11 @@ def _agreed(
     if known is not None and known.settings.endpoint == settings.endpoint:
         before = known.settings
         return _limited(replace(settings, unverified=before.unverified, allowed_per_second=before.allowed_per_second))
-    if settings.endpoint.protocol not in VERIFIABLE or world.guard.refusal(settings.endpoint) is not None:
+    if settings.endpoint.protocol not in VERIFIABLE:
         return settings
+    refusal = world.guard.refusal(settings.endpoint)
+    if refusal is not None:  # Another look-up decides whether it is put at all, and may answer otherwise.
+        return _as_answered(settings, Consent(refusal))
     check_time(world, until_s)
     return _as_answered(settings, _asked(world, settings))
 
