@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from tagcast.rows.keys import secrets_key
 from tagcast.sealing.secrets import opened
 from tagcast.settings import FormerSecret, Signature, SubscriptionSettings
 from tagcast.trace_context import TraceContext
+from tagcast_aws.api.subscriptions.headers import REFUSED, header_faults
 
 from tests.fakes.world import FakeWorld
 from tests.unit.api.test_http_api import Client, Reply
@@ -66,6 +69,33 @@ def test_a_header_that_is_not_a_subscriber_s_to_choose_is_refused(fake: FakeWorl
     assert answer.status == 422
     assert all(each.startswith("#/headers/") for each in answer.pointers)
     assert "value-4713" not in json.dumps(answer.json)
+
+
+OF_PROXIES = (
+    *("X-Forwarded-Host", "X-Forward-For", "X-Forwarded", "X-Client-IP", "X-Cluster-Client-IP", "X-True-Client-IP"),
+    *("X-Originating-IP", "X-Remote-IP", "X-Remote-Addr", "X-ProxyUser-Ip", "X-Host", "X-Url-Scheme", "X-Scheme"),
+    *("X-HTTP-Method", "X-Method-Override", "X-Request-Method", "X-Original-URL", "X-Rewrite-URL", "X-Accel-Redirect"),
+    *("X-Middleware-Subrequest", "X-Ssl-Client-Verify", "X-Client-Cert", "X-Amzn-Mtls-Clientcert", "X-Amz-Date"),
+    *("X-Auth-Request-User", "X-Remote-User", "X-Authenticated-User", "X-WEBAUTH-USER", "X-User-Id", "X-Consumer-ID"),
+    *("X-Envoy-External-Address", "X-Envoy-Original-Path", "X-Azure-ClientIP", "X-ARR-ClientCert", "X-Jwt-Assertion"),
+    *("X-Appengine-User-Ip", "X-Amzn-Trace-Id", "X-Goog-Authenticated-User-Email", "X-MS-CLIENT-PRINCIPAL-NAME"),
+    *("X-Nf-Client-Connection-Ip", "X-Vercel-Forwarded-For", "X-Apigateway-Api-Userinfo", "X-Proto", "X-Coming-From"),
+)
+
+
+@pytest.mark.parametrize("name", OF_PROXIES)
+def test_a_header_that_proxies_set_and_receivers_believe_is_refused_however_it_is_written(
+    fake: FakeWorld, name: str
+) -> None:
+    assert put(fake, headers={name: "a"}).pointers == [f"#/headers/{name}"]
+    written_otherwise = name.replace("-", "_").upper()
+    assert header_faults({"headers": {f"X-{written_otherwise[2:]}": "a"}}) != []
+    assert put(fake, headers={written_otherwise: "a"}).status == 422
+
+
+def test_a_header_of_the_receivers_own_is_no_name_of_proxies(fake: FakeWorld) -> None:
+    own = ("Authorization", "X-Api-Key", "X-Auth-Token", "X-Tenant", "X-Request-Id", "X-Hub-Secret", "X-Gitlab-Token")
+    assert put(fake, headers=dict.fromkeys(own, "a")).status == 201
 
 
 @pytest.mark.parametrize(
@@ -190,3 +220,11 @@ def test_no_header_that_the_subscriber_chose_is_left_out(content_format: Content
         assert FULL.items() <= headers.items()
         assert sum(len(f"{name}: {value}\r\n".encode()) for name, value in headers.items()) <= 4_096
         assert {"webhook-id", "webhook-signature", "x-tagcast-topic", "x-tagcast-attempt"} <= set(headers)
+
+
+def test_the_names_that_are_refused_are_those_that_are_documented() -> None:
+    section = (
+        (Path(__file__).parents[2] / "docs" / "http-api.md").read_text().partition("| refused | what they say |")[2]
+    )
+    documented = re.findall(r"`(x-[a-z-]+)…`", section.partition("\n\n")[0])
+    assert sorted(documented) == sorted(REFUSED)

@@ -15,17 +15,22 @@ from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import pointer_part
 
 _ALLOWED, _ALLOWED_PREFIX = "authorization", "x-"
-_TAKEN = (
-    "x-tagcast-",
-    "x-cmq-",
-    "x-forwarded-",
-    "x-real-ip",
-    "x-http-method",
-    "x-method-override",
-    "x-original-",
-    "x-rewrite-",
+_OF_THE_SERVICE = ("x-tagcast-", "x-cmq-")
+_OF_PROXIES = (
+    # Where a request comes from, and by which way.
+    *("x-forward", "x-real-", "x-client-", "x-cluster-client-", "x-true-client-", "x-originating-", "x-remote-"),
+    *("x-proxy", "x-host", "x-url-", "x-scheme", "x-proto", "x-coming-from"),
+    # What makes it another request.
+    *("x-http-", "x-method-", "x-request-method", "x-original-", "x-rewrite-", "x-middleware-", "x-accel-"),
+    # Who sends it: the user, or the certificate, that a proxy has seen.
+    *("x-auth-request-", "x-authenticated-", "x-auth-user", "x-user", "x-webauth-", "x-ssl-", "x-tls-", "x-consumer-"),
+    *("x-credential-", "x-anonymous-", "x-apigateway-", "x-endpoint-api-", "x-jwt-", "x-pomerium-"),
+    # All that these products add.
+    *("x-amz", "x-goog-", "x-ms-", "x-azure-", "x-arr-", "x-waws-", "x-appengine-", "x-envoy-", "x-nf-", "x-vercel-"),
 )
-"""What the service says itself, or proxies: where a request comes from, and what would make it another one."""
+"""Names begin like this that proxies set for the receiver behind them, which believes what they say."""
+REFUSED = (*_OF_THE_SERVICE, *_OF_PROXIES)
+_NOT_CHOSEN = "must not begin with a name of the service or of proxies (docs/http-api.md, Pushes)"
 
 _SCHEMA: JsonDict = {"writeOnly": True, "format": "push-headers"}
 _Name = Annotated[str, StringConstraints(pattern=limits.PUSH_HEADER_NAME)]
@@ -70,9 +75,12 @@ def headers_of(body: Mapping[str, str] | None) -> Mapping[str, str] | None:
 def _refused(headers: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     for name in headers:
-        plain = name.lower()
+        # Servers that hand headers on as variables (CGI, WSGI) make the same of both characters.
+        plain = name.lower().replace("_", "-")
         if plain in seen:
             yield name, "is there in another case, too"
-        elif plain != _ALLOWED and (not plain.startswith(_ALLOWED_PREFIX) or plain.startswith(_TAKEN)):
-            yield name, f"must be {_ALLOWED}, or begin with {_ALLOWED_PREFIX} but not with {', '.join(_TAKEN)}"
+        elif plain.startswith(REFUSED):
+            yield name, _NOT_CHOSEN
+        elif plain != _ALLOWED and not plain.startswith(_ALLOWED_PREFIX):
+            yield name, f"must be {_ALLOWED}, or begin with {_ALLOWED_PREFIX}"
         seen.add(plain)
