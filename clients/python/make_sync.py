@@ -12,6 +12,7 @@ FILES = {
     "async_client.py": "client.py",
     "async_connection.py": "connection.py",
     "async_consumer.py": "consumer.py",
+    "async_deduplication.py": "deduplication.py",
     "async_groups.py": "client_groups.py",
     "async_lanes.py": "client_lanes.py",
     "async_subscriptions.py": "subscriptions.py",
@@ -41,6 +42,13 @@ WORDS = {
         "The synchronous consumer, made from `async_consumer` by `make_sync.py`: change that file, not this one."
     ),
     "AsyncConsumer": "Consumer",
+    "Asynchronous deduplication; `deduplication` is made from this file by `make_sync.py`.": (
+        "Synchronous deduplication, made from `async_deduplication` by `make_sync.py`: change that file, not this one."
+    ),
+    "AsyncSeenStore": "SeenStore",
+    "AsyncMemoryStore": "MemoryStore",
+    "AsyncDeduplicator": "Deduplicator",
+    "asynccontextmanager": "contextmanager",
     "asyncio_tasks": "threads",
     "AsyncTasks": "Tasks",
     "AsyncSlots": "Slots",

@@ -33,8 +33,6 @@ from tagcast.pushing.batch_form import batch_request, shared_item
 from tagcast.pushing.envelope import http_request
 from tagcast.settings import CMQ_FORMATS, Signature
 from tagcast_client import (
-    Deduplicator,
-    MemoryStore,
     Receiver,
     UnreadableError,
     VerificationError,
@@ -211,34 +209,6 @@ def test_what_is_signed_and_no_push_is_unreadable() -> None:
         Receiver(SECRET).verify({n: v for n, v in headers.items() if n != "x-tagcast-topic"}, body)
 
 
-def test_a_message_is_processed_once_and_again_if_that_failed() -> None:
-    message = read(*signed(BODIES["text"]))
-    seen = Deduplicator()
-
-    def fails() -> None:
-        with seen.once(message) as is_new:
-            assert is_new
-            raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk"):
-        fails()
-    for expected in (True, False):
-        with seen.once(message) as is_new:
-            assert is_new is expected
-    with seen.once(replace(message, subscription="other")) as is_new:
-        assert is_new
-
-
-def test_the_memory_of_a_deduplicator_is_bounded_in_size_and_time() -> None:
-    now = [0.0]
-    store = MemoryStore(size_max=2, clock=lambda: now[0])
-    assert [store.claim(name, 10) for name in "aba"] == [True, True, False]
-    assert store.claim("c", 10)
-    assert store.claim("a", 10), "the oldest went first"
-    now[0] = 10.0
-    assert store.claim("c", 10)
-
-
 def signed_batch(
     content_format: ContentFormat = ContentFormat.JSON, drafts: Sequence[Draft] = tuple(BODIES.values())
 ) -> tuple[Mapping[str, str], bytes]:
@@ -323,6 +293,35 @@ def test_the_recipe_for_fastapi_works(recipe: Callable[[str], ModuleType], capsy
 
     assert statuses(send, BODIES["text"]) == [204, 204, 401]
     assert capsys.readouterr().out == "orders 01787000000000000001 hello\n"
+
+
+@pytest.mark.parametrize("name", ["fastapi_app", "flask_app", "function_url"])
+def test_a_recipe_asks_for_a_message_again_while_another_delivery_of_it_is_processed(
+    recipe: Callable[[str], ModuleType], name: str
+) -> None:
+    module = recipe(name)
+    headers, body = signed(BODIES["text"])
+    claimed = "orders/billing/01787000000000000001", "another process", 30.0
+
+    async def post() -> httpx.Response:
+        await module.seen._store.claim(*claimed)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(module.app), base_url="http://here") as client:
+            return await client.post("/hook", content=body, headers=dict(headers))
+
+    if name == "fastapi_app":
+        answer = asyncio.run(post())
+        told = answer.status_code, answer.headers["retry-after"]
+    elif name == "flask_app":
+        module.seen._store.claim(*claimed)
+        flask = module.app.test_client().post("/hook", data=body, headers=dict(headers))
+        told = flask.status_code, flask.headers["Retry-After"]
+    else:
+        module.seen._store.claim(*claimed)
+        event = {"headers": dict(headers), "body": body.decode(), "requestContext": {"http": {"method": "POST"}}}
+        found = module.handler(event, None)
+        told = found["statusCode"], found["headers"]["Retry-After"]
+
+    assert told == (503, "30")
 
 
 def test_the_recipe_for_batches_answers_which_failed(

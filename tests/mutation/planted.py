@@ -1850,6 +1850,29 @@ CERTIFIED = (
         "unit/test_subscriptions.py::test_a_filter_that_was_changed_meanwhile",
     ),
 )
+CLIENT = (
+    _planted(
+        "who dies while it works on a message keeps it for a day",
+        "tagcast_client.deduplication:MemoryStore.claim",
+        "now + lease_s",
+        "now + 86_400.0",
+        "clients/test_deduplication.py::test_a_message_whose_process_died",
+    ),
+    _planted(
+        "who fails too late ends another's claim",
+        "tagcast_client.deduplication:MemoryStore.release",
+        "== token",
+        "is not None",
+        "clients/test_deduplication.py::test_who_fails_after_its_lease",
+    ),
+    _planted(
+        "a name that is kept anew is evicted as the oldest",
+        "tagcast_client.deduplication:MemoryStore._keep",
+        "self._kept.move_to_end(name)",
+        "pass",
+        "clients/test_deduplication.py::test_the_memory_is_bounded",
+    ),
+)
 PLANTED = (
     *FIRST_ROUND,
     *REDELIVERY,
@@ -1869,4 +1892,5 @@ PLANTED = (
     *AGREED,
     *CERTIFIED,
     *ADAPTERS,
+    *CLIENT,
 )

@@ -3,11 +3,11 @@
 import os
 
 from fastapi import FastAPI, Request, Response
-from tagcast_client import Deduplicator, Receiver, TagcastError
+from tagcast_client import AsyncDeduplicator, InProgressError, Receiver, TagcastError
 
 receiver = Receiver(os.environ["WEBHOOK_SECRET"])
 ORIGIN = os.environ.get("WEBHOOK_ORIGIN", "*")  # <account>.<region>.tagcast
-seen = Deduplicator()
+seen = AsyncDeduplicator()
 app = FastAPI()
 
 
@@ -24,7 +24,10 @@ async def hook(request: Request) -> Response:
         message = receiver.verify(request.headers, await request.body())
     except TagcastError:
         return Response(status_code=401)
-    with seen.once(message) as is_new:
-        if is_new:
-            print(message.topic, message.message_id, message.text)
+    try:
+        async with seen.once(message) as is_new:
+            if is_new:
+                print(message.topic, message.message_id, message.text)
+    except InProgressError as fault:
+        return Response(status_code=503, headers={"Retry-After": f"{fault.retry_after_s:.0f}"})
     return Response(status_code=204)

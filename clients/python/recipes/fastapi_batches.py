@@ -4,11 +4,11 @@ import os
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from tagcast_client import Deduplicator, Received, Receiver, TagcastError, item_failures
+from tagcast_client import AsyncDeduplicator, InProgressError, Received, Receiver, TagcastError, item_failures
 
 receiver = Receiver(os.environ["WEBHOOK_SECRET"])
 ORIGIN = os.environ.get("WEBHOOK_ORIGIN", "*")  # <account>.<region>.tagcast
-seen = Deduplicator()
+seen = AsyncDeduplicator()
 app = FastAPI()
 
 
@@ -33,9 +33,9 @@ async def hook(request: Request) -> Response:
     failed = []
     for message in messages:
         try:
-            with seen.once(message) as is_new:
+            async with seen.once(message) as is_new:
                 if is_new:
                     process(message)
-        except ValueError:
+        except (ValueError, InProgressError):
             failed.append(message)
     return JSONResponse(item_failures(failed))

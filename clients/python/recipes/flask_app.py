@@ -3,7 +3,7 @@
 import os
 
 from flask import Flask, request
-from tagcast_client import Deduplicator, Receiver, TagcastError
+from tagcast_client import Deduplicator, InProgressError, Receiver, TagcastError
 
 receiver = Receiver(os.environ["WEBHOOK_SECRET"])
 ORIGIN = os.environ.get("WEBHOOK_ORIGIN", "*")  # <account>.<region>.tagcast
@@ -18,13 +18,16 @@ def allow() -> tuple[str, int, dict[str, str]]:
 
 
 @app.post("/hook")
-def hook() -> tuple[str, int]:
+def hook() -> tuple[str, int, dict[str, str]]:
     """Answer 2xx only for what was processed: everything else is delivered again."""
     try:
         message = receiver.verify(dict(request.headers), request.get_data())
     except TagcastError:
-        return "", 401
-    with seen.once(message) as is_new:
-        if is_new:
-            print(message.topic, message.message_id, message.text)
-    return "", 204
+        return "", 401, {}
+    try:
+        with seen.once(message) as is_new:
+            if is_new:
+                print(message.topic, message.message_id, message.text)
+    except InProgressError as fault:
+        return "", 503, {"Retry-After": f"{fault.retry_after_s:.0f}"}
+    return "", 204, {}

@@ -4,11 +4,11 @@ import base64
 import os
 from typing import Any
 
-from tagcast_client import Deduplicator, Receiver, TagcastError
+from tagcast_client import Deduplicator, InProgressError, Receiver, TagcastError
 
 receiver = Receiver(os.environ["WEBHOOK_SECRET"])
 ORIGIN = os.environ.get("WEBHOOK_ORIGIN", "*")  # <account>.<region>.tagcast
-seen = Deduplicator()  # Of this execution environment: for all of them, give it a store of your own.
+seen = Deduplicator()  # Of this execution environment; for all of them give it the store of dynamodb_store.py.
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
@@ -21,7 +21,10 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         message = receiver.verify(event["headers"], content)
     except TagcastError:
         return {"statusCode": 401}
-    with seen.once(message) as is_new:
-        if is_new:
-            print(message.topic, message.message_id, message.text)
+    try:
+        with seen.once(message) as is_new:
+            if is_new:
+                print(message.topic, message.message_id, message.text)
+    except InProgressError as fault:
+        return {"statusCode": 503, "headers": {"Retry-After": f"{fault.retry_after_s:.0f}"}}
     return {"statusCode": 204}

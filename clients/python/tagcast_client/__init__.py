@@ -5,6 +5,8 @@
 
 from tagcast_client.async_client import AsyncClient
 from tagcast_client.async_consumer import AsyncConsumer
+from tagcast_client.async_deduplication import AsyncDeduplicator, AsyncMemoryStore, AsyncSeenStore
+from tagcast_client.claims import Claim, InProgressError
 from tagcast_client.client import Client
 from tagcast_client.consumer import Consumer
 from tagcast_client.consuming import ConsumerOptions, ConsumeStatus, Later, MessageModel, MessageSelector
@@ -41,8 +43,12 @@ __all__ = [
     "ArchivedMessage",
     "AsyncClient",
     "AsyncConsumer",
+    "AsyncDeduplicator",
+    "AsyncMemoryStore",
+    "AsyncSeenStore",
     "BatchInterruptedError",
     "BearerToken",
+    "Claim",
     "Client",
     "ConflictError",
     "ConsumeStatus",
@@ -52,6 +58,7 @@ __all__ = [
     "DisagreementError",
     "Fault",
     "ForbiddenError",
+    "InProgressError",
     "InvalidError",
     "Later",
     "MemoryStore",

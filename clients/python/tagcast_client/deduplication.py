@@ -1,7 +1,8 @@
-"""Processing each message once, although it may be delivered several times."""
+"""Synchronous deduplication, made from `async_deduplication` by `make_sync.py`: change that file, not this one."""
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -9,20 +10,24 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Protocol
 
+from tagcast_client.claims import LEASE_S, LIFE_S, Claim, InProgressError
 from tagcast_client.received import Received
-
-LIFE_S = 86_400.0
-"""A message lives a day at most; after that nothing repeats it."""
 
 
 class SeenStore(Protocol):
     """Where names of messages are kept; a table with conditional writes serves, for more than one process."""
 
-    def claim(self, name: str, life_s: float) -> bool:
-        """Keep *name* for *life_s* seconds and say whether it was new; of two at the same time one is."""
+    def claim(self, name: str, token: str, lease_s: float) -> Claim:
+        """Give *name* to the holder of *token* for *lease_s* seconds; of two at the same time one gets it.
 
-    def forget(self, name: str) -> None:
-        """Drop *name*, so that it is new again."""
+        Somebody else's claim counts until its lease is over, a confirmed name until its life is.
+        """
+
+    def confirm(self, name: str, life_s: float) -> None:
+        """Keep for *life_s* seconds that *name* is done, whoever claims it."""
+
+    def release(self, name: str, token: str) -> None:
+        """End the claim of *token*'s holder, so that *name* is new; that of another stays."""
 
 
 class MemoryStore:
@@ -31,51 +36,67 @@ class MemoryStore:
     def __init__(self, size_max: int = 100_000, clock: Callable[[], float] = time.monotonic) -> None:
         self._size_max = size_max
         self._clock = clock
-        self._until: OrderedDict[str, float] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[float, str | None]] = OrderedDict()
         self._lock = Lock()
 
-    def claim(self, name: str, life_s: float) -> bool:
-        """Keep *name*; whether it was new."""
+    def claim(self, name: str, token: str, lease_s: float) -> Claim:
+        """Give *name* to the holder of *token*, if nobody has it."""
         now = self._clock()
         with self._lock:
-            if self._until.get(name, 0.0) > now:
-                return False
-            self._until.pop(name, None)
-            self._until[name] = now + life_s
-            while len(self._until) > self._size_max:
-                self._until.popitem(last=False)
-            return True
+            until, holder = self._kept.get(name, (now, None))
+            if until > now:
+                return Claim.DONE if holder is None else Claim.IN_PROGRESS
+            self._keep(name, now + lease_s, token)
+            return Claim.NEW
 
-    def forget(self, name: str) -> None:
-        """Drop *name*."""
+    def confirm(self, name: str, life_s: float) -> None:
+        """Keep that *name* is done."""
         with self._lock:
-            self._until.pop(name, None)
+            self._keep(name, self._clock() + life_s, None)
+
+    def release(self, name: str, token: str) -> None:
+        """End the claim of *token*'s holder."""
+        with self._lock:
+            if self._kept.get(name, (0.0, None))[1] == token:
+                del self._kept[name]
+
+    def _keep(self, name: str, until: float, holder: str | None) -> None:
+        self._kept[name] = (until, holder)
+        self._kept.move_to_end(name)
+        while len(self._kept) > self._size_max:
+            self._kept.popitem(last=False)
 
 
 class Deduplicator:
-    """Tells a message that was processed from one that was not, by subscription and id."""
+    """Tells a message that was processed from one that was not, by subscription and id.
 
-    def __init__(self, store: SeenStore | None = None, life_s: float = LIFE_S) -> None:
+    A message is claimed for *lease_s* seconds, processed, and then confirmed for *life_s*. If a process dies in
+    between, the message is new again when the lease is over. Processing that takes longer than the lease may happen
+    twice. A store outside this process keeps that across processes; the default is this process's memory.
+    """
+
+    def __init__(self, store: SeenStore | None = None, life_s: float = LIFE_S, lease_s: float = LEASE_S) -> None:
         self._store = store or MemoryStore()
         self._life_s = life_s
+        self._lease_s = lease_s
 
     @contextmanager
     def once(self, message: Received) -> Iterator[bool]:
-        """Say whether *message* is new; if the block fails, it is new again, and the next delivery gets its turn.
+        """Say whether *message* is new: process it in the block then.
 
-        >>> message = Received("1", "orders", "billing", 1, b"")
-        >>> seen = Deduplicator()
-        >>> for _ in range(2):
-        ...     with seen.once(message) as is_new:
-        ...         print(is_new)
-        True
-        False
+        If the block fails, the message is new again, and the next delivery gets its turn. Raises InProgressError.
         """
         name = f"{message.topic}/{message.subscription}/{message.message_id}"
-        is_new = self._store.claim(name, self._life_s)
+        token = secrets.token_hex(8)
+        claim = self._store.claim(name, token, self._lease_s)
+        if claim is Claim.IN_PROGRESS:
+            raise InProgressError(name, self._lease_s)
+        if claim is Claim.DONE:
+            yield False
+            return
         try:
-            yield is_new
+            yield True
         except BaseException:
-            if is_new:
-                self._store.forget(name)
+            self._store.release(name, token)
             raise
+        self._store.confirm(name, self._life_s)

@@ -1,0 +1,61 @@
+"""A store in DynamoDB, so that all processes know what was processed: `Deduplicator(TableStore(client, "seen"))`.
+
+The table has the key `name` (a string), and `expires_at` as its TTL attribute. A message costs two writes of 1 KiB.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tagcast_client import Claim
+
+EXPIRED = "attribute_not_exists(#n) OR expires_at <= :now"
+
+
+class TableStore:
+    """Names in a table; *client* is `boto3.client("dynamodb")`, whose role may put and delete items of it."""
+
+    def __init__(self, client: Any, table: str, clock: Callable[[], float] = time.time) -> None:
+        self._client = client
+        self._table = table
+        self._clock = clock
+
+    def claim(self, name: str, token: str, lease_s: float) -> Claim:
+        """Give *name* to the holder of *token*, if nobody has it."""
+        try:
+            self._client.put_item(
+                TableName=self._table,
+                Item={**_key(name), "token": {"S": token}, "expires_at": self._in(lease_s)},
+                ConditionExpression=EXPIRED,
+                ExpressionAttributeNames={"#n": "name"},
+                ExpressionAttributeValues={":now": self._in(0)},
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except self._client.exceptions.ConditionalCheckFailedException as refused:
+            return Claim.IN_PROGRESS if "token" in refused.response["Item"] else Claim.DONE
+        return Claim.NEW
+
+    def confirm(self, name: str, life_s: float) -> None:
+        """Keep that *name* is done."""
+        self._client.put_item(TableName=self._table, Item={**_key(name), "expires_at": self._in(life_s)})
+
+    def release(self, name: str, token: str) -> None:
+        """End the claim of *token*'s holder."""
+        try:
+            self._client.delete_item(
+                TableName=self._table,
+                Key=_key(name),
+                ConditionExpression="#t = :token",
+                ExpressionAttributeNames={"#t": "token"},
+                ExpressionAttributeValues={":token": {"S": token}},
+            )
+        except self._client.exceptions.ConditionalCheckFailedException:
+            return  # The lease was over, and somebody else has it now.
+
+    def _in(self, seconds: float) -> dict[str, str]:
+        return {"N": str(math.ceil(self._clock() + seconds))}
+
+
+def _key(name: str) -> dict[str, Any]:
+    return {"name": {"S": name}}

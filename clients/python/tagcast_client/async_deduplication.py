@@ -1,0 +1,102 @@
+"""Asynchronous deduplication; `deduplication` is made from this file by `make_sync.py`."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from threading import Lock
+from typing import Protocol
+
+from tagcast_client.claims import LEASE_S, LIFE_S, Claim, InProgressError
+from tagcast_client.received import Received
+
+
+class AsyncSeenStore(Protocol):
+    """Where names of messages are kept; a table with conditional writes serves, for more than one process."""
+
+    async def claim(self, name: str, token: str, lease_s: float) -> Claim:
+        """Give *name* to the holder of *token* for *lease_s* seconds; of two at the same time one gets it.
+
+        Somebody else's claim counts until its lease is over, a confirmed name until its life is.
+        """
+
+    async def confirm(self, name: str, life_s: float) -> None:
+        """Keep for *life_s* seconds that *name* is done, whoever claims it."""
+
+    async def release(self, name: str, token: str) -> None:
+        """End the claim of *token*'s holder, so that *name* is new; that of another stays."""
+
+
+class AsyncMemoryStore:
+    """Names in this process's memory: at most *size_max*, the oldest go first."""
+
+    def __init__(self, size_max: int = 100_000, clock: Callable[[], float] = time.monotonic) -> None:
+        self._size_max = size_max
+        self._clock = clock
+        self._kept: OrderedDict[str, tuple[float, str | None]] = OrderedDict()
+        self._lock = Lock()
+
+    async def claim(self, name: str, token: str, lease_s: float) -> Claim:
+        """Give *name* to the holder of *token*, if nobody has it."""
+        now = self._clock()
+        with self._lock:
+            until, holder = self._kept.get(name, (now, None))
+            if until > now:
+                return Claim.DONE if holder is None else Claim.IN_PROGRESS
+            self._keep(name, now + lease_s, token)
+            return Claim.NEW
+
+    async def confirm(self, name: str, life_s: float) -> None:
+        """Keep that *name* is done."""
+        with self._lock:
+            self._keep(name, self._clock() + life_s, None)
+
+    async def release(self, name: str, token: str) -> None:
+        """End the claim of *token*'s holder."""
+        with self._lock:
+            if self._kept.get(name, (0.0, None))[1] == token:
+                del self._kept[name]
+
+    def _keep(self, name: str, until: float, holder: str | None) -> None:
+        self._kept[name] = (until, holder)
+        self._kept.move_to_end(name)
+        while len(self._kept) > self._size_max:
+            self._kept.popitem(last=False)
+
+
+class AsyncDeduplicator:
+    """Tells a message that was processed from one that was not, by subscription and id.
+
+    A message is claimed for *lease_s* seconds, processed, and then confirmed for *life_s*. If a process dies in
+    between, the message is new again when the lease is over. Processing that takes longer than the lease may happen
+    twice. A store outside this process keeps that across processes; the default is this process's memory.
+    """
+
+    def __init__(self, store: AsyncSeenStore | None = None, life_s: float = LIFE_S, lease_s: float = LEASE_S) -> None:
+        self._store = store or AsyncMemoryStore()
+        self._life_s = life_s
+        self._lease_s = lease_s
+
+    @asynccontextmanager
+    async def once(self, message: Received) -> AsyncIterator[bool]:
+        """Say whether *message* is new: process it in the block then.
+
+        If the block fails, the message is new again, and the next delivery gets its turn. Raises InProgressError.
+        """
+        name = f"{message.topic}/{message.subscription}/{message.message_id}"
+        token = secrets.token_hex(8)
+        claim = await self._store.claim(name, token, self._lease_s)
+        if claim is Claim.IN_PROGRESS:
+            raise InProgressError(name, self._lease_s)
+        if claim is Claim.DONE:
+            yield False
+            return
+        try:
+            yield True
+        except BaseException:
+            await self._store.release(name, token)
+            raise
+        await self._store.confirm(name, self._life_s)
