@@ -19,7 +19,7 @@ SEED ?= 1
 RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install spark jobs run test demo chromium pictures bench twin simulate simulate-aws format lock sam-validate clean mutate fuzz permissions audit-dependencies python313
+.PHONY: help install spark jobs run test demo chromium pictures bench twin simulate simulate-aws format docs lock sam-validate clean mutate fuzz permissions audit-dependencies python313
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -90,6 +90,10 @@ permissions: .venv/.installed  ## Compare permissions with their uses; take each
 format: .venv/.installed  ## Rewrite the sources in the house style.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: .venv/.installed  ## Write the documents that are made from the code: commands, parameters, the API.
+	$(BIN)/python -m local.documents
+	$(BIN)/python -m tagcast_aws.api > docs/openapi.json
 
 lock: .venv/.installed  ## Resolve the dependencies anew into requirements.lock.
 	test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv; }

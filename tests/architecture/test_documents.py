@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from tagcast import model
 
+from local.documents import documents
+
 ROOT = Path(__file__).resolve().parents[2]
 TRACKED = subprocess.run(
     ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
@@ -175,6 +177,14 @@ def test_no_source_refers_to_sections_by_number_or_to_documents_that_are_not_her
 
     assert by_number == []
     assert sorted((name, path) for name, path in named if path not in DOCUMENTS) == []
+
+
+def test_what_is_made_from_the_code_is_current() -> None:
+    assert [name for name, text in documents().items() if text_of(name) != text] == [], "run `make docs`"
+
+
+def test_the_first_page_is_short() -> None:
+    assert text_of("README.md").count("\n") <= 160
 
 
 def test_every_word_that_is_stored_is_in_the_glossary() -> None:

@@ -1,4 +1,4 @@
-"""The README's console blocks run as they stand, and show what the README says they show."""
+"""The console blocks of the README and its next pages run as they stand, and show what is written there."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ CHANGING = (
 )
 PUBLISHED = re.compile(r"\btagcast .*\bpublish fruit\b(?:.*--count (\d+))?")
 COMMAND_S = 300.0
+PAGES = ("README.md", "docs/consumers.md", "docs/filters.md", "docs/archive.md")
+"""In the order in which a person tries them, on one stack."""
 
 
 def stable(line: str) -> str:
@@ -40,15 +42,15 @@ def stable(line: str) -> str:
 
 @dataclass
 class Step:
-    """One command of the README, and what it is said to show."""
+    """One command of a page, and what it is said to show."""
 
     command: str
     shown: list[str] = field(default_factory=list)
 
 
 def steps(ports: dict[str, str]) -> list[Step]:
-    """The commands of the README, on other ports than a person has."""
-    text = "\n".join(BLOCK.findall((ROOT / "README.md").read_text()))
+    """The commands of all pages, on other ports than a person has."""
+    text = "\n".join(block for page in PAGES for block in BLOCK.findall((ROOT / page).read_text()))
     found: list[Step] = []
     for line in re.sub(rf"\b({'|'.join(ports)})\b", lambda port: ports[port[0]], text).splitlines():
         if line.startswith("$ "):

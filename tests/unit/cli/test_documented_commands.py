@@ -16,7 +16,10 @@ from local.cli.app import app
 
 COMMANDS: Any = typer.main.get_command(app)
 ROOT = Path(__file__).parents[3]
-DOCUMENTS = ("README.md", "clients/python/README.md", *(f"docs/{each.name}" for each in ROOT.glob("docs/*.md")))
+MADE = "cli.md"
+"""Made from the commands themselves."""
+PAGES = [f"docs/{each.name}" for each in ROOT.glob("docs/*.md") if each.name != MADE]
+DOCUMENTS = ("README.md", "clients/python/README.md", *PAGES)
 COMMAND = re.compile(r"(?:`|^(?:\$ .*?)?\b)tagcast (?:--json |--(?:url|profile) [^\s`]+ )*(?!is )([a-z][^`\n]*)", re.M)
 
 

@@ -1,0 +1,52 @@
+"""The documents that are made from the code: `python -m local.documents` writes them, a test compares them."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from local.template.translated import read_template
+
+ROOT = Path(__file__).resolve().parents[1]
+CLI, DEPLOY = "docs/cli.md", "docs/deploy.md"
+
+
+def documents() -> dict[str, str]:
+    """Return the text of every document that is made from the code, whole or in part, by its path."""
+    return {CLI: commands(), DEPLOY: _with_part((ROOT / DEPLOY).read_text(), "parameters", _parameters())}
+
+
+def commands() -> str:
+    """Return the reference of the command line, as Typer writes it."""
+    written = subprocess.run(
+        [sys.executable, "-m", "typer", "local.cli.app", "utils", "docs", "--name", "tagcast"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    return html.unescape(written).strip() + "\n"
+
+
+def _parameters() -> str:
+    rows = (f"| `{name}` | {default} | {text} |" for name, default, text in _described())
+    return "\n".join(["| parameter | default | |", "|---|---|---|", *rows])
+
+
+def _described() -> Iterator[tuple[str, str, str]]:
+    for name, parameter in read_template(ROOT / "template.yaml").parameters.items():
+        text = " ".join(parameter["Description"].split())
+        default = str(parameter["Default"])
+        yield name, f"`{default}`" if default else "none", re.sub(r"docs/([\w-]+\.md)", r"[\1](\1)", text)
+
+
+def _with_part(text: str, name: str, part: str) -> str:
+    """Return *text* with what stands between the marks of a part exchanged."""
+    marks = re.compile(rf"(<!-- {name}: .*? -->\n).*?(<!-- end -->)", re.DOTALL)
+    return marks.sub(lambda found: f"{found[1]}{part}\n{found[2]}", text)
+
+
+if __name__ == "__main__":
+    for path, text in documents().items():
+        (ROOT / path).write_text(text)
