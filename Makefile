@@ -19,7 +19,7 @@ SEED ?= 1
 RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install spark jobs run test demo chromium pictures bench twin simulate simulate-aws format docs lock sam-validate clean mutate fuzz permissions audit-dependencies python313
+.PHONY: help install spark jobs run test demo chromium pictures bench twin simulate simulate-aws digests format docs lock sam-validate clean mutate fuzz permissions audit-dependencies python313
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -77,6 +77,9 @@ simulate: .venv/.installed  ## Play hostile histories of this commit up to RUNS 
 
 simulate-aws: .venv/.installed  ## The same on a simulated AWS, adapters and template included: make simulate-aws RUNS=10000
 	$(BIN)/python -m tests.aws.histories --resume --runs $(RUNS) --jobs $(JOBS)
+
+digests: .venv/.installed  ## Compare what seeds of both simulations ask of their ports with what was recorded.
+	$(BIN)/python -m tests.simulation.digests --jobs $(JOBS)
 
 mutate: .venv/.installed  ## Change the code by machine, SAMPLE times, and list what nothing notices; it goes on where it stopped.
 	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --jobs $(JOBS)

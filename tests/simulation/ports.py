@@ -160,6 +160,7 @@ class SimPusher:
         history.note(
             "{} PUSH {} to {}, attempt {}", worker.name, push.message.message_id, push.subscription.name, push.attempt
         )
+        history.calls.called(f"push {push.message.message_id} {push.subscription.name}")
         attempt = history.checks.push_begins(worker, push)
         reply = history.endpoints.reply(push)
         await _later(history, worker, reply.took_ms)
@@ -176,6 +177,7 @@ class SimPusher:
         history.perhaps_crash(worker)
         ids = " ".join(f"{push.message.message_id} (attempt {push.attempt})" for push in batch.pushes)
         history.note("{} PUSH {} to {} together", worker.name, ids, batch.subscription.name)
+        history.calls.called(f"push {ids} {batch.subscription.name}")
         attempts = history.checks.batch_begins(worker, batch)
         reply = batch_reply(history, batch)
         await _later(history, worker, reply.reply.took_ms)
@@ -196,6 +198,7 @@ class SimFilterFunctions:
     async def verdicts(self, subscription: Subscription, messages: Sequence[Message]) -> tuple[bool, ...] | None:
         history = self._history
         worker = cast("Worker", history.baton.current)
+        history.calls.called(f"ask {len(messages)} {subscription.name}")
         answer: tuple[bool, ...] | None = tuple(judged_yes(message.draft) for message in messages)
         took_ms = history.chance.randrange(200)
         if history.draws("judge", 0.4):

@@ -12,6 +12,7 @@ from typing import Any
 from tagcast import errors
 
 from tests.simulation.baton import Baton, Crashed, UnavailableError, VirtualLoop, Worker
+from tests.simulation.calls import Calls
 from tests.simulation.ledger import Broken
 from tests.simulation.plan import EPOCH, Plan
 
@@ -42,6 +43,7 @@ class Scheduler:
         self.broken: Broken | None = None
         self.faulty = True
         self.accidents: Counter[str] = Counter()
+        self.calls = Calls()
         self.workers: list[Worker] = []
         self.trace: list[str] = []
         self.baton = Baton(self._goes_on)

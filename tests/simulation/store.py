@@ -40,6 +40,7 @@ class Gate:
         worker = history.baton.current
         if worker is None:
             return effect()
+        history.calls.called(label.called() if isinstance(label, _Told) else str(label))
         history.baton.park(worker)
         history.pass_time()
         fault = history.draw_fault(*also)
@@ -83,6 +84,11 @@ class _Told:
 
     def __str__(self) -> str:
         return f"{self.call} {' + '.join(map(told, self.writes))}"
+
+    def called(self) -> str:
+        """Return the call without attributes."""
+        keys = (f"{type(each).__name__} {each.key.pk} {each.key.sk}" for each in self.writes)
+        return f"{self.call} {' + '.join(keys)}"
 
 
 def _quietly(effect: Callable[[], Any]) -> None:

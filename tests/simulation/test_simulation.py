@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation import progress_file
+from tests.simulation import digests, progress_file
 from tests.simulation.campaign import Tally, campaign, play
 from tests.simulation.elsewhere import told_elsewhere
 from tests.simulation.exported import archive_of
@@ -55,6 +55,7 @@ def test_a_seed_is_one_history_in_every_process() -> None:
     elsewhere = {told_elsewhere("tests.simulation", 256, hash_seed) for hash_seed in ("1", "2")}
 
     assert first.trace == again.trace
+    assert digests.line(256, aws=False) == digests.line(256, aws=False)
     assert len(first.trace) > 50
     assert len(elsewhere) == 1
     assert f"digest {first.digest}\n" in elsewhere.pop()

@@ -9,6 +9,7 @@ from tests.aws.administrator import ADMINISTRATOR
 from tests.aws.calls import Call
 from tests.aws.environments import Environment, Invocation
 from tests.aws.faults import Accident
+from tests.aws.histories.called import called
 from tests.aws.histories.plan import KINDS, Outage
 from tests.aws.lambdas import Ended, Function, Weather
 
@@ -29,6 +30,7 @@ class CallAccidents:
             return None
         environment = history.environment
         history.witness.calling(call, environment)
+        history.calls.called(called(call))
         outage = self._outage(call)
         if outage is not None:
             history.accidents["outage"] += 1

@@ -22,6 +22,7 @@ from tests.aws.histories.plan import AwsPlan
 from tests.aws.histories.witness import Witness
 from tests.aws.quiet import quiet
 from tests.aws.timeline import Timeline
+from tests.simulation.calls import Calls
 from tests.simulation.history import Result
 from tests.simulation.ledger import Broken
 
@@ -44,6 +45,7 @@ class History:
         self.accidents: Counter[str] = Counter()
         self.skewed: set[str] = set()
         self.trace: list[str] = []
+        self.calls = Calls()
         self._tell = tell
         self._told = hashlib.sha256()
         self._faults_left = plan.faults_max

@@ -181,10 +181,11 @@ async def _write(
             unwritten.discard(message_id)
         if standing is not None:
             marked.append(standing)
-    for message_id in progress.handed:
-        await outcomes.settle(known[message_id], Entry(EntryState.PENDING), patient=True)
-    for message_id in progress.judged - progress.settled.keys() - progress.failures.keys() - progress.handed:
-        await outcomes.write_yes(known[message_id])
+    for due in (known[each] for each in known if each in progress.handed):
+        await outcomes.settle(due, Entry(EntryState.PENDING), patient=True)
+    waiting = progress.judged - progress.settled.keys() - progress.failures.keys() - progress.handed
+    for due in (known[each] for each in known if each in waiting):
+        await outcomes.write_yes(due)
     failed = [due for message_id, due in known.items() if message_id in progress.failures]
     for due in failed[1:]:
         await outcomes.write_failure(due, progress.failures[due.message_id], hold.check())

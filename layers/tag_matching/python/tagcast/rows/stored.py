@@ -194,7 +194,7 @@ def changes(store: Store, known: Topic, topic: Topic) -> tuple[dict[str, Subscri
     changed = names_changed(known, topic)
     if changed is None:
         return None
-    present = subscriptions(store, topic.name, changed)
+    present = subscriptions(store, topic.name, sorted(changed))
     return {name: present.get(name) for name in changed}, shadows(store, topic.name)
 
 
