@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 import time
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
     from local.console.server import ConsoleServer
 
 WATCH_S = 1.0
+OTHERS = 0o077
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
     """Read the command line; besides the options of the stack, the port of a console beside it."""
     parser = argparse.ArgumentParser(prog="python -m local", description=__doc__)
     parser.add_argument("--port", type=int, default=8080, help="port of the HTTP API on 127.0.0.1 (8080)")
+    parser.add_argument("--host", default="", metavar="NAME", help="a name besides 127.0.0.1 by which it may be called")
     parser.add_argument("--console-port", type=int, help="serve the console, too, on this port of 127.0.0.1")
     parser.add_argument("--data", type=Path, default=Path(".tagcast"), help="folder of the state (.tagcast)")
     parser.add_argument("--fresh", action="store_true", help="forget the state of earlier runs")
@@ -54,6 +57,7 @@ def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:
         template=found.template,
         functions_root=found.handlers,
         uses=found.uses,
+        host=found.host,
         user_functions=found.functions,
         parameters=dict(each.partition("=")[::2] for each in found.parameter),
     )
@@ -67,7 +71,7 @@ def greeting(stack: Stack, took_s: float, console_url: str | None) -> str:
     return f"""tagcast is ready ({took_s:.1f} s)
 {console}  HTTP API   {stack.url}
   OpenAPI    {stack.url}/openapi.json
-  AWS APIs   {stack.engine_url}   (DynamoDB, SQS, Step Functions; any credentials, region us-east-1)
+  AWS APIs   {stack.engine_url}   (DynamoDB, SQS, Step Functions; access keys in {folder / "stack.json"})
   State      {folder}   (make run FRESH=1 forgets it; the engine's log is {folder / "engine" / "engine.log"})
   Try        curl -X PUT {stack.url}/topics/test1 -H 'content-type: application/json' -d '{{}}'
   Stop       Ctrl-C
@@ -128,7 +132,8 @@ async def run(options: StackOptions, console_port: int | None = None) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, run."""
+    """Parse, run; what is written here, and by what is started here, no other user may read."""
+    os.umask(OTHERS)
     return asyncio.run(run(*parse(arguments)))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.config import Config
 
 from tests.permissions.uses import USES, recorded
 
@@ -50,11 +51,13 @@ class RunningStack:
         """What a role was refused on any stack of this session: role, action, resource."""
         return [(use.role, use.action, use.resource) for use in recorded(USES) if use.grant is None]
 
-    def owner(self, service: Any) -> Any:
+    def owner(self, service: Any, config: Config | None = None) -> Any:
         """A client of the owner of the account."""
         return boto3.client(
             service, endpoint_url=self.engine_url, region_name="us-east-1",
-            aws_access_key_id="owner", aws_secret_access_key="owner",
+            aws_access_key_id=self.where["owner_environment"]["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self.where["owner_environment"]["AWS_SECRET_ACCESS_KEY"],
+            config=config,
         )  # fmt: skip
 
     def archived(self, kind: str, topic: str) -> list[dict[str, Any]]:

@@ -42,12 +42,10 @@ class KeyStore:
         """Return the keys of the stack that runs on *folder*; KeyStoreError if none does."""
         import boto3
 
-        from local.engine.credentials import OWNER
         from local.engine.deployment import STACK
-        from local.engine.engine import REGION
 
         try:
-            where = json.loads((folder / "stack.json").read_text())
+            owner = json.loads((folder / "stack.json").read_text())["owner_environment"]
         except FileNotFoundError:
             raise KeyStoreError(
                 f"no stack runs on {folder}: start one with `make run`, name its folder with --data, "
@@ -55,10 +53,10 @@ class KeyStore:
             ) from None
         client = boto3.client(
             "secretsmanager",
-            region_name=REGION,
-            endpoint_url=where["engine_url"],
-            aws_access_key_id=OWNER.access_key,
-            aws_secret_access_key=OWNER.secret,
+            region_name=owner["AWS_DEFAULT_REGION"],
+            endpoint_url=owner["AWS_ENDPOINT_URL"],
+            aws_access_key_id=owner["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=owner["AWS_SECRET_ACCESS_KEY"],
         )
         return cls(client, secret_name(STACK))
 

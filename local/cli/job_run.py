@@ -48,6 +48,7 @@ class Archive:
     reports: Path = Path(".tagcast/reports")
     time_scale: float = 1.0
     is_local: bool = False
+    owner: dict[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of_stack(cls, folder: Path) -> Archive:
@@ -69,7 +70,14 @@ class Archive:
             "JDK_JAVA_OPTIONS": QUICK_START,
         }
         uri = f"s3://{where['outputs']['ArchiveBucketName']}"
-        return cls(uri, environment, folder / "reports", float(where["time_scale"]), is_local=True)
+        return cls(
+            uri,
+            environment,
+            folder / "reports",
+            float(where["time_scale"]),
+            is_local=True,
+            owner=where["owner_environment"],
+        )
 
     def fetch(self, uri: str) -> Path:
         """Copy a report into the folder of reports, unless it is a file already; return where it is."""
@@ -78,17 +86,14 @@ class Archive:
             return Path(uri.removeprefix("file://"))
         import boto3
 
-        from local.engine.credentials import OWNER
-        from local.engine.engine import REGION
-
         target = self.reports / parts.path.lstrip("/").removeprefix("reports/")
         target.parent.mkdir(parents=True, exist_ok=True)
         s3 = boto3.client(
             "s3",
-            endpoint_url=self.environment.get("AWS_ENDPOINT_URL"),
-            region_name=REGION if self.is_local else None,
-            aws_access_key_id=OWNER.access_key if self.is_local else None,
-            aws_secret_access_key=OWNER.secret if self.is_local else None,
+            endpoint_url=self.owner.get("AWS_ENDPOINT_URL"),
+            region_name=self.owner.get("AWS_DEFAULT_REGION"),
+            aws_access_key_id=self.owner.get("AWS_ACCESS_KEY_ID"),
+            aws_secret_access_key=self.owner.get("AWS_SECRET_ACCESS_KEY"),
         )
         s3.download_file(parts.netloc, parts.path.lstrip("/"), str(target))
         return target

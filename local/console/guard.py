@@ -10,7 +10,7 @@ from aiohttp import web
 from tagcast_client import ProblemError, TagcastError
 
 from local.console.desk import desk_of
-from local.front.front import LOOPBACK, is_foreign
+from local.rules.browsers import is_foreign, is_own_host
 
 COOKIE = "tagcast_console"
 """Browsers send cookies to all ports of a host: the name of each console's has its port."""
@@ -27,18 +27,6 @@ HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def is_own_host(host: str | None, port: int) -> bool:
-    """Say whether a request names this machine itself: a name of others that leads here is refused.
-
-    >>> is_own_host("127.0.0.1:8090", 8090), is_own_host("localhost:8090", 8090), is_own_host("[::1]:8090", 8090)
-    (True, True, True)
-    >>> is_own_host("evil.example:8090", 8090), is_own_host("127.0.0.1:80", 8090), is_own_host(None, 8090)
-    (False, False, False)
-    """
-    named, _, at = (host or "").rpartition(":")
-    return at == str(port) and named.strip("[]") in LOOPBACK
 
 
 @web.middleware

@@ -13,7 +13,7 @@ from local.functions.quick_json import decoded
 
 SIGNERS_KNOWN = 256
 """Of callers that speak in frames each says the same with every call."""
-_SIGNED = re.compile(r"Credential=([^/]+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
+_SIGNED = re.compile(r"Credential=(\w+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
 _TARGETS = {
     "DynamoDB": "dynamodb",
     "DynamoDBStreams": "dynamodbstreams",
@@ -46,10 +46,12 @@ class Refusal:
 
 @lru_cache(SIGNERS_KNOWN)
 def signer_of(authorization: str) -> tuple[str, str]:
-    """The access key and the service of a signature; empty when there is none.
+    """The access key and the service of a signature, or of a presigned query; empty when there is none.
 
     >>> signer_of("AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host")
     ('KEY', 'sqs')
+    >>> signer_of("X-Amz-Credential=states.amazonaws.com/20260101/us-east-1/s3/aws4_request")  # A role's, not a key.
+    ('', '')
     """
     found = _SIGNED.search(authorization)
     return (found[1], found[3]) if found else ("", "")
@@ -98,6 +100,16 @@ def access_denied(service: str, principal: str, action: str, resource: str) -> R
     )
     code = "AccessDenied" if service in ("s3", "sqs") else "AccessDeniedException"
     return refusal(service, code, message, 403 if service in ("s3", "lambda", "sqs") else 400)
+
+
+def unknown_key(service: str) -> Refusal:
+    """What AWS answers to who signs with a key that it did not issue, or not at all.
+
+    >>> unknown_key("sqs").status, b"<Code>InvalidAccessKeyId<" in unknown_key("s3").body
+    (403, True)
+    """
+    code = {"s3": "InvalidAccessKeyId", "sqs": "InvalidClientTokenId"}.get(service, "UnrecognizedClientException")
+    return refusal(service, code, "The local stack did not issue this access key, see its stack.json", 403)
 
 
 def _of_s3(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Call:

@@ -25,7 +25,3 @@ def mint() -> Credentials:
     (20, False)
     """
     return Credentials(f"ASIA{base64.b32encode(secrets.token_bytes(10)).decode()}", secrets.token_hex(20))
-
-
-OWNER = Credentials("local", "local")
-"""The owner of the account: the stack itself, and people at the terminal (any key that no role has)."""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import secrets
 import socket
 import subprocess
 import sys
@@ -17,9 +16,10 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from local.engine.credentials import OWNER, Credentials
+from local.engine.credentials import Credentials, mint
 from local.engine.engine_calls import EngineCalls
-from local.engine.permission_guard import ROLES_PATH, TOKEN_HEADER, role_as_json
+from local.engine.permission_guard import ROLES_PATH, role_as_json
+from local.functions.frames import call_head
 from local.rules.permissions import Role
 
 REGION = "us-east-1"
@@ -45,6 +45,7 @@ def free_port(wanted: int = 0) -> int:
 class Engine:
     """One engine; its state lives in `folder` and outlives the process.
 
+    `owner` may do everything. `host` is a name by which it may be called besides those of this machine.
     In `uses` (`uses.jsonl` of the folder) it keeps every decision about a permission once, as lines of JSON.
     """
 
@@ -52,8 +53,9 @@ class Engine:
     lambda_host: str
     port: int = field(default_factory=free_port)
     uses: Path | None = None
+    host: str = ""
     _frames_port: int = field(default_factory=free_port)
-    _token: str = field(default_factory=lambda: secrets.token_hex(20), repr=False)
+    owner: Credentials = field(default_factory=mint, repr=False)
     _process: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -66,14 +68,14 @@ class Engine:
         """Where calls are taken in frames: host:port."""
         return f"127.0.0.1:{self._frames_port}"
 
-    def client(self, service: Any, credentials: Credentials = OWNER, **config: Any) -> Any:
-        """A boto3 client of the engine; without other credentials it is the owner's and may do everything."""
+    def client(self, service: Any, **config: Any) -> Any:
+        """A boto3 client of the engine, in the owner's name."""
         return boto3.client(
             service,
             region_name=REGION,
             endpoint_url=self.url,
-            aws_access_key_id=credentials.access_key,
-            aws_secret_access_key=credentials.secret,
+            aws_access_key_id=self.owner.access_key,
+            aws_secret_access_key=self.owner.secret,
             config=Config(retries={"max_attempts": 3, "mode": "standard"}, **config),
         )
 
@@ -105,10 +107,7 @@ class Engine:
     def permit(self, roles: Mapping[str, Role]) -> None:
         """Put roles in force, by the access key or the service that takes them on."""
         body = json.dumps({caller: role_as_json(role) for caller, role in roles.items()}).encode()
-        request = urllib.request.Request(
-            f"{self.url}{ROLES_PATH}", body, {TOKEN_HEADER: self._token, "content-type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=START_S):
+        with self._asked(ROLES_PATH, START_S, body):
             pass
 
     def stop(self) -> None:
@@ -135,10 +134,16 @@ class Engine:
 
     def _ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.url}/_ministack/ready", timeout=1) as answer:
+            with self._asked("/_ministack/ready", 1) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
+
+    def _asked(self, path: str, within_s: float, body: bytes | None = None) -> Any:
+        """The answer of the engine itself, of no service of AWS."""
+        authorization = call_head(self.owner.access_key, REGION, "engine", "").decode().rstrip()
+        headers = {"authorization": authorization, "content-type": "application/json"}
+        return urllib.request.urlopen(urllib.request.Request(f"{self.url}{path}", body, headers), timeout=within_s)
 
     def _environment(self) -> dict[str, str]:
         state = self.folder.resolve()
@@ -160,7 +165,8 @@ class Engine:
             "SFTP_ENABLED": "0",
             "LOG_LEVEL": "WARNING",
             "TAGCAST_LAMBDA_HOST": self.lambda_host,
-            "TAGCAST_TOKEN": self._token,
+            "TAGCAST_OWNER": self.owner.access_key,
+            "TAGCAST_HOST": self.host,
             "TAGCAST_USES": str((self.uses or self.folder / "uses.jsonl").resolve()),
             "TAGCAST_SNAPSHOT_S": str(SNAPSHOT_S),
         }

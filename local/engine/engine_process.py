@@ -175,7 +175,7 @@ def _application(permissions: Permissions, full: Callable[[], bool]) -> Applicat
         "AmazonSQS": sqs.handle_request,
         "Firehose_20150804": firehose.handle_request,
     }
-    return PermissionGuard(ShortWay(app.app, services, enter), permissions, os.environ["TAGCAST_TOKEN"], full)
+    return PermissionGuard(ShortWay(app.app, services, enter), permissions, os.environ["TAGCAST_OWNER"], full)
 
 
 def _snapshots(folder: Path) -> Snapshots:
@@ -225,7 +225,7 @@ def main() -> None:
     look_seldom()
     try:
         ports = int(os.environ["GATEWAY_PORT"]), int(os.environ["TAGCAST_FRAMES_PORT"])
-        asyncio.run(serve(application, os.environ["BIND_HOST"], *ports))
+        asyncio.run(serve(application, os.environ["BIND_HOST"], *ports, os.environ["TAGCAST_HOST"]))
     finally:
         stopped.set()
         saving.join(timeout=10)

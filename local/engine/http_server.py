@@ -14,6 +14,7 @@ from multidict import CIMultiDict
 
 from local.engine import frame_server
 from local.engine.asgi import Answer, Application, Message, gone, saying
+from local.engine.browser_guard import BrowserGuard
 from local.functions.plain_server import plain_server
 
 KEEP_ALIVE_S = 75.0
@@ -31,13 +32,16 @@ ASGI_LIMITS: Mapping[str, Any] = {
 """What aiohttp's server is told, so that it leaves a request as it is."""
 
 
-async def serve(application: Application, host: str, port: int, frames_port: int) -> None:
-    """Start the application, and serve it, beside HTTP in frames, until SIGTERM or SIGINT."""
+async def serve(application: Application, host: str, port: int, frames_port: int, known_as: str = "") -> None:
+    """Start the application, and serve it, beside HTTP in frames, until SIGTERM or SIGINT.
+
+    *known_as* is a name by which it may be called over HTTP besides those of this machine.
+    """
     life = await _started(application)
     ended = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, ended.set)
-    runner = web.ServerRunner(asgi_server(application), shutdown_timeout=SHUTDOWN_S)
+    runner = web.ServerRunner(asgi_server(BrowserGuard(application, port, known_as)), shutdown_timeout=SHUTDOWN_S)
     await runner.setup()
     frames = await frame_server.listen(application, host, frames_port)
     try:

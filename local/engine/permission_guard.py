@@ -1,7 +1,8 @@
 """Stands before the engine and lets through only what AWS would: by the caller's permissions, and by size.
 
-A caller is known by its access key: each function's workers, each source and each job have one of their own. Any other
-key is the owner of the account: a person at the terminal, and the stack itself. Every decision is kept once in
+A caller is known by its access key, which nobody can guess: each function's workers, each source and each job have one
+of their own, and so has the owner of the account: a person at the terminal, and the stack itself. Who has none of them
+is refused. Every decision is kept once in
 a file, so that what is used can be compared with what is allowed.
 """
 
@@ -10,15 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from local.engine.asgi import Application, Message, Receive, Scope, Send, answer, headers_of, saying, whole
-from local.engine.aws_request import Call, Refusal, access_denied, call_of, refusal, signer_of
+from local.engine.aws_request import Call, Refusal, access_denied, call_of, refusal, signer_of, unknown_key
 from local.engine.limit_guard import cut, too_large
 from local.rules.needs import Account, needs_of
 from local.rules.permissions import Grant, Need, Role
 
 ROLES_PATH = "/_tagcast/roles"
-TOKEN_HEADER = "x-tagcast-token"
 TYPE_HEADER = "x-amz-invocation-type"
 BY_CONTENT = (b"content-length", b"x-amz-crc32")
 DECISIONS_KEPT = 20_000
@@ -102,15 +103,18 @@ def role_from(given: Mapping[str, Any]) -> Role:
 
 
 class PermissionGuard:
-    """An ASGI application around the engine's; `full` says whether no other execution may be started."""
+    """An ASGI application around the engine's; *owner* is the access key of who may do everything.
+
+    `full` says whether no other execution may be started.
+    """
 
     def __init__(
-        self, engine: Application, permissions: Permissions, token: str, full: Callable[[], bool] = lambda: False
+        self, engine: Application, permissions: Permissions, owner: str, full: Callable[[], bool] = lambda: False
     ) -> None:
         self._engine = engine
         self._full = full
         self._permissions = permissions
-        self._token = token
+        self._owner = owner
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or hand it on."""
@@ -118,14 +122,15 @@ class PermissionGuard:
             await self._engine(scope, receive, send)
             return
         headers = headers_of(scope)
-        if "origin" in headers:
-            await _answer(send, Refusal(403, (), b"web pages may not call the local stack"))
-            return
-        if scope["path"] == ROLES_PATH:
-            await self._put_roles(headers, receive, send)
-            return
-        key, service = signer_of(headers.get("authorization", ""))
+        key, service = signer_of(headers.get("authorization") or unquote(scope["query_string"].decode("latin-1")))
         role = self._permissions.roles.get(key)
+        if role is None and key != self._owner:
+            await _answer(send, unknown_key(service))
+            return
+        if role is None and scope["path"] == ROLES_PATH:
+            self._permissions.put(json.loads(await whole(receive) or b"{}"))
+            await _answer(send, Refusal(204, (), b""))
+            return
         if role is None and not _is_measured(service, headers):
             await self._engine(scope, receive, send)
             return
@@ -140,13 +145,6 @@ class PermissionGuard:
             return
         told = send if role is None else self._hiding(role, call, send)
         await self._engine(scope, saying(body, receive), _cutting(call, told))
-
-    async def _put_roles(self, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
-        if headers.get(TOKEN_HEADER) != self._token:
-            await _answer(send, Refusal(403, (), b""))
-            return
-        self._permissions.put(json.loads(await whole(receive) or b"{}"))
-        await _answer(send, Refusal(204, (), b""))
 
     def _refused(self, role: Role | None, call: Call) -> Refusal | None:
         denied = None if role is None else self._permissions.first_denied(role, call)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from aiohttp import web
 
@@ -13,12 +13,12 @@ from local.front.routes import Found, Routes
 from local.functions.lambda_api import Invocation
 from local.functions.plain_server import plain_server
 from local.functions.quick_json import encoded
+from local.rules.browsers import why_refused
 from local.rules.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, LAMBDA_PAYLOAD_BYTES_MAX
 
 METRICS = "/metrics"
 """Prometheus is answered here, which no deployment does: there is no such route in the template."""
 EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 AsyncInvoke = Callable[[str, bytes], Awaitable[Invocation]]
 Authorize = Callable[[str, str, str | None], Awaitable[Mapping[str, Any] | Response]]
@@ -38,7 +38,8 @@ class Front:
     """Serves the routes of the template; `functions` names the physical function of each logical id.
 
     `may_invoke` says whether the API may invoke a function for a method and the path of a route, `authorize` whether
-    the caller may call it. `metrics` is what Prometheus gets at `/metrics`.
+    the caller may call it. `metrics` is what Prometheus gets at `/metrics`. `host` is a name by which the API may be
+    called besides those of this machine.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Front:
         authorize: Authorize = anybody,
         api_id: str = "local",
         metrics: Callable[[], bytes] = bytes,
+        host: str = "",
     ) -> None:
         self._routes = routes
         self._functions = functions
@@ -58,6 +60,8 @@ class Front:
         self._authorize = authorize
         self._api_id = api_id
         self._metrics = metrics
+        self._host = host
+        self._port = 0
         self._runner: web.ServerRunner | None = None
 
     async def listen(self, port: int) -> int:
@@ -68,7 +72,8 @@ class Front:
             await web.TCPSite(self._runner, "127.0.0.1", port).start()
         except OSError as fault:
             raise PortInUseError(f"port {port} of 127.0.0.1 is in use: choose another with --port") from fault
-        return int(self._runner.addresses[0][1])
+        self._port = int(self._runner.addresses[0][1])
+        return self._port
 
     async def stop(self) -> None:
         """Stop listening."""
@@ -106,6 +111,9 @@ class Front:
         return encoded(event)
 
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        refused = why_refused({name.lower(): value for name, value in incoming.headers.items()}, self._port, self._host)
+        if refused:
+            return as_aiohttp(problem(403, "Forbidden", refused))
         raw_path, _, query = incoming.raw_path.partition("?")
         if (incoming.method, raw_path) == ("GET", METRICS):
             return web.Response(body=self._metrics(), headers={"content-type": EXPOSITION_TYPE})
@@ -118,9 +126,6 @@ class Front:
         except ConnectionResetError:
             # The caller has gone in the middle of its request: nobody hears the answer, and nobody needs a traceback.
             return web.Response(status=HTTPStatus.BAD_REQUEST)
-        origin = incoming.headers.get("origin")
-        if origin is not None and is_foreign(origin, incoming.url.port):
-            return as_aiohttp(problem(403, "Forbidden", "pages of other origins may not call the local stack"))
         return as_aiohttp(
             await self.answer(
                 Request(
@@ -133,22 +138,6 @@ class Front:
                 )
             )
         )
-
-
-def is_foreign(origin: str | None, port: int | None) -> bool:
-    """Whether a browser says that a page from elsewhere makes the request: from another address than the stack's own.
-
-    A name that only leads to this machine is another's, too.
-
-    >>> is_foreign(None, 8080), is_foreign("http://127.0.0.1:8080", 8080), is_foreign("http://localhost:8080", 8080)
-    (False, False, False)
-    >>> is_foreign("https://example.com", 8080), is_foreign("http://127.0.0.1:9000", 8080), is_foreign("null", 8080)
-    (True, True, True)
-    """
-    if origin is None:
-        return False
-    parts = urlsplit(origin)
-    return parts.hostname not in LOOPBACK or parts.port != port
 
 
 def as_aiohttp(answer: Response) -> web.Response:

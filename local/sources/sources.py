@@ -16,7 +16,6 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from local.engine.callers import Callers, InvocationRights
-from local.engine.credentials import OWNER
 from local.engine.deployment import Deployment
 from local.engine.engine import REGION, Engine
 from local.functions.lambda_api import Invocation
@@ -100,7 +99,7 @@ class Sources:
         calls.call("sqs", "GetQueueAttributes", asked)  # AWS asks, too.
         return QueueSource(
             calls=calls,
-            owner=engine.calls(OWNER),
+            owner=engine.calls(engine.owner),
             queue_url=url,
             queue_arn=arn,
             function=deployment.functions[source.function].name,

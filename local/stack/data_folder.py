@@ -19,7 +19,7 @@ class FolderInUseError(RuntimeError):
 @dataclass
 class DataFolder:
     """`engine/` is the engine's, `deployed` is what was deployed last, `stack.json` says where it runs,
-    `sam.json` what its functions know of it.
+    `sam.json` what its functions know of it. Both hold access keys, and the engine all messages: others may read none.
     """
 
     path: Path
@@ -28,6 +28,7 @@ class DataFolder:
     def take(self, fresh: bool) -> None:
         """Claim the folder for this process, and forget its contents if `fresh`."""
         self.path.mkdir(parents=True, exist_ok=True)
+        self.path.chmod(0o700)
         lock = (self.path / "lock").open("a+")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -70,10 +71,13 @@ class DataFolder:
 
     def write_environment(self, variables: Mapping[str, str]) -> None:
         """Write `sam.json`, with which `sam local invoke --env-vars` runs a function against this stack."""
-        (self.path / "sam.json").write_text(json.dumps({"Parameters": dict(variables)}, indent=2))
+        self._write("sam.json", json.dumps({"Parameters": dict(variables)}, indent=2))
 
     def announce(self, **where: Any) -> None:
         """Write `stack.json` at once, for programs that wait until the stack is ready."""
-        draft = self.path / "stack.json.draft"
-        draft.write_text(json.dumps({**where, "pid": os.getpid()}))
-        draft.replace(self.path / "stack.json")
+        self._write("stack.json", json.dumps({**where, "pid": os.getpid()}))
+
+    def _write(self, name: str, text: str) -> None:
+        draft = self.path / f"{name}.draft"
+        draft.write_text(text)
+        draft.replace(self.path / name)

@@ -48,6 +48,7 @@ class StackOptions:
     functions_root: Path | None = None
     user_functions: Path | None = None
     uses: Path | None = None
+    host: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -76,6 +77,7 @@ class Stack:
             self._host.address,
             self._folder.engine_port(),
             self.options.uses,
+            self.options.host,
         )
         template, _ = await asyncio.gather(
             asyncio.to_thread(read_template, self.options.template), asyncio.to_thread(self._engine.start)
@@ -101,6 +103,7 @@ class Stack:
             cache(rights.allow_route),
             authorize,
             metrics=self._exposition.text,
+            host=self.options.host,
         )
         port = await self._front.listen(self.options.port)
         self.url = f"http://127.0.0.1:{port}"
@@ -126,13 +129,15 @@ class Stack:
     def _announce(self, engine: Engine, deployment: Deployment, callers: Callers) -> None:
         """Write down where everything is, for the command line, the jobs and people's own tools."""
         some_function = next(iter(deployment.functions.values()))
-        self._folder.write_environment({**some_function.environment, "AWS_ENDPOINT_URL": engine.url})
+        owner = {"AWS_ENDPOINT_URL": engine.url, "AWS_DEFAULT_REGION": REGION, **engine.owner.environment}
+        self._folder.write_environment({**some_function.environment, **owner})
         self._folder.announce(
             url=self.url,
             engine_url=engine.url,
             engine_pid=engine.pid,
             time_scale=self.options.time_scale,
             outputs=dict(deployment.outputs),
+            owner_environment=owner,
             job_environment=callers.jobs.environment,
         )
 

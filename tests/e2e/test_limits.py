@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -22,14 +21,7 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture
 def owner(stack: RunningStack) -> Any:
     def client(service: Any) -> Any:
-        return boto3.client(
-            service,
-            endpoint_url=stack.engine_url,
-            region_name="us-east-1",
-            aws_access_key_id="owner",
-            aws_secret_access_key="owner",
-            config=Config(retries={"total_max_attempts": 1}, parameter_validation=False),
-        )
+        return stack.owner(service, Config(retries={"total_max_attempts": 1}, parameter_validation=False))
 
     return client
 

@@ -7,10 +7,15 @@ import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 from prometheus_client.parser import text_string_to_metric_families
 
+from local.stack.data_folder import DataFolder
 from tests.running_stack import ROOT, RunningStack, start_stack, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -77,6 +82,43 @@ def test_state_outlives_the_process_and_nothing_is_left_running(tmp_path: Path) 
     third = start_stack(tmp_path / "data", "--fresh")
     assert call("GET", f"{third.url}/topics/kept")[0] == 404
     assert third.stop() == 0
+
+
+def test_nobody_else_on_this_machine_reads_what_the_stack_keeps(stack: RunningStack) -> None:
+    modes = {path: path.stat().st_mode & 0o777 for path in (stack.folder, *stack.folder.rglob("*"))}
+    assert {path.name for path, mode in modes.items() if mode & 0o077} == set()
+    assert modes[stack.folder] == 0o700
+    assert modes[stack.folder / "stack.json"] == modes[stack.folder / "sam.json"] == 0o600
+
+
+def test_a_folder_that_was_open_to_others_is_closed_to_them(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o755)
+    DataFolder(tmp_path / "data").take(fresh=False)
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Host": "evil.example:1"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "null"}],
+)
+def test_a_page_in_a_browser_reads_and_does_nothing(stack: RunningStack, headers: dict[str, str]) -> None:
+    queue = stack.where["outputs"]["QueueUrl"]
+    act = f"/?Action=DeleteQueue&Version=2012-11-05&QueueUrl={quote(queue, safe='')}"
+    for address in (f"{stack.url}/topics", f"{stack.url}/metrics", f"{stack.engine_url}/", f"{stack.engine_url}{act}"):
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=20)
+    assert stack.owner("sqs").get_queue_attributes(QueueUrl=queue)
+
+
+def test_who_has_no_key_of_the_stack_may_do_nothing_at_the_engine(stack: RunningStack) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(f"{stack.engine_url}/_ministack/ready", timeout=20)
+    keys = {"aws_access_key_id": "local", "aws_secret_access_key": "local", "region_name": "us-east-1"}
+    for service in ("dynamodb", "sqs", "s3"):
+        anybody: Any = boto3.client(service, endpoint_url=stack.engine_url, **keys)  # type: ignore[call-overload]
+        ask = {"dynamodb": "list_tables", "sqs": "list_queues", "s3": "list_buckets"}[service]
+        with pytest.raises(ClientError, match="did not issue this access key"):
+            getattr(anybody, ask)()
 
 
 def test_two_stacks_do_not_share_a_folder(stack: RunningStack) -> None:

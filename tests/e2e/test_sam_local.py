@@ -27,10 +27,12 @@ def recipe() -> str:
     return (ROOT / "docs" / "local-stack.md").read_text().partition("## One function by itself")[2]
 
 
-def environment() -> dict[str, str]:
+def environment(folder: Path) -> dict[str, str]:
+    """What the recipe exports, in the folder in which `.tagcast` is the stack's."""
     exported = EXPORT.search(recipe())
     assert exported is not None
-    return dict(pair.split("=", 1) for pair in exported[1].split())
+    told = subprocess.run(["sh", "-c", f"{exported[0]}; env"], cwd=folder, capture_output=True, text=True, check=True)
+    return dict(line.split("=", 1) for line in told.stdout.splitlines() if line.startswith("AWS_"))
 
 
 def is_well(answer: Any) -> bool:
@@ -47,19 +49,20 @@ def test_every_event_is_part_of_the_recipe() -> None:
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[RunningStack]:
-    stack = start_stack(tmp_path / "data")
+    stack = start_stack(tmp_path / ".tagcast")
     yield stack
     assert stack.stop() == 0
 
 
-def test_the_commands_work_one_after_the_other_on_a_fresh_stack(fresh: RunningStack) -> None:
+def test_the_commands_work_one_after_the_other_on_a_fresh_stack(fresh: RunningStack, tmp_path: Path) -> None:
+    own = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, (ROOT, LAYER)))}
     answers: dict[str, Any] = {}
     for function, commands in groupby(COMMAND.findall(recipe()), itemgetter(0)):
         events = [event for _, event in commands]
         ran = subprocess.run(
             [sys.executable, "-m", "tests.e2e.invoke_once", function, str(fresh.folder / "sam.json"), *events],
             cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, (ROOT, LAYER))), **environment()},
+            env={**own, **environment(tmp_path)},
         )  # fmt: skip
         assert ran.returncode == 0, f"{function} {events}: {ran.stderr}"
         answers |= json.loads(ran.stdout.splitlines()[-1])

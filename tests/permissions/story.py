@@ -12,7 +12,6 @@ from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import boto3
 from botocore.exceptions import ClientError
 
 from local.cli.cmq_key_store import KeyStore
@@ -354,13 +353,7 @@ class Story:
 
     def owner(self, service: Any) -> Any:
         """A client of the owner of the account."""
-        return boto3.client(
-            service,
-            endpoint_url=self.stack.engine_url,
-            region_name="us-east-1",
-            aws_access_key_id="owner",
-            aws_secret_access_key="owner",
-        )
+        return self.stack.owner(service)
 
     def lane(self, topic: str, name: str) -> dict[str, Any]:
         lane: dict[str, Any] = self.get(f"/topics/{topic}/subscriptions/{name}")["lane"]

@@ -17,6 +17,7 @@ from tests.unit.cli.conftest import Run
 
 WHERE = {
     "job_environment": {"AWS_ACCESS_KEY_ID": "jobs", "AWS_SECRET_ACCESS_KEY": "x"},
+    "owner_environment": {"AWS_ACCESS_KEY_ID": "owner"},
     "engine_url": "http://127.0.0.1:1",
     "outputs": {"ArchiveBucketName": "kept"},
     "time_scale": 10.0,

@@ -18,6 +18,7 @@ from tests.unit.console.visitor import Seen, Visitor
 
 STACK = {
     "job_environment": {},
+    "owner_environment": {},
     "engine_url": "http://127.0.0.1:1",
     "outputs": {"ArchiveBucketName": "kept"},
     "time_scale": 10.0,

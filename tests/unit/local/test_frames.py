@@ -21,7 +21,6 @@ from botocore.exceptions import ClientError
 
 from local.engine import frame_server
 from local.engine.asgi import Application, Receive, Scope, Send, answer, headers_of, whole
-from local.engine.credentials import OWNER
 from local.engine.engine import Engine
 from local.functions import sdk_plugin
 from local.functions.frames import FrameCalls, call_head, packed
@@ -278,7 +277,7 @@ def test_a_client_of_anything_but_the_engine_goes_its_long_way(
 
 def test_a_worker_finds_the_plugin_beside_the_layer_and_nothing_else_is_needed(tmp_path: Path) -> None:
     engine = Engine(tmp_path, "127.0.0.1:9")
-    environment = Stack(StackOptions(folder=tmp_path))._common_environment(engine, OWNER)
+    environment = Stack(StackOptions(folder=tmp_path))._common_environment(engine, engine.owner)
     name = environment[sdk_plugin.PLUGINS].partition("=")[2]
     code = f"import {name} as plugin, tagcast; plugin._calls({environment[sdk_plugin.ADDRESS]!r})"
     subprocess.run([sys.executable, "-S", "-c", code], cwd=tmp_path, env=environment, check=True)

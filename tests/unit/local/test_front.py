@@ -31,9 +31,10 @@ def with_front(
     play: Callable[[Call], None],
     may_invoke: Callable[[str, str, str], bool] = lambda *_: True,
     invoke: AsyncInvoke = echo,
+    host: str = "",
 ) -> None:
     async def main() -> None:
-        front = Front(Routes(ROUTES), {"F": "f"}, invoke, may_invoke)
+        front = Front(Routes(ROUTES), {"F": "f"}, invoke, may_invoke, host=host)
         port = await front.listen(0)
 
         def call(path: str, **headers: str) -> tuple[int, str | None, bytes]:
@@ -95,6 +96,30 @@ def test_a_page_of_another_origin_is_refused(origin: str, status: int) -> None:
     with_front(play)
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example:PORT"}, 403),
+        ({"host": "127.0.0.1:1"}, 403),
+        ({"host": "localhost:PORT"}, 200),
+        ({"host": "tagcast.test:PORT"}, 200),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "same-origin"}, 200),
+        ({"sec-fetch-site": "none"}, 200),
+    ],
+)
+@pytest.mark.parametrize("path", ["/topics/t", "/metrics"])
+def test_a_browser_beside_the_stack_reaches_it_by_its_own_name_and_from_no_other_page(
+    path: str, headers: dict[str, str], status: int
+) -> None:
+    with_front(lambda call: check(call(path, **headers)[0] == status), host="tagcast.test")
+
+
+def check(holds: bool) -> None:
+    assert holds
+
+
 def test_a_function_that_the_api_may_not_invoke_is_a_fault_of_the_server() -> None:
     def play(call: Call) -> None:
         assert call("/topics/t")[:2] == (500, "application/problem+json")
@@ -127,7 +152,7 @@ def test_a_caller_that_goes_away_in_the_middle_of_its_request_is_nothing_to_log(
         port = await front.listen(0)
         for body, is_whole in ((b"{", False), (b"{}", True)):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"PUT /topics/t HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n" + body)
+            writer.write(b"PUT /topics/t HTTP/1.1\r\nhost: 127.0.0.1:%d\r\ncontent-length: 2\r\n\r\n" % port + body)
             if is_whole:
                 assert b" 200 " in await reader.readline()
             writer.close()

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from local.engine.browser_guard import BrowserGuard
 from local.engine.engine_process import Running, guarded_delivery, guarded_task
-from local.engine.permission_guard import ROLES_PATH, TOKEN_HEADER, PermissionGuard, Permissions, role_as_json
+from local.engine.permission_guard import ROLES_PATH, PermissionGuard, Permissions, role_as_json
 from local.rules.needs import Account
 from local.rules.permissions import Grant, Need, Role
 
+OWNER = "OWNER"
 ACCOUNT = Account("123456789012", "us-east-1")
 TABLE = "arn:aws:dynamodb:us-east-1:123456789012:table/T"
 READER = Role("Reader", (Grant("dynamodb:GetItem", TABLE), Grant("s3:GetObject", "arn:aws:s3:::b/*")))
@@ -36,22 +38,27 @@ class Engine:
         await send({"type": "http.response.body", "body": b"engine"})
 
 
+def credential(key: str, service: str) -> bytes:
+    return f"AWS4-HMAC-SHA256 Credential={key}/20260101/us-east-1/{service}/aws4_request, SignedHeaders=h".encode()
+
+
 @dataclass
 class Gate:
     """A guard and a way to call through it."""
 
-    guard: PermissionGuard
+    guard: Any
     engine: Engine
     uses: Path
 
     def call(
         self, key: str, service: str, target: str = "", body: object = None, path: str = "/", method: str = "POST"
     ) -> tuple[int, bytes]:
-        credential = f"AWS4-HMAC-SHA256 Credential={key}/20260101/us-east-1/{service}/aws4_request, SignedHeaders=h"
-        headers = [(b"authorization", credential.encode()), (b"x-amz-target", target.encode())]
+        headers = [(b"authorization", credential(key, service)), (b"x-amz-target", target.encode())]
         return self.send(headers, json.dumps(body or {}).encode(), path, method)
 
-    def send(self, headers: list[tuple[bytes, bytes]], body: bytes, path: str, method: str) -> tuple[int, bytes]:
+    def send(
+        self, headers: list[tuple[bytes, bytes]], body: bytes, path: str, method: str, query: bytes = b""
+    ) -> tuple[int, bytes]:
         half = len(body) // 2
         parts = [{"body": body[:half], "more_body": True}, {"body": body[half:], "more_body": False}]
         sent: list[MutableMapping[str, Any]] = []
@@ -63,7 +70,7 @@ class Gate:
             sent.append(message)
 
         scope = {
-            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"",
+            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query,
             "headers": headers,
         }  # fmt: skip
         asyncio.run(self.guard(scope, receive, send))
@@ -78,7 +85,7 @@ def gate(tmp_path: Path) -> Gate:
     engine = Engine()
     permissions = Permissions(ACCOUNT, tmp_path / "uses.jsonl")
     permissions.put({"R": role_as_json(READER), "L": role_as_json(LISTER)})
-    return Gate(PermissionGuard(engine, permissions, "token"), engine, tmp_path / "uses.jsonl")
+    return Gate(PermissionGuard(engine, permissions, OWNER), engine, tmp_path / "uses.jsonl")
 
 
 def test_what_a_role_may_do_reaches_the_engine_with_its_whole_body(gate: Gate) -> None:
@@ -119,8 +126,32 @@ def test_a_batch_of_messages_needs_what_one_message_needs(gate: Gate) -> None:
     assert gate.call("R", "sqs", "AmazonSQS.DeleteMessageBatch", body)[0] == 403
 
 
-def test_any_other_key_is_the_owner_of_the_account(gate: Gate) -> None:
-    assert gate.call("anything", "dynamodb", "DynamoDB_20120810.DeleteTable", {"TableName": "T"})[0] == 200
+def test_the_owner_of_the_account_may_do_everything(gate: Gate) -> None:
+    assert gate.call(OWNER, "dynamodb", "DynamoDB_20120810.DeleteTable", {"TableName": "T"})[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("key", "service", "code"),
+    [
+        ("local", "dynamodb", b"UnrecognizedClientException"),
+        ("owner", "sqs", b"InvalidClientTokenId"),
+        ("guess", "s3", b"InvalidAccessKeyId"),
+        ("", "s3", b"UnrecognizedClientException"),
+        ("states.amazonaws.com", "lambda", b"UnrecognizedClientException"),
+    ],
+)
+def test_a_key_that_the_stack_did_not_issue_is_refused(gate: Gate, key: str, service: str, code: bytes) -> None:
+    gate.guard._permissions.put({"states.amazonaws.com": role_as_json(Role("W", (Grant("*", "*"),)))})
+    status, answer = gate.call(key, service, "", {})
+    assert (status, code in answer) == (403, True)
+    assert gate.engine.bodies == []
+
+
+@pytest.mark.parametrize(("key", "status"), [("R", 403), ("L", 200), (OWNER, 200), ("local", 403)])
+def test_a_presigned_address_may_do_what_its_signer_may(gate: Gate, key: str, status: int) -> None:
+    gate.guard._permissions.put({"R": role_as_json(Role("None", ())), "L": role_as_json(LISTER)})
+    query = f"X-Amz-Credential={key}%2F20260101%2Fus-east-1%2Fs3%2Faws4_request".encode()
+    assert gate.send([], b"", "/b/k", "GET", query)[0] == status
 
 
 def test_an_absent_object_is_403_to_who_may_not_list_the_bucket_and_404_to_who_may(gate: Gate) -> None:
@@ -143,7 +174,6 @@ def test_every_decision_is_written_down_once_even_after_a_restart(gate: Gate) ->
 
 
 def test_a_caller_that_goes_away_in_the_middle_is_neither_answered_nor_judged(gate: Gate) -> None:
-    credential = b"AWS4-HMAC-SHA256 Credential=R/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=h"
     messages: list[dict[str, Any]] = [
         {"type": "http.request", "body": b'{"Tab', "more_body": True},
         {"type": "http.disconnect"},
@@ -158,22 +188,38 @@ def test_a_caller_that_goes_away_in_the_middle_is_neither_answered_nor_judged(ga
 
     scope: dict[str, Any] = {
         "type": "http", "method": "POST", "path": "/", "raw_path": b"/", "query_string": b"",
-        "headers": [(b"authorization", credential), (b"x-amz-target", b"DynamoDB_20120810.GetItem")],
+        "headers": [(b"authorization", credential("R", "dynamodb")), (b"x-amz-target", b"DynamoDB_20120810.GetItem")],
     }  # fmt: skip
     asyncio.run(gate.guard(scope, receive, send))
     assert (sent, gate.engine.bodies, gate.uses.exists()) == ([], [], False)
 
 
-def test_web_pages_may_not_call_the_engine(gate: Gate) -> None:
-    assert gate.send([(b"origin", b"https://example.com")], b"{}", "/", "POST")[0] == 403
-    assert gate.engine.bodies == []
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        ((b"origin", b"https://example.com"), 403),
+        ((b"origin", b"http://127.0.0.1:4566"), 403),
+        ((b"sec-fetch-site", b"cross-site"), 403),
+        ((b"sec-fetch-site", b"same-site"), 403),
+        ((b"sec-fetch-site", b"none"), 200),
+        ((b"host", b"evil.example:4566"), 403),
+        ((b"host", b"127.0.0.1:4566"), 200),
+        ((b"host", b"tagcast.test:4566"), 200),
+    ],
+)
+def test_pages_in_a_browser_may_not_call_the_engine(gate: Gate, header: tuple[bytes, bytes], status: int) -> None:
+    headers = [(b"host", b"localhost:4566"), (b"authorization", credential(OWNER, "sqs")), header]
+    open_to_browsers = Gate(BrowserGuard(gate.guard, 4566, "tagcast.test"), gate.engine, gate.uses)
+    assert open_to_browsers.send(headers, b"{}", "/", "POST")[0] == status
+    assert bool(gate.engine.bodies) == (status == 200)
 
 
 def test_roles_are_put_in_force_by_the_stack_alone(gate: Gate) -> None:
     body = json.dumps({"R": role_as_json(Role(READER.name, (Grant("*", "*"),)))}).encode()
-    assert gate.send([(TOKEN_HEADER.encode(), b"guess")], body, ROLES_PATH, "POST")[0] == 403
+    assert gate.send([], body, ROLES_PATH, "POST")[0] == 403
+    assert gate.call("R", "engine", "", json.loads(body), ROLES_PATH)[0] == 400
     assert gate.call("R", "dynamodb", "DynamoDB_20120810.DeleteTable", {"TableName": "T"})[0] == 400
-    assert gate.send([(TOKEN_HEADER.encode(), b"token")], body, ROLES_PATH, "POST")[0] == 204
+    assert gate.call(OWNER, "engine", "", json.loads(body), ROLES_PATH)[0] == 204
     assert gate.call("R", "dynamodb", "DynamoDB_20120810.DeleteTable", {"TableName": "T"})[0] == 200
 
 
@@ -190,11 +236,11 @@ def test_no_more_executions_are_started_than_the_stack_bears(gate: Gate) -> None
     thread = threading.Thread(target=running.counted(run), args=("e",))
     thread.start()
     started.wait(10)
-    status, answer = gate.call("owner", "states", "AWSStepFunctions.StartExecution", {"name": "e"})
+    status, answer = gate.call(OWNER, "states", "AWSStepFunctions.StartExecution", {"name": "e"})
     assert (status, json.loads(answer)["__type"]) == (400, "ExecutionLimitExceeded")
     ended.set()
     thread.join()
-    assert gate.call("owner", "states", "AWSStepFunctions.StartExecution", {"name": "e"})[0] == 200
+    assert gate.call(OWNER, "states", "AWSStepFunctions.StartExecution", {"name": "e"})[0] == 200
 
 
 def test_the_workflow_invokes_what_its_role_may_and_nothing_else(tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""Which requests a server of this machine takes although browsers run beside it: none that a page of others makes."""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+OWN_SITES = ("same-origin", "none")
+"""What Sec-Fetch-Site says of a page's own requests and of an address that a person typed."""
+
+
+def is_own_host(host: str | None, port: int, configured: str = "") -> bool:
+    """Whether a request names this machine itself, or the *configured* name: another's name that leads here is refused.
+
+    >>> is_own_host("127.0.0.1:8090", 8090), is_own_host("localhost:8090", 8090), is_own_host("[::1]:8090", 8090)
+    (True, True, True)
+    >>> is_own_host("evil.example:8090", 8090), is_own_host("127.0.0.1:80", 8090), is_own_host(None, 8090)
+    (False, False, False)
+    >>> is_own_host("api.example", 8090, "api.example"), is_own_host("api.example:80", 8090, "api.example")
+    (True, True)
+    """
+    named, _, at = (host or "").rpartition(":")
+    if configured and configured in (host, named):
+        return True
+    return at == str(port) and named.strip("[]") in LOOPBACK
+
+
+def is_foreign(origin: str | None, port: int) -> bool:
+    """Whether a browser says that a page from elsewhere makes the request: from another address than the stack's own.
+
+    A name that only leads to this machine is another's, too.
+
+    >>> is_foreign(None, 8080), is_foreign("http://127.0.0.1:8080", 8080), is_foreign("http://localhost:8080", 8080)
+    (False, False, False)
+    >>> is_foreign("https://example.com", 8080), is_foreign("http://127.0.0.1:9000", 8080), is_foreign("null", 8080)
+    (True, True, True)
+    """
+    if origin is None:
+        return False
+    parts = urlsplit(origin)
+    return parts.hostname not in LOOPBACK or parts.port != port
+
+
+def why_refused(headers: Mapping[str, str], port: int, configured: str = "") -> str:
+    """Why a request with these headers, named in small letters, is not taken; empty if it is.
+
+    An image or a form of a page carries no Origin, but says `Sec-Fetch-Site`.
+
+    >>> why_refused({"host": "localhost:80", "sec-fetch-site": "none"}, 80)
+    ''
+    >>> why_refused({"host": "localhost:80", "sec-fetch-site": "same-site"}, 80)
+    'pages of other origins may not call the local stack'
+    >>> why_refused({"host": "evil.example:80"}, 80)
+    "this is another host's name"
+    """
+    if not is_own_host(headers.get("host"), port, configured):
+        return "this is another host's name"
+    if is_foreign(headers.get("origin"), port) or headers.get("sec-fetch-site", "none") not in OWN_SITES:
+        return "pages of other origins may not call the local stack"
+    return ""
