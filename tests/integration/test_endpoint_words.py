@@ -28,6 +28,7 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.model import Subscription as Owner
+from tagcast.resource_names import queue_named
 from tagcast_aws.endpoints import addresses
 from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
 from tagcast_aws.endpoints.clients import Caller
@@ -36,7 +37,7 @@ from tagcast_aws.endpoints.function import FunctionEndpoint, error_type
 from tagcast_aws.endpoints.guard import Guard
 from tagcast_aws.endpoints.http import HttpEndpoint, outcome, read_answer, retry_after_s
 from tagcast_aws.endpoints.resolver import AddressRefusedError, CheckedResolver
-from tagcast_aws.endpoints.sqs import QueueEndpoint, group_id, region_of
+from tagcast_aws.endpoints.sqs import QueueEndpoint, group_id
 from tagcast_aws.runtime.clock import SystemClock
 
 from tests.integration.scripted import ScriptedClient, refusal
@@ -205,7 +206,7 @@ def test_a_tls_fault_is_told_by_its_reason() -> None:
     ],
 )
 def test_a_queue_is_asked_in_the_region_that_it_names(target: str, region: str | None) -> None:
-    assert region_of(target) == region
+    assert [named.region for named in [queue_named(target, elsewhere=True)] if named] == [region]
 
 
 @pytest.mark.parametrize("key", ["order-7", "!", "~", "x" * 128])
@@ -521,7 +522,7 @@ def test_a_name_is_subscribed_if_all_that_it_resolves_to_is_public(found: Any, r
         ("https://sqs.eu-west-1.amazonaws.com/123456789012/q?a=b", "not a queue URL or ARN"),
         ("https://sqs.eu-west-1.amazonaws.com/12345678901/q", "not a queue URL or ARN"),
         ("https://a.test/123456789012/q", "not a queue of AWS"),
-        ("http://sqs.eu-west-1.amazonaws.com/123456789012/q", "URL scheme is not https"),
+        ("http://sqs.eu-west-1.amazonaws.com/123456789012/q", "not a queue of AWS"),
     ],
 )
 def test_a_queue_is_one_of_aws_and_reached_by_https(target: str, refusal_: str | None) -> None:

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import ipaddress
 import json
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tagcast.model import Endpoint, Protocol
-from tagcast_aws.endpoints.adapter import threads_for_pushes
+from tagcast_aws.endpoints.adapter import Surroundings, threads_for_pushes
 from tagcast_aws.endpoints.addresses import is_public
+from tagcast_aws.endpoints.function import FunctionEndpoint
 from tagcast_aws.endpoints.guard import Guard
 from tagcast_aws.endpoints.resolver import CheckedResolver
+from tagcast_aws.endpoints.sqs import QueueEndpoint
+from tagcast_aws.runtime.clock import SystemClock
 
+from tests.integration.test_endpoint_words import push_to
+
+FUNCTION_OF_LAMBDA = (
+    r"(arn:(aws[a-zA-Z-]*)?:lambda:)?((eusc-)?[a-z]{2}((-gov)|(-iso([a-z]?)))?-[a-z]+-\d{1}:)?(\d{12}:)?(function:)?"
+)
+"""What may stand before a function's name, as the model of Lambda's API has it (FunctionName)."""
 PUBLIC = Guard(lookup=lambda host: ["93.184.215.14"])
 
 
@@ -112,7 +124,8 @@ def test_a_url_is_checked_before_its_name_is_resolved(url: str, refusal: str | N
     assert PUBLIC.refusal(Endpoint(Protocol.HTTPS, url)) == refusal
 
 
-VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "addresses.json").read_text())
+VECTOR_FILES = Path(__file__).parents[1] / "vectors"
+VECTORS = json.loads((VECTOR_FILES / "addresses.json").read_text())
 HOSTS = [(group["why"], host, group["refused"]) for group in VECTORS["hosts"] for host in group["hosts"]]
 
 
@@ -187,8 +200,8 @@ def test_where_private_addresses_are_allowed_no_name_is_resolved() -> None:
         (f"https://sqs.eu-west-1.amazonaws.com/123456789012/{'q' * 76}.fifo", "not a queue URL or ARN"),
         ("https://sqs.eu-west-1.amazonaws.com.evil.example/123456789012/q", "not a queue of AWS"),
         ("https://sqs.eu-west-1.amazonaws.com/q", "not a queue URL or ARN"),
-        ("http://sqs.eu-west-1.amazonaws.com/123456789012/q", "URL scheme is not https"),
-        ("arn:aws:sns:eu-west-1:123456789012:q", "URL scheme is not https"),
+        ("http://sqs.eu-west-1.amazonaws.com/123456789012/q", "not a queue of AWS"),
+        ("arn:aws:sns:eu-west-1:123456789012:q", "not a queue URL or ARN"),
     ],
 )
 def test_a_queue_is_one_of_aws(target: str, refusal: str | None) -> None:
@@ -213,6 +226,56 @@ def test_a_local_queue_is_allowed_where_private_addresses_are() -> None:
 )
 def test_a_function_is_a_name_or_an_arn(target: str, accepted: bool) -> None:
     assert (PUBLIC.refusal(Endpoint(Protocol.LAMBDA, target)) is None) is accepted
+
+
+NAMES = json.loads((VECTOR_FILES / "resource_names.json").read_text())
+OWN = {"own_queues": NAMES["own_queues"], "own_functions": NAMES["own_functions"]}
+SPELLINGS = [
+    (Endpoint(Protocol(group["protocol"]), target), group["refused"])
+    for group in NAMES["groups"]
+    for target in group["targets"]
+]
+
+
+def test_queues_and_functions_are_judged_as_the_vectors_say_however_they_are_spelled() -> None:
+    guard = Guard(lookup=unasked, **OWN)
+
+    assert len(SPELLINGS) >= 100
+    assert [each.target for each, refused in SPELLINGS if (guard.refusal(each) is not None) is not refused] == []
+
+
+def test_no_push_reaches_what_the_guard_refuses_and_every_push_what_it_lets_through() -> None:
+    asked: list[str] = []
+
+    class Client:
+        meta = SimpleNamespace(endpoint_url="https://sqs.eu-west-1.amazonaws.com")
+
+        def invoke(self, FunctionName: str, **_: object) -> dict[str, Any]:  # noqa: N803 boto3's
+            asked.append(FunctionName)
+            return {"Payload": io.BytesIO()}
+
+        def send_message(self, QueueUrl: str, **_: object) -> None:  # noqa: N803 boto3's
+            asked.append(QueueUrl)
+
+    around = Surroundings(SystemClock(), "1", make_client=lambda *_, **__: Client(), **OWN)
+
+    async def delivered(endpoint: Endpoint) -> bool:
+        adapter = FunctionEndpoint(around) if endpoint.protocol is Protocol.LAMBDA else QueueEndpoint(around)
+        return (await adapter.deliver(push_to(endpoint.protocol, endpoint.target))).delivered
+
+    async def all_delivered() -> list[bool]:
+        return [await delivered(endpoint) for endpoint, _ in SPELLINGS]
+
+    assert asyncio.run(all_delivered()) == [not refused for _, refused in SPELLINGS]
+    assert len(asked) == sum(not refused for _, refused in SPELLINGS)
+
+
+@given(
+    st.from_regex(re.compile(FUNCTION_OF_LAMBDA), fullmatch=True),
+    st.sampled_from(("", ":1", ":$LATEST", ":live")),
+)
+def test_what_lambda_reads_as_a_function_of_the_service_is_refused(before: str, version: str) -> None:
+    assert Guard(**OWN).refusal(Endpoint(Protocol.LAMBDA, f"{before}tagcast-fan-out{version}")) is not None
 
 
 def test_neither_the_guard_nor_the_pusher_imports_a_client_before_it_is_needed() -> None:

@@ -42,6 +42,7 @@ SUBSCRIBING, KNOWLEDGE = "unit/test_subscribing.py", "unit/test_knowledge.py"
 VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifier.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 TAIL, INDEXING = "unit/test_tail.py", "unit/test_indexing.py"
+GUARD = "integration/test_endpoints_guard.py"
 GROUP_QUEUES, WORDS = "integration/test_group_queues.py", "integration/test_endpoint_words.py"
 WIDE_ORDER, FIRST_ROUNDS = "unit/test_wide_order.py", "integration/test_first_rounds.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
@@ -560,14 +561,35 @@ KEEPING = (
     _planted(
         "an endpoint may be a function of the service",
         "tagcast_aws.endpoints.guard:Guard._function_refusal",
-        "if is_function_of(self._own_functions, target)",
+        "if function.begins_with(self._own_functions)",
         "if False",
         "architecture/test_roles.py::test_no_endpoint_can_name",
     ),
     _planted(
+        "a name of the service in another case is a subscriber's",
+        "tagcast.resource_names:ResourceName.begins_with",
+        "self.name.lower().startswith(prefix.lower())",
+        "self.name.startswith(prefix)",
+        f"{GUARD}::test_queues_and_functions_are_judged",
+    ),
+    _planted(
+        "a queue of a group that was an endpoint before is written to",
+        "tagcast_aws.endpoints.sqs:QueueEndpoint._attempt",
+        "if queue.begins_with(self._own):",
+        "if False:",
+        f"{GUARD}::test_no_push_reaches_what_the_guard_refuses",
+    ),
+    _planted(
+        "an endpoint counts as verified that was not asked",
+        "tagcast.operating.verification:_agreed",
+        "return _as_answered(settings, Consent(refusal))",
+        "return settings",
+        f"{VERIFIED}::test_an_endpoint_whose_first_look_up_failed",
+    ),
+    _planted(
         "a function of the service that was an endpoint before is invoked",
         "tagcast_aws.endpoints.function:FunctionEndpoint._attempt",
-        "if is_function_of(self._own, target):",
+        "if function.begins_with(self._own):",
         "if False:",
         f"{WORDS}::test_a_function_of_the_service_is_never_invoked",
     ),
@@ -1372,9 +1394,16 @@ SEALED = (
     _planted(
         "a header of the service's own may be chosen",
         "tagcast_aws.api.subscriptions.headers:_refused",
-        " or plain.startswith(_TAKEN)",
-        "",
+        "plain.startswith(REFUSED)",
+        "False",
         f"{OWN_HEADERS}::test_a_header_that_is_not_a_subscriber_s",
+    ),
+    _planted(
+        "a header that proxies set may be chosen with another character",
+        "tagcast_aws.api.subscriptions.headers:_refused",
+        '.replace("_", "-")',
+        "",
+        f"{OWN_HEADERS}::test_a_header_that_proxies_set",
     ),
     _planted(
         "a header is there twice, in two cases",

@@ -1,22 +1,88 @@
-"""The names of queues and functions as AWS takes them: what filters, the API and the guard of endpoints agree on."""
+"""The names of queues and functions: all ways of writing one, and the one form in which they are compared.
+
+What can be read in two ways is refused: the service and AWS might read it differently.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 QUEUE_NAME = r"[A-Za-z0-9_-]{1,80}(\.fifo)?"
-QUEUE_ARN = rf"arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{{12}}:{QUEUE_NAME}"
 QUEUE_NAME_LENGTH_MAX = 80
 """With its suffix; the pattern alone lets a FIFO queue have five characters more."""
 
+_REGION, _ACCOUNT = "[a-z0-9-]+", "[0-9]{12}"
+QUEUE_ARN = rf"arn:aws[a-z-]*:sqs:{_REGION}:{_ACCOUNT}:{QUEUE_NAME}"
 FUNCTION = (
-    r"(arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:)?"
+    rf"(arn:aws[a-z-]*:lambda:{_REGION}:{_ACCOUNT}:function:)?"
     r"[A-Za-z0-9_-]{1,64}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?"
 )
+NO_FUNCTION = rf"^({_ACCOUNT}|function|(eusc-)?[a-z]{{2}}(-gov|-iso[a-z]?)?-[a-z]+-[0-9]):"
+"""Where Lambda reads an account, a region or the word and then a name, though it could be a name and its version."""
 FUNCTION_LENGTH_MAX = 300
 """Longer than the longest: partitions and regions have no bound in the pattern."""
 
-_QUEUE_NAME, _QUEUE_ARN, _FUNCTION = re.compile(QUEUE_NAME), re.compile(QUEUE_ARN), re.compile(FUNCTION)
+_DOMAIN = r"(?:amazonaws\.com(?:\.cn)?|api\.aws|api\.amazonwebservices\.com\.cn)"
+_QUEUE_HOST = (
+    rf"(?:sqs(?:-fips)?\.(?P<region>{_REGION})\.{_DOMAIN}|(?P<legacy>{_REGION})\.queue\.{_DOMAIN}|queue\.{_DOMAIN}"
+    rf"|[a-z0-9-]+\.sqs\.(?P<private>{_REGION})\.vpce\.{_DOMAIN})"
+)
+_QUEUE_PATH = rf"(?P<account>{_ACCOUNT})/(?P<name>{QUEUE_NAME})"
+_QUEUE_FORMS = (
+    re.compile(rf"arn:aws[a-z-]*:sqs:(?P<region>{_REGION}):(?P<account>{_ACCOUNT}):(?P<name>{QUEUE_NAME})"),
+    re.compile(rf"https://{_QUEUE_HOST}/{_QUEUE_PATH}"),
+)
+_QUEUE_ELSEWHERE = re.compile(rf"https?://[A-Za-z0-9.:\[\]_-]+/(?:[A-Za-z0-9_-]+/)*{_QUEUE_PATH}")
+_FUNCTION = re.compile(
+    rf"(?!{NO_FUNCTION[1:]})(?:arn:aws[a-z-]*:lambda:(?P<region>{_REGION}):(?P<account>{_ACCOUNT}):function:)?"
+    r"(?P<name>[A-Za-z0-9_-]{1,64})(?::(?:\$LATEST|[A-Za-z0-9_-]{1,128}))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceName:
+    """The name of a queue or a function, and where it is; None is where the service is."""
+
+    name: str
+    region: str | None = None
+    account: str | None = None
+
+    def begins_with(self, prefix: str | None) -> bool:
+        """Say whether the name begins with *prefix*, in any case; None begins no name."""
+        return prefix is not None and self.name.lower().startswith(prefix.lower())
+
+
+def queue_named(text: str, *, elsewhere: bool = False) -> ResourceName | None:
+    """Return the queue whose URL or ARN *text* is; None if it is neither.
+
+    A URL names a host of AWS, or any if the queue may be *elsewhere*.
+
+    >>> queue_named("arn:aws:sqs:eu-west-1:123456789012:orders.fifo")
+    ResourceName(name='orders.fifo', region='eu-west-1', account='123456789012')
+    >>> queue_named("https://sqs.eu-west-1.amazonaws.com/123456789012/orders%2Efifo") is None
+    True
+    >>> queue_named("http://127.0.0.1:4566/000000000000/orders", elsewhere=True)
+    ResourceName(name='orders', region=None, account='000000000000')
+    """
+    for form in (*_QUEUE_FORMS, _QUEUE_ELSEWHERE) if elsewhere else _QUEUE_FORMS:
+        if (found := form.fullmatch(text)) is not None and is_queue_name(found["name"]):
+            parts = found.groupdict()
+            region = parts.get("region") or parts.get("legacy") or parts.get("private")
+            return ResourceName(found["name"], region, found["account"])
+    return None
+
+
+def function_named(text: str) -> ResourceName | None:
+    """Return the function whose name or whole ARN *text* is, with a version or an alias or without; else None.
+
+    >>> function_named("bill:7"), function_named("123456789012:bill")
+    (ResourceName(name='bill', region=None, account=None), None)
+    >>> function_named("arn:aws:lambda:eu-west-1:123456789012:function:bill:live")
+    ResourceName(name='bill', region='eu-west-1', account='123456789012')
+    """
+    found = _FUNCTION.fullmatch(text) if len(text) <= FUNCTION_LENGTH_MAX else None
+    return None if found is None else ResourceName(found["name"], found["region"], found["account"])
 
 
 def is_queue_name(text: str) -> bool:
@@ -25,33 +91,4 @@ def is_queue_name(text: str) -> bool:
     >>> is_queue_name("q" * 80), is_queue_name("q" * 75 + ".fifo"), is_queue_name("q" * 76 + ".fifo")
     (True, True, False)
     """
-    return len(text) <= QUEUE_NAME_LENGTH_MAX and _QUEUE_NAME.fullmatch(text) is not None
-
-
-def is_queue_arn(text: str) -> bool:
-    """Say whether *text* can be the ARN of a queue.
-
-    >>> is_queue_arn("arn:aws:sqs:eu-west-1:123456789012:orders.fifo"), is_queue_arn("orders.fifo")
-    (True, False)
-    """
-    return _QUEUE_ARN.fullmatch(text) is not None and is_queue_name(text.rpartition(":")[2])
-
-
-def is_function(text: str) -> bool:
-    """Say whether *text* can be the name or the ARN of a function, with a version or an alias or without.
-
-    >>> is_function("bill"), is_function("bill:7"), is_function("arn:aws:lambda:eu-west-1:123456789012:bill")
-    (True, True, False)
-    """
-    return len(text) <= FUNCTION_LENGTH_MAX and _FUNCTION.fullmatch(text) is not None
-
-
-def is_function_of(prefix: str | None, text: str) -> bool:
-    """Say whether the name or the ARN of a function names one that begins with *prefix*; None begins no name.
-
-    >>> is_function_of("tagcast-", "tagcast-x:7"), is_function_of("tagcast-", "bill"), is_function_of(None, "bill")
-    (True, False, False)
-    >>> is_function_of("tagcast-", "arn:aws:lambda:eu-west-1:123456789012:function:tagcast-x")
-    True
-    """
-    return prefix is not None and text.rpartition(":function:")[2].startswith(prefix)
+    return len(text) <= QUEUE_NAME_LENGTH_MAX and re.fullmatch(QUEUE_NAME, text) is not None

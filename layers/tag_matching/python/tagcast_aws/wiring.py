@@ -191,6 +191,7 @@ def _surroundings(ground: Ground, settings: Settings, sign: Sign) -> Surrounding
         ground.make_socket,
         account=settings.home.account,
         own_functions=settings.functions,
+        own_queues=settings.group_queues,
         sign=sign,
     )
 

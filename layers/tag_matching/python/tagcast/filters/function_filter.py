@@ -6,7 +6,7 @@ from tagcast.errors import Fault, InvalidFilterError
 from tagcast.filters.compiled import FilterInput, FilterValue, unknown_keys
 from tagcast.filters.explanation import Explanation
 from tagcast.model import Subscription
-from tagcast.resource_names import is_function
+from tagcast.resource_names import function_named
 
 TIMEOUT_DEFAULT_S = 3
 TIMEOUT_MAX_S = 10
@@ -56,7 +56,7 @@ def compile_function(value: FilterValue) -> FunctionFilter:
     """
     faults = unknown_keys(value, frozenset({"kind", "function", "on_error", "timeout_seconds"}))
     function = value.get("function")
-    if not isinstance(function, str) or not is_function(function):
+    if not isinstance(function, str) or function_named(function) is None:
         faults.append(Fault("the name or the ARN of a Lambda function is required", "/function"))
     on_error = value.get("on_error", _ON_ERROR[0])
     if not isinstance(on_error, str) or on_error not in _ON_ERROR:

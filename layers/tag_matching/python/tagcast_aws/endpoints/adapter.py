@@ -26,6 +26,7 @@ Lambda allows 1,024 threads.
 """
 
 OF_THE_SERVICE = "is a function of the service"
+OF_A_GROUP = "is the queue of a group"
 
 ClientFactory = Callable[..., Any]
 MakeTls = Callable[[], ssl.SSLContext]
@@ -43,7 +44,8 @@ class Surroundings:
     *make_tls* makes contexts of TLS, *lookup* resolves a host name, *make_client* has the shape of ``boto3.client``,
     *make_socket* is aiohttp's.
     *threads* are shared by all protocols, because a push needs one of them at a time. *account* is whose topics are
-    pushed, *sign* signs with the deployment's own key. No function is invoked whose name begins with *own_functions*.
+    pushed, *sign* signs with the deployment's own key. No function is invoked whose name begins with *own_functions*,
+    and no queue is written to whose name begins with *own_queues*.
     """
 
     clock: Clock
@@ -56,6 +58,7 @@ class Surroundings:
     threads: ThreadPoolExecutor = field(default_factory=threads_for_pushes)
     account: str = NOBODY
     own_functions: str | None = None
+    own_queues: str | None = None
     sign: Sign | None = None
 
     def tls(self) -> ssl.SSLContext:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tagcast.filters.function_filter import function_of
 from tagcast.model import Message, Subscription
 from tagcast.pushing.envelope import filter_event
-from tagcast.resource_names import is_function_of
+from tagcast.resource_names import function_named
 
 from tagcast_aws.endpoints.adapter import Surroundings
 
@@ -32,7 +32,8 @@ class LambdaFilterFunctions:
         """Ask the subscription's function; an event too large for Lambda is asked in halves, side by side."""
         function = function_of(subscription)
         assert function is not None
-        if is_function_of(self._surroundings.own_functions, function.function):
+        named = function_named(function.function)
+        if named is None or named.begins_with(self._surroundings.own_functions):
             return None
         loop = asyncio.get_running_loop()
         event = await loop.run_in_executor(self._surroundings.threads, filter_event, subscription, messages)
@@ -43,9 +44,10 @@ class LambdaFilterFunctions:
             )
             return None if first is None or second is None else first + second
         name = function.function
-        region = name.split(":")[3] if name.startswith("arn:") else None
         try:
-            payload = await self._calls().call(region, function.timeout_s, lambda client: _invoke(client, name, event))
+            payload = await self._calls().call(
+                named.region, function.timeout_s, lambda client: _invoke(client, name, event)
+            )
             return None if payload is None else verdicts_in(payload, len(messages))
         except Exception:  # noqa: BLE001 A stranger's function, or the way to it, failed: that is an answer here.
             return None

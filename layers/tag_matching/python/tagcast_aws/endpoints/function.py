@@ -13,7 +13,7 @@ from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX, answered
 from tagcast.pushing.batch_form import batch_event
 from tagcast.pushing.envelope import function_event
 from tagcast.pushing.response_text import READ_BYTES_MAX
-from tagcast.resource_names import is_function_of
+from tagcast.resource_names import function_named
 
 from tagcast_aws.endpoints.adapter import OF_THE_SERVICE, Surroundings
 from tagcast_aws.endpoints.clients import Caller
@@ -44,10 +44,14 @@ class FunctionEndpoint:
     ) -> Outcome:
         """Invoke the function with *event*; *read* says what its answer makes of one that it took."""
         target = subscription.settings.endpoint.target
-        if is_function_of(self._own, target):  # IAM lets the first round invoke itself.
+        function = function_named(target)
+        if function is None:
+            return Outcome(False, "not a function name or ARN")
+        if function.begins_with(self._own):  # IAM lets the first round invoke itself.
             return Outcome(False, OF_THE_SERVICE)
-        region = target.split(":")[3] if target.startswith("arn:") else None
-        return await self._caller.attempt(subscription, region, lambda client: _invoke(client, target, event(), read))
+        return await self._caller.attempt(
+            subscription, function.region, lambda client: _invoke(client, target, event(), read)
+        )
 
 
 def _invoke(client: Any, name: str, event: bytes, read: Callable[[Outcome, bytes], Outcome]) -> Outcome:

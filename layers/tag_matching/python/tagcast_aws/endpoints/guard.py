@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LookupTimeoutError
 from functools import partial
 
 from tagcast.model import Endpoint, Protocol
-from tagcast.resource_names import is_function, is_function_of, is_queue_arn, is_queue_name
+from tagcast.resource_names import function_named, queue_named
 from yarl import URL
 
-from tagcast_aws.endpoints.adapter import OF_THE_SERVICE
+from tagcast_aws.endpoints.adapter import OF_A_GROUP, OF_THE_SERVICE
 from tagcast_aws.endpoints.addresses import (
     DOES_NOT_RESOLVE,
     NOT_PUBLIC,
@@ -24,9 +23,6 @@ from tagcast_aws.endpoints.addresses import (
 )
 
 LOOKUP_S_MAX = 5.0
-
-_QUEUE_FOLDER = re.compile(r"(/[A-Za-z0-9_-]+)*/[0-9]{12}")
-_AWS_HOST = re.compile(r"([a-z0-9-]+\.)+amazonaws\.com(\.cn)?|queue\.amazonaws\.com(\.cn)?")
 
 
 class Guard:
@@ -60,7 +56,7 @@ class Guard:
                     URL(endpoint.target).raw_host or ""
                 )
             case Protocol.SQS:
-                return self._queue_refusal(endpoint.target) or self._own_queue_refusal(endpoint.target)
+                return self._queue_refusal(endpoint.target)
             case Protocol.LAMBDA:
                 return self._function_refusal(endpoint.target)
             case Protocol.PULL:
@@ -80,25 +76,20 @@ class Guard:
             return DOES_NOT_RESOLVE
         return None if all_public(addresses) else NOT_PUBLIC
 
-    def _own_queue_refusal(self, target: str) -> str | None:
-        name = re.split("[/:]", target)[-1]
-        is_own = self._own_queues is not None and name.startswith(self._own_queues)
-        return "is the queue of a group" if is_own else None
-
     def _function_refusal(self, target: str) -> str | None:
-        if not is_function(target):
+        function = function_named(target)
+        if function is None:
             return "not a function name or ARN"
-        return OF_THE_SERVICE if is_function_of(self._own_functions, target) else None
+        return OF_THE_SERVICE if function.begins_with(self._own_functions) else None
 
     def _queue_refusal(self, target: str) -> str | None:
-        if is_queue_arn(target):
-            return None
-        protocol = Protocol.HTTP if self._allow_private and target.startswith("http:") else Protocol.HTTPS
-        if (fault := url_refusal(target, protocol, self._allow_private)) is not None:
-            return fault
-        url = URL(target)
-        folder, _, name = url.raw_path.rpartition("/")
-        if not _QUEUE_FOLDER.fullmatch(folder) or not is_queue_name(name) or url.raw_query_string:
+        queue = queue_named(target, elsewhere=True)
+        if queue is None:
             return "not a queue URL or ARN"
-        known = self._allow_private or _AWS_HOST.fullmatch(url.raw_host or "")
-        return None if known else "not a queue of AWS"
+        if queue.begins_with(self._own_queues):
+            return OF_A_GROUP
+        if queue_named(target) is not None:
+            return None
+        if not self._allow_private:
+            return "not a queue of AWS"
+        return url_refusal(target, Protocol.HTTP if target.startswith("http:") else Protocol.HTTPS, allow_private=True)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from typing import Any
 
-from tagcast.model import Message, Outcome, Push, PushBatch
+from tagcast.model import Message, Outcome, Push, PushBatch, Subscription
 from tagcast.pushing.envelope import queue_message
+from tagcast.resource_names import ResourceName, queue_named
 
-from tagcast_aws.endpoints.adapter import Surroundings
+from tagcast_aws.endpoints.adapter import OF_A_GROUP, Surroundings
 from tagcast_aws.endpoints.clients import Caller
 
-_REGION = re.compile(r"^https?://(?:[^/]*\.)?sqs(?:-fips)?\.([a-z0-9-]+)\.|^https?://([a-z0-9-]+)\.queue\.amazonaws\.")
 ACCEPTED = "sqs accepted"
 _GROUP = re.compile(r"[!-~]{1,128}")
 
@@ -22,51 +23,48 @@ class QueueEndpoint:
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._caller = Caller("sqs", surroundings)
+        self._own, self._elsewhere = surroundings.own_queues, surroundings.allow_private
 
     async def deliver(self, push: Push) -> Outcome:
         """Send the message once."""
-        region = region_of(push.subscription.settings.endpoint.target)
-        return await self._caller.attempt(push.subscription, region, lambda sqs: self._send(sqs, push))
+        return await self._attempt(push.subscription, lambda sqs, url: _send(sqs, url, push))
 
     async def deliver_batch(self, batch: PushBatch) -> Outcome:
         """Send all messages in one request; the queue may refuse some of them."""
-        region = region_of(batch.subscription.settings.endpoint.target)
-        return await self._caller.attempt(batch.subscription, region, lambda sqs: self._send_batch(sqs, batch))
+        return await self._attempt(batch.subscription, lambda sqs, url: _send_batch(sqs, url, batch))
 
     async def close(self) -> None:
         """Do nothing: no connection belongs to the event loop."""
 
-    def _send(self, sqs: Any, push: Push) -> Outcome:
-        url = self._url(sqs, push.subscription.settings.endpoint.target)
-        sqs.send_message(QueueUrl=url, **_fields(push, url))
-        return Outcome(True, ACCEPTED)
-
-    def _send_batch(self, sqs: Any, batch: PushBatch) -> Outcome:
-        url = self._url(sqs, batch.subscription.settings.endpoint.target)
-        # An entry's name is the message's id: both are digits, and unique in the request.
-        entries = [{"Id": push.message.message_id, **_fields(push, url)} for push in batch.pushes]
-        answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
-        failed = {each["Id"]: f"sqs: {each.get('Code', 'unknown')}" for each in answer.get("Failed", [])}
-        return Outcome(True, ACCEPTED, failed=failed)
-
-    def _url(self, sqs: Any, target: str) -> str:
-        if not target.startswith("arn:"):
-            return target
-        # Made, not asked for: asking needs a permission that the queues of other accounts would have to grant, too.
-        account, name = target.split(":")[4:6]
-        return f"{sqs.meta.endpoint_url.rstrip('/')}/{account}/{name}"
+    async def _attempt(self, subscription: Subscription, send: Callable[[Any, str], Outcome]) -> Outcome:
+        """Let *send* write to the queue, by a client of its region and its URL."""
+        target = subscription.settings.endpoint.target
+        queue = queue_named(target, elsewhere=self._elsewhere)
+        if queue is None:
+            return Outcome(False, "not a queue URL or ARN")
+        if queue.begins_with(self._own):  # IAM lets a round hand over to groups.
+            return Outcome(False, OF_A_GROUP)
+        return await self._caller.attempt(subscription, queue.region, lambda sqs: send(sqs, _url(sqs, target, queue)))
 
 
-def region_of(target: str) -> str | None:
-    """Return the region that a queue's URL or ARN names, or None for the region of the service.
+def _send(sqs: Any, url: str, push: Push) -> Outcome:
+    sqs.send_message(QueueUrl=url, **_fields(push, url))
+    return Outcome(True, ACCEPTED)
 
-    >>> region_of("arn:aws:sqs:eu-west-1:123456789012:q"), region_of("http://127.0.0.1:4566/123456789012/q")
-    ('eu-west-1', None)
-    """
-    if target.startswith("arn:"):
-        return target.split(":")[3]
-    found = _REGION.match(target)
-    return (found[1] or found[2]) if found else None
+
+def _send_batch(sqs: Any, url: str, batch: PushBatch) -> Outcome:
+    # An entry's name is the message's id: both are digits, and unique in the request.
+    entries = [{"Id": push.message.message_id, **_fields(push, url)} for push in batch.pushes]
+    answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
+    failed = {each["Id"]: f"sqs: {each.get('Code', 'unknown')}" for each in answer.get("Failed", [])}
+    return Outcome(True, ACCEPTED, failed=failed)
+
+
+def _url(sqs: Any, target: str, queue: ResourceName) -> str:
+    if not target.startswith("arn:"):
+        return target
+    # Made, not asked for: asking needs a permission that the queues of other accounts would have to grant, too.
+    return f"{sqs.meta.endpoint_url.rstrip('/')}/{queue.account}/{queue.name}"
 
 
 def group_id(key: str) -> str:

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 from tagcast.errors import Fault
 from tagcast.model import Endpoint, Protocol
-from tagcast.resource_names import FUNCTION, FUNCTION_LENGTH_MAX, QUEUE_ARN
+from tagcast.resource_names import FUNCTION, FUNCTION_LENGTH_MAX, NO_FUNCTION, QUEUE_ARN
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import Body
@@ -55,7 +55,11 @@ class LambdaEndpoint(Body):
     """A function, by its name or its ARN."""
 
     protocol: Literal["lambda"]
-    function: Annotated[str, StringConstraints(pattern=f"^{FUNCTION}$", max_length=FUNCTION_LENGTH_MAX)]
+    function: Annotated[
+        str,
+        StringConstraints(pattern=f"^{FUNCTION}$", max_length=FUNCTION_LENGTH_MAX),
+        Field(json_schema_extra={"not": {"pattern": NO_FUNCTION}}),
+    ]
 
 
 class PullEndpoint(Body):
