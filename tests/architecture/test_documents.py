@@ -106,6 +106,7 @@ def test_every_threat_is_met_by_a_test_but_the_one_that_others_know_of() -> None
     assert [row[0] for row in rows if "`test_" not in row[3]] == ["a dependency"]
 
 
+@cache
 def constants() -> dict[str, set[object]]:
     """The plain values that names in capitals have in modules of the product; arithmetic is computed."""
     found: dict[str, set[object]] = {}

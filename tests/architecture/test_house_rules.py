@@ -1,70 +1,73 @@
+"""How the code is written: functions seen as a whole, names that say something, fakes instead of patches."""
+
 import ast
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
-LINES_MAX, FUNCTION_LINES_MAX = 250, 50
+FUNCTION_LINES_MAX = 50
 EMPTY_WORDS = {"data", "info", "manager", "util", "utils", "helper", "helpers", "common", "misc", "process"}
+LONG = {
+    ("local/cli/listen.py", "listen"),
+    ("local/cli/subscriptions.py", "subscribe"),
+}
+"""Commands, whose signature is their list of options."""
 TRACKED = subprocess.run(
     ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
     cwd=ROOT, capture_output=True, text=True, check=True,
 ).stdout.split()  # fmt: skip
-MODULES = [name for name in TRACKED if (ROOT / name).exists()]
-PRODUCT = [name for name in MODULES if not name.startswith("tests/")]
+TREES = {name: ast.parse((ROOT / name).read_text()) for name in TRACKED if (ROOT / name).exists()}
+PRODUCT = {name: tree for name, tree in TREES.items() if not name.startswith("tests/")}
 
 
-@pytest.mark.parametrize("module", PRODUCT)
-def test_a_module_can_be_read_in_one_sitting(module: str) -> None:
-    assert len((ROOT / module).read_text().splitlines()) <= LINES_MAX
+def nodes(trees: dict[str, ast.Module], *kinds: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
+    """Every node of these kinds, with the module in which it stands."""
+    return ((name, node) for name, tree in trees.items() for node in ast.walk(tree) if isinstance(node, kinds))
 
 
-LONG = {
-    "local/cli/listen.py": {"listen"},
-    "local/cli/subscriptions.py": {"subscribe"},
-}
-"""Commands, whose signature is their list of options; and the one sequence in which everything is brought up."""
+def test_a_function_can_be_seen_as_a_whole() -> None:
+    long = set()
+    for name, node in nodes(PRODUCT, ast.FunctionDef, ast.AsyncFunctionDef):
+        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES_MAX:
+            long.add((name, node.name))
+
+    assert long == LONG
 
 
-@pytest.mark.parametrize("module", PRODUCT)
-def test_a_function_can_be_seen_as_a_whole(module: str) -> None:
-    tree = ast.parse((ROOT / module).read_text())
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    long = {each.name for each in functions if (each.end_lineno or 0) - each.lineno >= FUNCTION_LINES_MAX}
+def test_modules_and_classes_are_named_by_what_they_hold() -> None:
+    ends = ("Manager", "Helper", "Util", "Utils")
+    classes = [(name, node.name) for name, node in nodes(PRODUCT, ast.ClassDef) if isinstance(node, ast.ClassDef)]
 
-    assert long == LONG.get(module, set())
-
-
-@pytest.mark.parametrize("module", PRODUCT)
-def test_modules_and_classes_are_named_by_what_they_hold(module: str) -> None:
-    assert Path(module).stem not in EMPTY_WORDS
-    for node in ast.walk(ast.parse((ROOT / module).read_text())):
-        if isinstance(node, ast.ClassDef):
-            assert not node.name.endswith(("Manager", "Helper", "Util", "Utils"))
+    assert [name for name in PRODUCT if Path(name).stem in EMPTY_WORDS] == []
+    assert [each for each in classes if each[1].endswith(ends)] == []
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("tests/")])
-def test_fakes_instead_of_patches(module: str) -> None:
-    for node in ast.walk(ast.parse((ROOT / module).read_text())):
-        if isinstance(node, ast.ImportFrom | ast.Import):
-            names = {alias.name for alias in node.names} | {getattr(node, "module", "") or ""}
-            assert not names & {"unittest.mock", "mock"}
+def test_fakes_instead_of_patches() -> None:
+    patched = []
+    for name, node in nodes(TREES, ast.ImportFrom, ast.Import):
+        assert isinstance(node, ast.ImportFrom | ast.Import)
+        names = {alias.name for alias in node.names} | {getattr(node, "module", "") or ""}
+        if names & {"unittest.mock", "mock"}:
+            patched.append(name)
+
+    assert patched == []
 
 
-@pytest.mark.parametrize("module", [name for name in PRODUCT if name.startswith("functions/")])
-def test_a_handler_defines_no_class(module: str) -> None:
-    nodes = ast.walk(ast.parse((ROOT / module).read_text()))
-    assert not [node for node in nodes if isinstance(node, ast.ClassDef)]
+def test_a_handler_defines_no_class() -> None:
+    handlers = {name: tree for name, tree in PRODUCT.items() if name.startswith("functions/")}
+
+    assert handlers
+    assert [name for name, _ in nodes(handlers, ast.ClassDef)] == []
 
 
-CORE = [name for name in PRODUCT if "/tagcast/" in name]
+def test_a_loop_of_the_core_without_a_condition_says_why_it_ends() -> None:
+    silent = []
+    for name, node in nodes({name: tree for name, tree in PRODUCT.items() if "/tagcast/" in name}, ast.While):
+        assert isinstance(node, ast.While)
+        line = (ROOT / name).read_text().splitlines()[node.lineno - 1]
+        if isinstance(node.test, ast.Constant) and "# It ends: " not in line:
+            silent.append((name, line))
 
-
-@pytest.mark.parametrize("module", CORE)
-def test_a_loop_of_the_core_without_a_condition_says_why_it_ends(module: str) -> None:
-    lines = (ROOT / module).read_text().splitlines()
-    endless = [node for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, ast.While)]
-    endless = [node for node in endless if isinstance(node.test, ast.Constant)]
-
-    assert not [line for node in endless if "# It ends: " not in (line := lines[node.lineno - 1])]
+    assert silent == []
