@@ -7,8 +7,9 @@ LOCAL = {
     **ANY_SUBSCRIBER,
     "AllowPrivateEndpoints": "true",
     "EndpointVerification": "optional",
+    "DeadLetterTopics": "*:*",
     "ArchiveBodies": "*",
     "LogLevel": "DEBUG",
 }
-"""Nobody but its owner uses the local stack: endpoints may be anywhere and need not agree; all bodies are archived, and
-`make run` shows every attempt."""
+"""Nobody but its owner uses the local stack: endpoints may be anywhere and need not agree, dead letters may go to any
+topic; all bodies are archived, and `make run` shows every attempt."""

@@ -363,6 +363,7 @@ class FakeWorld:
             executor=InlineExecutor(),
             dice=FakeDice(),
             telemetry=self.telemetry,
+            dead_letter_topics=(("*", "*"),),
         )
 
     def topic(

@@ -213,6 +213,25 @@ def test_what_is_discarded_is_published_to_its_dead_letter_topic_once(world: Fak
     assert push.message.trace == trace_made("test1", message_id)
 
 
+def test_a_message_that_is_a_dead_letter_makes_no_second_one_so_that_circles_end(world: FakeWorld) -> None:
+    world.topic("dead")
+    back = {"endpoint": {"protocol": "pull"}, "retry": {"max_retries": 0}, "dead_letter_topic": "test1"}
+    circle = "/topics/dead/subscriptions/g"
+    answered(world.world, "PUT", circle, json.dumps(back))
+    discarded_to(world, "dead")
+    world.deliver()
+
+    reply = answered(world.world, "POST", f"{circle}/pull", "{}")
+    [letter] = json.loads(reply["body"])["messages"]
+    handles = json.dumps({"receipt_handles": [letter["receipt_handle"]]})
+    assert answered(world.world, "POST", f"{circle}/nack", handles)["statusCode"] == 200
+    assert json.loads(answered(world.world, "POST", f"{circle}/pull", "{}")["body"])["messages"] == []
+    world.deliver()
+
+    entry = message_view(world.world, "dead", letter["message_id"]).subscribers["g"]
+    assert (entry.state.value, pull(world), world.telemetry.counts["DeadLettersLost"]) == ("discarded", [], 1)
+
+
 def test_a_dead_letter_that_no_topic_takes_is_counted(world: FakeWorld) -> None:
     discarded_to(world, "absent")
 

@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -18,7 +18,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from tagcast_aws.api.http.authorization import ForbiddenError as TopicForbiddenError
-from tagcast_aws.api.http.authorization import check_topic
+from tagcast_aws.api.http.authorization import Rights, Scope, rights_of
+from tagcast_aws.api.http.routing import Route
+from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 from tagcast_client import BearerToken, Client, ForbiddenError, NotFoundError, Retries
 
 from functions.manage import app as manage
@@ -30,6 +32,7 @@ from local.functions.lambda_api import Invocation
 from local.rules.needs import Account
 from local.template.intrinsics import Resolver
 from tests.aws.stack import translated
+from tests.fakes.handlers import answered, token
 from tests.fakes.world import FakeWorld
 
 AUDIENCE = "tagcast"
@@ -165,11 +168,11 @@ def test_a_token_without_the_claim_reaches_no_topic(issuer: Issuer) -> None:
     tried = {"filter": None, "message": {"body": "x"}}
 
     def play(api: httpx.Client) -> None:
-        for token in nothing:
+        for each in nothing:
             for method, path in (("GET", "/topics"), ("PUT", "/topics/orders"), ("POST", "/topics/orders/messages")):
-                assert status(api, method, path, token, {"body": "x"}) == 403, path
-            assert status(api, "POST", "/filters/test", token, tried) == 200
-            assert status(api, "GET", "/nowhere", token) == 404
+                assert status(api, method, path, each, {"body": "x"}) == 403, path
+            assert status(api, "POST", "/filters/test", each, tried) == 200
+            assert status(api, "GET", "/nowhere", each) == 404
         other = issuer.token(scope=scopes, tagcast_topics="a")
         assert status(api, "PUT", "/topics/%61", other, {}) == 201
         assert status(api, "PUT", "/topics/%62", other, {}) == 403
@@ -211,7 +214,117 @@ def test_what_is_no_token_of_the_issuer_now_is_refused_and_the_open_routes_ask_f
 
 
 def test_names_of_topics_that_differ_by_case_are_two() -> None:
-    check_topic(("orders", "BILLS*"), "orders")
+    named = Rights(topics=("orders", "BILLS*"))
+    named.check_topic("orders")
     for other in ("Orders", "bills"):
         with pytest.raises(TopicForbiddenError):
-            check_topic(("orders", "BILLS*"), other)
+            named.check_topic(other)
+
+
+JUDGED = [route for route in (*PUBLISH, *PULL, *MANAGE) if not route.is_public]
+PLACES = {"topic": "%6frders", "subscription": "a", "message_id": "00000000000000000001", "client_id": "c"}
+
+
+def asked(route: Route, claims: dict[str, Any]) -> int:
+    answer = answered(FakeWorld().world, route.method, route.path.format(**PLACES), "{}", claims=claims)
+    return int(answer["statusCode"])
+
+
+@pytest.mark.parametrize("route", JUDGED, ids=lambda route: f"{route.method} {route.path}")
+def test_the_function_judges_scopes_and_topics_itself_whatever_route_let_the_request_through(route: Route) -> None:
+    enough = " ".join(route.scopes)
+    others = " ".join(scope for scope in Scope if scope not in route.scopes)
+    mine, its = {"tagcast_topics": ["orders", "*"]}, {"tagcast_topics": ["payments", "order"]}
+
+    assert asked(route, {"scope": enough, **mine}) != 403
+    assert asked(route, {"scope": others, **mine}) == 403
+    assert asked(route, mine) == 403
+    assert (asked(route, {"scope": enough, **its}) == 403) is not route.names_no_topic
+
+
+def test_a_method_is_what_it_says_letter_by_letter() -> None:
+    claims = {"scope": "manage", "tagcast_topics": "orders"}
+    statuses = [
+        answered(FakeWorld().world, method, "/topics/orders", "{}", claims=claims)["statusCode"]
+        for method in ("PUT", "put", "Put")
+    ]
+    assert statuses == [201, 405, 405]
+
+
+def test_scopes_may_have_a_prefix_and_without_it_they_are_none() -> None:
+    world = replace(FakeWorld().world, scope_prefix="tagcast/")
+    for scope, status in (("tagcast/manage", 201), ("manage", 403), ("tagcast/read other", 403), ("tagcast/", 403)):
+        claims = {"scope": scope, "tagcast_topics": "orders"}
+        assert answered(world, "PUT", "/topics/orders", "{}", claims=claims)["statusCode"] == status, scope
+
+
+@pytest.mark.parametrize(
+    ("claim", "granted"),
+    [
+        (["orders", "bills-*"], ("orders", "bills-*")),
+        ("orders bills-?", ("orders", "bills-?")),
+        (["team a *"], ()),
+        (["orders", "team a *"], ("orders",)),
+        (["x,*"], ()),
+        ("x,* orders", ("orders",)),
+        (["a\t*"], ()),
+        ("a\t*", ()),
+        ('a"*"', ()),
+        ("[*]", ()),
+        ([["*"]], ()),
+        (["*."], ()),
+        ({"*": 1}, ()),
+        (True, ()),
+        (None, ()),
+        ("orders\u00a0*", ()),
+        (["pay\u2028*"], ()),
+        (["*\n"], ()),
+        ("", ()),
+        ([""], ()),
+        ("**", ("**",)),
+    ],
+)
+def test_an_odd_claim_grants_nothing_and_an_element_is_one_pattern(claim: object, granted: tuple[str, ...]) -> None:
+    assert rights(f"Bearer {token({'scope': 'read', 'tagcast_topics': claim})}") == Rights(frozenset({"read"}), granted)
+
+
+def rights(authorization: str | None, scopes: object = ("read",)) -> Rights | None:
+    claims = {"tagcast_topics": "[*]", "scope": "read manage publish"}
+    headers = {} if authorization is None else {"authorization": authorization}
+    return rights_of(
+        {"headers": headers, "requestContext": {"authorizer": {"jwt": {"claims": claims, "scopes": scopes}}}}
+    )
+
+
+def test_what_is_not_exactly_one_token_names_no_topic() -> None:
+    good, all_of = token({"scope": "read", "tagcast_topics": ["orders"]}), token({"tagcast_topics": "*"})
+    for authorization in (f"Bearer {good}", f"bearer {good}", good):
+        assert rights(authorization) == Rights(frozenset({"read"}), ("orders",))
+    odd: tuple[str | None, ...] = (
+        None,
+        "",
+        "Bearer",
+        f"Bearer {good},Bearer {all_of}",
+        f"{all_of} {good}",
+        f"{good}.x",
+        "a.b.c",
+        "e30.W10.e30",
+        "e30.IQ.e30",
+    )
+    for text in odd:
+        assert rights(text) == Rights(frozenset({"read"}), ()), text
+
+
+def test_scopes_are_those_of_the_token_and_of_what_the_gateway_judged() -> None:
+    def scopes(claims: dict[str, Any], judged: object) -> set[str]:
+        found = rights(token(claims), judged)
+        assert found is not None
+        return set(found.scopes)
+
+    assert scopes({"scope": "read x"}, ["read", "manage"]) == {"read"}
+    assert scopes({"scp": ["read", "manage"]}, ["manage"]) == {"manage"}
+    assert scopes({"scope": "read"}, None) == set()
+    assert scopes({}, ["read"]) == {"read"}
+    assert scopes({"scope": 7}, ["read"]) == set()
+    assert rights_of({"requestContext": {"authorizer": {"iam": {}}}}) is None
+    assert rights_of({"requestContext": {}}) is None

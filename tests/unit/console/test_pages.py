@@ -225,7 +225,7 @@ def test_a_save_leaves_whatever_else_a_subscription_has_also_what_nobody_is_show
     certificate = {"certificate": presented.chain, "private_key": presented.key}
     hidden = {"secret": SECRET, "headers": {"x-tenant": "a"}, "client_certificate": certificate}
     pushed = {"endpoint": {"protocol": "https", "url": HOOK}, "retry": retry, "timeout_seconds": 3, **hidden}
-    group = {"endpoint": {"protocol": "pull"}, "ordered": True, "dead_letter_topic": "orders"}
+    group = {"endpoint": {"protocol": "pull"}, "ordered": True, "dead_letter_topic": "dead"}
 
     for name, settings in (("pushed", pushed), ("group", group)):
         visitor.api.request("PUT", lane + name, settings)

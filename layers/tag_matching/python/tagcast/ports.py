@@ -172,7 +172,8 @@ class World:
     """The ports together, as every use case takes them; *time_scale* divides delays and lives.
 
     *plain_queueing*: all is stored and queued as the release before reads it; else maps over *section_max* are split.
-    A first round is worked off in parts of at most *part_max* messages.
+    A first round is worked off in parts of at most *part_max* messages. *scope_prefix* stands before the scopes of
+    tokens. *dead_letter_topics* are pairs of patterns: whose groups may have dead letters published where.
     """
 
     store: Store
@@ -197,4 +198,6 @@ class World:
     section_max: int = 1_000
     part_max: int = PACK_MAX
     topic_reads: TopicReads = TopicReads.EVERY
+    scope_prefix: str = ""
+    dead_letter_topics: tuple[tuple[str, str], ...] = ()
     memory: Memory = field(default_factory=Memory, repr=False, compare=False)

@@ -167,6 +167,8 @@ def compose(ground: Ground) -> World:
         time_scale=settings.time_scale,
         plain_queueing=settings.plain_queueing,
         topic_reads=settings.topic_reads,
+        scope_prefix=settings.scope_prefix,
+        dead_letter_topics=settings.dead_letter_topics,
     )
 
 

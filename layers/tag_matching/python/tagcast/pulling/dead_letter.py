@@ -17,10 +17,14 @@ DEAD_LETTER_OF, DEAD_LETTER_FROM = "dead_letter_of", "dead_letter_from"
 def publish_dead_letter(world: World, group: Subscription, message: Message) -> None:
     """Publish *message* as a new one with a life of its own, once within five minutes, however often it is asked for.
 
-    A topic that is not there, or takes no such body, gets nothing: that is counted as ``DeadLettersLost``.
+    A topic that is not there, or takes no such body, gets nothing; nor does any of what is a letter already, so that
+    topics that name each other pass nothing around for ever. Both are counted as ``DeadLettersLost``.
     """
     topic = group.settings.dead_letter_topic
     if topic is None:
+        return
+    if DEAD_LETTER_OF in message.properties:
+        world.telemetry.count("DeadLettersLost")
         return
     origin = {DEAD_LETTER_OF: message.message_id, DEAD_LETTER_FROM: f"{group.topic}/{group.name}"}
     draft = replace(message.draft, properties={**message.properties, **origin}, trace=message.trace)

@@ -76,7 +76,7 @@ def put_subscriptions(world: World, topic: str, wanted: Sequence[Wanted], came_s
     for each in wanted:
         try:
             check_time(world, came_s + BEGUN_WITHIN_S)
-            valid.append(checked(world, each))
+            valid.append(checked(world, topic, each))
         except (InvalidFilterError, InvalidRequestError, UnavailableError) as refusal:
             results[each.name] = refusal
     for group in fitting(valid, PUT_TOGETHER, FILTER_BYTES_MAX, lambda each: len(json.dumps(each.settings.filter))):
@@ -100,9 +100,11 @@ def _put(world: World, topic: str, group: Sequence[Wanted], until_s: float) -> S
         return [refusal] * len(group)
 
 
-def checked(world: World, wanted: Wanted) -> Wanted:
+def checked(world: World, topic: str, wanted: Wanted) -> Wanted:
     """Return *wanted* in its canonical form; InvalidFilterError or InvalidRequestError if it cannot be stored."""
     settings = replace(wanted.settings, filter=canonical(wanted.settings.filter))
+    if settings.dead_letter_topic == topic:
+        raise InvalidRequestError((Fault("is the topic itself", "/dead_letter_topic"),))
     refusal = world.guard.refusal(settings.endpoint)
     if refusal is not None:
         raise InvalidRequestError((Fault(refusal, "/endpoint"),))

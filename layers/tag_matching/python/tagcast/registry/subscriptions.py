@@ -41,7 +41,7 @@ def put_subscription(
     PreconditionFailedError (*if_match* is not its version), ConflictError (too many; or what cannot change of a
     group), UnavailableError.
     """
-    (made,) = put_together(world, topic, (checked(world, Wanted(name, settings, if_match)),), also)
+    (made,) = put_together(world, topic, (checked(world, topic, Wanted(name, settings, if_match)),), also)
     if not isinstance(made, Made):
         raise made
     wait_for_publishers(world)

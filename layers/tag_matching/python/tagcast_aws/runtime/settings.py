@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tagcast.tables import Table
@@ -34,6 +34,8 @@ class Settings:
     signing_key: str
     verification_optional: bool
     cmq_verification: bool
+    scope_prefix: str
+    dead_letter_topics: tuple[tuple[str, str], ...]
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -58,6 +60,8 @@ class Settings:
             signing_key=environ["SIGNING_KEY"],
             verification_optional=environ["ENDPOINT_VERIFICATION"] == "optional",
             cmq_verification=environ["CMQ_VERIFICATION"] == "true",
+            scope_prefix=environ["JWT_SCOPE_PREFIX"],
+            dead_letter_topics=tuple(_pairs(environ["DEAD_LETTER_TOPICS"])),
         )
 
     @property
@@ -74,3 +78,14 @@ class Settings:
     def home(self) -> Home:
         """Where this deployment is."""
         return Home.of(self.state_machine_arn)
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Return the pairs in a list of them.
+
+    >>> list(_pairs("orders-*:dead-letters,billing:billing-dead")), list(_pairs(""))
+    ([('orders-*', 'dead-letters'), ('billing', 'billing-dead')], [])
+    """
+    for pair in filter(None, text.split(",")):
+        first, _, second = pair.partition(":")
+        yield first, second

@@ -1,21 +1,28 @@
-"""What the caller's token lets through: API Gateway judges its scopes, and here its topics, once for all routes.
+"""What the caller may do, judged once for all routes: by a token's scopes and topics. IAM judged who signed, before.
 
-The source is docs/authorization.md, Tokens.
+The source is docs/authorization.md, Tokens and Dead letters.
 """
 
 from __future__ import annotations
 
+import binascii
+import json
 import re
-from collections.abc import Mapping
+from base64 import urlsafe_b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import unquote
 
+from tagcast.ports import World
+
 TOPICS_CLAIM = "tagcast_topics"
 """The claim that names the topics of a token, as patterns: ``*`` is any text, ``?`` any character."""
 
 _PATTERN = re.compile(r"[A-Za-z0-9_*?-]+")
+_TOKEN = re.compile(r"(?:[Bb]earer +)?[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+")
 _EVERY_TOPIC = "*"
 
 
@@ -28,40 +35,95 @@ class Scope(StrEnum):
 
 
 class ForbiddenError(Exception):
-    """A request for a topic, or for all of them, that the caller's token does not name."""
+    """A request for what the caller's token, or the deployment, does not allow."""
 
 
-def topics_of(event: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the patterns of topics in the caller's token, or None if it has none because IAM judged the request.
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """The scopes of a token, as its issuer writes them, and its patterns of topics."""
 
-    API Gateway verified the token. It hands on a list as text without quotes. What is no pattern of names grants
-    nothing, so that nobody gets more than was meant.
+    scopes: frozenset[str] = frozenset()
+    topics: tuple[str, ...] = ()
 
-    >>> topics_of({"requestContext": {"authorizer": {"jwt": {"claims": {"tagcast_topics": "[orders bills-* a.*]"}}}}})
-    ('orders', 'bills-*')
-    >>> topics_of({"requestContext": {"authorizer": {"jwt": {"claims": {}}}}})
-    ()
-    >>> topics_of({"requestContext": {"authorizer": {"iam": {}}}}) is None
-    True
+    def check_scope(self, wanted: Sequence[str]) -> None:
+        """Raise ForbiddenError unless one of the scopes that are *wanted* is there."""
+        if self.scopes.isdisjoint(wanted):
+            raise ForbiddenError(f"the token has none of the scopes {', '.join(wanted)}")
+
+    def check_topic(self, topic: str | None) -> None:
+        """Raise ForbiddenError unless its patterns cover *topic* as its path spells it (None: all topics).
+
+        >>> Rights(topics=("bills-*",)).check_topic("bills-%32026")
+        >>> Rights(topics=("bills-*",)).check_topic(None)
+        Traceback (most recent call last):
+        tagcast_aws.api.http.authorization.ForbiddenError: the token's claim tagcast_topics does not name all topics: *
+        """
+        if topic is None and _EVERY_TOPIC not in self.topics:
+            raise ForbiddenError(f"the token's claim {TOPICS_CLAIM} does not name all topics: {_EVERY_TOPIC}")
+        if topic is not None and not self.covers(unquote(topic)):
+            raise ForbiddenError(f"the token's claim {TOPICS_CLAIM} does not name this topic")
+
+    def covers(self, topic: str) -> bool:
+        """Say whether one of its patterns is that of *topic*."""
+        return any(fnmatchcase(topic, pattern) for pattern in self.topics)
+
+
+def rights_of(event: Mapping[str, Any]) -> Rights | None:
+    """Return what the caller's token grants, or None if there is none because IAM judged the request.
+
+    API Gateway verified the token, but hands lists on as text in which their elements cannot be told apart: the claims
+    are read from the token itself. What is not one readable token grants nothing. AWS does not say whether the scopes
+    that it names are all of the token or of its route, so that those in the token have to agree.
     """
-    token = (event["requestContext"].get("authorizer") or {}).get("jwt")
-    if token is None:
+    judged = (event["requestContext"].get("authorizer") or {}).get("jwt")
+    if judged is None:
         return None
-    listed = re.split(r'[\s,"]+', str(token["claims"].get(TOPICS_CLAIM, "")).strip("[]"))
-    return tuple(pattern for pattern in listed if _PATTERN.fullmatch(pattern))
+    headers = {name.lower(): text for name, text in (event.get("headers") or {}).items()}
+    claims = _claims(headers.get("authorization", ""))
+    scopes = frozenset(judged.get("scopes") or ())
+    own = claims.get("scope", claims.get("scp"))
+    return Rights(scopes if own is None else scopes.intersection(_listed(own)), topics_of(claims))
 
 
-def check_topic(allowed: tuple[str, ...] | None, topic: str | None) -> None:
-    """Raise ForbiddenError unless *allowed* covers *topic* as its path spells it (None: all topics).
+def check_dead_letters(world: World, rights: Rights | None, topic: str, named: str | None) -> None:
+    """Raise ForbiddenError unless a group of *topic* may have its dead letters published to the topic that is *named*.
 
-    >>> check_topic(("bills-*",), "bills-%32026")
-    >>> check_topic(("bills-*",), None)
-    Traceback (most recent call last):
-    tagcast_aws.api.http.authorization.ForbiddenError: the token's claim tagcast_topics does not name all topics: *
+    A token has to let its owner publish there. The service sees no policy of who signed: there the deployment says it.
     """
-    if allowed is None:
+    if named is None:
         return
-    if topic is None and _EVERY_TOPIC not in allowed:
-        raise ForbiddenError(f"the token's claim {TOPICS_CLAIM} does not name all topics: {_EVERY_TOPIC}")
-    if topic is not None and not any(fnmatchcase(unquote(topic), pattern) for pattern in allowed):
-        raise ForbiddenError(f"the token's claim {TOPICS_CLAIM} does not name this topic")
+    if rights is None:
+        if not any(fnmatchcase(topic, of) and fnmatchcase(named, to) for of, to in world.dead_letter_topics):
+            raise ForbiddenError(f"DeadLetterTopics of this deployment has no {topic}:{named}")
+    elif f"{world.scope_prefix}{Scope.PUBLISH}" not in rights.scopes or not rights.covers(named):
+        raise ForbiddenError("the token does not let its owner publish to the dead_letter_topic")
+
+
+def topics_of(claims: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the patterns of topics in a token: elements of a list, or a text with spaces between them.
+
+    What is no pattern of names grants nothing, so that nobody gets more than was meant.
+
+    >>> topics_of({"tagcast_topics": ["orders", "bills-*", "team a *", "a.*"]}), topics_of({"tagcast_topics": "a b,*"})
+    (('orders', 'bills-*'), ('a',))
+    """
+    return tuple(each for each in _listed(claims.get(TOPICS_CLAIM)) if _PATTERN.fullmatch(each))
+
+
+def _listed(claim: object) -> list[str]:
+    if isinstance(claim, str):
+        return claim.split(" ")
+    return [each for each in claim if isinstance(each, str)] if isinstance(claim, list) else []
+
+
+def _claims(authorization: str) -> Mapping[str, Any]:
+    """Return the claims of the token in a header; none if it is anything but exactly one token."""
+    found = _TOKEN.fullmatch(authorization.strip())
+    if found is None:
+        return {}
+    payload = found[1]
+    try:
+        claims = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except (binascii.Error, ValueError):
+        return {}
+    return claims if isinstance(claims, dict) else {}

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from tagcast.errors import Fault, InvalidRequestError, TooLargeError
 from tagcast.trace_context import TraceContext, trace_read
 
+from tagcast_aws.api.http.authorization import Rights
 from tagcast_aws.api.http.paging import decode_cursor
 from tagcast_aws.api.http.strict_json import MalformedError
 from tagcast_aws.api.limits import (
@@ -42,13 +43,17 @@ _NAME = re.compile(NAME.strip("^$"))
 
 @dataclass(frozen=True)
 class Request(Generic[B]):
-    """What a route is called with: checked names of its path, its checked body, the rest on demand."""
+    """What a route is called with: checked names of its path, its checked body, the rest on demand.
+
+    *rights* are those of the caller's token; None: IAM judged the request.
+    """
 
     path: Mapping[str, str]
     query: Mapping[str, str]
     headers: Mapping[str, str]
     content: bytes
     body: B
+    rights: Rights | None
 
     @cached_property
     def topic(self) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tagcast.errors import Fault, InvalidRequestError
 from tagcast.ports import World
 
-from tagcast_aws.api.http.authorization import Scope, check_topic, topics_of
+from tagcast_aws.api.http.authorization import Rights, Scope, rights_of
 from tagcast_aws.api.http.problems import MEDIA_TYPE, Problem, UnknownRouteError, internal, problem_of
 from tagcast_aws.api.http.requests import Request, checked_names, content_of
 from tagcast_aws.api.http.strict_json import parse
@@ -106,9 +106,12 @@ class Router:
         method, path = _asked(event)
         for route in self.routes:
             if route.method == method and (parameters := route.parameters_in(path)) is not None:
-                if not (route.is_public or route.names_no_topic):
-                    check_topic(topics_of(event), parameters.get("topic"))
-                return _accepted(route.serve(world, _request(event, route, parameters)))
+                rights = None if route.is_public else rights_of(event)
+                if rights is not None:
+                    rights.check_scope([f"{world.scope_prefix}{scope}" for scope in route.scopes])
+                    if not route.names_no_topic:
+                        rights.check_topic(parameters.get("topic"))
+                return _accepted(route.serve(world, _request(event, route, parameters, rights)))
         known = (*self.routes, *self.elsewhere)
         raise UnknownRouteError(route.method for route in known if route.parameters_in(path) is not None)
 
@@ -117,10 +120,12 @@ def _asked(event: Mapping[str, Any]) -> tuple[str, str]:
     """Return the method and the path of a request, without the stage that API Gateway puts before it."""
     context, path = event["requestContext"], event["rawPath"]
     stage = context["stage"]
-    return context["http"]["method"].upper(), path if stage == "$default" else path.removeprefix(f"/{stage}")
+    return context["http"]["method"], path if stage == "$default" else path.removeprefix(f"/{stage}")
 
 
-def _request(event: Mapping[str, Any], route: Route, parameters: Mapping[str, str]) -> Request[Any]:
+def _request(
+    event: Mapping[str, Any], route: Route, parameters: Mapping[str, str], rights: Rights | None
+) -> Request[Any]:
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     names, faults = checked_names(parameters)
     content, body = b"", None
@@ -130,7 +135,7 @@ def _request(event: Mapping[str, Any], route: Route, parameters: Mapping[str, st
         faults += found
     if faults:
         raise InvalidRequestError(tuple(faults))
-    return Request(names, event.get("queryStringParameters") or {}, headers, content, body)
+    return Request(names, event.get("queryStringParameters") or {}, headers, content, body, rights)
 
 
 def _read(model: type[Body], content: bytes) -> tuple[Body | None, list[Fault]]:

@@ -24,6 +24,7 @@ from tagcast.registry.subscriptions import (
 from tagcast.registry.topics import get_topic
 
 from tagcast_aws.api.filters import NewFilterBody
+from tagcast_aws.api.http.authorization import check_dead_letters
 from tagcast_aws.api.http.body import EmptyBody
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
@@ -54,6 +55,7 @@ from tagcast_aws.api.subscriptions.several import ROUTE as SEVERAL
 
 def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     """Create or replace a subscription."""
+    check_dead_letters(world, request.rights, request.topic, request.body.dead_letter_topic)
     wanted = _wanted_version(world, request.topic, request.subscription, request.if_match())
     settings = certified(request.body.settings(), request.body.client_certificate)
     secret, untold = made(world, settings.secret)

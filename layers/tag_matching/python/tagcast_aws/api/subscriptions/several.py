@@ -14,6 +14,7 @@ from tagcast.registry.subscribing import Made, Result, Wanted
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
+from tagcast_aws.api.http.authorization import ForbiddenError, check_dead_letters
 from tagcast_aws.api.http.body import Body, one_by_one, read
 from tagcast_aws.api.http.problems import invalid, problem_of
 from tagcast_aws.api.http.requests import Request
@@ -57,7 +58,7 @@ class _Asked:
 def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
     """Create or replace those subscriptions of a request that are valid; the others' places hold their problems."""
     names: set[str] = set()
-    items = [_read(world, item, names) for item in request.body.subscriptions]
+    items = [_read(world, request, item, names) for item in request.body.subscriptions]
     asked = [item for item in items if isinstance(item, _Asked)]
     asking = {each.wanted.name for each in asked if each.has_to_agree}
     put = iter(put_all_verified(world, request.topic, [each.wanted for each in asked], asking))
@@ -65,7 +66,7 @@ def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
     return Answer(200, {"results": results})
 
 
-def _read(world: World, item: object, names: set[str]) -> _Asked | RefusedAnswer:
+def _read(world: World, request: Request[SubscriptionsBody], item: object, names: set[str]) -> _Asked | RefusedAnswer:
     """Return what an item asks for, or its problem; *names* are those that stand before it, and then its own, too."""
     body, faults = read(NamedSubscription, item)
     if body is None:
@@ -74,10 +75,11 @@ def _read(world: World, item: object, names: set[str]) -> _Asked | RefusedAnswer
         return _refused([Fault("stands in this request already", "/name")])
     names.add(body.name)
     try:
+        check_dead_letters(world, request.rights, request.topic, body.dead_letter_topic)
         asks = has_to_agree(world, body.verification)
         settings = certified(body.settings(), body.client_certificate)
-    except InvalidRequestError as error:
-        return _refused(error.faults)
+    except (ForbiddenError, InvalidRequestError) as error:
+        return _problem(error)
     secret, untold = made(world, settings.secret)
     return _Asked(Wanted(body.name, replace(settings, secret=secret)), asks, untold)
 
@@ -94,7 +96,11 @@ def _result(asked: _Asked, result: Result) -> SubscriptionAnswer | RefusedAnswer
         return answer
     if isinstance(result, InvalidRequestError):
         return _refused([narrowed(fault, asked.wanted.settings.endpoint) for fault in result.faults])
-    problem = problem_of(result)
+    return _problem(result)
+
+
+def _problem(error: Exception) -> RefusedAnswer:
+    problem = problem_of(error)
     assert problem is not None
     return {"error": problem.as_json()}
 
