@@ -16,7 +16,9 @@ from tagcast.pushing.circuit import HostNews
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import lane_of
 
+from functions.fan_out.app import handle
 from tests.fakes.herd import BUDGET_S, HerdDice
+from tests.fakes.queue_records import batch_of
 from tests.fakes.virtual_time import TimedWorld
 from tests.fakes.world import OK, InlineExecutor
 
@@ -60,7 +62,9 @@ def outage(lanes: int, seconds: float = HOUR_S, seed: int = 1) -> Outage:
     names = [f"D{place}" for place in range(lanes)]
     timed.subscribe(*names, host="dead", strategy=DECAY, max_retries=176, answers=(ANSWER_S, UNREACHED))
     timed.subscribe("W", host="well")
-    timed.first_round("1")
+    timed.fake.publish("1")
+    for entry in timed.fake.queue.entries:  # One for each section, if there are many.
+        timed.run(handle(batch_of([entry]), timed.world))
     first = len(timed.receivers.started)
     beside = len(timed.receivers.pushes_of("W"))
     world = replace(timed.world, executor=InlineExecutor(), dice=HerdDice(Random(seed)))

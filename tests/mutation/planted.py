@@ -227,13 +227,6 @@ REDELIVERY = (
         f"{FOUND}::test_somebody_who_asks_for_the_head_gets_it_whomever_the_lane_was_planned_for",
     ),
     _planted(
-        "the host is asked about after a life was looked at",
-        "tagcast.pushing.course:_Course.attempt",
-        "is_shut = await self.passage.is_shut()\n        now = self.world.clock.now()",
-        "now = self.world.clock.now()\n        is_shut = await self.passage.is_shut()",
-        f"{FOUND}::test_nothing_looks_at_the_clock_between_the_look_at_a_life_and_its_push",
-    ),
-    _planted(
         "a claim is never renewed",
         "tagcast.delivery.retrying:_keep_claim",
         "await hold.claim(subscription.settings.timeout_s)",
@@ -1532,6 +1525,27 @@ CIRCUITS = (
         "gap_s = 0 if self.reached is None else PROBE_GAP_S",
         "gap_s = PROBE_GAP_S",
         f"{CIRCUIT}::test_a_probe_that_makes_no_attempt",
+    ),
+    _planted(
+        "a lane asks about its host although no attempt of its own failed",
+        "tagcast.delivery.retrying:_passage",
+        "has_failed = is_in_doubt or not streak.answering",
+        "has_failed = True",
+        f"{CIRCUIT}::test_a_lane_without_a_failed_attempt_asks_no_circuit",
+    ),
+    _planted(
+        "a head behind one that got no answer is attempted for that",
+        "tagcast.delivery.retrying:_passage",
+        "has_failed = is_in_doubt or not streak.answering",
+        "has_failed = is_in_doubt",
+        f"{CIRCUIT}::test_a_message_behind_one_that_expired",
+    ),
+    _planted(
+        "only the answer to a probe closes a circuit",
+        "tagcast.pushing.circuit:Passage.hear",
+        "self.is_news = self.is_news or news.unreached_at is not None",
+        "pass",
+        f"{CIRCUIT}::test_any_answer_in_a_process",
     ),
     _planted(
         "what is over waits for its host",

@@ -273,33 +273,6 @@ def test_somebody_who_asks_for_the_head_gets_it_whomever_the_lane_was_planned_fo
     assert at_ms < 11_000
 
 
-def test_nothing_looks_at_the_clock_between_the_look_at_a_life_and_its_push() -> None:
-    class Leaping(FakeClock):
-        """Is set an hour ahead by whoever asks about the host."""
-
-        def leap(self) -> None:
-            self.instant += 3_600_000
-
-    fake = FakeWorld()
-    fake.topic(retention_s=600)
-    subscription = fake.subscribe("A")
-    [message_id] = fake.publish("1")
-    message = stored(fake, message_id).message
-    clock = Leaping(fake.clock.instant)
-    world = replace(fake.world, clock=clock)
-
-    class Doubtful(Passage):
-        async def is_shut(self) -> bool:
-            clock.leap()
-            return False
-
-    share = Share(PushSlots(clock), 2.0, Doubtful(world, subscription))
-    progress = asyncio.run(attempt_judged(world, subscription, [(message, 0)], set(), share))
-
-    assert fake.pusher.pushes == []
-    assert progress.settled[message_id].state is EntryState.EXPIRED
-
-
 def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict() -> None:
     class SetBack(FakeClock):
         readings = 0

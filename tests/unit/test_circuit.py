@@ -24,7 +24,6 @@ from tagcast.pushing.circuit import (
     WINDOW_S,
     Passage,
 )
-from tagcast.pushing.push_slots import STARTS_AT_ONCE
 from tagcast.registry import subscriptions, topics
 from tagcast.rows import stored
 from tagcast.rows.host import Host, read_host
@@ -50,12 +49,12 @@ def fake(store: RacedStore) -> FakeWorld:
     return fake
 
 
-def lane_at(fake: FakeWorld, name: str, outcome: Outcome = UNREACHED, strategy: Strategy = DECAY) -> Subscription:
+def lane_at(fake: FakeWorld, name: str, outcome: Outcome = UNREACHED, *tags: str, topic: str = "test1") -> Subscription:
     """Subscribe at the dead host, which may give an answer to this one all the same."""
-    known = fake.subscribe(name, strategy=strategy)
+    known = fake.subscribe(name, *tags, topic=topic, strategy=DECAY)
     settings = replace(known.settings, endpoint=Endpoint(Protocol.HTTP, f"{DEAD}/{name}"))
     fake.pusher.behaviours[name] = lambda push: outcome
-    return subscriptions.put_subscription(fake.world, "test1", name, settings)[0]
+    return subscriptions.put_subscription(fake.world, topic, name, settings)[0]
 
 
 def fail_lanes(fake: FakeWorld, count: int = LANES_MIN, outcome: Outcome = UNREACHED) -> list[str]:
@@ -120,15 +119,64 @@ def test_lanes_at_a_dead_host_are_probed_one_at_a_time_and_all_get_their_message
     assert came.beside == 1
 
 
-def test_the_circuit_opens_with_the_fifth_lane_and_the_rest_of_the_batch_waits_without_an_attempt(
-    fake: FakeWorld,
-) -> None:
-    [message_id] = fail_lanes(fake, 20)
+def test_every_active_lane_makes_one_attempt_and_what_comes_behind_it_waits_without_one(fake: FakeWorld) -> None:
+    fail_lanes(fake, 20)
 
     assert is_open(fake)
-    assert LANES_MIN <= len(fake.pusher.pushes) < LANES_MIN + STARTS_AT_ONCE
-    kept = entry(fake, message_id, "D19")
+    assert len(fake.pusher.pushes) == 20
+    [second] = fake.publish("2")
+    fake.deliver()
+    assert [wake(fake, f"D{place}") for place in range(20)].count(1) <= 1
+    kept = entry(fake, second, "D19")
     assert (kept.state, kept.attempts, kept.last_outcome) == (EntryState.BLOCKED, 0, CIRCUIT)
+
+
+@pytest.mark.parametrize("topic", ["test1", "another"])
+@pytest.mark.parametrize("is_the_process_another", [False, True])
+def test_an_active_lane_asks_no_circuit_whoever_keeps_it_open(
+    fake: FakeWorld, topic: str, is_the_process_another: bool
+) -> None:
+    if topic != "test1":
+        fake.topic(topic)
+    lane_at(fake, "healthy", OK, "theirs", topic=topic)
+    fake.publish("before", tags=("theirs",), topic=topic)
+    fake.deliver()
+    fake.clock.sleep(2 * WINDOW_S)
+    fail_lanes(fake)
+    assert is_open(fake), "what follows would prove nothing"
+    if is_the_process_another:
+        forget(fake)
+    fake.publish("after", tags=("theirs",), topic=topic)
+    fake.deliver()
+
+    assert fake.pusher.received["healthy"][-1] == "after"
+
+
+def test_any_answer_in_a_process_that_had_none_closes_the_circuit(fake: FakeWorld) -> None:
+    fake.topic("another")
+    lane_at(fake, "healthy", OK, topic="another")
+    fail_lanes(fake)
+    assert is_open(fake)
+    fake.publish("1", topic="another")
+    fake.deliver()
+
+    assert not is_open(fake)
+    assert fake.telemetry.counts["CircuitsClosed"] == 1
+
+
+def test_a_lane_without_a_failed_attempt_asks_no_circuit_in_redelivery_either(fake: FakeWorld) -> None:
+    fake.topic("another")
+    lane_at(fake, "paused", OK, topic="another")
+    lanes.pause(fake.world, "another", "paused")
+    fake.publish("1", topic="another")
+    fake.deliver()
+    fail_lanes(fake)
+    fake.workflow.tasks = []
+    lanes.resume(fake.world, "another", "paused")
+    [task] = fake.workflow.tasks
+    fake.redeliver(task)
+
+    assert fake.pusher.received["paused"] == ["1"]
 
 
 def test_four_lanes_open_no_circuit_however_often_they_fail(fake: FakeWorld) -> None:

@@ -44,7 +44,7 @@ async def retry(
             return Retried.PLANNED, streak
         dues = dues[:1]
     await _keep_claim(hold, subscription)
-    passage = await _passage(hold, subscription, dues[0])
+    passage = await _passage(hold, subscription, dues[0], streak)
     if passage.until is not None:
         return Retried.PLANNED, streak
     deliveries, known, rows = await _still_owed(hold, dues[:1] if passage.probe else dues)
@@ -79,15 +79,17 @@ async def retry(
     return came, streak
 
 
-async def _passage(hold: LaneHold, subscription: Subscription, head: OwedDelivery) -> Passage:
+async def _passage(hold: LaneHold, subscription: Subscription, head: OwedDelivery, streak: Streak) -> Passage:
     """Return the way to the host; release the lane until it may ask again, if that is shut.
 
-    What got no answer the last time, or was kept from an attempt, asks first; what is over only has to end.
+    A lane asks whose head got no answer the last time or was kept from an attempt, or whose head before it did under
+    this claim. No other lane asks. What is over only has to end.
     """
     passage = Passage(hold.world, subscription)
-    if _is_in_doubt(head):
+    if is_in_doubt := _is_in_doubt(head):
         passage.doubt()
-    if passage.is_doubtful and hold.world.clock.now() < head.expires_at:
+    has_failed = is_in_doubt or not streak.answering
+    if has_failed and passage.is_doubtful and hold.world.clock.now() < head.expires_at:
         await passage.ask(subscription.settings.timeout_s + judging_s(subscription), head.last_attempt_at)
         if passage.until is not None:
             await hold.release(min(passage.until, head.expires_at), *_told(head, CIRCUIT))

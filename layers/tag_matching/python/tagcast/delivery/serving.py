@@ -12,7 +12,7 @@ from tagcast.errors import ConditionLostError
 from tagcast.model import Entry, EntryState, LaneState, Message, Subscription
 from tagcast.ports import World
 from tagcast.pushing.attempts import Failure, Progress
-from tagcast.pushing.circuit import CIRCUIT, Passage
+from tagcast.pushing.circuit import Passage
 from tagcast.pushing.course import Share, take_requests
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.pushing.rate_limit import RATE
@@ -33,8 +33,7 @@ class Part:
     *handed* are those that lie in the queue of a group since this batch, *judged* those to which its filter function
     said yes. *is_served*: everything it was owed has ended here or stands in its backlog.
     *is_compared*: what ended here does not stand in the backlog of the lane, which was read again for that.
-    *free_at* is when more may begin than was pushed here, and *reason* the word for why not before: the rate of the
-    subscription, or the circuit of its host.
+    *free_at* is when more may begin than was pushed here, and *reason* the word for why not before.
     """
 
     ordinal: int
@@ -159,7 +158,7 @@ class Part:
 
 
 async def push(passage: Passage, part: Part, slots: PushSlots, among: int) -> Part:
-    """Push what stands before anything that is owed elsewhere, as far as rate and host of one *among* so many allow."""
+    """Push what stands before anything that is owed elsewhere, as far as the rate of one *among* so many allows."""
     world, subscription = passage.world, passage.subscription
     if subscription.settings.unverified is not None:  # The lane looks at once whether it still is not.
         return part.limited(world.clock.now(), UNVERIFIED)
@@ -170,8 +169,7 @@ async def push(passage: Passage, part: Part, slots: PushSlots, among: int) -> Pa
     unjudged = {message.message_id for message, _ in deliveries} - part.judged
     share_s = min(SHARE_S_MAX, SHARE_S * max(math.ceil(len(deliveries) / SHARE_OF), math.ceil(among / SHARE_AMONG)))
     share, until = Share(slots, share_s, passage, grant=grant), world.clock.monotonic() + share_s
-    part = part.pushed(await attempt_judged(world, subscription, deliveries, unjudged, share), until)
-    return part if passage.until is None else part.limited(passage.until, CIRCUIT)
+    return part.pushed(await attempt_judged(world, subscription, deliveries, unjudged, share), until)
 
 
 async def append(world: World, subscription: Subscription, part: Part) -> bool:

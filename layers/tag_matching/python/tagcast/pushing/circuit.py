@@ -1,7 +1,7 @@
 """The circuit of a host: while it gives no answer to many lanes, attempts at it are one probe at a time.
 
 See docs/architecture.md, Pushing. A host that answers costs nothing: its row is written when attempts get no
-answer, and read when this process, or the delivery that is due, has reason to doubt the host.
+answer, and read by lanes that had none and by who gets one in a process that had none.
 """
 
 from __future__ import annotations
@@ -33,22 +33,19 @@ PROBE_GRACE_S = 30
 """So long after a probe should have ended may somebody else begin one."""
 UNREACHED_S = 3_600
 """So long after its last write a row of a host counts."""
-BELIEVED_S = 1.0
-"""So long a process believes what it read of a host."""
 HOSTS_MAX = 10_000
 
 
 @dataclass(slots=True)
 class _News:
-    """When a host last gave this process an answer, when it last gave none, and when its circuit was seen open."""
+    """When a host last gave this process an answer, and when it gave none since then."""
 
     answered_at: int | None = None
     unreached_at: int | None = None
-    seen_open_at: int | None = None
 
 
 class HostNews(dict[str, _News]):
-    """What this process lately heard of hosts: whether it has to ask before it attempts anything there."""
+    """What this process lately heard of hosts."""
 
 
 @dataclass(slots=True)
@@ -56,7 +53,7 @@ class Passage:
     """The way of one subscription to its host, in one invocation: free, as the *probe* of an open circuit, or shut.
 
     No attempt is made before *until*, if that is set. *reached* says whether the host gave an answer to any attempt
-    that was made.
+    that was made, and *is_news* that this process had none before that one.
     """
 
     world: World
@@ -64,6 +61,7 @@ class Passage:
     probe: Host | None = None
     until: int | None = None
     reached: bool | None = None
+    is_news: bool = False
     host: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,19 +86,8 @@ class Passage:
         if outcome.unreached:
             news.unreached_at = now
         else:
-            news.answered_at, news.unreached_at, news.seen_open_at = now, None, None
-
-    async def is_shut(self) -> bool:
-        """Say whether an attempt that is no probe has to wait; a host without doubts is not asked about."""
-        if self.probe is not None or not self.is_doubtful:
-            return False
-        news, now = _news(self.world, self.host), self.world.clock.now()
-        if news.seen_open_at is None or now - news.seen_open_at >= BELIEVED_S * 1000:
-            host = await self.look()
-            if host is None or not host.is_open(now):
-                return False
-        self.until = self.until or waits_until(self.world)
-        return True
+            self.is_news = self.is_news or news.unreached_at is not None
+            news.answered_at, news.unreached_at = now, None
 
     async def ask(self, attempt_s: float, attempted_at: int | None) -> None:
         """Ask before an attempt at a host that is doubtful; who is to probe it claims that for its *attempt_s*.
@@ -124,24 +111,29 @@ class Passage:
         self.until = waits_until(self.world, host)
 
     async def tell(self) -> None:
-        """Tell what came of the attempts: a probe closes its circuit, or lets the next come; a failure is recorded.
+        """Tell what came of the attempts: an answer closes the circuit, a vain probe lets the next come.
 
-        Whoever lost the claim of its probe tells nothing.
+        A probe that lost its claim tells nothing.
         """
-        probe, now = self.probe, self.world.clock.now()
-        if probe is None:
-            if self.reached is False and self.is_doubtful:
-                await self._record()
-            return
-        if self.reached:
-            told = _next(self.world, probe, probe_at=None, failures={}, closed_at=now)
-        else:
+        probe = self.probe
+        if self.reached and (probe is not None or self.is_news):
+            known = probe or await self.look()
+            if known is not None and known.is_open(self.world.clock.now()):
+                await self._close(known)
+        elif probe is not None:
             gap_s = 0 if self.reached is None else PROBE_GAP_S
-            told = _next(self.world, probe, probe_at=now + _ms(self.world, gap_s))
+            probe_at = self.world.clock.now() + _ms(self.world, gap_s)
+            with suppress(ConditionLostError):
+                await self._write(probe, _next(self.world, probe, probe_at=probe_at))
+        elif self.reached is False and self.is_doubtful:
+            await self._record()
+
+    async def _close(self, known: Host) -> None:
+        """Close the circuit; another lane that writes at the same time had an answer, or is the next to get none."""
+        closed = _next(self.world, known, probe_at=None, failures={}, closed_at=self.world.clock.now())
         with suppress(ConditionLostError):
-            await self._write(probe, told)
-            if told.probe_at is None:
-                self.world.telemetry.count("CircuitsClosed")
+            await self._write(known, closed)
+            self.world.telemetry.count("CircuitsClosed")
 
     async def _record(self) -> None:
         """Write that an attempt got no answer; whoever loses to others again and again leaves that to the next one."""
@@ -157,31 +149,26 @@ class Passage:
                 await self.world.clock.pause(pause_s(self.world, lost))
                 continue
             if changed.probe_at is not None:
-                _news(self.world, self.host).seen_open_at = self.world.clock.now()
                 self.world.telemetry.count("CircuitsOpened")
             return
 
     async def look(self) -> Host | None:
-        """Read the row of the host, and remember whether its circuit is open."""
-        host = await self.world.executor.run(partial(read_host, self.world.store, self.host))
-        now = self.world.clock.now()
-        _news(self.world, self.host).seen_open_at = now if host is not None and host.is_open(now) else None
-        return host
+        """Read the row of the host."""
+        return await self.world.executor.run(partial(read_host, self.world.store, self.host))
 
     async def _write(self, known: Host | None, changed: Host) -> None:
         await self.world.executor.run(partial(self.world.store.write, host_put(known, changed)))
 
 
-def waits_until(world: World, host: Host | None = None) -> int:
+def waits_until(world: World, host: Host) -> int:
     """Return when a lane asks again that has to wait: the later, the longer the circuit has been open."""
     longest_s = _wait_s(world, host)
     return world.clock.now() + _ms(world, world.dice.uniform(longest_s / 2, longest_s))
 
 
-def _wait_s(world: World, host: Host | None) -> float:
+def _wait_s(world: World, host: Host) -> float:
     """Return how long a lane waits at most before it asks again."""
-    opened_at = None if host is None else host.opened_at
-    open_s = 0.0 if opened_at is None else (world.clock.now() - opened_at) / 1000 * world.time_scale
+    open_s = 0.0 if host.opened_at is None else (world.clock.now() - host.opened_at) / 1000 * world.time_scale
     return min(max(open_s, WAIT_S_MIN), WAIT_S_MAX)
 
 

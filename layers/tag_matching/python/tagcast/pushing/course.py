@@ -162,20 +162,16 @@ class _Course:
         return self.share.grant is None or self.taken < self.share.grant.count
 
     def may_go_on(self) -> bool:
-        if self.passage.until is not None:
-            return False
         return not self.progress.failures and self.world.clock.monotonic() < self.until
 
     async def attempt(self, request: Request) -> None:
-        """Attempt what is not over, unless its host has to be left alone.
+        """Attempt what is not over; what does not count of a request that failed stands first again.
 
-        What does not count of a request that failed stands first again. The host is asked about before lives are
-        looked at: nothing else may look at the clock between that and the push.
+        Nothing may come between the look at lives and the push.
         """
-        is_shut = await self.passage.is_shut()
         now = self.world.clock.now()
         waiting = alive(self.world, self.subscription, request, self.progress, now)
-        if is_shut or not waiting:
+        if not waiting:
             return
         began_s = self.world.clock.monotonic()
         results = await self.push(waiting, now)
