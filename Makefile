@@ -19,7 +19,7 @@ SEED ?= 1
 RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install spark jobs run test demo chromium pictures bench twin simulate simulate-aws digests format docs lock sam-validate clean mutate fuzz permissions audit-dependencies python313
+.PHONY: help install spark jobs run test nightly demo chromium pictures bench twin simulate simulate-aws digests format docs lock sam-validate clean mutate fuzz permissions audit-dependencies python313
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,7 +58,10 @@ test: .venv/.installed .venv/.installed-spark chromium  ## Check style, types, i
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/cfn-lint template.yaml
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder --durations 40
+
+nightly: .venv/.installed  ## Plant every planted bug, and play the long stories: what `make test` takes a tenth of.
+	$(BIN)/pytest -m nightly --numprocesses $(JOBS) --dist loadscope --no-loadscope-reorder --durations 40
 
 demo: .venv/.installed  ## Play scenario 1 against a stack of its own.
 	@$(BIN)/python -m local.demo

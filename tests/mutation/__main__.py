@@ -26,6 +26,7 @@ from tests.mutation.results import HUNG, SURVIVED, TESTS, Result, Results, judge
 from tests.mutation.results import SIMULATION as BY_SIMULATION
 from tests.mutation.warm import SUITE, Tell, Told, Warm, Work, passes, with_warm_pytest, within
 from tests.simulation.planted.mutant import planted
+from tests.tenth import tenth
 
 TESTS_S = 20.0
 """So long the tests of one mutant may take, and by default the histories half of it, in seconds of one core."""
@@ -167,6 +168,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time (default: %(default)s)")
     parser.add_argument("--planted", action="store_true", help="plant the bugs that were written by hand")
+    parser.add_argument("--tenth", type=int, help="only every tenth of those, from this one on (default: all)")
     parser.add_argument("--only", action="append", default=[], metavar="MODULE[:FUNCTION]")
     parser.add_argument(
         "--simulated", type=float, default=10.0, help="seconds of histories for each that the tests miss"
@@ -174,8 +176,8 @@ def main() -> int:
     parser.add_argument("--suite", action="append", help="let only these tests try, and keep nothing of it")
     options = parser.parse_args()
     if options.planted:
-        by_hand = ByHand(PLANTED, options.jobs)
-        return with_warm_pytest(by_hand, files_of(PLANTED)) or int(by_hand.missed > 0)
+        by_hand = ByHand(tenth(PLANTED, options.tenth), options.jobs)
+        return with_warm_pytest(by_hand, files_of(by_hand.planted)) or int(by_hand.missed > 0)
     mutants = list(chosen(options.only))
     mutants = sample(mutants, options.sample or len(mutants), options.seed)
     with TemporaryDirectory() as nowhere:

@@ -15,6 +15,8 @@ from tests.mutation.mutants import MODULES, Mutant, functions_of, mutants_of, mu
 from tests.mutation.operators import changes_of
 from tests.mutation.planted import PLANTED
 from tests.mutation.results import JUDGED, SURVIVED, TESTS, Result, Results, judgements, table
+from tests.simulation.planted.mutant import planted
+from tests.tenth import of_this_commit, tenth
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -117,7 +119,7 @@ def test_the_table_counts_by_module(mutant: Mutant) -> None:
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.mutation", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=280)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=580)
 
 
 @pytest.fixture
@@ -127,6 +129,7 @@ def shipped_text() -> Iterator[str]:
     assert path_of("tagcast.rows.keys").read_text() == before
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_mutants_of_the_keys_are_killed_by_the_tests_that_reach_them(shipped_text: str) -> None:
     told = run("--only", "tagcast.rows.keys:lane_key", "--suite", "tests/unit/test_stored_rows.py", "--simulated", "0")
@@ -136,10 +139,18 @@ def test_mutants_of_the_keys_are_killed_by_the_tests_that_reach_them(shipped_tex
     assert line.endswith("| 0 | 0 | 0 | 0 | 100.0 % |")
 
 
-@pytest.mark.timeout(300)
-def test_every_bug_that_was_planted_by_hand_turns_its_test_red() -> None:
-    told = run("--planted")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("which", [of_this_commit(), pytest.param(None, marks=pytest.mark.nightly)])
+def test_bugs_that_were_planted_by_hand_turn_their_tests_red(which: int | None) -> None:
+    told = run("--planted", *([] if which is None else ["--tenth", str(which)]))
 
     assert told.returncode == 0, told.stdout + told.stderr
-    assert f"{len(PLANTED)} planted bugs, 0 survived." in told.stdout
+    assert f"{len(tenth(PLANTED, which))} planted bugs, 0 survived." in told.stdout
+
+
+def test_every_bug_that_was_planted_by_hand_has_a_name_of_its_own_and_its_text_in_the_shipped_code() -> None:
+    for each in PLANTED:
+        with planted(each.bug):
+            pass
+
     assert len({each.bug.name for each in PLANTED}) == len(PLANTED) >= 50

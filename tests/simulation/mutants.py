@@ -85,10 +85,10 @@ def catch_all(jobs: int, starts: Sequence[int] = STARTS) -> list[Caught]:
     ]
 
 
-def catch_all_again(jobs: int) -> list[Caught]:
-    """Plant every bug once, first where it was caught last."""
+def catch_again_all_of(mutants: Sequence[Mutant], jobs: int) -> list[Caught]:
+    """Plant each of these bugs once, first where it was caught last."""
     known = json.loads(SEEDS.read_text())
-    tasks = [(mutant.name, known.get(mutant.name)) for mutant in MUTANTS]
+    tasks = [(mutant.name, known.get(mutant.name)) for mutant in mutants]
     return [
         Caught(name, (caught,))
         for (name, _), caught in zip(tasks, _side_by_side(_catch_named_again, tasks, jobs), strict=True)

@@ -5,18 +5,27 @@ from __future__ import annotations
 import pytest
 from tagcast.pushing.retry import delay_s
 
-from tests.simulation.mutants import catch_again, catch_all_again, table
+from tests.simulation.mutants import catch_again, catch_again_all_of, table
 from tests.simulation.planted import MUTANTS
 from tests.simulation.planted.mutant import Mutant, PlantingError, planted
+from tests.tenth import of_this_commit, tenth
 
 
 @pytest.mark.timeout(1200)
-def test_every_planted_bug_is_caught() -> None:
-    caught = catch_all_again(2)
+@pytest.mark.parametrize("which", [of_this_commit(), pytest.param(None, marks=pytest.mark.nightly)])
+def test_planted_bugs_are_caught(which: int | None) -> None:
+    caught = catch_again_all_of(tenth(MUTANTS, which), 2)
 
-    survivors = [each.name for each in caught if each.survived]
-    assert not survivors, "\n".join(table(caught))
-    assert len(caught) == len({mutant.name for mutant in MUTANTS}) >= 40
+    assert caught
+    assert not [each.name for each in caught if each.survived], "\n".join(table(caught))
+
+
+def test_every_planted_bug_has_a_name_of_its_own_and_its_text_in_the_shipped_code() -> None:
+    for mutant in MUTANTS:
+        with planted(mutant):
+            pass
+
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 40
 
 
 def test_a_bug_that_is_not_caught_where_it_was_caught_last_is_looked_for_anew() -> None:
