@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from enum import StrEnum
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,29 @@ def test_no_source_refers_to_sections_by_number_or_to_documents_that_are_not_her
 
 def test_what_is_made_from_the_code_is_current() -> None:
     assert [name for name, text in documents().items() if text_of(name) != text] == [], "run `make docs`"
+
+
+def test_every_function_that_a_document_names_exists() -> None:
+    functions = re.compile(r"`(tagcast(?:_aws)?\.[\w.]+:[\w.]+)`")
+    modules = re.compile(r"`(tagcast(?:_aws)?\.[\w.]+)`")
+    named = {found for name in DOCUMENTS for found in functions.findall(text_of(name))}
+    named |= set(modules.findall(text_of("docs/follow-one-message.md")))
+
+    assert len(named) > 40
+    assert sorted(each for each in named if not _is_there(*each.partition(":")[::2])) == []
+
+
+def _is_there(module: str, path: str) -> bool:
+    try:
+        found: object = import_module(module)
+    except ModuleNotFoundError:
+        owner, _, path = module.rpartition(".")
+        found = import_module(owner)
+    for part in path.split(".") if path else ():
+        if not hasattr(found, part):
+            return False
+        found = getattr(found, part)
+    return True
 
 
 def test_the_first_page_is_short() -> None:
