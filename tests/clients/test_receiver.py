@@ -29,7 +29,7 @@ from tagcast.model import (
     Subscription,
     SubscriptionSettings,
 )
-from tagcast.pushing.batch_form import batch_request, shared_item
+from tagcast.pushing.batch_form import BATCH_FORMATS, batch_request, shared_item
 from tagcast.pushing.envelope import http_request
 from tagcast.settings import CMQ_FORMATS, Signature
 from tagcast_client import (
@@ -210,11 +210,13 @@ def test_what_is_signed_and_no_push_is_unreadable() -> None:
 
 
 def signed_batch(
-    content_format: ContentFormat = ContentFormat.JSON, drafts: Sequence[Draft] = tuple(BODIES.values())
+    content_format: ContentFormat = ContentFormat.JSON,
+    drafts: Sequence[Draft] = tuple(BODIES.values()),
+    made: Callable[[Message, int], Message] = lambda message, place: message,
 ) -> tuple[Mapping[str, str], bytes]:
     known = push_of(drafts[0], content_format)
     messages = [
-        replace(known.message, message_id=f"0178700000000000000{place}", draft=draft)
+        made(replace(known.message, message_id=f"0178700000000000000{place}", draft=draft), place)
         for place, draft in enumerate(drafts)
     ]
     batch = PushBatch(known.subscription, tuple(Push(known.subscription, each, 1) for each in messages), "batch_1")
@@ -236,6 +238,45 @@ def test_a_batch_is_verified_and_read_message_by_message(content_format: Content
     assert len({each.traceparent for each in found}) == len(found)
     with pytest.raises(VerificationError):
         Receiver(SECRET).verify_batch(headers, flip(body))
+
+
+ORIGINAL = "01786000000000000007"
+
+
+def replayed(message: Message, place: int) -> Message:
+    """Every other message is a replay, each of another one."""
+    return replace(message, replay_of=f"{ORIGINAL[:-1]}{place}" if place % 2 else None)
+
+
+@pytest.mark.parametrize("content_format", ContentFormat)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_push_says_whether_it_is_a_replay_and_of_what(content_format: ContentFormat, place: int) -> None:
+    push = push_of(BODIES["text"], content_format)
+    request = http_request(replace(push, message=replayed(push.message, place)), round(time.time() * 1000), "0.1.0")
+    expected = f"{ORIGINAL[:-1]}1" if place else None
+
+    assert Receiver(SECRET).verify(request.headers, request.body).replay_of == expected
+    assert [each.replay_of for each in Receiver(SECRET).verify_batch(request.headers, request.body)] == [expected]
+
+
+@pytest.mark.parametrize("content_format", sorted(BATCH_FORMATS))
+@pytest.mark.parametrize("size", [1, 2, len(BODIES)])
+def test_each_message_of_a_batch_says_whether_it_is_a_replay_and_of_what(
+    content_format: ContentFormat, size: int
+) -> None:
+    drafts = tuple(BODIES.values())[:size]
+    headers, body = signed_batch(content_format, drafts, replayed)
+    found = Receiver(SECRET).verify_batch(headers, body)
+
+    assert [each.replay_of for each in found] == [
+        f"{ORIGINAL[:-1]}{place}" if place % 2 else None for place in range(size)
+    ]
+    assert [each.message_id for each in found] == [f"0178700000000000000{place}" for place in range(size)]
+    if content_format is ContentFormat.CLOUDEVENTS:
+        assert [each.ordering_key for each in found] == [draft.ordering_key for draft in drafts]
+    else:
+        told = [(each.tags, each.routing_key, each.properties) for each in found]
+        assert told == [(draft.tags, draft.routing_key, draft.properties) for draft in drafts]
 
 
 def test_a_push_of_one_message_is_read_as_a_batch_of_one_and_a_batch_as_no_message() -> None:

@@ -1136,6 +1136,27 @@ MEMBERSHIP = (
 )
 GROUPS = (
     _planted(
+        "what is given back long after its pull comes at once",
+        "tagcast.pulling.answering:give_back",
+        "(world.clock.now() - each.handle.pulled_at) // 1000",
+        "(world.clock.now() - each.handle.pulled_at)",
+        f"{PULLING}::test_what_is_given_back_long_after",
+    ),
+    _planted(
+        "of two groups that discard a message one makes a letter",
+        "tagcast.pulling.dead_letter:publish_dead_letter",
+        "{group.subscription_id} {message.message_id}",
+        "{message.message_id}",
+        f"{PULLING}::test_each_of_two_groups",
+    ),
+    _planted(
+        "a discard ends before its letter is published",
+        "tagcast.pulling.ending:end_without_pull",
+        "    if state is EntryState.DISCARDED:",
+        "    end(world, group, row.message.message_id, entry, row)\n    if state is EntryState.DISCARDED:",
+        f"{PULLING}::test_a_letter_that_could_not_be_published",
+    ),
+    _planted(
         "a batch that comes again hands over again",
         "tagcast.delivery.serving:Part.owed",
         "and self.ordinal not in row.map.handed",
@@ -1463,6 +1484,13 @@ SEALED = (
     ),
 )
 CIRCUITS = (
+    _planted(
+        "a circuit that closed keeps its failures",
+        "tagcast.pushing.circuit:Passage.tell",
+        "failures={}, closed_at=now",
+        "closed_at=now",
+        f"{CIRCUIT}::test_a_circuit_that_closed_opens_again",
+    ),
     _planted(
         "whoever asks is the probe",
         "tagcast.pushing.circuit:Passage.ask",
@@ -1894,6 +1922,20 @@ CERTIFIED = (
     ),
 )
 CLIENT = (
+    _planted(
+        "a replayed message of a batch of events does not say so",
+        "tagcast_client.received:_event",
+        'attributes.get("replayof", base.replay_of)',
+        "base.replay_of",
+        "clients/test_receiver.py::test_each_message_of_a_batch_says",
+    ),
+    _planted(
+        "a replayed message of a batch of envelopes does not say so",
+        "tagcast_client.received:_enveloped",
+        'found.get("replay_of")',
+        "base.replay_of",
+        "clients/test_receiver.py::test_each_message_of_a_batch_says",
+    ),
     _planted(
         "who dies while it works on a message keeps it for a day",
         "tagcast_client.deduplication:MemoryStore.claim",

@@ -386,6 +386,24 @@ def test_a_host_that_flaps_is_soon_dead_again_and_its_lanes_wait_as_long_as_befo
     assert until - fake.clock.instant >= WAIT_S_MAX / 2 * 1000
 
 
+def test_a_circuit_that_closed_opens_again_with_the_fifth_lane_and_not_with_the_first(fake: FakeWorld) -> None:
+    fail_lanes(fake)
+    fake.clock.sleep(WINDOW_S / 2)
+    probe = asked(fake, "D0")
+    probe.reached = True
+    asyncio.run(probe.tell())
+
+    told = []
+    for place in range(LANES_MIN):
+        forget(fake)
+        way = passage(fake, f"D{place}")
+        way.hear(UNREACHED)
+        asyncio.run(way.tell())
+        told.append(is_open(fake))
+
+    assert told == [False] * (LANES_MIN - 1) + [True]
+
+
 def test_what_was_written_of_a_host_counts_for_an_hour(fake: FakeWorld) -> None:
     fail_lanes(fake)
     fake.clock.sleep(UNREACHED_S + 1)

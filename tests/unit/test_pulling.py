@@ -23,7 +23,7 @@ from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.handlers import answered
 from tests.fakes.world import FakeWorld
 
-GROUP = "/topics/test1/subscriptions/g"
+GROUP, OTHER_GROUP = "/topics/test1/subscriptions/g", "/topics/test1/subscriptions/h"
 MINUTE = 60_000
 
 
@@ -36,8 +36,8 @@ def world() -> Iterator[FakeWorld]:
     assert fakes.telemetry.faults == []
 
 
-def asked(world: FakeWorld, verb: str, **body: Any) -> tuple[int, dict[str, Any]]:
-    reply = answered(world.world, "POST", f"{GROUP}/{verb}", json.dumps(body))
+def asked(world: FakeWorld, verb: str, group: str = GROUP, **body: Any) -> tuple[int, dict[str, Any]]:
+    reply = answered(world.world, "POST", f"{group}/{verb}", json.dumps(body))
     return reply["statusCode"], json.loads(reply["body"])
 
 
@@ -145,6 +145,22 @@ def test_what_is_given_back_comes_when_it_was_asked_for(world: FakeWorld) -> Non
     assert entry(world, message_id) == ("blocked", 1, "not acknowledged in time")
 
 
+@pytest.mark.parametrize("held_s", [1, 43, 280])
+def test_what_is_given_back_long_after_its_pull_waits_as_long_as_it_was_asked_for(
+    world: FakeWorld, held_s: int
+) -> None:
+    published(world, "a")
+    [message] = pull(world, invisible_seconds=300)
+    world.clock.sleep(held_s)
+
+    assert said(world, "nack", message, delay_seconds=90) == ["returned"]
+
+    world.clock.sleep(89)
+    assert pull(world) == []
+    world.clock.sleep(1)
+    assert [each["attempt"] for each in pull(world)] == [2]
+
+
 def test_who_needs_longer_gets_a_new_handle(world: FakeWorld) -> None:
     published(world, "a")
     [message] = pull(world, invisible_seconds=30)
@@ -190,9 +206,13 @@ def test_after_its_retries_a_message_is_discarded(world: FakeWorld) -> None:
     assert message_view(world.world, "test1", message_id).state == "deleted"
 
 
-def discarded_to(world: FakeWorld, topic: str) -> str:
+def gives_up_to(world: FakeWorld, topic: str, group: str = GROUP) -> None:
     body = {"endpoint": {"protocol": "pull"}, "retry": {"max_retries": 0}, "dead_letter_topic": topic}
-    answered(world.world, "PUT", GROUP, json.dumps(body))
+    assert answered(world.world, "PUT", group, json.dumps(body))["statusCode"] in (200, 201)
+
+
+def discarded_to(world: FakeWorld, topic: str) -> str:
+    gives_up_to(world, topic)
     [message_id] = published(world, "a")
     said(world, "nack", *pull(world))
     assert pull(world) == []
@@ -230,6 +250,44 @@ def test_a_message_that_is_a_dead_letter_makes_no_second_one_so_that_circles_end
 
     entry = message_view(world.world, "dead", letter["message_id"]).subscribers["g"]
     assert (entry.state.value, pull(world), world.telemetry.counts["DeadLettersLost"]) == ("discarded", [], 1)
+
+
+def letters(world: FakeWorld) -> list[tuple[str, str]]:
+    """Publish what was discarded: of which message each letter is, and by whom."""
+    world.deliver()
+    found = [dict(push.message.properties) for push in world.pusher.pushes]
+    return sorted((each["dead_letter_of"], each["dead_letter_from"]) for each in found)
+
+
+def test_each_of_two_groups_that_discard_a_message_makes_a_letter(world: FakeWorld) -> None:
+    world.topic("dead")
+    world.subscribe("watch", topic="dead")
+    gives_up_to(world, "dead", OTHER_GROUP)
+
+    message_id = discarded_to(world, "dead")
+    said(world, "nack", *pull(world, group=OTHER_GROUP), group=OTHER_GROUP)
+    assert pull(world, group=OTHER_GROUP) == []
+
+    assert letters(world) == [(message_id, "test1/g"), (message_id, "test1/h")]
+
+
+def test_a_letter_that_could_not_be_published_is_published_at_the_next_pull(world: FakeWorld) -> None:
+    world.topic("dead")
+    world.subscribe("watch", topic="dead")
+    gives_up_to(world, "dead")
+    [message_id] = published(world, "a")
+    said(world, "nack", *pull(world))
+
+    world.queue.broken = True
+    status, problem = asked(world, "pull")
+    assert (status, problem["type"]) == (503, "urn:tagcast:problem:unavailable")
+    assert entry(world, message_id) == ("blocked", 1, "returned")
+    world.queue.broken = False
+    world.clock.sleep(60)
+
+    assert pull(world) == []
+    assert entry(world, message_id)[0] == "discarded"
+    assert letters(world) == [(message_id, "test1/g")]
 
 
 def test_a_dead_letter_that_no_topic_takes_is_counted(world: FakeWorld) -> None:
