@@ -181,7 +181,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--nothing-judged", choices=("fail", "pass"), default="fail", help=text)
     given = arguments.parse(parser, argv)
     window = arguments.window(parser, given)
-    as_of = arguments.now_ms() - LAG_MS if given.as_of is None else given.as_of
+    now = arguments.now_ms()
+    as_of = now - LAG_MS if given.as_of is None else min(given.as_of, now)  # Of the future no archive is complete.
     terms = Terms(as_of, given.skew_ms, given.time_scale)
     archive = Archive.at(open_session(given), given.archive)
     archive.suit("curated", window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
+from tagcast.instant import rfc3339
 
 from glue_jobs.auditing import audit_entries, history
 from glue_jobs.auditing.history import LANE
@@ -40,12 +41,18 @@ class Tables:
 
 
 def report(
-    messages: DataFrame, deliveries: DataFrame, subscriptions: DataFrame, lanes: DataFrame, window: arguments.Window
+    messages: DataFrame,
+    deliveries: DataFrame,
+    subscriptions: DataFrame,
+    lanes: DataFrame,
+    window: arguments.Window,
+    as_of: int,
 ) -> Tables:
-    """Return the tables of the report; *deliveries* come with their topics."""
+    """Return the tables of the report; *deliveries* come with their topics. It ends at *as_of*."""
     entries = audit_entries.entries(messages, deliveries)
     outcomes = settled(measures.outcomes(entries))
-    blocked = settled(measures.blocked(history.closed_intervals(lanes), window.first_at, window.end_at))
+    closed = history.closed_intervals(lanes, removal_ends=True)
+    blocked = settled(measures.blocked(closed, window.first_at, min(window.end_at, as_of)))
     accepted = settled(measures.accepted(messages))
     names = settled(measures.subscription_names(subscriptions))
     hours = (
@@ -62,7 +69,7 @@ def report(
     return Tables(hours, whole, accepted, measures.failures(deliveries), outcomes)
 
 
-def summarised(tables: Tables, window: arguments.Window) -> dict[str, Any]:
+def summarised(tables: Tables, window: arguments.Window, as_of: int) -> dict[str, Any]:
     """Return the report as plain values, what went wrong first."""
     whole = [row.asDict(recursive=True) for row in tables.subscriptions.collect()]
     for row in whole:
@@ -75,6 +82,8 @@ def summarised(tables: Tables, window: arguments.Window) -> dict[str, Any]:
     overall = measures.quantiles_by(tables.outcomes.withColumn("all", sql.lit(1)), "all").collect()
     return {
         "window": window.label,
+        "until": rfc3339(min(window.end_at, as_of)),
+        "is_over": window.end_at <= as_of,
         "accepted": int(accepted.n or 0),
         "unmatched": int(accepted.nobody or 0),
         **{name: sum(row[name] for row in whole) for name in NUMBERS},
@@ -110,20 +119,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.topic is not None:
         only = sql.col("topic") == given.topic
         messages, deliveries, lanes = messages.where(only), deliveries.where(only), lanes.where(only)
-    tables = report(messages, deliveries, subscriptions, lanes, window)
+    as_of = arguments.now_ms()
+    tables = report(messages, deliveries, subscriptions, lanes, window, as_of)
     if given.topic is None:
         rows = written(tables)
         archive.write_days(rows.coalesce(1), "reports", "report", "hours")
         days = [row.dt for row in rows.select("dt").distinct().collect()]
         archive.keep_only(days, window.days(), "reports", "report", "hours")
-    told = summarised(tables, window)
+    told = summarised(tables, window, as_of)
     label = window.label if given.topic is None else f"{window.label}_{given.topic}"
     as_json = archive.write_text(
         json.dumps(told, indent=1, ensure_ascii=False), "reports", "report", label, "report.json"
     )
     as_html = archive.write_text(delivery_page(told, given.topic), "reports", "report", label, "index.html")
     tell(f"{told['accepted']:,} messages, {told['matched']:,} deliveries, {told['delivered']:,} delivered")
-    figures = {name: told[name] for name in ("window", "accepted", "unmatched", *NUMBERS)}
+    figures = {name: told[name] for name in ("window", "until", "accepted", "unmatched", *NUMBERS)}
     finish({"job": "delivery_report", "ok": True, **figures, "html": as_html, "json": as_json})
     return 0
 

@@ -117,14 +117,15 @@ def interventions(lanes: DataFrame) -> DataFrame:
     return lanes.where(moved).select(*LANE, sql.col("changed_at").alias("moved_at"), "state")
 
 
-def closed_intervals(lanes: DataFrame) -> DataFrame:
+def closed_intervals(lanes: DataFrame, *, removal_ends: bool = False) -> DataFrame:
     """Return the times in which lanes were not active, in pieces between records: (topic, ordinal, begins_at, ends_at).
 
-    Changes within one second have no order in the records: only what all of them together say is used.
+    Changes within one second have no order in the records: only what all of them together say is used. A removed lane
+    takes no pushes, and nobody waits for it: *removal_ends* counts it as open.
     """
-    active = LaneState.ACTIVE.value
-    closes = (sql.col("previous_state") == active) & (sql.col("state") != active)
-    opens = (sql.col("state") == active) & (sql.col("previous_state") != active)
+    open_states = [LaneState.ACTIVE.value, *([LaneState.REMOVED.value] if removal_ends else [])]
+    was_open, is_open = (sql.col(name).isin(open_states) for name in ("previous_state", "state"))
+    closes, opens = was_open & ~is_open, is_open & ~was_open
     steps = lanes.withColumn("step", closes.cast("int") - opens.cast("int")).where("step <> 0")
     seconds = steps.groupBy(*LANE, "changed_at").agg(sql.sum("step").alias("step"))
     order = Window.partitionBy(*LANE).orderBy("changed_at")

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from tagcast import instant
+
 from glue_jobs.pages import page
 
 if TYPE_CHECKING:
@@ -21,7 +23,8 @@ def delivery_page(told: Mapping[str, Any], topic: str | None) -> str:
     given_up = told["discarded"] + told["expired"]
     title, tone = _title(told, given_up)
     where = "all topics" if topic is None else f"topic {topic}"
-    below = f"Deliveries of {told['window'].replace('_', ' to ')}, {where}. Hours are hours of acceptance."
+    until = "" if told["is_over"] else f", until {page.instant(instant.parse(told['until']))} UTC"
+    below = f"Deliveries of {told['window'].replace('_', ' to ')}{until}, {where}. Hours are hours of acceptance."
     latency = told["latency"]
     cards = [
         ("messages accepted", told["accepted"], ""),
@@ -49,7 +52,8 @@ _WORDS = (
     "Still owed: in a backlog, or not reported when this was made.",
     "Time of an attempt: from the start of the round that pushed the message to the end of the attempt; known of "
     "deliveries at the first attempt. End to end: from acceptance to the end of the attempt that delivered.",
-    "Closed: the time in which a lane was blocked, out of contact, paused, suspended or removed, cut to the window.",
+    "Closed: the time in which a lane was blocked, out of contact, paused or suspended, within the window, until its "
+    "subscription was removed and no later than this was made.",
 )
 
 

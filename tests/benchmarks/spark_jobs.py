@@ -171,7 +171,7 @@ def in_spark(archive: str, cores: int, sizes: list[int], job: str | None) -> dic
     def report() -> None:
         made = delivery_report.report(
             tables[RecordKind.MESSAGES], tables[RecordKind.DELIVERIES], tables[RecordKind.SUBSCRIPTIONS],
-            tables[RecordKind.LANES], days,
+            tables[RecordKind.LANES], days, days.end_at,
         )  # fmt: skip
         delivery_report.written(made).write.mode("overwrite").format("noop").save()
         where.spark.catalog.clearCache()

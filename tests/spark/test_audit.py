@@ -94,6 +94,9 @@ def kept() -> dict[str, Plot]:
     # Settings that changed in between bound by the weakest.
     changed = retried("changed", (60, 20))
     changed.subscriptions.append(settings("changed", at=NOON + 65_000, version=2, interval_s=20))
+    # It was given up by the settings of before.
+    raised = retried("raised", (60, 61, 60), final="discarded")
+    raised.subscriptions.append(settings("raised", at=NOON + 100_000, version=2, max_retries=10))
     refiltered = message(1, "refiltered", subscriptions_version=2, matched=())
     late = message(1, "late_removal", matched=(), at=NOON + 10_000)
     judged = message(1, "judged")
@@ -105,6 +108,7 @@ def kept() -> dict[str, Plot]:
         "retried": retried("retried", (60, 61, 60), final="discarded"),
         "manual": manual,
         "changed": changed,
+        "raised": raised,
         "backlog": backlog("backlog", 60_090),
         "pulled": Plot([pulled], [end(pulled, attempts=3, after_ms=200_000)], subscribed("pulled", protocol="pull")),
         "pulled_in_any_order": backlog("pulled_in_any_order", 30_000, protocol="pull"),

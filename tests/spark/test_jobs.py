@@ -14,11 +14,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from glue_jobs import audit, backtest, compact, delivery_report, replay
+from glue_jobs.io import arguments
+from glue_jobs.io.storage import Archive
 from tests.spark.conftest import Bucket, S3Bucket
-from tests.spark.story import DAY, NOON, Record, end, lane, message, subscribed, wait
+from tests.spark.story import DAY, NOON, Record, end, filter_version, lane, message, subscribed, wait
 
 JOBS = {"compact": compact, "audit": audit, "delivery_report": delivery_report, "backtest": backtest, "replay": replay}
 WINDOW = ("--from", DAY, "--to", "2026-11-21")
+PEAR = '{"kind": "tags", "tags": ["pear"]}'
 APPLE = '{"kind": "tags", "tags": ["apple"]}'
 AT = "2026-11-20T12:00:00.000Z"
 Told = Callable[[], dict[str, Any]]
@@ -106,6 +109,52 @@ def test_the_report_tells_what_went_wrong_in_one_page_without_the_net(filled: S3
     assert (row.subscription, row.end_to_end_ms_p50, row.top_failures[0]["count"]) == ("s0", 31_025.0, 5)
 
 
+def test_a_day_that_is_not_over_ends_now_and_a_removed_subscription_is_closed_to_nobody(
+    spark: SparkSession, bucket: Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, hour_ms = NOON + 600_000, 3_600_000
+    monkeypatch.setattr(arguments, "now_ms", lambda: now)
+    one = message(1, at=NOON - 1000, matched=(0, 1, 2))
+    lanes = [
+        lane("fruit", NOON, ordinal=1),
+        lane("fruit", NOON - hour_ms, ordinal=2),
+        lane("fruit", NOON - hour_ms + 60_000, "removed", "blocked", 2, ordinal=2),
+        lane("fruit", NOON - 2 * hour_ms, "removed", ordinal=3),
+    ]
+    bucket.put("messages", DAY, [one])
+    bucket.put("deliveries", DAY, [end(one), wait(one, 1, attempts=1), end(one, 2, "cancelled")])
+    bucket.put("subscriptions", DAY, [each for ordinal in range(4) for each in subscribed("fruit", ordinal)])
+    bucket.put("lanes", DAY, lanes)
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+
+    assert delivery_report.main(["--archive", bucket.uri, *WINDOW]) == 0
+
+    summary = told()
+    assert (summary["until"], summary["blocked_ms"]) == ("2026-11-20T12:10:00.000Z", 660_000)
+    rows = filled_rows(bucket, "reports/report/hours")
+    closed = sorted((row.subscription, (row.hour - NOON) // hour_ms, row.blocked_ms) for row in rows if row.blocked_ms)
+    assert closed == [("s1", 0, 600_000), ("s2", -1, 60_000)]
+    [key] = [key for key in bucket.keys("reports/report/") if key.endswith("index.html")]
+    page = bucket.text(key)
+    wrong = page[page.index("What went wrong") : page.index("Hour by hour")]
+    assert [name for name in ("s0", "s1", "s2", "s3") if f"fruit / {name}" in wrong] == ["s1", "s2"]
+    assert "until 2026\u201111\u201120\u00a012:10:00.000 UTC" in page
+
+
+def test_an_audit_of_a_day_that_is_not_over_judges_no_life_that_is_not(
+    spark: SparkSession, bucket: Bucket, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arguments, "now_ms", lambda: NOON + 600_000)
+    bucket.put("messages", DAY, [message(1)])
+    bucket.put("subscriptions", DAY, subscribed("fruit"))
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+
+    assert audit.main(["--archive", bucket.uri, *WINDOW, "--as-of", "2026-11-22T00:00:00Z"]) == 0
+
+    summary = told()
+    assert (summary["as_of"], summary["violations"]) == ("2026-11-20T12:10:00.000Z", 0)
+
+
 def filled_rows(bucket: S3Bucket, table: str) -> list[Any]:
     session = SparkSession.getActiveSession()
     assert session is not None
@@ -130,8 +179,8 @@ def test_an_audit_that_judged_nothing_says_so_first_and_is_no_success(filled: S3
 
 
 def test_a_backtest_compares_with_the_filter_of_now_and_explains(filled: S3Bucket, told: Told) -> None:
-    arguments = ["--archive", filled.uri, *WINDOW, "--topic", "fruit", "--filter", APPLE, "--subscription", "s0"]
-    assert backtest.main(arguments) == 0
+    given = ["--archive", filled.uri, *WINDOW, "--topic", "fruit", "--filter", APPLE, "--subscription", "s0"]
+    assert backtest.main(given) == 0
     summary = told()
     assert (summary["matched"], summary["newly_matched"], summary["newly_unmatched"]) == (4, 0, 1)
     result = json.loads(filled.text(summary["json"].removeprefix("s3://archive/")))
@@ -139,11 +188,24 @@ def test_a_backtest_compares_with_the_filter_of_now_and_explains(filled: S3Bucke
     assert (sample["way"], sample["candidate"]["value"], sample["current"]["value"]) == ("newly_unmatched", False, True)
 
 
+def test_the_filter_of_now_is_that_of_the_subscription_that_has_the_name_now(
+    spark: SparkSession, bucket: Bucket
+) -> None:
+    before = [filter_version("fruit", 3, PEAR, version=version) for version in (1, 2, 3)]
+    made_again = filter_version("fruit", 4, APPLE, since=9)
+    bucket.put("subscriptions", DAY, [{**each, "subscription": "billing"} for each in (*before, made_again)])
+    assert compact.main(["--archive", bucket.uri, *WINDOW]) == 0
+
+    found = backtest.current_filter(Archive.at(spark, bucket.uri), "fruit", "billing", NOON)
+
+    assert found == json.loads(APPLE)
+
+
 def test_many_candidates_come_from_a_file(filled: S3Bucket, told: Told, tmp_path: Any) -> None:
     lines = [{"name": f"f{n}", "filter": {"kind": "sql92", "expression": f"price > {n}"}} for n in range(5)]
     (tmp_path / "candidates").write_text("\n".join(map(json.dumps, [*lines, {"name": "all", "filter": None}])))
-    arguments = ["--archive", filled.uri, *WINDOW, "--topic", "fruit", "--filters", str(tmp_path / "candidates")]
-    assert backtest.main(arguments) == 0
+    given = ["--archive", filled.uri, *WINDOW, "--topic", "fruit", "--filters", str(tmp_path / "candidates")]
+    assert backtest.main(given) == 0
     summary = told()
     assert (summary["candidates"], summary["matched"]) == (6, 3 + 5)
 
@@ -152,11 +214,11 @@ def test_a_replay_shows_its_volume_first_then_sends_in_order_and_goes_on_where_i
     filled: S3Bucket, told: Told, api: Api
 ) -> None:
     before = filled.keys("raw/") + filled.keys("curated/")
-    arguments = ["--archive", filled.uri, *WINDOW, "--topic", "fruit", "--subscription", "s0", "--rate", "1000"]
-    assert replay.main(arguments) == 0
+    given = ["--archive", filled.uri, *WINDOW, "--topic", "fruit", "--subscription", "s0", "--rate", "1000"]
+    assert replay.main(given) == 0
     summary = told()
     assert (summary["messages"], summary["without_body"], api.requests) == (4, 1, [])
-    sending = [*arguments, "--preview", "false", "--api", api.url, "--chunk", "3"]
+    sending = [*given, "--preview", "false", "--api", api.url, "--chunk", "3"]
     api.statuses = [503, 200, 400]
     assert replay.main(sending) == 1
     assert told()["detail"].startswith("400 ")

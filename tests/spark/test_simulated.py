@@ -8,9 +8,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from glue_jobs import audit, compact
+from glue_jobs.io import arguments
 from tests.simulation.exported import archive_of
 from tests.simulation.plan import draw_plan
 from tests.spark.conftest import Bucket
@@ -32,7 +34,7 @@ def lines_of(seed: int) -> list[tuple[str, int, str]]:
 
 
 def test_thirty_simulated_histories_keep_every_promise(
-    spark: SparkSession, bucket: Bucket, told: Callable[[], dict[str, Any]]
+    spark: SparkSession, bucket: Bucket, told: Callable[[], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seeds = [seed for seed in range(100) if not draw_plan(seed).faults & WRONG_CLOCKS][:HISTORIES]
     assert len(seeds) == HISTORIES
@@ -49,6 +51,7 @@ def test_thirty_simulated_histories_keep_every_promise(
         bucket.put(kind, first.isoformat(), lines)
     assert compact.main(window) == 0
     told()
+    monkeypatch.setattr(arguments, "now_ms", lambda: arguments.instant_of(end + timedelta(30)))
     assert audit.main([*window, "--as-of", (end + timedelta(30)).isoformat()]) == 0
     [key] = [key for key in bucket.keys("reports/audit/") if key.endswith("certificate.json")]
     counts = json.loads(bucket.text(key))["counts"]
