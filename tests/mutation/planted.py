@@ -1486,9 +1486,9 @@ SEALED = (
 CIRCUITS = (
     _planted(
         "a circuit that closed keeps its failures",
-        "tagcast.pushing.circuit:Passage.tell",
-        "failures={}, closed_at=now",
-        "closed_at=now",
+        "tagcast.pushing.circuit:Passage._close",
+        "failures={}, ",
+        "",
         f"{CIRCUIT}::test_a_circuit_that_closed_opens_again",
     ),
     _planted(

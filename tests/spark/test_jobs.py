@@ -155,7 +155,7 @@ def test_an_audit_of_a_day_that_is_not_over_judges_no_life_that_is_not(
     assert (summary["as_of"], summary["violations"]) == ("2026-11-20T12:10:00.000Z", 0)
 
 
-def filled_rows(bucket: S3Bucket, table: str) -> list[Any]:
+def filled_rows(bucket: Bucket, table: str) -> list[Any]:
     session = SparkSession.getActiveSession()
     assert session is not None
     return session.read.parquet(f"{bucket.uri}/{table}").collect()

@@ -386,12 +386,22 @@ def test_a_host_that_flaps_is_soon_dead_again_and_its_lanes_wait_as_long_as_befo
     assert until - fake.clock.instant >= WAIT_S_MAX / 2 * 1000
 
 
-def test_a_circuit_that_closed_opens_again_with_the_fifth_lane_and_not_with_the_first(fake: FakeWorld) -> None:
+@pytest.mark.parametrize("closes", ["a probe", "another lane"])
+def test_a_circuit_that_closed_opens_again_with_the_fifth_lane_and_not_with_the_first(
+    fake: FakeWorld, closes: str
+) -> None:
+    fake.topic("another")
+    lane_at(fake, "healthy", OK, topic="another")
     fail_lanes(fake)
     fake.clock.sleep(WINDOW_S / 2)
-    probe = asked(fake, "D0")
-    probe.reached = True
-    asyncio.run(probe.tell())
+    if closes == "a probe":
+        probe = asked(fake, "D0")
+        probe.hear(OK)
+        asyncio.run(probe.tell())
+    else:
+        fake.publish("1", topic="another")
+        fake.deliver()
+    assert not is_open(fake)
 
     told = []
     for place in range(LANES_MIN):
