@@ -1,10 +1,18 @@
 """What every filter kind promises, and what it may read of a message."""
 
+import re
 from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import Protocol
 
 from tagcast.errors import Fault
 from tagcast.filters.explanation import Explanation
+
+SENT_TIMES_MAX = 10
+"""Repetitions are dropped: of a list ten times its bound is looked at."""
+UNKNOWN_TOLD_MAX = 100
+"""So many unknown fields are named."""
+_NOT_PLAIN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 FilterValue = Mapping[str, object]
 """The JSON form of a filter, as in a subscription."""
@@ -64,12 +72,13 @@ def is_plain_text(text: str) -> bool:
     >>> is_plain_text("caf\\u00e9"), is_plain_text("a\\nb"), is_plain_text("\\ud800")
     (True, False, False)
     """
-    return not any(c < " " or "\x7f" <= c <= "\x9f" or "\ud800" <= c <= "\udfff" for c in text)
+    return not _NOT_PLAIN.search(text)
 
 
 def unknown_keys(value: FilterValue, known: frozenset[str]) -> list[Fault]:
-    """One fault for each key that the kind does not have."""
-    return [Fault("unknown field", f"/{pointer_part(key)}") for key in value if key not in known]
+    """One fault for each key that the kind does not have, of the first ones."""
+    unknown = islice((key for key in value if key not in known), UNKNOWN_TOLD_MAX)
+    return [Fault("unknown field", f"/{pointer_part(key)}") for key in unknown]
 
 
 def pointer_part(key: object) -> str:
@@ -81,30 +90,30 @@ def pointer_part(key: object) -> str:
     return str(key).replace("~", "~0").replace("/", "~1")
 
 
-def list_of_text(value: FilterValue, key: str, most: int, what: str, faults: list[Fault]) -> tuple[str, ...]:
-    """The texts of a list field without duplicates, each with faults of its own left to the caller.
+def list_of_text(value: FilterValue, key: str, most: int, what: str, faults: list[Fault]) -> dict[str, int]:
+    """The texts of a list field without duplicates, and where each stands first; their own faults are the caller's.
 
-    Texts come with their first index by position in ``value[key]``; whatever is no text is a fault here.
+    Whatever is no text is a fault here.
+
+    >>> list_of_text({"tags": ["a", "b", "a"]}, "tags", 2, "tags", [])
+    {'a': 0, 'b': 1}
     """
     listed = value.get(key)
     if not isinstance(listed, (list, tuple)):
         faults.append(Fault(f"a list of {what} is required", f"/{key}"))
-        return ()
-    faults.extend(
-        Fault(f"a {what.rstrip('s')} is a text", f"/{key}/{index}")
-        for index, item in enumerate(listed)
-        if not isinstance(item, str)
-    )
-    texts = tuple(dict.fromkeys(item for item in listed if isinstance(item, str)))
-    if len(texts) > most:
-        faults.append(Fault(f"at most {most} {what} are allowed, {len(texts)} are given", f"/{key}"))
-    return texts
-
-
-def first_index(listed: object, text: str) -> int:
-    """Where a text stands in the list that was given, for pointers."""
-    assert isinstance(listed, (list, tuple))
-    return listed.index(text)
+        return {}
+    if len(listed) > SENT_TIMES_MAX * most:
+        faults.append(Fault(f"at most {SENT_TIMES_MAX * most} {what} are read, repeated ones among them", f"/{key}"))
+        return {}
+    places: dict[str, int] = {}
+    for index, item in enumerate(listed):
+        if isinstance(item, str):
+            places.setdefault(item, index)
+        else:
+            faults.append(Fault(f"a {what.rstrip('s')} is a text", f"/{key}/{index}"))
+    if len(places) > most:
+        faults.append(Fault(f"at most {most} {what} are allowed, {len(places)} are given", f"/{key}"))
+    return places
 
 
 def quoted(texts: Collection[str]) -> str:

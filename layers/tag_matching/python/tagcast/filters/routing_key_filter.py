@@ -7,7 +7,6 @@ from tagcast.errors import Fault, InvalidFilterError
 from tagcast.filters.compiled import (
     FilterInput,
     FilterValue,
-    first_index,
     is_plain_text,
     list_of_text,
     unknown_keys,
@@ -63,12 +62,11 @@ def compile_routing_key(value: FilterValue) -> RoutingKeyFilter:
     patterns = list_of_text(value, "patterns", FILTER_PATTERNS_MAX, "patterns", faults)
     if not patterns and not faults:
         faults.append(Fault("at least one pattern is required", "/patterns"))
-    for pattern in patterns:
-        pointer = f"/patterns/{first_index(value['patterns'], pattern)}"
-        faults.extend(Fault(detail, pointer) for detail in key_faults(pattern))
+    for pattern, place in patterns.items():
+        faults.extend(Fault(detail, f"/patterns/{place}") for detail in key_faults(pattern))
     if faults:
         raise InvalidFilterError(tuple(faults))
-    return RoutingKeyFilter(patterns)
+    return RoutingKeyFilter(tuple(patterns))
 
 
 def key_faults(text: str) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The filter kind ``sql92``: a condition over the properties of a message."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from tagcast.filters.sql92 import CompiledExpression, Dialect, compile_sql92
 
 TAGS_PROPERTY = "TAGS"
 _TAGS_SEPARATOR = " || "
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def compile_sql92_filter(value: FilterValue) -> Sql92Filter:
     expression, dialect = value.get("expression"), value.get("dialect", Dialect.STRICT.value)
     if not isinstance(expression, str) or not expression:
         faults.append(Fault("an expression is required", "/expression"))
-    elif any("\ud800" <= character <= "\udfff" for character in expression):
+    elif _HALF_PAIR.search(expression):
         faults.append(Fault("half surrogate pairs are not allowed", "/expression"))
     if not isinstance(dialect, str) or dialect not in [known.value for known in Dialect]:
         faults.append(Fault('"strict" or "rocketmq" is expected', "/dialect"))

@@ -7,7 +7,6 @@ from tagcast.errors import Fault, InvalidFilterError
 from tagcast.filters.compiled import (
     FilterInput,
     FilterValue,
-    first_index,
     is_plain_text,
     list_of_text,
     quoted,
@@ -76,12 +75,11 @@ def compile_tags(value: FilterValue) -> TagsFilter:
     """
     faults = unknown_keys(value, frozenset({"kind", "tags"}))
     tags = list_of_text(value, "tags", FILTER_TAGS_MAX, "tags", faults)
-    for tag in tags:
-        pointer = f"/tags/{first_index(value['tags'], tag)}"
-        faults.extend(Fault(detail, pointer) for detail in _tag_faults(tag))
+    for tag, place in tags.items():
+        faults.extend(Fault(detail, f"/tags/{place}") for detail in _tag_faults(tag))
     if faults:
         raise InvalidFilterError(tuple(faults))
-    return TagsFilter(frozenset(tags), tags)
+    return TagsFilter(frozenset(tags), tuple(tags))
 
 
 def compile_tag_expression(value: FilterValue) -> TagExpressionFilter:

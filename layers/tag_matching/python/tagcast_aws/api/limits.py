@@ -25,6 +25,8 @@ REQUEST_BYTES_MAX = 4 * 1024 * 1024
 BATCH_MAX = 100
 FAULTS_MAX = 100
 JSON_DEPTH_MAX = 100
+JSON_VALUES_MAX = 20_000
+"""More than a batch of the largest messages has: each with its tags, its properties and all other fields."""
 
 PAGE_DEFAULT, PAGE_MAX = 50, 100
 PAGE_BYTES_MAX = 4_000_000

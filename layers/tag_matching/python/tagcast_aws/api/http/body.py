@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.config import JsonDict
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 from tagcast.errors import Fault
 
 from tagcast_aws.api.limits import BATCH_MAX, FAULTS_MAX
@@ -53,6 +53,14 @@ class Body(BaseModel):
     # Models of items that are read one by one; the schema refers to them by their names.
     item_models: ClassVar[tuple[type[Body], ...]] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _counted(cls, value: object) -> object:
+        """Refuse an object with far too many fields before a fault is made for each."""
+        if isinstance(value, Mapping) and len(value) > len(cls.model_fields) + FAULTS_MAX:
+            raise PydanticCustomError("too_many_fields", "has too many fields")
+        return value
+
     @classmethod
     def cross_faults(cls, value: Mapping[str, object]) -> list[Fault]:
         """Return what single fields cannot tell; pointers are relative to this body."""
@@ -72,6 +80,17 @@ def one_by_one(model: type[Body]) -> Any:
     """Return the bounds of a list whose items are read one by one, so that one's faults are not the others'."""
     schema: JsonDict = {"$ref": f"#/components/schemas/{model.__name__}"}
     return Field(max_length=BATCH_MAX, json_schema_extra={"items": schema})
+
+
+def members_at_most(most: int, what: str) -> BeforeValidator:
+    """Return what counts the members of an object before they are looked at."""
+
+    def counted(value: object) -> object:
+        if isinstance(value, Mapping) and len(value) > most:
+            raise PydanticCustomError("too_many_members", f"must have at most {most} {what}")
+        return value
+
+    return BeforeValidator(counted)
 
 
 def read(model: type[B], value: object) -> tuple[B | None, list[Fault]]:

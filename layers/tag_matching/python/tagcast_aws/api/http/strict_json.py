@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import NoReturn
 
-from tagcast_aws.api.limits import JSON_DEPTH_MAX
+from tagcast_aws.api.limits import JSON_DEPTH_MAX, JSON_VALUES_MAX
+
+_OUTSIDE_TEXTS = rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+'
+_CROWDED = re.compile(rb"(?:%b[,\[{]){%d}+" % (_OUTSIDE_TEXTS, JSON_VALUES_MAX + 1), re.DOTALL)
+"""Before each value but the first stands a comma or a bracket; those in texts do not count."""
 
 
 class MalformedError(Exception):
@@ -20,6 +25,8 @@ class MalformedError(Exception):
 def parse(content: bytes) -> object:
     """Return the value of the JSON text *content*.
 
+    Values are counted before any is made: a text of 4 MiB holds a million, which take a hundred times its memory.
+
     >>> parse(b'{"tags": ["apple"]}')
     {'tags': ['apple']}
     >>> parse(b'{"a": 1, "a": 2}')  # doctest: +IGNORE_EXCEPTION_DETAIL
@@ -27,6 +34,8 @@ def parse(content: bytes) -> object:
     ...
     MalformedError: the body has the name "a" twice in one object
     """
+    if _CROWDED.match(content):
+        raise MalformedError(f"the body has more than {JSON_VALUES_MAX} values")
     try:
         value: object = json.loads(
             content.decode("utf-8"),

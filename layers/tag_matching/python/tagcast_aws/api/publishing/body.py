@@ -17,7 +17,7 @@ from tagcast.model import Draft
 from tagcast.trace_context import trace_read
 
 from tagcast_aws.api import limits
-from tagcast_aws.api.http.body import Body, one_by_one, read
+from tagcast_aws.api.http.body import Body, members_at_most, one_by_one, read
 
 _CONTROLS = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 
@@ -46,8 +46,6 @@ def _routing_key(key: str) -> str:
 
 
 def _properties(pairs: dict[str, str]) -> dict[str, str]:
-    if len(pairs) > limits.PROPERTIES_MAX:
-        raise PydanticCustomError("properties_count", f"must have at most {limits.PROPERTIES_MAX} properties")
     if sum(len(name) + len(value.encode()) for name, value in pairs.items()) > limits.PROPERTIES_BYTES_MAX:
         raise PydanticCustomError("properties_size", f"must have at most {limits.PROPERTIES_BYTES_MAX} bytes in all")
     return pairs
@@ -75,6 +73,7 @@ PropertyName = Annotated[str, StringConstraints(pattern=limits.PROPERTY_NAME)]
 PropertyValue = Annotated[str, StringConstraints(max_length=limits.PROPERTY_LENGTH_MAX)]
 Properties = Annotated[
     dict[PropertyName, PropertyValue],
+    members_at_most(limits.PROPERTIES_MAX, "properties"),
     AfterValidator(_properties),
     WithJsonSchema(
         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ Url = Annotated[
     Field(json_schema_extra={"format": "uri", "pattern": limits.URL}),
 ]
 QueueArn = Annotated[str, StringConstraints(pattern=f"^{QUEUE_ARN}$"), Field(json_schema_extra={"format": "queue-arn"})]
+_NOT_IN_A_URL = re.compile(r'[^!-~]|[\\<>"]')
 _NULL: JsonDict = {"type": "null"}
 _TEXT: JsonDict = {"type": "string"}
 
@@ -145,7 +147,7 @@ def writing_fault(url: str, schemes: tuple[str, ...]) -> str | None:
     >>> writing_fault("http://example.com", ("https",))
     'must begin with https://'
     """
-    if not url.isascii() or any(character <= " " or character == "\x7f" or character in '\\<>"' for character in url):
+    if _NOT_IN_A_URL.search(url):
         return "must be a URL of printable ASCII characters"
     try:
         parts = urlsplit(url)

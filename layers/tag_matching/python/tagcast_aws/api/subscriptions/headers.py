@@ -12,7 +12,7 @@ from tagcast.model import Protocol
 from tagcast.pushing.push_headers import header_bytes
 
 from tagcast_aws.api import limits
-from tagcast_aws.api.http.body import pointer_part
+from tagcast_aws.api.http.body import members_at_most, pointer_part
 
 _ALLOWED, _ALLOWED_PREFIX = "authorization", "x-"
 _OF_THE_SERVICE = ("x-tagcast-", "x-cmq-")
@@ -36,7 +36,9 @@ _SCHEMA: JsonDict = {"writeOnly": True, "format": "push-headers"}
 _Name = Annotated[str, StringConstraints(pattern=limits.PUSH_HEADER_NAME)]
 _Value = Annotated[str, StringConstraints(pattern=limits.PUSH_HEADER_VALUE, max_length=limits.PUSH_HEADER_LENGTH_MAX)]
 PushHeaders = Annotated[
-    dict[_Name, _Value], Field(min_length=1, max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_SCHEMA)
+    dict[_Name, _Value],
+    Field(min_length=1, max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_SCHEMA),
+    members_at_most(limits.PUSH_HEADERS_MAX, "headers"),
 ]
 """Values by names, in any case; :func:`header_faults` says which."""
 
@@ -55,7 +57,7 @@ def header_faults(subscription: Mapping[str, object]) -> list[Fault]:
     ['/headers/Cookie', '/headers/x-tenant']
     """
     headers = subscription.get("headers")
-    if not isinstance(headers, Mapping):
+    if not isinstance(headers, Mapping) or len(headers) > limits.PUSH_HEADERS_MAX:
         return []
     faults = [Fault(reason, f"/headers/{pointer_part(name)}") for name, reason in _refused(headers)]
     endpoint = subscription.get("endpoint")
