@@ -1,5 +1,7 @@
 """What a call of an AWS API needs to be allowed: actions, and the ARNs of resources."""
 
+import base64
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -115,8 +117,16 @@ def _of_tables(account: Account, operation: str, parameters: Mapping[str, Any]) 
 
 
 def _of_streams(operation: str, parameters: Mapping[str, Any]) -> Iterator[Need]:
-    # An iterator hides which stream it reads; the policies of sources speak of all streams.
-    yield Need(f"dynamodb:{operation}", str(parameters.get("StreamArn", "*")))
+    iterator = parameters.get("ShardIterator")
+    yield Need(f"dynamodb:{operation}", _stream_of(iterator) if iterator else str(parameters.get("StreamArn", "*")))
+
+
+def _stream_of(iterator: str) -> str:
+    """The stream that an iterator of the engine reads: it is an object in base64."""
+    try:
+        return str(json.loads(base64.urlsafe_b64decode(iterator))["arn"])
+    except (ValueError, KeyError, TypeError):
+        return "*"
 
 
 def _of_queues(account: Account, operation: str, parameters: Mapping[str, Any]) -> Iterator[Need]:

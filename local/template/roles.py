@@ -16,19 +16,6 @@ _LOGS = ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents")
 # What these policies of AWS say; the translator names them in the roles that it makes.
 _MANAGED = {
     "service-role/AWSLambdaBasicExecutionRole": _LOGS,
-    "service-role/AWSLambdaSQSQueueExecutionRole": (
-        "sqs:ReceiveMessage",
-        "sqs:DeleteMessage",
-        "sqs:GetQueueAttributes",
-        *_LOGS,
-    ),
-    "service-role/AWSLambdaDynamoDBExecutionRole": (
-        "dynamodb:DescribeStream",
-        "dynamodb:GetRecords",
-        "dynamodb:GetShardIterator",
-        "dynamodb:ListStreams",
-        *_LOGS,
-    ),
     "AWSXrayWriteOnlyAccess": (
         "xray:PutTraceSegments",
         "xray:PutTelemetryRecords",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,72 @@ def test_only_who_reaches_endpoints_does_so_from_the_subnets_that_are_named(
     assert placed(EgressSubnetIds="subnet-1,subnet-2", EgressSecurityGroupIds="sg-1") == dict.fromkeys(
         {*PUSHERS, *asking}, within
     )
+
+
+BY_AWS = "AWS's own policy for all functions says so"
+NO_RESOURCE = "the action knows no resources"
+ON_EVERYTHING = {
+    "logs:CreateLogGroup": BY_AWS,
+    "logs:CreateLogStream": BY_AWS,
+    "logs:PutLogEvents": BY_AWS,
+    "xray:GetSamplingRules": NO_RESOURCE,
+    "xray:GetSamplingStatisticSummaries": NO_RESOURCE,
+    "xray:GetSamplingTargets": NO_RESOURCE,
+    "xray:PutTelemetryRecords": NO_RESOURCE,
+    "xray:PutTraceSegments": NO_RESOURCE,
+    "ec2:AssignPrivateIpAddresses": "Lambda makes interfaces in subnets that the account names; the code is denied it",
+    "ec2:CreateNetworkInterface": "as above",
+    "ec2:DeleteNetworkInterface": "as above",
+    "ec2:DescribeNetworkInterfaces": NO_RESOURCE,
+    "ec2:DescribeSubnets": NO_RESOURCE,
+    "ec2:UnassignPrivateIpAddresses": "as above",
+    "sqs:ListQueues": NO_RESOURCE,
+    "cloudwatch:PutMetricData": NO_RESOURCE,
+}
+"""What a role may do to everything in the account, each with the reason."""
+
+
+def test_what_a_role_may_do_to_everything_is_listed_with_its_reason(template: Template) -> None:
+    given = {"EgressSubnetIds": "subnet-1", "EgressSecurityGroupIds": "sg-1"}
+    given |= {"SubscriberQueueNames": "subscr*", "SubscriberFunctionNames": "subscr*"}
+    resolver = Resolver(template, Account("123456789012", "us-east-1"), parameters=given)
+    allowed = [grant for role in roles_of(resolver).values() for grant in role.grants if grant.allows]
+    assert {grant.action for grant in allowed if is_everything(grant.resource)} == set(ON_EVERYTHING)
+
+
+def is_everything(resource: str) -> bool:
+    """Say whether a pattern names a kind of resource at most."""
+    before, star, _ = resource.split(":", 5)[-1].partition("*")
+    return (
+        bool(star)
+        and re.fullmatch(r"((function|key|secret|stateMachine|log-group):|\w*(table|stream|bus)/)?", before) is not None
+    )
+
+
+@pytest.mark.parametrize(
+    "resource",
+    ["*", "arn:aws:sqs:us-east-1:1:*", "arn:aws:dynamodb:us-east-1:1:table/*", "arn:aws:lambda:*:*:function:*"],
+)
+def test_a_pattern_without_a_name_is_everything(resource: str) -> None:
+    assert is_everything(resource)
+
+
+def test_what_reads_a_queue_or_a_stream_may_read_that_and_no_other(
+    template: Template, resolver: Resolver, roles: dict[str, Role]
+) -> None:
+    of_queues = ["sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"]
+    of_streams = [f"dynamodb:{word}" for word in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")]
+    sources = {(each.function, str(resolver.value(each.properties["EventSourceArn"]))) for each in template.sources()}
+    for function, role in ((each, roles[role_of(template, each)]) for each, _ in sources):
+        for action in (*of_queues, *of_streams):
+            known = {source for _, source in sources if source.startswith(f"arn:aws:{action.partition(':')[0]}:")}
+            readable = {source for source in known if role.allows(Need(action, source))}
+            assert readable == {source for whose, source in sources if whose == function and source in known}
+    for each in template.sources():
+        destination = each.properties.get("DestinationConfig")
+        if destination is not None:
+            told = str(resolver.value(destination["OnFailure"]["Destination"]))
+            assert roles[role_of(template, each.function)].allows(Need("sqs:SendMessage", told))
 
 
 def test_the_relay_may_read_how_a_topic_orders_its_messages(resolver: Resolver, roles: dict[str, Role]) -> None:

@@ -40,7 +40,7 @@ SILENT = "removes a group that was silent for hours"
 NOT_USED: dict[tuple[str, str], str] = {
     ("*", "logs:*"): BY_AWS,
     ("*", "xray:*"): BY_AWS,
-    ("*", "dynamodb:ListStreams"): "part of AWS's own policy for readers of streams",
+    ("*", "dynamodb:ListStreams"): "Lambda asks for it of whom it reads streams",
     ("*", "sqs:SendMessage group"): "on the local stack any queue may be an endpoint; test_roles takes that away",
     ("PullFunctionRole", "s3:*"): "keeps the index of a dead letter topic with two hundred subscriptions",
     ("SweepFunctionRole", "sqs:DeleteQueue group"): "removes the queue of a group that was never stored",

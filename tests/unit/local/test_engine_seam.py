@@ -20,6 +20,8 @@ from local.engine import in_flight, quicker_json, quicker_queues, quicker_tables
 from local.engine.engine_process import forgetting_delivery
 from local.engine.long_poll import WAKERS
 from local.engine.snapshot import as_persisted
+from local.rules.needs import Account, needs_of
+from local.rules.permissions import Need
 
 
 def test_functions_are_executed_through_the_name_that_we_replace() -> None:
@@ -112,6 +114,17 @@ def test_a_service_that_is_called_the_short_way_needs_nothing_but_its_request_an
     for target, service in (("DynamoDB_20120810", "dynamodb"), ("DynamoDBStreams_20120810", "dynamodbstreams"),
                             ("AmazonSQS", "sqs"), ("Firehose_20150804", "firehose")):  # fmt: skip
         assert router.detect_service("POST", "/", {"x-amz-target": f"{target}.X"}, {}) == service
+
+
+def test_an_iterator_tells_which_stream_it_reads() -> None:
+    stream = "arn:aws:dynamodb:us-east-1:123456789012:table/t/stream/1"
+    iterator = dynamodb_streams._encode_iterator("t", "shard", 0, stream_arn=stream)
+    account = Account("123456789012", "us-east-1")
+    assert needs_of(account, "dynamodbstreams", "GetRecords", {"ShardIterator": iterator}) == [
+        Need("dynamodb:GetRecords", stream)
+    ]
+    assert "stream_arn=stream_arn" in inspect.getsource(dynamodb_streams._get_shard_iterator)
+    assert "stream_arn=stream_arn" in inspect.getsource(dynamodb_streams._get_records)
 
 
 def test_queues_wait_and_wake_through_the_names_that_we_replace() -> None:
