@@ -6,18 +6,28 @@ import json
 import secrets
 import string
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from tagcast.instant import rfc3339, rfc3339_or_none
-from tagcast_aws.cmq.keys import KEYS_MAX, SECRET_ID_PREFIX, Key, KeyRing
+from tagcast_aws.api.http.authorization import EVERY_TOPIC, is_pattern
+from tagcast_aws.cmq.keys import (
+    KEY_TOPIC_LENGTH_MAX,
+    KEY_TOPICS_MAX,
+    KEYS_MAX,
+    SECRET_ID_PREFIX,
+    Key,
+    KeyRing,
+)
 
 from local.cli.cmq_key_store import KeyStore, KeyStoreError
 from local.cli.instant import readable_instant
 from local.cli.jobs import DEFAULT_DATA, DataFolder
 from local.cli.screen import console, fields_table, rows_table
 from local.cli.session import session_of
+from local.cli.visible import visible
 
 cmq_keys = typer.Typer(
     no_args_is_help=True,
@@ -31,7 +41,7 @@ ID_LENGTH, KEY_LENGTH = 32, 32
 _LETTERS = string.ascii_letters + string.digits
 
 
-def made(note: str, unsigned_at: bool) -> Key:
+def made(note: str, unsigned_at: bool, topics: Sequence[str] = (EVERY_TOPIC,)) -> Key:
     """Return a new key, which looks as CMQ's do."""
     return Key(
         secret_id=SECRET_ID_PREFIX + _chance(ID_LENGTH),
@@ -39,6 +49,7 @@ def made(note: str, unsigned_at: bool) -> Key:
         created_at=_now(),
         note=note,
         signs_all=not unsigned_at,
+        topics=tuple(topics),
     )
 
 
@@ -48,6 +59,15 @@ def _chance(length: int) -> str:
 
 def _now() -> int:
     return round(time.time() * 1000)
+
+
+def _patterns(given: list[str]) -> list[str]:
+    if len(given) > KEY_TOPICS_MAX:
+        raise typer.BadParameter(f"a key has at most {KEY_TOPICS_MAX}")
+    for each in given:
+        if len(each) > KEY_TOPIC_LENGTH_MAX or not is_pattern(each):
+            raise typer.BadParameter(f"{visible(each)} is no pattern of names")
+    return given
 
 
 @cmq_keys.command("create")
@@ -61,6 +81,15 @@ def create(
             help="Accept values that begin with @ unsigned, as clients in Python and PHP send them.",
         ),
     ] = False,
+    topics: Annotated[
+        list[str],
+        typer.Option(
+            "--topic",
+            help="For which topics, up to three names or patterns with * and ?; without it for all.",
+            metavar="PATTERN",
+            callback=_patterns,
+        ),
+    ] = [EVERY_TOPIC],  # noqa: B006
     data: DataFolder = DEFAULT_DATA,
     stack: StackName = None,
 ) -> None:
@@ -69,7 +98,7 @@ def create(
     def adding(ring: KeyRing) -> tuple[KeyRing, Key]:
         if ring.is_full:
             raise KeyStoreError(f"there are {KEYS_MAX} keys: revoke one first")
-        key = made(note, unsigned_at)
+        key = made(note, unsigned_at, topics)
         return ring.adding(key), key
 
     key = _store(ctx, data, stack).change(adding)
@@ -87,10 +116,16 @@ def several(ctx: typer.Context, data: DataFolder = DEFAULT_DATA, stack: StackNam
         console().print("No keys yet. Make one: tagcast cmq-key create")
         return
     rows = [
-        [key.secret_id, key.note, "no" if key.signs_all else "yes", *map(_readable, (key.created_at, key.revoked_at))]
+        [
+            key.secret_id,
+            key.note,
+            " ".join(key.topics),
+            "no" if key.signs_all else "yes",
+            *map(_readable, (key.created_at, key.revoked_at)),
+        ]
         for key in keys
     ]
-    console().print(rows_table(rows, "secret id", "note", "unsigned @", "created", "revoked"))
+    console().print(rows_table(rows, "secret id", "note", "topics", "unsigned @", "created", "revoked"))
 
 
 @cmq_keys.command("revoke")
@@ -124,6 +159,7 @@ def _store(ctx: typer.Context, data: Path, stack: str | None) -> KeyStore:
 def _told(key: Key) -> dict[str, Any]:
     return {
         "note": key.note,
+        "topics": list(key.topics),
         "unsigned_at": not key.signs_all,
         "created_at": rfc3339(key.created_at),
         "revoked_at": rfc3339_or_none(key.revoked_at),

@@ -36,6 +36,7 @@ SIGNED: dict[Fault, tuple[str, dict[str, str]]] = {
     Fault.BATCH_SIZE: ("BatchPublishMessage", {"topicName": "t", **numbered("msgBody", *"abcdefghijklmnopq")}),
     Fault.NOT_CONSECUTIVE: ("BatchPublishMessage", {"topicName": "t", "msgBody.1": "a", "msgBody.3": "b"}),
     Fault.LACKS: ("CreateTopic", {}),
+    Fault.UNKNOWN_PARAMETER: ("CreateTopic", {"topicName": "new", "zz": "1"}),
     Fault.UNKNOWN_ACTION: ("CreateQueue", {"queueName": "q"}),
     Fault.EMPTY_BODY: ("PublishMessage", {"topicName": "t", "msgBody": ""}),
     Fault.TAGS_OF_SUBSCRIBE: ("Subscribe", {**NEW, **numbered("filterTag", *SIX)}),

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tagcast_aws.cmq.keys import KEYS_MAX, REVOKED_KEPT, Key, KeyRing
+from tagcast_aws.cmq.keys import KEY_TOPIC_LENGTH_MAX, KEY_TOPICS_MAX, KEYS_MAX, REVOKED_KEPT, Key, KeyRing
 from tagcast_aws.store.secret import CachedSecret
 
 from local.cli.cmq_keys import made
 from local.rules.limits import SECRET_BYTES_MAX
 from tests.fakes.log import Log
 from tests.fakes.world import FakeClock
+
+LONG = ("t" * KEY_TOPIC_LENGTH_MAX,) * KEY_TOPICS_MAX
 
 
 class Secrets:
@@ -94,16 +96,16 @@ def test_a_key_is_never_shown_with_its_secret_part() -> None:
 
 
 def test_keys_are_read_as_they_were_written() -> None:
-    ring = KeyRing((made("a", unsigned_at=False), made("b", unsigned_at=True).revoked(7)))
+    ring = KeyRing((made("a", unsigned_at=False), made("b", unsigned_at=True, topics=("a*", "b")).revoked(7)))
 
     assert KeyRing.of(ring.as_text()) == ring
     assert KeyRing.of(None) == KeyRing()
 
 
 def test_what_another_release_says_of_a_key_besides_is_left_out() -> None:
-    text = '{"keys": [{"secret_id": "AKID1", "secret_key": "s", "created_at": 5, "topics": ["a"]}]}'
+    text = '{"keys": [{"secret_id": "AKID1", "secret_key": "s", "created_at": 5, "topics": ["a"], "owner": "b"}]}'
 
-    assert KeyRing.of(text).keys == (Key("AKID1", "s", 5),)
+    assert KeyRing.of(text).keys == (Key("AKID1", "s", 5, topics=("a",)),)
 
 
 def test_a_revoked_key_has_lost_its_secret_part_and_no_other_has() -> None:
@@ -118,10 +120,10 @@ def test_a_revoked_key_has_lost_its_secret_part_and_no_other_has() -> None:
 def test_all_keys_fit_into_one_secret_and_the_oldest_revoked_are_forgotten_first() -> None:
     ring = KeyRing()
     for number in range(REVOKED_KEPT + 5):
-        ring = ring.adding(Key(f"AKID{number:032d}", None, number, "n" * 64, revoked_at=number))
+        ring = ring.adding(Key(f"AKID{number:032d}", "k" * 32, number, "n" * 64, topics=LONG).revoked(number))
     for number in range(KEYS_MAX):
         assert not ring.is_full
-        ring = ring.adding(Key(f"AKID{1000 + number:032d}", "k" * 32, number, "n" * 64))
+        ring = ring.adding(Key(f"AKID{1000 + number:032d}", "k" * 32, number, "n" * 64, topics=LONG))
 
     assert ring.is_full
     assert len(ring.keys) == KEYS_MAX + REVOKED_KEPT

@@ -53,6 +53,19 @@ def test_all_keys_lie_in_one_secret_of_the_stack(run: Run, secrets: Any) -> None
     assert [each["Name"] for each in secrets.list_secrets()["SecretList"]] == ["mine/cmq-keys"]
 
 
+def test_a_key_may_be_for_some_topics_alone(run: Run, secrets: Any) -> None:
+    limited, whole = create(run, "--topic", "orders", "--topic", "bills-*"), create(run)
+    listed = run("cmq-key", "list", *STACK)
+
+    assert (limited["topics"], whole["topics"]) == (["orders", "bills-*"], ["*"])
+    assert [key.topics for key in kept(secrets).keys] == [("orders", "bills-*"), ("*",)]
+    assert "orders bills-*" in listed.stdout
+    for odd in (["a b"], ["x" * 65], ["a,*"], [""], ["a", "b", "c", "d"]):
+        refused = run("cmq-key", "create", *(word for each in odd for word in ("--topic", each)), *STACK)
+        assert refused.exit_code == 2, odd
+    assert len(kept(secrets).keys) == 2
+
+
 def test_a_secret_part_is_shown_once_and_a_revoked_key_is_marked(run: Run, secrets: Any) -> None:
     made = create(run, "--note", "billing")
 

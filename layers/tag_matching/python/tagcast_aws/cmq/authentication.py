@@ -27,8 +27,8 @@ class Secret(Protocol):
         """Return what it was at most *age_s_max* ago, or None if there is none."""
 
 
-def authenticate(world: World, keys: Secret, form: Form) -> None:
-    """Return if the request may be served, and take it, so that it is not served again; otherwise raise CmqError."""
+def authenticate(world: World, keys: Secret, form: Form) -> Key:
+    """Return whose request it is, and take it, so that it is not served again; CmqError if nobody's now."""
     given = Parameters(form.parameters)
     if given.optional("SecretId") is None and given.optional("appId") is not None:
         raise CmqError(Fault.ACCOUNT)
@@ -37,11 +37,13 @@ def authenticate(world: World, keys: Secret, form: Form) -> None:
         raise CmqError(Fault.SECRET_ID)
     given.text(SIGNATURE)
     timestamp_s, nonce = int(given.digits("Timestamp", TIMESTAMP_DIGITS_MAX)), given.digits("Nonce", NONCE_DIGITS_MAX)
-    _check_signature(form, _key(keys, secret_id))
+    key = _key(keys, secret_id)
+    _check_signature(form, key)
     if not is_timely(timestamp_s, world.clock.now()):
         raise CmqError(Fault.OVERDUE)
     if not take_once(world, secret_id, timestamp_s, nonce):
         raise CmqError(Fault.SIGNATURE, "a request with this Timestamp and Nonce was taken already")
+    return key
 
 
 def _key(keys: Secret, secret_id: str) -> Key:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from tagcast.ports import World
 
+from tagcast_aws.api.http.authorization import EVERY_TOPIC, covers
 from tagcast_aws.cmq import publishing, subscriptions, topics
 from tagcast_aws.cmq.authentication import Secret, authenticate
 from tagcast_aws.cmq.errors import CmqError, Fault, error_of
 from tagcast_aws.cmq.form import Form, form_of, shown
+from tagcast_aws.cmq.keys import Key
 from tagcast_aws.cmq.limits import FORM_BYTES_MAX, NONCE_DIGITS_MAX
 from tagcast_aws.cmq.parameters import Parameters
-from tagcast_aws.cmq.request import Action, Request
+from tagcast_aws.cmq.request import OF_EVERY_ACTION, Action, Request
 from tagcast_aws.runtime.home import Home
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ class Desk:
 
     def _answer(self, form: Form) -> dict[str, object]:
         given = Parameters(form.parameters)
-        authenticate(self.world, self.keys, form)
+        key = authenticate(self.world, self.keys, form)
         name = given.optional("action")
         if name is None:
             raise CmqError(Fault.NO_ACTION)
@@ -65,7 +67,17 @@ class Desk:
             raise CmqError(Fault.UNKNOWN_ACTION, shown(name))
         if form.size > FORM_BYTES_MAX and name.lower() != publishing.BATCH:
             raise CmqError(Fault.UNREADABLE, "it is too large")
-        return action(Request(self.world, self.home, given))
+        given.check_known((*OF_EVERY_ACTION, *action.parameters))
+        _check_topic(key, given.topic() if "topicName" in action.parameters else None)
+        return action.serve(Request(self.world, self.home, given))
+
+
+def _check_topic(key: Key, topic: str | None) -> None:
+    """Raise CmqError unless *key* is for *topic* (None: all topics)."""
+    if topic is None and EVERY_TOPIC not in key.topics:
+        raise CmqError(Fault.SIGNATURE, "this key is not for all topics")
+    if topic is not None and not covers(key.topics, topic):
+        raise CmqError(Fault.SIGNATURE, "this key is not for this topic")
 
 
 def _echo(form: Form) -> dict[str, object]:

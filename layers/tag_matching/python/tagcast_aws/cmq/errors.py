@@ -21,6 +21,7 @@ class Fault(Enum):
     NOTHING_GIVEN = (4000, 10010, "lacked of required parameters")
     NO_ACTION = (4000, 10280, "action is not existed")
     KEY_FORMAT = (4000, 10310, "parameter {} key format error")
+    UNKNOWN_PARAMETER = (4000, 10320, "unknown parameter {}")
     REPEATED = (4000, 10330, "parameter {} is not a repeatable parameter")
     OUT_OF_RANGE = (4000, 10350, "parameter {} value or length is out of range")
     TYPE = (4000, 10360, "parameter {} error type")

@@ -7,15 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from tagcast_aws.api.http.authorization import EVERY_TOPIC
+
 KEYS_MAX, REVOKED_KEPT = 100, 100
+KEY_TOPICS_MAX, KEY_TOPIC_LENGTH_MAX = 3, 64
 SECRET_ID_PREFIX = "AKID"
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key. *signs_all* is False for a program whose values that begin with an at sign may go unsigned.
+    """One key for the *topics* of these patterns, at most three.
 
-    A revoked one has lost its secret part, and is kept so that who still uses it is told so.
+    *signs_all* is False for a program whose values that begin with an at sign may go unsigned. A revoked one has lost
+    its secret part and its topics, and is kept so that who still uses it is told so.
     """
 
     secret_id: str
@@ -24,10 +28,11 @@ class Key:
     note: str = ""
     signs_all: bool = True
     revoked_at: int | None = None
+    topics: tuple[str, ...] = (EVERY_TOPIC,)
 
     def revoked(self, now: int) -> Key:
         """Return the key as it is after *now*."""
-        return replace(self, secret_key=None, revoked_at=now)
+        return replace(self, secret_key=None, topics=(), revoked_at=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class KeyRing:
 
     def as_text(self) -> str:
         """Return the text that is kept as a secret."""
-        return json.dumps({"keys": [_fields(key) for key in self.keys]})
+        return json.dumps({"keys": [_fields(key) for key in self.keys]}, separators=(",", ":"))
 
     def find(self, secret_id: str) -> Key | None:
         """Return the key of this id, revoked or not."""
@@ -74,7 +79,8 @@ def _revoked(keys: Sequence[Key]) -> list[Key]:
 
 def _key(given: Mapping[str, Any]) -> Key:
     """Read one key; what another release says besides is left out."""
-    return Key(**{each.name: given[each.name] for each in fields(Key) if each.name in given})
+    known = {each.name: given[each.name] for each in fields(Key) if each.name in given}
+    return Key(**known | {"topics": tuple(given["topics"])})
 
 
 def _fields(key: Key) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tagcast.filters.compiled import is_plain_text
@@ -79,6 +79,22 @@ class Parameters:
         if places and (places[0] > 1 or places[-1] - places[0] != len(places) - 1):
             raise CmqError(Fault.NOT_CONSECUTIVE, name)
         return tuple(found[place] for place in places)
+
+    def check_known(self, known: Collection[str]) -> None:
+        """Raise CmqError for a parameter that is not *known*, or is spelled in two ways.
+
+        >>> Parameters({"TopicName": "t", "msgTag.1": "a"}).check_known(("topicName", "msgTag.n"))
+        """
+        found: set[str] = set()
+        for key in self.given:
+            array, dot, place = key.partition(".")
+            name = f"{array}.n" if dot else array
+            name = name if name in known else f"{name[:1].lower()}{name[1:]}"
+            if name not in known:
+                raise CmqError(Fault.UNKNOWN_PARAMETER, shown(key))
+            if (spelled := f"{name}{place}") in found:
+                raise CmqError(Fault.REPEATED, shown(key))
+            found.add(spelled)
 
     def topic(self) -> str:
         """Return the name of a topic."""

@@ -52,4 +52,7 @@ def _published(request: Request, name: str, bodies: Sequence[str]) -> list[str]:
     return [accepted.message_id for accepted in publish_matched(request.world, topic, drafts)]
 
 
-ACTIONS: Mapping[str, Action] = {"PublishMessage": publish_one, "BatchPublishMessage": publish_several}
+ACTIONS: Mapping[str, Action] = {
+    "PublishMessage": Action(publish_one, ("topicName", "msgBody", "msgTag.n", "routingKey")),
+    "BatchPublishMessage": Action(publish_several, ("topicName", "msgBody.n", "msgTag.n", "routingKey")),
+}

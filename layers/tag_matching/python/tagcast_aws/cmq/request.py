@@ -30,7 +30,19 @@ class Request:
         return items[offset : offset + (PAGE_DEFAULT if limit is None else limit)]
 
 
-Action = Callable[[Request], dict[str, object]]
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What serves an action, and the parameters that it knows besides :data:`OF_EVERY_ACTION`; ``.n`` is an array."""
+
+    serve: Callable[[Request], dict[str, object]]
+    parameters: tuple[str, ...]
+
+
+OF_EVERY_ACTION = (
+    *("action", "clientRequestId"),
+    *("Nonce", "Region", "RequestClient", "SecretId", "Signature", "SignatureMethod", "Timestamp", "Token"),
+)
+"""What clients of CMQ send with every request; Region, RequestClient and Token say nothing here."""
 
 
 def seconds(instant: int) -> int:

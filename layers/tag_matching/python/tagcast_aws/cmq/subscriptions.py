@@ -129,11 +129,14 @@ def shown_id(value: Subscription) -> str:
     return f"subsc-{value.subscription_id}"
 
 
+_ONE = ("topicName", "subscriptionName")
+_WHOLE = (*_ONE, "protocol", "endpoint", "notifyStrategy", "notifyContentFormat", "filterTag.n", "bindingKey.n")
+
 ACTIONS: Mapping[str, Action] = {
-    "Subscribe": subscribe,
-    "Unsubscribe": unsubscribe,
-    "SetSubscriptionAttributes": set_attributes,
-    "GetSubscriptionAttributes": get_attributes,
-    "ListSubscriptionByTopic": several,
-    "ClearSubscriptionFilterTags": clear_tags,
+    "Subscribe": Action(subscribe, _WHOLE),
+    "Unsubscribe": Action(unsubscribe, _ONE),
+    "SetSubscriptionAttributes": Action(set_attributes, _WHOLE),
+    "GetSubscriptionAttributes": Action(get_attributes, _ONE),
+    "ListSubscriptionByTopic": Action(several, ("topicName", "searchWord", "offset", "limit")),
+    "ClearSubscriptionFilterTags": Action(clear_tags, _ONE),
 }

@@ -90,9 +90,9 @@ def shown_id(topic_id: str) -> str:
 
 
 ACTIONS: Mapping[str, Action] = {
-    "CreateTopic": create,
-    "SetTopicAttributes": set_attributes,
-    "GetTopicAttributes": get_attributes,
-    "ListTopic": several,
-    "DeleteTopic": delete,
+    "CreateTopic": Action(create, ("topicName", "maxMsgSize", "filterType")),
+    "SetTopicAttributes": Action(set_attributes, ("topicName", "maxMsgSize")),
+    "GetTopicAttributes": Action(get_attributes, ("topicName",)),
+    "ListTopic": Action(several, ("searchWord", "offset", "limit")),
+    "DeleteTopic": Action(delete, ("topicName",)),
 }

@@ -9,7 +9,7 @@ import binascii
 import json
 import re
 from base64 import urlsafe_b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -23,7 +23,8 @@ TOPICS_CLAIM = "tagcast_topics"
 
 _PATTERN = re.compile(r"[A-Za-z0-9_*?-]+")
 _TOKEN = re.compile(r"(?:[Bb]earer +)?[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+")
-_EVERY_TOPIC = "*"
+EVERY_TOPIC = "*"
+"""The pattern of what is about all topics."""
 
 
 class Scope(StrEnum):
@@ -58,14 +59,24 @@ class Rights:
         Traceback (most recent call last):
         tagcast_aws.api.http.authorization.ForbiddenError: the token's claim tagcast_topics does not name all topics: *
         """
-        if topic is None and _EVERY_TOPIC not in self.topics:
-            raise ForbiddenError(f"the token's claim {TOPICS_CLAIM} does not name all topics: {_EVERY_TOPIC}")
-        if topic is not None and not self.covers(unquote(topic)):
+        if topic is None and EVERY_TOPIC not in self.topics:
+            raise ForbiddenError(f"the token's claim {TOPICS_CLAIM} does not name all topics: {EVERY_TOPIC}")
+        if topic is not None and not covers(self.topics, unquote(topic)):
             raise ForbiddenError(f"the token's claim {TOPICS_CLAIM} does not name this topic")
 
-    def covers(self, topic: str) -> bool:
-        """Say whether one of its patterns is that of *topic*."""
-        return any(fnmatchcase(topic, pattern) for pattern in self.topics)
+
+def covers(patterns: Iterable[str], topic: str) -> bool:
+    """Say whether one of the patterns is that of *topic*."""
+    return any(fnmatchcase(topic, pattern) for pattern in patterns)
+
+
+def is_pattern(text: str) -> bool:
+    """Say whether this is a pattern of names of topics.
+
+    >>> is_pattern("bills-?*"), is_pattern("a b"), is_pattern("")
+    (True, False, False)
+    """
+    return _PATTERN.fullmatch(text) is not None
 
 
 def rights_of(event: Mapping[str, Any]) -> Rights | None:
@@ -95,7 +106,7 @@ def check_dead_letters(world: World, rights: Rights | None, topic: str, named: s
     if rights is None:
         if not any(fnmatchcase(topic, of) and fnmatchcase(named, to) for of, to in world.dead_letter_topics):
             raise ForbiddenError(f"DeadLetterTopics of this deployment has no {topic}:{named}")
-    elif f"{world.scope_prefix}{Scope.PUBLISH}" not in rights.scopes or not rights.covers(named):
+    elif f"{world.scope_prefix}{Scope.PUBLISH}" not in rights.scopes or not covers(rights.topics, named):
         raise ForbiddenError("the token does not let its owner publish to the dead_letter_topic")
 
 
@@ -107,7 +118,7 @@ def topics_of(claims: Mapping[str, Any]) -> tuple[str, ...]:
     >>> topics_of({"tagcast_topics": ["orders", "bills-*", "team a *", "a.*"]}), topics_of({"tagcast_topics": "a b,*"})
     (('orders', 'bills-*'), ('a',))
     """
-    return tuple(each for each in _listed(claims.get(TOPICS_CLAIM)) if _PATTERN.fullmatch(each))
+    return tuple(each for each in _listed(claims.get(TOPICS_CLAIM)) if is_pattern(each))
 
 
 def _listed(claim: object) -> list[str]:
