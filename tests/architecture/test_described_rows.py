@@ -277,7 +277,7 @@ def store() -> WatchedStore:
     widen_all(fake, store)
     remove_all(fake)
     # What takes a thousand lanes at one message, as their codecs write it.
-    due = OwedDelivery("t.1", "0", "7", 1, 9, 5, "http 200", ended=EntryState.DELIVERED)
+    due = OwedDelivery("t.1", "0", "7", 1, 9, 5, "http 200", ended=EntryState.DELIVERED, not_before=8)
     store.note(due.key, due_row(due))
     [row] = [row for key, row in store.rows.items() if key.sk == "MSG"][:1]
     ends = {each: Entry(EntryState.DISCARDED, 4, 1, f"{each:0200d}") for each in range(2_000)}

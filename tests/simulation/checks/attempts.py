@@ -77,6 +77,7 @@ class AttemptChecks:
         if owner["strategy"] == Strategy.BACKOFF_RETRY.value:
             self._in_order(told, worker, (message_id, ordinal), beside)
             self._not_early(told, worker, push, owner)
+        self._as_asked(told, worker, push)
         ended_at = ledger.ended_at.get((message_id, ordinal), ledger.stage.steps)
         if worker.kind == "retry" and ended_at < worker.read_at.get(message_id, 0):
             ledger.fail("5 a phantom is dropped", f"{told}, which it had read to be over")
@@ -149,6 +150,22 @@ class AttemptChecks:
             if push.reply.success or push.number > retries or ledger.latest_retry(push) >= expires_at:
                 return True
         return False
+
+    def _as_asked(self, told: str, worker: Worker, push: Push) -> None:
+        """Check that a receiver gets no attempt before it wanted one, wherever the delivery stands in its backlog."""
+        ledger, ordinal = self.ledger, push.subscription.ordinal
+        if worker.by_hand or not ledger.clocks_agree:
+            return
+        rows = ledger.dues.get((push.subscription.subscription_id, push.message.message_id), {})
+        known = rows[min(rows)] if rows else {}
+        last = known.get("last_attempt_at") or 0
+        if known.get("attempts") != push.attempt - 1 or ledger.manual_at.get(ordinal, -1) >= last:
+            return
+        for earlier in ledger.attempts[push.message.message_id, ordinal]:
+            asked_ms = 0 if earlier.reply is None else earlier.reply.asked_ms
+            if (earlier.number, earlier.ended_at) == (push.attempt - 1, last) and ledger.now < last + asked_ms:
+                early_ms = last + asked_ms - ledger.now
+                ledger.fail("Retry-After", f"{told} {early_ms} ms before it wanted (attempt {push.attempt})")
 
     def _not_early(self, told: str, worker: Worker, push: Push, owner: Row) -> None:
         ledger, ordinal = self.ledger, push.subscription.ordinal

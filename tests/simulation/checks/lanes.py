@@ -179,8 +179,10 @@ class LaneChecks:
 
 
 def _says_why_it_waits(old: Row, new: Row) -> bool:
-    """Say whether a due row changed without an attempt: a function said yes, or something keeps it from an attempt."""
+    """Say whether a due row changed without an attempt: a function said yes, or why it waits is said, or is over."""
     free = {"unjudged"}
+    if "not_before" not in new:
+        free.add("not_before")
     if new.get("last_outcome") in WAITS:
         free.add("last_outcome")
     if new.get("last_outcome") == NOT_TAKEN:

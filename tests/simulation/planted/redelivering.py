@@ -46,6 +46,19 @@ LIMITED = Aim(
     restless=True,
 )
 
+ASKING = Aim(
+    faults=("endpoint",),
+    only_these_faults=True,
+    modes=("throttling", "busy"),
+    strategy=Strategy.EXPONENTIAL_DECAY_RETRY,
+    retention_s=900,
+    operations=("sweep",),
+    steered=0.0,
+    batches=True,
+    batched=0.0,
+)
+"""Many failures beside each other, some of which ask for a time."""
+
 MUTANTS = (
     Mutant(
         "a head is claimed whoever holds it",
@@ -325,6 +338,27 @@ MUTANTS = (
         "if retry_after_s is not None:",
         "if False:",
         Aim(modes=("busy", "throttling"), retention_s=900),
+    ),
+    Mutant(
+        "Retry-After is heard of a head only",
+        "tagcast.delivery.backlog:next_step",
+        "min(head.not_before or 0, head.expires_at)",
+        "0",
+        ASKING,
+    ),
+    Mutant(
+        "what does not want to be tried yet is tried beside others",
+        "tagcast.delivery.backlog:front",
+        "now >= (due.not_before or 0)",
+        "True",
+        ASKING,
+    ),
+    Mutant(
+        "Retry-After is forgotten on the way into a backlog",
+        "tagcast.delivery.appending:_dues",
+        "not_before=None if failure is None else failure.not_before",
+        "not_before=None",
+        ASKING,
     ),
     Mutant(
         "a removed lane is paused",

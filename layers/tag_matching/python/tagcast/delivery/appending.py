@@ -88,6 +88,7 @@ def _dues(subscription: Subscription, lane: Lane | None, left: Left) -> list[Owe
                 last_outcome=reason if failure is None else failure.outcome.detail,
                 unjudged=by_function and message.message_id not in left.judged,
                 history=() if failure is None else (failure.past,),
+                not_before=None if failure is None else failure.not_before,
             )
         )
     return dues

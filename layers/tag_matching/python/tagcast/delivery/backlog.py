@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from tagcast.model import LaneState, Subscription
 from tagcast.ports import World
@@ -41,7 +42,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The head failed before, and is due at *until*."""
+    """The head failed before, and is due at *until*: by its schedule, or because its receiver asked for that."""
 
     until: int
     message_id: str
@@ -55,14 +56,15 @@ class Attempt:
     dues: Sequence[OwedDelivery]
 
 
-def front(dues: Sequence[OwedDelivery]) -> list[OwedDelivery]:
+def front(dues: Sequence[OwedDelivery], now: int) -> list[OwedDelivery]:
     """Return what of the beginning of a backlog may be in flight together: a head that failed before is alone.
 
-    A message stands in it once, where it stands first.
+    A message stands in it once, where it stands first. It ends before what its receiver does not want yet.
     """
     if dues and dues[0].attempts:
         return list(dues[:1])
-    return list({due.message_id: due for due in reversed(dues)}.values())[::-1]
+    wanted = list(takewhile(lambda due: now >= (due.not_before or 0), dues))
+    return list({due.message_id: due for due in reversed(wanted)}.values())[::-1]
 
 
 def next_step(
@@ -76,10 +78,12 @@ def next_step(
     ended = [due for due in dues if due.ended]
     if ended:
         return End(ended)
-    head = dues[0]
+    head, now = dues[0], world.clock.now()
+    if now < (not_before := min(head.not_before or 0, head.expires_at)):
+        return Wait(not_before, head.message_id)
     is_its_turn = streak.answered or lane.planned_for in (None, head.message_id)
     if head.attempts and not (streak.answering and is_its_turn):
         due_at = min(planned_at(world, subscription, head.attempts, head.last_attempt_at or 0), head.expires_at)
-        if world.clock.now() < due_at:
+        if now < due_at:
             return Wait(due_at, head.message_id)
     return Attempt(subscription, dues)

@@ -113,7 +113,7 @@ class Outcomes:
 
     async def write_failure(self, due: OwedDelivery, failure: Failure, lane: Write) -> None:
         """Write a failed attempt into the due row, together with what it means for the *lane*."""
-        await self.hold.write(due_failure(due, failure.past), lane)
+        await self.hold.write(due_failure(due, failure.past, failure.not_before), lane)
 
     async def write_yes(self, due: OwedDelivery) -> None:
         """Keep the verdict on a delivery that was not started, so that it is not asked for again."""

@@ -170,4 +170,4 @@ async def _front(hold: LaneHold, subscription: Subscription | None, streak: Stre
     if subscription is not None and streak.answered:
         window = subscription.settings.drained_at_once(streak.got_through)
     read = partial(stored.dues, hold.world.store, hold.task.subscription_id, limit=window)
-    return front(await hold.world.executor.run(read))
+    return front(await hold.world.executor.run(read), hold.world.clock.now())

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tagcast.concurrency.contention import until_won
-from tagcast.delivery.settling import Ending, Lost, NotOwed, settle_at_once
+from tagcast.delivery.settling import Ending, Lost, NotOwed, settle_at_once, write_all
 from tagcast.errors import ConflictError, NotFoundError
 from tagcast.model import EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
-from tagcast.ports import World
+from tagcast.ports import World, Write
 from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import directory_of
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored, stored_maps
-from tagcast.rows.due import OwedDelivery, due_delete_as_read
+from tagcast.rows.due import OwedDelivery, due_change, due_delete_as_read
 from tagcast.rows.lane import Lane, generation_update, lane_delete, lane_put, lane_update
 from tagcast.rows.message import MessageRow
 
@@ -127,10 +127,14 @@ def _change(
     return until_won(world, f"the lane of {name}", attempt)
 
 
-def _move(world: World, lane: Lane | None, changed: Lane) -> None:
-    """Write *changed* over *lane* under a new generation, whatever joins meanwhile, and start its workflow if awake."""
+def _move(world: World, lane: Lane | None, changed: Lane, *others: Write) -> None:
+    """Write *changed* over *lane* under a new generation, whatever joins meanwhile, and start its workflow if awake.
+
+    *others* are written in the same transaction.
+    """
     changed = replace(changed, generation=world.dice.unique_id(world.clock.now()))
-    world.store.write(lane_put(changed) if lane is None else lane_update(changed, lane.same_generation()))
+    move = lane_put(changed) if lane is None else lane_update(changed, lane.same_generation())
+    write_all(world.store, (*others, move))
     if not changed.state.is_asleep:
         world.workflow.start(changed.topic, changed.subscription_id, changed.generation)
 
@@ -183,17 +187,24 @@ def _awake(subscription: Subscription, lane: Lane, head: OwedDelivery | None, no
 
 
 def retry_now(world: World, topic: str, name: str) -> LaneView:
-    """Attempt the head at once, whatever its schedule; ConflictError while the lane is paused or suspended."""
+    """Attempt the head at once, whatever its schedule or receiver says; ConflictError while the lane is asleep."""
 
-    def due_now(subscription: Subscription, lane: Lane | None) -> Lane | None:
-        if lane is None:
-            return None
-        if lane.state.is_asleep:
-            raise ConflictError(f"subscription {subscription.name} is {lane.state}; resume it first")
-        now = world.clock.now()
-        return replace(lane, next_attempt_at=now, wake_at=now, planned_for=None)
+    def attempt() -> LaneView:
+        subscription = get_subscription(world, topic, name)
+        lane = _unless_removed(_lane(world, subscription), name)
+        if lane is not None:
+            _plan_for_now(world, subscription, lane)
+        return lane_view(world, subscription)
 
-    return _change(world, topic, name, due_now)
+    return until_won(world, f"the lane of {name}", attempt)
+
+
+def _plan_for_now(world: World, subscription: Subscription, lane: Lane) -> None:
+    if lane.state.is_asleep:
+        raise ConflictError(f"subscription {subscription.name} is {lane.state}; resume it first")
+    head, now = _head(world, subscription), world.clock.now()
+    hurried = [due_change(head, replace(head, not_before=None))] if head and head.not_before else []
+    _move(world, lane, replace(lane, next_attempt_at=now, wake_at=now, planned_for=None), *hurried)
 
 
 def repush(world: World, topic: str) -> tuple[str, ...]:

@@ -41,6 +41,11 @@ class Failure:
     past: PastAttempt
     """The attempt as it is remembered."""
 
+    @property
+    def not_before(self) -> int | None:
+        """Return when the receiver asked to be tried again, if it did: whatever else comes, nobody tries earlier."""
+        return None if self.outcome.retry_after_s is None else self.next_attempt_at
+
 
 Result = Entry | Failure
 """What an attempt leaves: a terminal entry, or a failure after which the delivery is still owed."""

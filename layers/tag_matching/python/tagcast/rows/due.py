@@ -32,7 +32,7 @@ class OwedDelivery:
     *unjudged* says that the subscription's filter function has yet to be asked; no other row has the attribute.
     *ended* is the end that a push brought and that the message's row does not say yet, because too many write that row:
     such a delivery is never pushed again, and ends in no other way. The release before does not know it, and pushes.
-    *history* are the last attempts.
+    *not_before* is when the receiver asked to be tried again, by Retry-After. *history* are the last attempts.
     """
 
     subscription_id: str
@@ -45,6 +45,7 @@ class OwedDelivery:
     unjudged: bool = False
     ended: EntryState | None = None
     history: tuple[PastAttempt, ...] = ()
+    not_before: int | None = None
 
     @property
     def key(self) -> Key:
@@ -138,6 +139,8 @@ def due_row(due: OwedDelivery) -> Row:
         row["ended"] = due.ended.value
     if due.history:
         row["history"] = packed(due.history)
+    if due.not_before is not None:
+        row["not_before"] = due.not_before
     return row
 
 
@@ -155,6 +158,7 @@ def due_of(row: Row) -> OwedDelivery:
         unjudged="unjudged" in row,
         ended=EntryState(cast("str", row["ended"])) if "ended" in row else None,
         history=unpacked(cast("bytes", row["history"])) if "history" in row else (),
+        not_before=cast("int | None", row.get("not_before")),
     )
 
 
@@ -168,7 +172,7 @@ def due_change(known: OwedDelivery, changed: OwedDelivery) -> Put:
     return Put(known.key, due_row(changed), {"attempts": known.attempts})
 
 
-def due_failure(known: OwedDelivery, past: PastAttempt) -> Put:
+def due_failure(known: OwedDelivery, past: PastAttempt, not_before: int | None) -> Put:
     """Return the write of one more attempt that failed, unless one was counted since *known* was read."""
     changed = replace(
         known,
@@ -176,6 +180,7 @@ def due_failure(known: OwedDelivery, past: PastAttempt) -> Put:
         last_attempt_at=past.ended_at,
         last_outcome=past.outcome,
         history=(*known.history, past),
+        not_before=not_before,
     )
     return due_change(known, changed)
 
