@@ -20,12 +20,17 @@ if TYPE_CHECKING:
 async def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
     """Serve a batch of queue records; report those of a topic that could not be completed, and those that were left.
 
+    A record that says nothing is told and done with: it would hold up its group, and all that comes with it, for ever.
     What stands in an order and what stands in none are served beside each other, as if they had come in two batches.
     """
     batches: dict[tuple[str, bool], dict[str, QueueEntry]] = {}
     receipts: dict[str, str] = {}
     for record in event["Records"]:
         entry = entry_in(record["body"], record["attributes"]["MessageGroupId"])
+        if entry is None:
+            wiring.logger().error("unreadable entry of the queue", extra={"record": record["messageId"]})
+            world.telemetry.count("UnreadableEntries")
+            continue
         batches.setdefault((entry.topic, entry.has_order), {})[record["messageId"]] = entry
         receipts[record["messageId"]] = record["receiptHandle"]
     failed: list[str] = []

@@ -43,7 +43,11 @@ class Deployed:
         """Let everything in the queue have its first round."""
         entries, self.fakes.queue.entries = self.fakes.queue.entries, []
         for start in range(0, len(entries), 10):
-            self._invoked(fan_out, batch_of(entries[start : start + 10]))
+            self.fan_out_of(batch_of(entries[start : start + 10]))
+
+    def fan_out_of(self, event: dict[str, Any]) -> None:
+        """Let a batch of the queue have its first round."""
+        self._invoked(fan_out, event)
 
     def retry(self) -> None:
         """Let every lane that has an execution be worked on once."""

@@ -14,6 +14,7 @@ from local.template.intrinsics import Resolver
 from local.template.translated import read_template
 from tests.cloudwatch.alarms import Datum, state
 from tests.cloudwatch.deployed import Deployed, deployed
+from tests.fakes.queue_records import batch_of
 from tests.fakes.world import FAIL
 
 __all__ = ["deployed"]
@@ -70,12 +71,26 @@ def sweeps(world: Deployed, *are_broken: bool) -> None:
         world.pass_by(300)
 
 
+def queued(world: Deployed, text: str | None) -> None:
+    """Ten minutes in which a message had its first round beside an entry of this *text*, if any."""
+    world.fakes.topic()
+    world.fakes.subscribe("A")
+    world.fakes.publish("1")
+    event = batch_of(world.fakes.queue.entries)
+    if text is not None:
+        event["Records"].append({**event["Records"][0], "messageId": "odd", "body": text})
+    world.pass_by(300)
+    world.fan_out_of(event)
+    world.pass_by(300)
+
+
 Story = Callable[[Deployed], None]
 STORIES: dict[str, tuple[Story, Story]] = {
     "OldestBlockedHead": (lambda w: blocked_for(w, HOUR_S - 60), lambda w: blocked_for(w, HOUR_S + 60)),
     "ExpiringSoon": (lambda w: blocked_for(w, 23 * HOUR_S - 60), lambda w: blocked_for(w, 23 * HOUR_S + 60)),
     "LatencyObjective": (lambda w: waiting(w, 1, 6, 1, 6, 1, 1), lambda w: waiting(w, 1, 6, 1, 6, 6, 1)),
     "SweepFailures": (lambda w: sweeps(w, True, False, True), lambda w: sweeps(w, True, True, True)),
+    "UnreadableEntries": (lambda w: queued(w, None), lambda w: queued(w, "{")),
 }
 """What happens to a deployment that is as it should be, and to one that somebody has to look at."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +21,8 @@ class Audience(StrEnum):
     APART = "apart"
 
 
+_TOPIC, _MESSAGE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}"), re.compile(r"[0-9]{1,20}")
+_AUDIENCES, _SECTIONS_MAX = tuple(Audience), 100_000
 PACK_MAX = 96
 """So many messages travel in one entry: as many as join a backlog in one transaction."""
 
@@ -89,17 +92,33 @@ def entry_text(entry: QueueEntry) -> str:
     return json.dumps(said if entry.section is None else {**said, "section": entry.section})
 
 
-def entry_in(text: str, group: str) -> QueueEntry:
-    """Return the entry that the queue carried as *text* in *group*.
+def entry_in(text: str, group: str) -> QueueEntry | None:
+    """Return the entry that the queue carried as *text* in *group*; None if :func:`entry_text` writes no such text.
 
-    >>> entry_in('{"topic": "t", "message_ids": ["1", "2"], "audience": "apart"}', "1").others
-    ('2',)
+    >>> entry_in('{"topic": "t", "message_ids": ["1", "2"], "audience": "apart"}', "1").message_ids
+    ('1', '2')
+    >>> entry_in('{"topic": "t", "message_ids": [], "audience": "apart"}', "1")
     """
-    said = json.loads(text)
-    if "message_id" in said:
-        return QueueEntry(said["topic"], said["message_id"], group)
-    first, *others = said["message_ids"]
-    return QueueEntry(said["topic"], first, group, Audience(said["audience"]), tuple(others), said.get("section"))
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    match said:
+        case {"topic": topic, "message_id": message_id}:
+            ids, audience, section = [message_id], Audience.EVERYBODY.value, None
+        case {"topic": topic, "message_ids": [*ids], "audience": audience}:
+            section = said.get("section")
+        case _:
+            return None
+    names_are = 0 < len(ids) <= PACK_MAX and _is(_TOPIC, topic) and all(_is(_MESSAGE_ID, each) for each in ids)
+    section_is = section is None or (type(section) is int and 0 <= section < _SECTIONS_MAX)
+    if not (names_are and section_is and audience in _AUDIENCES):
+        return None
+    return QueueEntry(topic, ids[0], group, Audience(audience), tuple(ids[1:]), section)
+
+
+def _is(pattern: re.Pattern[str], name: object) -> bool:
+    return isinstance(name, str) and pattern.fullmatch(name) is not None
 
 
 class Queue(Protocol):

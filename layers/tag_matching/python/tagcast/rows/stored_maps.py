@@ -77,12 +77,14 @@ def again(store: Store, row: MessageRow) -> MessageRow | None:
 def brought(store: Store, topic: str, message_ids: Sequence[str], number: int | None) -> dict[str, MessageRow]:
     """Return those of the messages (at most 100) that there are and that an entry of the queue is about, in that order.
 
-    That names either one section of a wide message, or messages whose maps are whole.
+    That names either one section of a wide message, or messages whose maps are whole; a section of no map is nothing.
     """
     if number is None:
         return {each: row for each, row in messages(store, topic, message_ids).items() if not row.bounds}
-    row = section(store, topic, message_ids[0], number)
-    return {} if row is None else {row.message.message_id: row}
+    row = message(store, topic, message_ids[0])
+    if row is None or number >= len(row.bounds):
+        return {}
+    return {message_ids[0]: section_of_read(store, row, number)}
 
 
 def sections(store: Store, row: MessageRow) -> list[MessageRow]:
