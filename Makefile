@@ -101,13 +101,19 @@ docs: .venv/.installed  ## Write the documents that are made from the code: comm
 	$(BIN)/python -m local.documents
 	$(BIN)/python -m tagcast_aws.api > docs/openapi.json
 
-lock: .venv/.installed  ## Resolve the dependencies anew into requirements.lock.
+lock: .venv/.installed  ## Resolve the dependencies anew into the locks.
 	test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv; }
 	.venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra local --extra test --generate-hashes \
 	  --no-header --no-emit-index-url --no-annotate pyproject.toml --output-file requirements.lock
 	.venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra spark --extra spark-bench \
 	  --constraint requirements.lock --generate-hashes --no-header --no-emit-index-url --no-annotate \
 	  pyproject.toml --output-file requirements-spark.lock
+	.venv-lock/bin/uv pip compile --quiet --python-version 3.13 --python-platform aarch64-manylinux_2_28 --constraint requirements.lock \
+	  --generate-hashes --no-header --no-emit-index-url --no-annotate \
+	  layers/tag_matching/requirements.in --output-file layers/tag_matching/python/requirements.txt
+	.venv-lock/bin/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_28 --constraint requirements.lock \
+	  --generate-hashes --no-header --no-emit-index-url --no-annotate \
+	  clients/python/pyproject.toml --output-file requirements-replay.lock
 
 audit-dependencies:  ## Ask for known weaknesses of every locked dependency, in an environment of its own (needs the network).
 	test -x .venv-audit/bin/pip-audit || { $(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install --quiet pip-audit; }

@@ -12,6 +12,8 @@ import tagcast_client
 
 JOBS = ("compact", "delivery_report", "audit", "backtest", "replay")
 ARCHIVE = "tagcast-jobs.zip"
+REPLAY = Path(__file__).parents[1] / "requirements-replay.lock"
+"""What the client needs, which the replay job has Glue install."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -28,7 +30,7 @@ def write_zip(target: Path) -> Path:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the zip and the script of each job."""
+    """Write the zip, the script of each job, and what the replay job installs."""
     given = sys.argv[1:] if argv is None else argv
     if len(given) != 1:
         print("usage: python -m glue_jobs.package FOLDER", file=sys.stderr)
@@ -39,6 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         script = folder / f"{job}.py"
         script.write_text((Path(__file__).parent / f"{job}.py").read_text())
         written.append(script)
+    requirements = folder / "replay-requirements.txt"
+    requirements.write_text(REPLAY.read_text())
+    written.append(requirements)
     for path in written:
         print(f"{path.stat().st_size:>9,}  {path}")
     return 0
