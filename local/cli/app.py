@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from tagcast_client import BearerToken, Client, Retries, SigV4
+from tagcast_client.operation import path_of
 from tagcast_client.signing import is_aws
 
 from local.cli.cmq_keys import cmq_keys
@@ -21,7 +22,7 @@ from local.cli.listen import listen
 from local.cli.messages import explain, list_messages, message, publish
 from local.cli.screen import fields_table
 from local.cli.secrets import rotate_secret
-from local.cli.session import Commands, Session, session_of
+from local.cli.session import Commands, Session, SubscriptionName, TopicName, session_of
 from local.cli.shadows import shadow, versions
 from local.cli.subscribing import subscribe_all
 from local.cli.subscriptions import list_subscriptions, subscribe, unsubscribe
@@ -73,11 +74,11 @@ def health(ctx: typer.Context) -> None:
     session.show(session.api.request("GET", "/health"), fields_table)
 
 
-def keys(ctx: typer.Context) -> None:
-    """Show the public keys by which pushes with the signature v1a verify."""
+def keys(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
+    """Show the public keys by which pushes of a subscription with the signature v1a verify; any of them may sign."""
     session = session_of(ctx)
-    answer = session.api.request("GET", "/keys")
-    session.show(answer, lambda shown: "\n".join(each["public_key"] for each in shown["keys"]))
+    answer = session.api.request("GET", path_of("topics", topic, "subscriptions", name))
+    session.show(answer, lambda shown: "\n".join(shown.get("public_keys", ())))
 
 
 _TOPICS, _MESSAGES, _LANES, _TOOLS = "Topics and subscriptions", "Messages", "Lanes", "Tools"

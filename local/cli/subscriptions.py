@@ -88,7 +88,7 @@ def subscription_fields(answer: Json) -> Table:
     if is_group and isinstance(retry, dict):
         shown["retry"] = {"strategy": "pulled again", "max_retries": retry.get("max_retries")}
     readable = {"endpoint": endpoint_text, "filter": filter_text, "retry": _retry_text}
-    readable |= {"batch": _batch_text, "client_certificate": _certificate_text}
+    readable |= {"batch": _batch_text, "client_certificate": _certificate_text, "public_keys": "\n".join}
     for name in readable.keys() & shown.keys():
         shown[name] = readable[name](shown[name])
     return fields_table(shown, leave_out=("lane", *(_OF_PUSHES if is_group else ())))
@@ -167,7 +167,7 @@ def subscribe(
         Path | None, typer.Option(metavar="FILE", help="Its private key as PEM, never shown.")
     ] = None,
     signature: Annotated[
-        str | None, typer.Option(metavar="v1|v1a", help="v1a: signed with the service's own key, too.")
+        str | None, typer.Option(metavar="v1|v1a", help="v1a: signed with a key of the service, too: tagcast keys.")
     ] = None,
     max_per_second: Annotated[
         float | None, typer.Option(metavar="RATE", help="Attempts per second, 0.01-1,000, by default any number.")

@@ -31,7 +31,6 @@ MESSAGE = models.NewMessage("x")
 TRACE = {"traceparent": "p", "tracestate": "s"}
 OPERATIONS: list[Operation[Any]] = [
     service.health(),
-    service.list_keys(),
     operations.put_topic("t", {}),
     operations.get_topic("t"),
     operations.delete_topic("t"),
@@ -102,13 +101,12 @@ ANSWERS = {
     groups.Group: "GroupAnswer",
     models.FilterTest: "FilterTestAnswer",
     service.Health: "HealthAnswer",
-    service.PublicKey: "KeyAnswer",
     tailing.TailEvent: "TailEventAnswer",
     tailing.Counts: "CountsAnswer",
     tailing.Tail: "TailAnswer",
 }
 ENVELOPES = {
-    "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "HostsAnswer", "KeysAnswer", "PullAnswer",
+    "AttemptsAnswer", "BacklogAnswer", "BatchAnswer", "HandlesAnswer", "HostsAnswer", "PullAnswer",
     "LanesAnswer", "MembersAnswer", "MessagesAnswer", "SubscriptionsAnswer", "TopicsAnswer",
     "PutSubscriptionsAnswer", "UrgentLanesAnswer", "VersionsAnswer",
 }  # fmt: skip

@@ -14,7 +14,6 @@ from typing import Any
 
 import httpx
 import pytest
-from nacl.signing import SigningKey
 from standardwebhooks import Webhook
 from tagcast.model import (
     ContentFormat,
@@ -31,7 +30,9 @@ from tagcast.model import (
 )
 from tagcast.pushing.batch_form import BATCH_FORMATS, batch_request, shared_item
 from tagcast.pushing.envelope import http_request
+from tagcast.pushing.webhook_signature import Sign
 from tagcast.settings import CMQ_FORMATS, Signature
+from tagcast_aws.store.signing_key import SubscriptionKeys
 from tagcast_client import (
     Receiver,
     UnreadableError,
@@ -42,8 +43,23 @@ from tagcast_client import (
 )
 
 SECRET, OTHER = "whsec_" + "QUJD" * 8, "whsec_" + "REVG" * 8
-SERVICE_KEY = SigningKey(b"k" * 32)
-PUBLIC_KEY = f"whpk_{base64.b64encode(bytes(SERVICE_KEY.verify_key)).decode()}"
+KEYS = SubscriptionKeys(("seed",))
+
+
+def public_key(of: Subscription, keys: SubscriptionKeys = KEYS) -> str:
+    [key] = keys.of(of.subscription_id)
+    return f"whpk_{base64.b64encode(bytes(key.verify_key)).decode()}"
+
+
+def own_key() -> str:
+    """Return the public key of the subscription that :func:`signed_by_the_service` pushes to."""
+    return public_key(push_of(BODIES["text"], ContentFormat.JSON).subscription)
+
+
+def sign(subscription_id: str, content: bytes) -> tuple[bytes, ...]:
+    return tuple(key.sign(content).signature for key in KEYS.of(subscription_id))
+
+
 RECIPES = Path(__file__).parents[2] / "clients/python/recipes"
 BODIES: dict[str, Draft] = {
     "text": Draft(b"hello", True, ("apple", "pear")),
@@ -150,36 +166,68 @@ def test_what_is_older_or_newer_than_five_minutes_is_refused(off_s: int) -> None
     assert Receiver(SECRET).verify(*signed(BODIES["text"], at_s=time.time() + off_s * 0.97)).text == "hello"
 
 
-def signed_by_the_service(secret: str | None = None, at_s: float | None = None) -> tuple[dict[str, str], bytes]:
+def signed_by_the_service(
+    secret: str | None = None, at_s: float | None = None, sign: Sign = sign
+) -> tuple[dict[str, str], bytes]:
     """A push of a subscription with the signature v1a."""
     push = push_of(BODIES["text"], ContentFormat.JSON, secret)
     settings = replace(push.subscription.settings, signature=Signature.V1A)
     push = replace(push, subscription=replace(push.subscription, settings=settings))
     sent_at = round((time.time() if at_s is None else at_s) * 1000)
-    request = http_request(push, sent_at, "0.1.0", sign=lambda content: SERVICE_KEY.sign(content).signature)
+    request = http_request(push, sent_at, "0.1.0", sign=sign)
     return dict(request.headers), request.body
 
 
-def test_what_the_service_signs_with_its_own_key_verifies_by_the_public_one() -> None:
+def test_what_the_service_signs_verifies_by_the_public_key_of_the_subscription() -> None:
     alone, both = signed_by_the_service(), signed_by_the_service(SECRET)
-    for receiver in (Receiver(PUBLIC_KEY), Receiver(OTHER, PUBLIC_KEY)):
+    for receiver in (Receiver(own_key()), Receiver(OTHER, own_key())):
         assert [receiver.verify(*push).text for push in (alone, both)] == ["hello", "hello"]
     assert Receiver(SECRET).verify(*both).text == "hello"
     with pytest.raises(VerificationError):
-        Receiver(PUBLIC_KEY).verify(*signed(BODIES["text"]))
+        Receiver(own_key()).verify(*signed(BODIES["text"]))
+
+
+def test_a_push_of_ones_own_verifies_as_no_other_subscription_s() -> None:
+    """Who may subscribe has any octets signed, and may send them on with any headers beside the signed ones."""
+    own = push_of(Draft(b'{"transfer": 1000000}'), ContentFormat.SIMPLIFIED, None)
+    settings = replace(own.subscription.settings, signature=Signature.V1A)
+    own = replace(own, subscription=replace(own.subscription, topic_id="07457000000000000002", settings=settings))
+    request = http_request(own, round(time.time() * 1000), "0.1.0", sign=sign)
+    assert Receiver(public_key(own.subscription)).verify(request.headers, request.body).body == own.message.draft.body
+
+    as_another = {**request.headers, "x-tagcast-topic": "orders", "x-tagcast-subscription": "billing"}
+
+    with pytest.raises(VerificationError):
+        Receiver(own_key()).verify(as_another, request.body)
+    with pytest.raises(VerificationError):
+        Receiver(own_key()).verify_batch(as_another | {"x-tagcast-batch": "1"}, request.body)
+
+
+def test_while_the_seed_is_exchanged_either_public_key_verifies() -> None:
+    subscription = push_of(BODIES["text"], ContentFormat.JSON).subscription
+    both = SubscriptionKeys(("another seed", "seed"))
+
+    def sign_by_both(subscription_id: str, content: bytes) -> tuple[bytes, ...]:
+        return tuple(key.sign(content).signature for key in both.of(subscription_id))
+
+    headers, body = signed_by_the_service(sign=sign_by_both)
+
+    assert [each[:4] for each in headers["webhook-signature"].split(" ")] == ["v1a,", "v1a,"]
+    for key in (own_key(), public_key(subscription, SubscriptionKeys(("another seed",)))):
+        assert Receiver(key).verify(headers, body).text == "hello"
 
 
 @pytest.mark.parametrize("name", TAMPERED)
 def test_what_was_changed_on_its_way_is_refused_by_the_public_key_too(name: str) -> None:
     headers, body = signed_by_the_service()
     with pytest.raises(VerificationError):
-        Receiver(PUBLIC_KEY).verify(*TAMPERED[name](headers, body))
+        Receiver(own_key()).verify(*TAMPERED[name](headers, body))
 
 
 @pytest.mark.parametrize("off_s", [-301, 301])
 def test_what_the_service_signed_counts_for_five_minutes(off_s: int) -> None:
     with pytest.raises(VerificationError):
-        Receiver(PUBLIC_KEY).verify(*signed_by_the_service(at_s=time.time() + off_s))
+        Receiver(own_key()).verify(*signed_by_the_service(at_s=time.time() + off_s))
 
 
 @pytest.mark.parametrize("key", ["whpk_", "whpk_QUJD", "whpk_ä"])

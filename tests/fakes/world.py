@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from nacl.signing import SigningKey
 from tagcast.delivery import publishing
 from tagcast.delivery.fan_out import fan_out
 from tagcast.delivery.redelivery import redeliver
@@ -38,6 +37,7 @@ from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry import subscriptions, topics
 from tagcast.repairing.sweep import Swept, sweep
 from tagcast.verification import Consent, Verification
+from tagcast_aws.store.signing_key import SubscriptionKeys
 
 from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.memory_store import MemoryStore
@@ -213,10 +213,12 @@ class FakeVerifier:
         self.consents: dict[str, Consent] = {}
         self.asked: list[tuple[str, str]] = []
         self.settings: list[SubscriptionSettings] = []
+        self.subscription_ids: list[str | None] = []
 
-    def ask(self, settings: SubscriptionSettings, token: str) -> Consent:
+    def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> Consent:
         self.asked.append((settings.endpoint.target, token))
         self.settings.append(settings)
+        self.subscription_ids.append(subscription_id)
         return self.consents.get(settings.endpoint.target, Consent())
 
 
@@ -285,10 +287,10 @@ class FakeEventBus:
 
 
 class FakeSigner:
-    """Signs with a key that is always the same; while it is *broken* nobody can read it."""
+    """Signs with keys of seeds that are always the same; while it is *broken* nobody can read them."""
 
     def __init__(self) -> None:
-        self.key = SigningKey(b"k" * 32)
+        self.keys = SubscriptionKeys(("seed",))
         self.is_ready = self.broken = False
 
     def prepare(self) -> None:
@@ -296,13 +298,13 @@ class FakeSigner:
             raise UnavailableError("the key cannot be read")
         self.is_ready = True
 
-    def sign(self, content: bytes) -> bytes:
+    def sign(self, subscription_id: str, content: bytes) -> tuple[bytes, ...]:
         assert self.is_ready
-        return self.key.sign(content).signature
+        return tuple(key.sign(content).signature for key in self.keys.of(subscription_id))
 
-    def public_key(self) -> bytes:
+    def public_keys(self, subscription_id: str) -> tuple[bytes, ...]:
         self.prepare()
-        return bytes(self.key.verify_key)
+        return tuple(bytes(key.verify_key) for key in self.keys.of(subscription_id))
 
 
 class FakeVault:

@@ -200,7 +200,7 @@ def test_without_a_certificate_in_force_nothing_is_sent_and_the_outcome_says_so(
         pusher = EndpointPusher(around())
         outcome = pusher.run(pusher.push(replace(push, subscription=replace(push.subscription, settings=chosen))))
         pusher.close()
-        consent = HttpVerifier(around(), "tagcast").ask(chosen, "a-token")
+        consent = HttpVerifier(around(), "tagcast").ask(chosen, "a-token", None)
 
     assert (outcome.detail, outcome.unreached, consent.refusal) == (detail, False, detail)
     assert doorman.connections == 0
@@ -210,7 +210,7 @@ def test_an_endpoint_is_asked_whether_it_agrees_with_the_certificate_of_its_push
     doorman, verifier = Doorman(), HttpVerifier(around(), "tagcast")
     with doorman.at_work() as url:
         agreed, refused = (
-            verifier.ask(presenting(url, each).subscription.settings, "a-token") for each in (CLIENT, None)
+            verifier.ask(presenting(url, each).subscription.settings, "a-token", None) for each in (CLIENT, None)
         )
 
     assert (agreed, refused) == (Consent(), Consent("tls: alert certificate required"))

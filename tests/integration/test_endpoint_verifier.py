@@ -32,7 +32,12 @@ def settings_for(url: str, **chosen: Any) -> SubscriptionSettings:
 
 
 def asked(
-    answer: Answer, url: str = "http://127.0.0.1:{port}/hook", *, allow_private: bool = True, **chosen: Any
+    answer: Answer,
+    url: str = "http://127.0.0.1:{port}/hook",
+    *,
+    allow_private: bool = True,
+    subscription_id: str | None = "07457000000000000001-0",
+    **chosen: Any,
 ) -> Consent:
     """Ask a receiver that makes its answer of the method, the headers and the body."""
 
@@ -45,9 +50,14 @@ def asked(
         await writer.drain()
         writer.close()
 
-    around = Surroundings(StoppedClock(NOW), "1", allow_private, sign=lambda content: OWN_KEY.sign(content).signature)
+    around = Surroundings(StoppedClock(NOW), "1", allow_private, sign=sign)
     with serving_elsewhere(talk) as port:
-        return HttpVerifier(around, ORIGIN).ask(settings_for(url.format(port=port), **chosen), TOKEN)
+        return HttpVerifier(around, ORIGIN).ask(settings_for(url.format(port=port), **chosen), TOKEN, subscription_id)
+
+
+def sign(subscription_id: str, content: bytes) -> tuple[bytes, ...]:
+    assert subscription_id == "07457000000000000001-0"
+    return (OWN_KEY.sign(content).signature,)
 
 
 def said(status: str, *headers: str, body: bytes = b"") -> bytes:
@@ -96,6 +106,11 @@ def test_a_confirmation_is_signed_and_has_the_headers_of_the_pushes_to_come() ->
     asked(listen)
     assert "webhook-signature" not in seen[-1][0]
 
+    asked(listen, subscription_id=None, secret=SECRET, signature=Signature.V1A)
+    assert [each[:3] for each in seen[-1][0]["webhook-signature"].split(" ")] == ["v1,"]
+    asked(listen, subscription_id=None, signature=Signature.V1A)
+    assert "webhook-signature" not in seen[-1][0]
+
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
@@ -132,7 +147,7 @@ def test_an_address_that_is_not_public_is_not_asked() -> None:
 
     assert asked(never, allow_private=False) == Consent("address not public")
     around = Surroundings(StoppedClock(0), "1", lookup=lambda host: ["10.0.0.1"])
-    consent = HttpVerifier(around, ORIGIN).ask(settings_for("http://inside.test/"), TOKEN)
+    consent = HttpVerifier(around, ORIGIN).ask(settings_for("http://inside.test/"), TOKEN, None)
     assert consent == Consent("address not public")
 
 
@@ -144,11 +159,11 @@ def test_who_is_silent_is_a_refusal_when_the_time_for_an_answer_is_over(monkeypa
     monkeypatch.setattr(questions, "QUESTION_S", 0.1)
     around = Surroundings(StoppedClock(NOW), "1", allow_private=True)
     with serving_elsewhere(silent) as port:
-        consent = HttpVerifier(around, ORIGIN).ask(settings_for(f"http://127.0.0.1:{port}/"), TOKEN)
+        consent = HttpVerifier(around, ORIGIN).ask(settings_for(f"http://127.0.0.1:{port}/"), TOKEN, None)
     assert consent == Consent("timeout after 0.1 s")
 
 
 def test_nobody_who_answers_is_a_refusal_and_no_fault() -> None:
     around = Surroundings(StoppedClock(0), "1", allow_private=True)
-    consent = HttpVerifier(around, ORIGIN).ask(settings_for("http://127.0.0.1:1/"), TOKEN)
+    consent = HttpVerifier(around, ORIGIN).ask(settings_for("http://127.0.0.1:1/"), TOKEN, None)
     assert consent == Consent("connection refused")

@@ -42,6 +42,7 @@ SUBSCRIBING, KNOWLEDGE = "unit/test_subscribing.py", "unit/test_knowledge.py"
 VERIFIED, ASKED = "unit/test_verification.py", "integration/test_endpoint_verifier.py"
 TRACES, METERED = "unit/test_trace_context.py", "cloudwatch/test_subscription_metrics.py"
 TAIL, INDEXING = "unit/test_tail.py", "unit/test_indexing.py"
+SIGNING = "integration/test_signing_key.py"
 GUARD = "integration/test_endpoints_guard.py"
 GROUP_QUEUES, WORDS = "integration/test_group_queues.py", "integration/test_endpoint_words.py"
 WIDE_ORDER, FIRST_ROUNDS = "unit/test_wide_order.py", "integration/test_first_rounds.py"
@@ -1758,9 +1759,23 @@ ADAPTERS = (
     _planted(
         "a signing key is good for ever",
         "tagcast_aws.store.signing_key:Ed25519Signer.is_ready",
-        " and self._clock.monotonic() < self._known[1] + SIGNING_KEY_KEPT_S",
+        " and self._clock.monotonic() < self._read_at_s + SIGNING_KEY_KEPT_S",
         "",
-        "integration/test_signing_key.py::test_the_key_is_read_again",
+        f"{SIGNING}::test_the_seeds_are_read_again",
+    ),
+    _planted(
+        "all subscriptions have one key",
+        "tagcast_aws.store.signing_key:SubscriptionKeys._derived",
+        "info = _PURPOSE + subscription_id.encode()",
+        "info = _PURPOSE",
+        f"{SIGNING}::test_what_it_signs_verifies_by_the_public_key_of_that",
+    ),
+    _planted(
+        "only the present seed signs while it is exchanged",
+        "tagcast_aws.store.signing_key:Ed25519Signer._read",
+        "[self._text(stage) for stage in SEED_STAGES]",
+        "[self._text(SEED_STAGES[0])]",
+        f"{SIGNING}::test_while_the_seed_is_exchanged",
     ),
 )
 AGREED = (

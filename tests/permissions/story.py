@@ -152,9 +152,9 @@ class Story:
         """A secret signs the first attempts and the others; one that an earlier release stored in clear is sealed."""
         with Subscriber() as subscriber:
             self.put("/topics/signed", {})
-            self.get("/keys")
             for name in ("s", "old"):
                 self.subscribe("signed", name, subscriber.endpoint, secret=SECRET, signature="v1a")
+            are_told = "public_keys" in self.get("/topics/signed/subscriptions/s")
             dynamodb, table = self.owner("dynamodb"), self.stack.where["outputs"]["RegistryTableName"]
             key = {"pk": {"S": "TOPIC#signed"}, "sk": {"S": "SUB#old"}}
             clear = {"Value": {"S": SECRET}, "Action": "PUT"}
@@ -172,7 +172,7 @@ class Story:
                 row = dynamodb.get_item(TableName=table, Key=key)["Item"]
                 return str(row["secret"]["S"]).startswith("sealed:")
 
-            return self.eventually(sealed)
+            return self.eventually(sealed) and are_told
 
     def pull(self) -> bool:
         """A group is handed messages, pulls, answers in every way, and goes with what is left."""

@@ -186,6 +186,8 @@ def test_an_endpoint_is_asked_with_the_opened_secrets_of_its_subscription(fake: 
     first, again = fake.verifier.settings
     for asked in (first, again):
         assert (asked.secret, asked.signature, asked.client_key is None) == (SECRET, Signature.V1A, False)
+    known = subscriptions.get_subscription(fake.world, "test1", "A")
+    assert fake.verifier.subscription_ids == [None, known.subscription_id]
     assert fake.signer.is_ready
 
 

@@ -186,8 +186,9 @@ def test_a_value_is_redacted_as_json_has_it_and_where_the_end_of_what_is_read_cu
     assert "abcdefgh" not in cut
 
 
-def sign(content: bytes) -> bytes:
-    return b"s" * 64
+def sign(subscription_id: str, content: bytes) -> tuple[bytes, bytes]:
+    """Sign as while the seed of all keys is exchanged."""
+    return b"s" * 64, b"t" * 64
 
 
 def push_with(content_format: ContentFormat, headers: Mapping[str, str], fake: FakeWorld) -> Push:

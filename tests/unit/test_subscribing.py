@@ -183,7 +183,7 @@ def test_endpoints_that_answer_slowly_take_no_time_from_those_beside_them(fake: 
     ]
 
     class Slow:
-        def ask(self, settings: SubscriptionSettings, token: str) -> Consent:
+        def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> Consent:
             fake.clock.sleep(9)
             return Consent()
 

@@ -158,7 +158,7 @@ def test_an_answer_for_a_url_that_was_replaced_meanwhile_counts_for_nothing(fake
     refused(fake)
     fake.verifier.consents[OTHER] = REFUSED
 
-    def agrees_late(asked: SubscriptionSettings, token: str) -> Consent:
+    def agrees_late(asked: SubscriptionSettings, token: str, subscription_id: str | None) -> Consent:
         del fake.verifier.ask
         put(fake, settings(fake, OTHER))
         return Consent()

@@ -160,10 +160,6 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
         """Return the API's health and version."""
         return await self.send(service.health())
 
-    async def list_keys(self) -> tuple[service.PublicKey, ...]:
-        """Return the public keys by which pushes of subscriptions with the signature `v1a` verify."""
-        return await self.send(service.list_keys())
-
     async def request(
         self,
         method: str,

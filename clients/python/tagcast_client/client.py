@@ -156,10 +156,6 @@ class Client(Groups, Lanes, Subscriptions, Watching):
         """Return the API's health and version."""
         return self.send(service.health())
 
-    def list_keys(self) -> tuple[service.PublicKey, ...]:
-        """Return the public keys by which pushes of subscriptions with the signature `v1a` verify."""
-        return self.send(service.list_keys())
-
     def request(
         self,
         method: str,

@@ -113,6 +113,7 @@ class Subscription:
     max_per_second: float | None = None
     consume_from: str | None = None
     signature: str = "v1"
+    public_keys: tuple[str, ...] = ()
     secret: str | None = field(default=None, repr=False)
     former_secret_ends_at: datetime | None = None
     batch: BatchedPushes | None = None

@@ -16,9 +16,10 @@ class VerificationError(TagcastError):
 class Receiver:
     """Verifies and reads pushes of a subscription; any of *secrets* may have signed, so that they can be changed.
 
-    A public key of the service (`whpk_…`, of `Client.list_keys`) stands for a secret where the subscription has the
-    signature `v1a`; that needs the extra `tagcast-client[ed25519]`. A signature counts for five minutes before and
-    after the instant that it names. What comes twice within that time is for a `Deduplicator` to tell.
+    Public keys of the subscription (`whpk_…`, of `Subscription.public_keys`) stand for secrets where it has the
+    signature `v1a`; that needs the extra `tagcast-client[ed25519]`. No other subscription's pushes verify by them: with
+    keys of several in one receiver, headers alone would say which it was. A signature counts for five minutes before
+    and after the instant that it names. What comes twice within that time is for a `Deduplicator` to tell.
     """
 
     def __init__(self, *secrets: str) -> None:

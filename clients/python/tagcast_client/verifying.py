@@ -1,4 +1,4 @@
-"""Signatures of pushes: Standard Webhooks, by a shared secret (`v1`) or by the service's own key (`v1a`)."""
+"""Signatures of pushes: Standard Webhooks, by a shared secret (`v1`) or by a key of the service (`v1a`)."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ DEAR = {"kind": "sql92", "expression": "amount >"}
 ORDER = {"body": "order 17", "tags": ["paid"], "properties": {"amount": "30"}}
 STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("health", "GET", "/health", None),
-    ("list_keys", "GET", "/keys", None),
     ("put_topic", "PUT", "/topics/orders", {"retention_seconds": 86400, "ordering": "topic"}),
     ("list_topics", "GET", "/topics", None),
     ("put_subscription", "PUT", BILLING, {
         "endpoint": {"protocol": "https", "url": "https://example.com/hook"},
         "filter": PAID,
         "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15},
+        "signature": "v1a",
     }),
     ("rotate_secret", "POST", f"{BILLING}/secret/rotate", {"secret": "generate", "grace_seconds": 604800}),
     ("verify_endpoint", "POST", f"{BILLING}/verify", {}),

@@ -42,7 +42,7 @@ CMQ_FORMATS = frozenset((ContentFormat.CMQ_JSON, ContentFormat.CMQ_SIMPLIFIED))
 
 
 class Signature(StrEnum):
-    """What a push over HTTP is signed with: the subscription's secret if it has one, or also the deployment's key."""
+    """What a push over HTTP is signed with: its secret if it has one, or also its key of the service."""
 
     V1 = "v1"
     V1A = "v1a"

@@ -1,4 +1,4 @@
-"""The ports behind which secrets are encrypted, and pushes are signed with the deployment's own key."""
+"""The ports behind which secrets are encrypted, and pushes are signed with keys of the service."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ class Vault(Protocol):
 
 
 class Signer(Protocol):
-    """The deployment's own key (ed25519), for receivers that share no secret with it."""
+    """Keys of the service (ed25519), for receivers that share no secret with it: each subscription has its own.
+
+    It has one more while the seed that they are derived from is exchanged; then both sign.
+    """
 
     @property
     def is_ready(self) -> bool:
         """Say whether :meth:`prepare` has nothing to do."""
 
     def prepare(self) -> None:
-        """Get the key, which may take a while; UnavailableError while that cannot be done."""
+        """Get the seeds, which may take a while; UnavailableError while that cannot be done."""
 
-    def sign(self, content: bytes) -> bytes:
-        """Return the signature of *content*; whoever asks has prepared before."""
+    def sign(self, subscription_id: str, content: bytes) -> tuple[bytes, ...]:
+        """Return a signature of *content* by each key of a subscription; whoever asks has prepared before."""
 
-    def public_key(self) -> bytes:
-        """Return the 32 bytes by which anybody verifies; UnavailableError while they cannot be read."""
+    def public_keys(self, subscription_id: str) -> tuple[bytes, ...]:
+        """Return the 32 bytes by which anybody verifies, for each key; UnavailableError while they cannot be read."""

@@ -41,11 +41,12 @@ class EndpointGuard(Protocol):
 class EndpointVerifier(Protocol):
     """The way to ask the endpoints of subscribers."""
 
-    def ask(self, settings: SubscriptionSettings, token: str) -> Consent:
+    def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> Consent:
         """Ask an HTTP endpoint within ten seconds whether it may be pushed to; a failure is a refusal, no exception.
 
         It is asked as it is pushed to with these *settings*, whose secrets are opened. *token* is what it has to repeat
-        if it knows no handshake; nothing tells it to anybody else.
+        if it knows no handshake; nothing tells it to anybody else. *subscription_id* is None before the subscription is
+        stored: it has no key of the service then.
         """
 
 

@@ -143,7 +143,7 @@ def compose(ground: Ground) -> World:
     waiting = partial(client_factory(ground.make_client, attempts_max=0, answer_s=ANSWER_S), "lambda")
     executor = ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads())
     clock = ground.clock
-    signer = Ed25519Signer(lambda: client("secretsmanager"), settings.signing_key, clock, logger())
+    signer = Ed25519Signer(lambda: client("secretsmanager"), settings.signing_key, clock)
     around = _surroundings(ground, settings, signer.sign)
     verifier = HttpVerifier(around, settings.home.origin, ground.make_loop)
     return World(

@@ -94,7 +94,7 @@ def _agreed(
     if refusal is not None:  # Another look-up decides whether it is put at all, and may answer otherwise.
         return _as_answered(settings, Consent(refusal))
     check_time(world, until_s)
-    return _as_answered(settings, _asked(world, settings))
+    return _as_answered(settings, _asked(world, settings, None if known is None else known.subscription_id))
 
 
 def _wake_if_it_waited(world: World, known: Subscription | None, put: Subscription) -> None:
@@ -110,7 +110,7 @@ def verify(world: World, topic: str, name: str) -> Subscription:
     known = get_subscription(world, topic, name)
     if known.settings.unverified is None:
         return known
-    consent = _asked(world, opened(world, known).settings)
+    consent = _asked(world, opened(world, known).settings, known.subscription_id)
 
     def answered(present: SubscriptionSettings) -> SubscriptionSettings:
         return _as_answered(present, consent) if present.endpoint == known.settings.endpoint else present
@@ -127,10 +127,10 @@ def wake(world: World, subscription: Subscription) -> None:
             retry_now(world, subscription.topic, subscription.name)
 
 
-def _asked(world: World, settings: SubscriptionSettings) -> Consent:
-    if settings.signature is Signature.V1A:
+def _asked(world: World, settings: SubscriptionSettings, subscription_id: str | None) -> Consent:
+    if settings.signature is Signature.V1A and subscription_id is not None:
         world.signer.prepare()
-    return world.verification.verifier.ask(settings, world.dice.secret())
+    return world.verification.verifier.ask(settings, world.dice.secret(), subscription_id)
 
 
 def _as_answered(settings: SubscriptionSettings, consent: Consent) -> SubscriptionSettings:

@@ -43,7 +43,7 @@ def item_bytes(push: Push) -> int:
 def batch_request(
     batch: PushBatch, sent_at: int, version: str, shared: Sequence[Content], sign: Sign | None = None
 ) -> HttpRequest:
-    """Return the request for an HTTP endpoint, signed as its subscription asks, by *sign* with the deployment's key.
+    """Return the request for an HTTP endpoint, signed as its subscription asks, by *sign* with its key of the service.
 
     *shared* is what :func:`shared_item` returned for each message; the others are those of
     :func:`~tagcast.pushing.envelope.http_request`. Raises SecretError.

@@ -84,7 +84,7 @@ def http_request(
     account: str = NOBODY,
     sign: Sign | None = None,
 ) -> HttpRequest:
-    """Return the request for an HTTP endpoint, signed as its subscription asks, by *sign* with the deployment's key.
+    """Return the request for an HTTP endpoint, signed as its subscription asks, by *sign* with its key of the service.
 
     *sent_at* is the instant of the attempt, *version* is this software's, *shared* what :func:`content` returned for
     the message in this format, *account* the number of the account that CMQ's form names as the topic's owner. Headers

@@ -1,4 +1,4 @@
-"""Pushes of a subscription that needs keys: its secrets are opened and the deployment's key is read before the first.
+"""Pushes of a subscription that needs keys: its secrets are opened and the service's seeds are read before the first.
 
 See docs/architecture.md, Secrets.
 """

@@ -1,4 +1,4 @@
-"""The headers that every request has, and its signatures: Standard Webhooks, by a secret or the deployment's key."""
+"""The headers that every request has, and its signatures: Standard Webhooks, by a secret or a key of the service."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import base64
 import binascii
 import hmac
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from tagcast.model import Subscription
 from tagcast.settings import Signature, SubscriptionSettings
 
-Sign = Callable[[bytes], bytes]
-"""Makes the ed25519 signature of a content."""
+Sign = Callable[[str, bytes], Sequence[bytes]]
+"""Makes the ed25519 signatures of a content by the keys of a subscription, whose id comes first."""
 
 
 class SecretError(ValueError):
@@ -39,7 +40,8 @@ def signed_headers(
         "x-tagcast-subscription": subscription.name,
         "user-agent": f"tagcast/{version}",
     }
-    if signed := signatures(subscription.settings, webhook_id, sent_at, parts, sign):
+    its_sign = None if sign is None else partial(sign, subscription.subscription_id)
+    if signed := signatures(subscription.settings, webhook_id, sent_at, parts, its_sign):
         headers["webhook-signature"] = signed
     return headers
 
@@ -58,20 +60,24 @@ def signature(secret: str, message_id: str, timestamp: int, *body: bytes) -> str
 
 
 def signatures(
-    settings: SubscriptionSettings, message_id: str, sent_at: int, body: Iterable[bytes], sign: Sign | None = None
+    settings: SubscriptionSettings,
+    message_id: str,
+    sent_at: int,
+    body: Iterable[bytes],
+    sign: Callable[[bytes], Sequence[bytes]] | None = None,
 ) -> str:
     """Return all signatures that *settings* ask for, with spaces between; none is empty.
 
-    There is one by each secret that signs at *sent_at* (milliseconds), and one by the deployment's own key, *sign*, if
-    they ask for it. Who knows one of them verifies the push. Raises SecretError.
+    There is one by each secret that signs at *sent_at* (milliseconds), and one by each of the subscription's keys of
+    the service, by *sign*, if they ask for it. Who knows one of them verifies the push. Raises SecretError.
     """
     parts, timestamp = tuple(body), sent_at // 1000
     made = [signature(each, message_id, timestamp, *parts) for each in settings.signing_secrets(sent_at)]
     if settings.signature is Signature.V1A:
         if sign is None:
             raise SecretError("no key to sign with")
-        signed = sign(b"".join((f"{message_id}.{timestamp}.".encode(), *parts)))
-        made.append("v1a," + base64.b64encode(signed).decode("ascii"))
+        content = b"".join((f"{message_id}.{timestamp}.".encode(), *parts))
+        made += ["v1a," + base64.b64encode(each).decode("ascii") for each in sign(content)]
     return " ".join(made)
 
 

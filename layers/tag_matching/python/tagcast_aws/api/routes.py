@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from functools import cache
 from typing import Any, Literal
 
@@ -30,25 +29,6 @@ def health(world: World, request: Request[None]) -> Answer:
     return Answer(200, {"status": "ok", "version": VERSION})
 
 
-class KeyAnswer(TypedDict):
-    """A public key of the service: ``whpk_`` and base64, as Standard Webhooks write it."""
-
-    algorithm: Literal["ed25519"]
-    public_key: str
-
-
-class KeysAnswer(TypedDict):
-    """The public keys by which pushes that the service signs with its own key verify."""
-
-    keys: list[KeyAnswer]
-
-
-def keys(world: World, request: Request[None]) -> Answer:
-    """Answer with the public keys of the service."""
-    public_key = f"whpk_{b64encode(world.signer.public_key()).decode()}"
-    return Answer(200, {"keys": [{"algorithm": "ed25519", "public_key": public_key}]})
-
-
 def document(world: World, request: Request[None]) -> Answer:
     """Answer with the description of this API."""
     return Answer(200, description())
@@ -65,7 +45,6 @@ MANAGE = (
     *messages.ROUTES,
     *filters.ROUTES,
     Route("GET", "/health", health, "Say that the service answers", {200: HealthAnswer}, is_public=True),
-    Route("GET", "/keys", keys, "List the public keys of the service", {200: KeysAnswer}, is_public=True),
     Route("GET", "/openapi.json", document, "Describe this API", {200: dict[str, Any]}, is_public=True),
     *subscriptions.ROUTES,
     *shadows.ROUTES,

@@ -17,6 +17,7 @@ from tagcast_aws.api.filters import NewFilterBody
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
+from tagcast_aws.api.subscriptions.public_keys import public_keys
 from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer
 from tagcast_aws.api.subscriptions.settings import shown as shown_subscription
 
@@ -108,7 +109,8 @@ def delete(world: World, request: Request[None]) -> Answer:
 def promote(world: World, request: Request[PromoteBody]) -> Answer:
     """Make the shadow the active filter."""
     changed = promote_shadow(world, request.topic, request.subscription, request.body.shadow_version)
-    answer = shown_subscription(changed, lane_view(world, changed))
+    [keys] = public_keys(world, [changed])
+    answer = shown_subscription(changed, keys, lane_view(world, changed))
     return Answer(200, answer, {"ETag": f'"{changed.version}"'})
 
 

@@ -44,7 +44,7 @@ class Surroundings:
     *make_tls* makes contexts of TLS, *lookup* resolves a host name, *make_client* has the shape of ``boto3.client``,
     *make_socket* is aiohttp's.
     *threads* are shared by all protocols, because a push needs one of them at a time. *account* is whose topics are
-    pushed, *sign* signs with the deployment's own key. No function is invoked whose name begins with *own_functions*,
+    pushed, *sign* signs with keys of the service. No function is invoked whose name begins with *own_functions*,
     and no queue is written to whose name begins with *own_queues*.
     """
 

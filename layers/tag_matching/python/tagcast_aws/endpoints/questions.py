@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import ssl
 from collections.abc import Awaitable
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import aiohttp
 from tagcast.model import SubscriptionSettings
 from tagcast.pushing.webhook_signature import signatures
+from tagcast.settings import Signature
 from tagcast.verification import Consent, confirmation, handshake
 from yarl import URL
 
@@ -29,11 +32,14 @@ _NOTHING = SimpleNamespace()
 class Questions:
     """Asks one endpoint, over connections of its own, with the certificate, headers and signatures of its pushes.
 
-    *origin* is the name that the service gives itself.
+    *origin* is the name that the service gives itself, *subscription_id* says whose key of the service signs, if any.
     """
 
-    def __init__(self, surroundings: Surroundings, origin: str, settings: SubscriptionSettings) -> None:
+    def __init__(
+        self, surroundings: Surroundings, origin: str, settings: SubscriptionSettings, subscription_id: str | None
+    ) -> None:
         self._surroundings, self._origin, self._settings = surroundings, origin, settings
+        self._subscription_id = subscription_id
 
     async def ask(self, token: str) -> Consent:
         """Return the first answer that agrees, or why the last did not."""
@@ -66,13 +72,19 @@ class Questions:
     async def _confirm(self, session: aiohttp.ClientSession, url: URL, token: str) -> Consent:
         body, sent_at = json.dumps({"verification_token": token}).encode(), self._surroundings.clock.now()
         headers = self._headers() | {"content-type": "application/json"}
-        if signed := signatures(self._settings, token, sent_at, (body,), self._surroundings.sign):
+        if signed := self._signed(token, sent_at, body):
             timestamp = str(sent_at // 1000)
             headers |= {"webhook-id": token, "webhook-timestamp": timestamp, "webhook-signature": signed}
         async with session.post(
             url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=_NOTHING
         ) as answer:
             return confirmation(answer.status, await read_answer(answer, TOKEN_BYTES_MAX), token)
+
+    def _signed(self, token: str, sent_at: int, body: bytes) -> str:
+        sign, subscription_id = self._surroundings.sign, self._subscription_id
+        if sign is None or subscription_id is None:
+            return signatures(replace(self._settings, signature=Signature.V1), token, sent_at, (body,))
+        return signatures(self._settings, token, sent_at, (body,), partial(sign, subscription_id))
 
     def _headers(self) -> dict[str, str]:
         return {**(self._settings.headers or {}), "user-agent": f"tagcast/{self._surroundings.version}"}

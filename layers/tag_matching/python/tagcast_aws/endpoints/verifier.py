@@ -23,7 +23,7 @@ class HttpVerifier:
     ) -> None:
         self._surroundings, self._origin, self._make_loop = surroundings, origin, make_loop
 
-    def ask(self, settings: SubscriptionSettings, token: str) -> Consent:
+    def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> Consent:
         """Ask by ``OPTIONS``, and by a ``POST`` whoever does not allow it then; redirects are refused."""
         # The import waits until somebody is asked: aiohttp costs more than all else in a cold start.
         from tagcast_aws.endpoints.questions import Questions
@@ -33,4 +33,4 @@ class HttpVerifier:
         if refusal is not None:
             return Consent(refusal)
         with asyncio.Runner(loop_factory=self._make_loop) as runner:
-            return runner.run(Questions(around, self._origin, settings).ask(token))
+            return runner.run(Questions(around, self._origin, settings, subscription_id).ask(token))

@@ -1,73 +1,109 @@
-"""The deployment's own key: ed25519, made from a secret of Secrets Manager that CloudFormation had made.
+"""Keys that sign pushes: ed25519, one for each subscription, derived from a secret that CloudFormation had made.
 
-PyNaCl signs: it is a third of the size of cryptography, and as quick to import. It is imported when a push or
-somebody asks for the key: most processes never do.
+HKDF (RFC 5869) derives them with the standard library's HMAC: PyNaCl has no HKDF, and cryptography is three times its
+size. PyNaCl signs. It is imported when a push or somebody asks for a key: most processes never do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from hashlib import sha256
+import hmac
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.errors import UnavailableError
 from tagcast.ports import Clock
 
-from tagcast_aws.store.secret import CachedSecret
-
 if TYPE_CHECKING:
-    from aws_lambda_powertools import Logger
     from nacl.signing import SigningKey
 
 SIGNING_KEY_KEPT_S = 300.0
-"""So long a process goes on with the key that it read."""
+"""So long a process goes on with the seeds that it read."""
+DERIVED_KEYS_MAX = 4_000
+"""Subscriptions whose keys a process keeps, each some 600 bytes."""
+SEED_STAGES = ("AWSCURRENT", "AWSPREVIOUS")
+"""The versions of the secret that sign: the present one, and the one before it until somebody takes its label away."""
+_PURPOSE = b"ed25519 push signature "
 
 
 class Ed25519Signer:
-    """The port ``Signer``; its seed is the SHA-256 of the secret's text."""
+    """The port ``Signer``; its seeds are the texts of the secret *name*."""
 
-    def __init__(self, make_client: Callable[[], Any], name: str, clock: Clock, logger: Logger) -> None:
-        self._secret = cache(lambda: CachedSecret(make_client(), name, clock, logger))
-        self._clock = clock
-        self._known: tuple[SigningKey, float] | None = None
+    def __init__(self, make_client: Callable[[], Any], name: str, clock: Clock) -> None:
+        self._client, self._name, self._clock = cache(make_client), name, clock
+        self._texts: tuple[str, ...] = ()
+        self._keys = SubscriptionKeys(())
+        self._read_at_s: float | None = None
 
     @property
     def is_ready(self) -> bool:
-        """Say whether the key was read a short while ago."""
-        return self._known is not None and self._clock.monotonic() < self._known[1] + SIGNING_KEY_KEPT_S
+        """Say whether the seeds were read a short while ago."""
+        return self._read_at_s is not None and self._clock.monotonic() < self._read_at_s + SIGNING_KEY_KEPT_S
 
     def prepare(self) -> None:
-        """Read the key unless it is known."""
-        if not self.is_ready:
-            self._known = _key(self._text()), self._clock.monotonic()
+        """Read the seeds unless they are known."""
+        if self.is_ready:
+            return
+        texts = self._read()
+        if texts != self._texts:
+            self._texts, self._keys = texts, SubscriptionKeys(texts)
+        self._read_at_s = self._clock.monotonic()
 
-    def sign(self, content: bytes) -> bytes:
-        """Return the signature of *content* by the key that was read last."""
-        return self._key().sign(content).signature
+    def sign(self, subscription_id: str, content: bytes) -> tuple[bytes, ...]:
+        """Return the signatures of *content* by the keys of a subscription, by the seeds that were read last."""
+        return tuple(key.sign(content).signature for key in self._known(subscription_id))
 
-    def public_key(self) -> bytes:
-        """Return the public half, as 32 bytes."""
+    def public_keys(self, subscription_id: str) -> tuple[bytes, ...]:
+        """Return the public halves of the keys of a subscription, the present one first."""
         self.prepare()
-        return bytes(self._key().verify_key)
+        return tuple(bytes(key.verify_key) for key in self._known(subscription_id))
 
-    def _key(self) -> SigningKey:
-        if self._known is None:
+    def _known(self, subscription_id: str) -> tuple[SigningKey, ...]:
+        if self._read_at_s is None:
             raise UnavailableError("the signing key is not read yet")
-        return self._known[0]
+        return self._keys.of(subscription_id)
 
-    def _text(self) -> str:
+    def _read(self) -> tuple[str, ...]:
         try:
-            text = self._secret().read_now()
+            found = [self._text(stage) for stage in SEED_STAGES]
         except (ClientError, BotoCoreError):
-            text = None
-        if text is None:
-            raise UnavailableError("the signing key cannot be read")
-        return text
+            raise UnavailableError("the signing key cannot be read") from None
+        if found[0] is None:
+            raise UnavailableError("the signing key is not there")
+        return tuple(text for text in found if text is not None)
+
+    def _text(self, stage: str) -> str | None:
+        try:
+            return str(self._client().get_secret_value(SecretId=self._name, VersionStage=stage)["SecretString"])
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ResourceNotFoundException":
+                raise
+            return None
 
 
-def _key(text: str) -> SigningKey:
-    from nacl.signing import SigningKey
+class SubscriptionKeys:
+    """The keys of all subscriptions: of each, one by every text of *seeds*."""
 
-    return SigningKey(sha256(text.encode()).digest())
+    def __init__(self, seeds: Sequence[str]) -> None:
+        self._seeds = [hkdf_extract(b"", seed.encode()) for seed in seeds]
+        self.of = lru_cache(DERIVED_KEYS_MAX)(self._derived)
+
+    def _derived(self, subscription_id: str) -> tuple[SigningKey, ...]:
+        from nacl.signing import SigningKey
+
+        info = _PURPOSE + subscription_id.encode()
+        return tuple(SigningKey(hkdf_expand(seed, info, 32)) for seed in self._seeds)
+
+
+def hkdf_extract(salt: bytes, key: bytes) -> bytes:
+    """Return the pseudorandom key of HKDF with SHA-256 (RFC 5869, 2.2); an empty *salt* is one of zeros."""
+    return hmac.digest(salt or bytes(32), key, "sha256")
+
+
+def hkdf_expand(pseudorandom_key: bytes, info: bytes, length: int) -> bytes:
+    """Return *length* octets derived for *info* (RFC 5869, 2.3), at most 8,160."""
+    blocks = [b""]
+    for number in range(1, -(-length // 32) + 1):
+        blocks.append(hmac.digest(pseudorandom_key, blocks[-1] + info + bytes((number,)), "sha256"))
+    return b"".join(blocks)[:length]

@@ -67,7 +67,6 @@ OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("GET", f"{_SUBSCRIPTION}/clients"): ("list_members", "groups"),
     ("POST", "/filters/test"): ("test_filter", "filters"),
     ("GET", "/health"): ("health", "service"),
-    ("GET", "/keys"): ("list_keys", "service"),
     ("GET", "/openapi.json"): ("get_openapi", "service"),
 }
 

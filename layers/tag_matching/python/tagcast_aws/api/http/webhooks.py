@@ -41,7 +41,7 @@ EXAMPLE: PushBody = {
 _HEADERS = {
     "webhook-id": "The message's id: the same at every attempt.",
     "webhook-timestamp": "When this attempt was made, in seconds since 1970 UTC.",
-    "webhook-signature": "Standard Webhooks, v1; there if the subscription has a secret.",
+    "webhook-signature": "Standard Webhooks: v1 if the subscription has a secret, v1a if it asks for that.",
     "x-tagcast-topic": "The topic.",
     "x-tagcast-subscription": "The subscription.",
     "x-tagcast-attempt": "Which attempt this is, from 1.",

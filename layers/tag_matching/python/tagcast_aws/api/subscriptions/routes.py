@@ -41,6 +41,7 @@ from tagcast_aws.api.subscriptions.lane import (
     shown_lane,
     shown_urgent,
 )
+from tagcast_aws.api.subscriptions.public_keys import public_keys
 from tagcast_aws.api.subscriptions.secret import RotationBody, made
 from tagcast_aws.api.subscriptions.settings import (
     SubscriptionAnswer,
@@ -104,8 +105,8 @@ def one(world: World, request: Request[None]) -> Answer:
 def several(world: World, request: Request[None]) -> Answer:
     """Answer with a page of subscriptions, each with its lane."""
     found = list_subscriptions(world, request.topic, *request.page())
-    lanes = lane_views(world, request.topic, found.items)
-    items = [shown(item, lane) for item, lane in zip(found.items, lanes, strict=True)]
+    lanes, keys = lane_views(world, request.topic, found.items), public_keys(world, found.items)
+    items = [shown(item, its, lane) for item, its, lane in zip(found.items, keys, lanes, strict=True)]
     return Answer(200, page("subscriptions", items, encode_cursor(found.cursor)))
 
 
@@ -163,7 +164,8 @@ def push(world: World, request: Request[EmptyBody]) -> Answer:
 
 
 def _with_lane(world: World, subscription: Subscription, status: int, told: Mapping[str, str] | None = None) -> Answer:
-    answer = shown(subscription, lane_view(world, subscription), queue_counts(world, subscription))
+    [keys] = public_keys(world, [subscription])
+    answer = shown(subscription, keys, lane_view(world, subscription), queue_counts(world, subscription))
     return Answer(status, {**answer, **(told or {})}, {"ETag": f'"{subscription.version}"'})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, StringConstraints
@@ -129,7 +129,8 @@ class SubscriptionAnswer(TypedDict):
     """A subscription with its lane, as far as that was looked at.
 
     Only the request that had the service make a secret is told it, and only one that exchanges it until when the former
-    one signs besides.
+    one signs besides. By any of *public_keys* pushes with the signature ``v1a`` verify, and those of no other
+    subscription.
     """
 
     topic: str
@@ -146,6 +147,7 @@ class SubscriptionAnswer(TypedDict):
     state: NotRequired[str]
     state_reason: NotRequired[str]
     signature: NotRequired[str]
+    public_keys: NotRequired[list[str]]
     secret: NotRequired[str]
     former_secret_ends_at: NotRequired[str]
     batch: NotRequired[BatchedPushesAnswer]
@@ -178,8 +180,10 @@ class VersionsAnswer(TypedDict):
     versions: list[VersionAnswer]
 
 
-def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts | None = None) -> SubscriptionAnswer:
-    """Return the subscription without its secrets; with its lane, if that was looked at."""
+def shown(
+    value: Subscription, keys: Sequence[str], lane: LaneView | None = None, counts: QueueCounts | None = None
+) -> SubscriptionAnswer:
+    """Return the subscription without its secrets, with its public *keys*; with its lane, if that was looked at."""
     chosen = value.settings
     answer: SubscriptionAnswer = {
         "topic": value.topic,
@@ -208,6 +212,7 @@ def shown(value: Subscription, lane: LaneView | None = None, counts: QueueCounts
         answer["client_certificate"] = shown_certificate(chosen.client_certificate)
     if chosen.signature is not Signature.V1:
         answer["signature"] = chosen.signature.value
+        answer["public_keys"] = list(keys)
     warnings = compile_filter(chosen.filter).warnings
     if warnings:
         answer["warnings"] = list(warnings)

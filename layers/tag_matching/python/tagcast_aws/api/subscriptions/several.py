@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
@@ -22,6 +22,7 @@ from tagcast_aws.api.http.routing import Answer, Route
 from tagcast_aws.api.publishing.answer import RefusedAnswer
 from tagcast_aws.api.subscriptions.client_certificate import certified
 from tagcast_aws.api.subscriptions.endpoint import narrowed
+from tagcast_aws.api.subscriptions.public_keys import public_keys
 from tagcast_aws.api.subscriptions.secret import made
 from tagcast_aws.api.subscriptions.settings import SubscriptionAnswer, SubscriptionBody, shown
 
@@ -61,8 +62,11 @@ def put_several(world: World, request: Request[SubscriptionsBody]) -> Answer:
     items = [_read(world, request, item, names) for item in request.body.subscriptions]
     asked = [item for item in items if isinstance(item, _Asked)]
     asking = {each.wanted.name for each in asked if each.has_to_agree}
-    put = iter(put_all_verified(world, request.topic, [each.wanted for each in asked], asking))
-    results = [_result(item, next(put)) if isinstance(item, _Asked) else item for item in items]
+    put = put_all_verified(world, request.topic, [each.wanted for each in asked], asking)
+    stored = [each.subscription for each in put if isinstance(each, Made)]
+    keys = dict(zip((each.name for each in stored), public_keys(world, stored), strict=True))
+    told = iter(put)
+    results = [_result(item, next(told), keys) if isinstance(item, _Asked) else item for item in items]
     return Answer(200, {"results": results})
 
 
@@ -88,9 +92,9 @@ def _refused(faults: Sequence[Fault]) -> RefusedAnswer:
     return {"error": invalid(faults).as_json()}
 
 
-def _result(asked: _Asked, result: Result) -> SubscriptionAnswer | RefusedAnswer:
+def _result(asked: _Asked, result: Result, keys: Mapping[str, Sequence[str]]) -> SubscriptionAnswer | RefusedAnswer:
     if isinstance(result, Made):
-        answer = shown(result.subscription)
+        answer = shown(result.subscription, keys[asked.wanted.name])
         if asked.untold is not None:
             answer["secret"] = asked.untold
         return answer

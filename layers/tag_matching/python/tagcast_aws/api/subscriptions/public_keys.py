@@ -1,0 +1,28 @@
+"""The public keys by which pushes of a subscription verify, as its answers tell them."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+
+from tagcast.errors import UnavailableError
+from tagcast.model import Subscription
+from tagcast.ports import World
+from tagcast.settings import Signature
+
+
+def public_keys(world: World, subscriptions: Sequence[Subscription]) -> list[list[str]]:
+    """Return the keys of each of *subscriptions*: ``whpk_`` and base64, as Standard Webhooks write it.
+
+    There is none without the signature ``v1a``, and none while the seeds cannot be read: what else an answer says does
+    not wait for them.
+    """
+    try:
+        return [_texts(world, each) if each.settings.signature is Signature.V1A else [] for each in subscriptions]
+    except UnavailableError as fault:
+        world.telemetry.failed("public keys of subscriptions", fault)
+        return [[] for _ in subscriptions]
+
+
+def _texts(world: World, subscription: Subscription) -> list[str]:
+    return [f"whpk_{b64encode(key).decode()}" for key in world.signer.public_keys(subscription.subscription_id)]
