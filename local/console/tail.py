@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from aiohttp import web
-from tagcast_client import NotFoundError, TailWish, UnreachableError
+from tagcast_client import NotFoundError, TailWish, ThrottledError, UnreachableError
 from tagcast_client.tailing import Counts, Tail
 
 from local.console.desk import desk_of
@@ -58,7 +59,8 @@ async def tail(request: web.Request) -> web.Response:
     gone = ""
     try:
         if topic and after:
-            await desk.api.tail(topic, wish_of(query, 1), cursor=after, wait_seconds=WAIT_S)
+            with suppress(ThrottledError):  # Too many wait for the topic: the page looks again all the same.
+                await desk.api.tail(topic, wish_of(query, 1), cursor=after, wait_seconds=WAIT_S)
         if topic:
             shown = SHOWN_IN_TOPIC if query.get("short") == "yes" else SHOWN
             told = await desk.api.tail(topic, wish_of(query, shown))

@@ -29,7 +29,7 @@ from local.template.translated import Template, read_template
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
-WORKERS = {"fan-out": 4, "retry": 8, "relay": 1, "sweep": 1, "archive": 1, "pull": 6}
+WORKERS = {"fan-out": 4, "retry": 8, "relay": 1, "sweep": 1, "archive": 1, "pull": 24}
 """Two of `fan-out` hold batches of the queue; the others are for the sections that these have others serve."""
 WORKERS_OTHERWISE = 2
 WARM_LATER = ("cmq",)

@@ -8,8 +8,10 @@ LOCAL = {
     "AllowPrivateEndpoints": "true",
     "EndpointVerification": "optional",
     "DeadLetterTopics": "*:*",
+    "WaitingPerTopic": "8",
     "ArchiveBodies": "*",
     "LogLevel": "DEBUG",
 }
 """Nobody but its owner uses the local stack: endpoints may be anywhere and need not agree, dead letters may go to any
-topic; all bodies are archived, and `make run` shows every attempt."""
+topic; all bodies are archived, and `make run` shows every attempt. Requests about one topic never wait in
+all workers of `pull`."""

@@ -102,7 +102,7 @@ class WatchedStore(MemoryStore):
                 self.note(write.key, self.rows[write.key])
 
     def note(self, key: Key, row: Row) -> None:
-        kept = {name: value for name, value in row.items() if name not in ("pk", "sk")}
+        kept = {re.sub(r"^(pull|tail)_\d+$", r"\1_0", name): row[name] for name in row.keys() - {"pk", "sk"}}
         self.seen.setdefault(kind_of(key.table.value, key.pk, key.sk), []).append(kept)
 
     def search(self, *, open_before: int, over_before: int, cursor: str | None) -> Found:
@@ -198,9 +198,10 @@ def lose_host(fake: FakeWorld) -> None:
 def pull_all(fake: FakeWorld) -> None:
     """Let a group pull in vain, beside one that is pushed to."""
     fake.group("group")
+    wish = Wish(1, 1, 10, size_of=lambda handed: 1, size_enough=100, size_max=10**9, around_max=1)
+    pull(fake.world, "test1", "group", wish)
     fake.publish("pulled")
     fake.deliver()
-    wish = Wish(1, 0, 10, size_of=lambda handed: 1, size_enough=100, size_max=10**9, around_max=1)
     for _ in range(2):
         pull(fake.world, "test1", "group", wish)
         fake.clock.sleep(10)
@@ -264,7 +265,7 @@ def store() -> WatchedStore:
         fake.world, "cmq", body_bytes_max=1, ordering=Ordering.TOPIC, filter_type=FilterType.ROUTING_KEY
     )
     take_once(fake.world, "AKID", 0, "1")
-    tail(fake.world, "test1", TailWish())
+    tail(fake.world, "test1", TailWish(wait_s=1))
     stream = FakeStream(fake)
     publish_all(fake)
     exchange(fake)

@@ -19,6 +19,8 @@ REQUEST_S = 0.05
 HEARTBEAT_READS, HEARTBEAT_WRITES = 3, 1
 PULL_READS = 3
 """The group, the lane, the member."""
+WAIT_READS, WAIT_WRITES = 1, 2
+"""A place is taken and left; who waits has looked into the queue before."""
 WAYS = {"waits for 20 s": (20.0, 0.0), "asks every 2 s": (0.0, 2.0), "asks every 10 s": (0.0, 10.0)}
 """How a consumer may pull: `wait_seconds` and `pull_interval_seconds` of its options."""
 
@@ -49,8 +51,9 @@ def heartbeats(template: Template) -> float:
 def pulls(template: Template, wait_s: float, interval_s: float) -> float:
     """Return what the pulls of a month cost that find nothing."""
     count = MONTH_S / (wait_s + interval_s + REQUEST_S)
-    polling = usd("sqs: a million standard requests of 64 KiB", count)
-    return polling + requests(template, "PullFunction", count, wait_s + REQUEST_S, PULL_READS, 0)
+    looks, reads, writes = (2, PULL_READS + WAIT_READS, WAIT_WRITES) if wait_s else (1, PULL_READS, 0)
+    polling = usd("sqs: a million standard requests of 64 KiB", count * looks)
+    return polling + requests(template, "PullFunction", count, wait_s + REQUEST_S, reads, writes)
 
 
 def bill(template: Template) -> dict[str, float]:

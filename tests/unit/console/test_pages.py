@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,8 @@ import pytest
 from tagcast.model import Outcome, Push
 from tagcast.pushing.circuit import LANES_MIN
 from tagcast.registry.subscriptions import get_subscription
+from tagcast.registry.waiting import waiting
+from tagcast.rows.waiting import WaitingFor
 from tagcast.sealing.secrets import opened
 from tagcast.trace_context import trace_made
 from tagcast_client import ConflictError, DisagreementError, NewMessage
@@ -325,6 +327,19 @@ def test_a_tail_that_is_asked_for_more_waits_and_says_when_its_topic_is_gone(vis
     gone = visitor.get(f"/tail?topic=orders&after={after.group(1)}")
     assert (gone.status, 'role="alert"' in gone.text, "hx-get" in gone.text) == (200, True, False)
     assert visitor.get("/tail?topic=orders").status == 404
+
+
+def test_a_tail_that_finds_no_place_to_wait_in_is_shown_and_goes_on_all_the_same(visitor: Visitor) -> None:
+    fakes = visitor.world.fakes
+    after = re.search(r"after=([^\"]+)\"", visitor.get("/tail?topic=orders").text)
+    assert after is not None
+
+    with ExitStack() as held:
+        for _ in range(fakes.world.waiting_max):
+            held.enter_context(waiting(fakes.world, "orders", WaitingFor.EVENTS, 20))
+        shown = visitor.get(f"/tail?topic=orders&after={after.group(1)}")
+
+    assert (shown.status, 'role="alert"' in shown.text, "hx-get" in shown.text) == (200, False, True)
 
 
 def test_groups_are_listed_with_who_is_there_and_what_waits(visitor: Visitor) -> None:

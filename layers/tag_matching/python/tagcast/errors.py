@@ -150,6 +150,15 @@ class UnavailableError(TagcastError):
         self.retry_after_s = retry_after_s
 
 
+class ThrottledError(TagcastError):
+    """More requests than are served at once; nothing was done, and the same one may succeed *retry_after_s* later."""
+
+    def __init__(self, detail: str, retry_after_s: int = 1) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.retry_after_s = retry_after_s
+
+
 class ConditionLostError(TagcastError):
     """A conditional write that wrote nothing because somebody else was faster."""
 

@@ -173,7 +173,8 @@ class World:
 
     *plain_queueing*: all is stored and queued as the release before reads it; else maps over *section_max* are split.
     A first round is worked off in parts of at most *part_max* messages. *scope_prefix* stands before the scopes of
-    tokens. *dead_letter_topics* are pairs of patterns: whose groups may have dead letters published where.
+    tokens. *dead_letter_topics* are pairs of patterns: whose groups may have dead letters published where. So many
+    pulls, and questions for the tail, as *waiting_max* may wait of one topic.
     """
 
     store: Store
@@ -200,4 +201,5 @@ class World:
     topic_reads: TopicReads = TopicReads.EVERY
     scope_prefix: str = ""
     dead_letter_topics: tuple[tuple[str, str], ...] = ()
+    waiting_max: int = 100
     memory: Memory = field(default_factory=Memory, repr=False, compare=False)

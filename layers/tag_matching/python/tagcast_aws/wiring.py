@@ -169,6 +169,7 @@ def compose(ground: Ground) -> World:
         topic_reads=settings.topic_reads,
         scope_prefix=settings.scope_prefix,
         dead_letter_topics=settings.dead_letter_topics,
+        waiting_max=settings.waiting_max,
     )
 
 

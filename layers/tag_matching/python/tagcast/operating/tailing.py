@@ -13,8 +13,10 @@ from tagcast.model import Topic
 from tagcast.operating.subscription_names import subscription_names
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
+from tagcast.registry.waiting import waiting
 from tagcast.rows import tail as rows
 from tagcast.rows.tail import EVENTS_MAX, TAIL_S, Counts, EventKind, TailBatch, TailEvent, Watch
+from tagcast.rows.waiting import WaitingFor
 
 INTEREST_S = 60
 """So long a topic is watched after the last question about it."""
@@ -109,19 +111,18 @@ def tail(world: World, topic: str, wish: TailWish) -> Told:
     """Return what happened since the answer that gave the cursor; without one, what is still told.
 
     It leaves word that somebody watches, and waits until something happens that is wished for. Raises NotFoundError,
-    InvalidRequestError (the cursor).
+    InvalidRequestError (the cursor), ThrottledError (too many wait).
     """
     known = read_topic(world, topic)
     reading = _Reading.at(wish.cursor, world.clock.now())
     watched = _renewed(world, known)
-    until = world.clock.monotonic() + wish.wait_s
-    while True:  # It ends: the wait is over at some time.
-        found = _newest(world, known.topic_id, reading)
-        events = _wished(world, known, wish, reading.take(found, world.clock.now()))
-        left_s = until - world.clock.monotonic()
-        if events or left_s <= 0:
-            break
-        world.clock.sleep(min(LOOK_S, left_s))
+    events = _looked(world, known, wish, reading)
+    if wish.wait_s and not events:
+        with waiting(world, topic, WaitingFor.EVENTS, wish.wait_s):
+            until = world.clock.monotonic() + wish.wait_s
+            while not events and (left_s := until - world.clock.monotonic()) > 0:
+                world.clock.sleep(min(LOOK_S, left_s))
+                events = _looked(world, known, wish, reading)
     now = world.clock.now()
     shown = events[len(events) - min(len(events), wish.events_max) :]
     return Told(
@@ -157,6 +158,12 @@ def _renewed(world: World, topic: Topic) -> Watch:
     watched = Watch(topic.name, topic.topic_id, since, now + INTEREST_S * 1000)
     world.store.write(rows.watch_put(watched))
     return watched
+
+
+def _looked(world: World, topic: Topic, wish: TailWish, reading: _Reading) -> list[tuple[TailEvent, str | None]]:
+    """Return what is new of what is wished for."""
+    found = _newest(world, topic.topic_id, reading)
+    return _wished(world, topic, wish, reading.take(found, world.clock.now()))
 
 
 def _newest(world: World, topic_id: str, reading: _Reading) -> list[TailBatch]:

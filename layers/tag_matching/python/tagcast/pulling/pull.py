@@ -12,9 +12,11 @@ from tagcast.pulling.group import group_of, queue_s
 from tagcast.pulling.handles import Handle
 from tagcast.queues import RECEIVED_MAX
 from tagcast.registry.members import check_agreement
+from tagcast.registry.waiting import waiting
 from tagcast.rows import stored, stored_maps
 from tagcast.rows.message import MessageRow
 from tagcast.rows.pulled import NOT_ACKNOWLEDGED
+from tagcast.rows.waiting import WaitingFor
 
 ESCAPED_MAX = 7
 DROPPING_S = 5.0
@@ -52,20 +54,20 @@ def pull(world: World, topic: str, name: str, wish: Wish) -> tuple[Handed, ...]:
     """Give a member of the group what lies in its queue, and end what cannot be given any more.
 
     A paused group gives nothing, after the wait. Raises NotFoundError, ConflictError (no group), DisagreementError (the
-    member wants another filter than its group has), UnavailableError.
+    member wants another filter than its group has), UnavailableError, ThrottledError (too many wait).
     """
     group = group_of(world, topic, name)
     if wish.client_id is not None:
         check_agreement(world, group, wish.client_id)
     lane = stored.lane(world.store, topic, group.subscription_id)
     if lane is not None and lane.state in (LaneState.PAUSED, LaneState.REMOVED):
-        world.clock.sleep(wish.wait_s)
+        if wish.wait_s:
+            with waiting(world, topic, WaitingFor.MESSAGES, wish.wait_s):
+                world.clock.sleep(wish.wait_s)
         return ()
     visit = _Visit(world, group, wish, world.clock.monotonic() + wish.wait_s)
     while (limit := visit.limit()) and visit.may_go_on():
-        received = world.group_queues.receive(
-            visit.queue, limit=limit, wait_s=visit.wait_s(), invisible_s=queue_s(world, wish.invisible_s)
-        )
+        received = visit.received(limit)
         if not received:
             break
         visit.take(received)
@@ -108,6 +110,19 @@ class _Visit:
 
     def wait_s(self) -> int:
         return 0 if self.handed else max(0, round(self.until - self.world.clock.monotonic()))
+
+    def received(self, limit: int) -> Sequence[Received]:
+        """Return what lies in the queue; only if that is nothing, wait for it, in a place of the topic."""
+        found = self.receive(limit, 0)
+        wait_s = self.wait_s()
+        if found or not wait_s:
+            return found
+        with waiting(self.world, self.group.topic, WaitingFor.MESSAGES, wait_s):
+            return self.receive(limit, wait_s)
+
+    def receive(self, limit: int, wait_s: int) -> Sequence[Received]:
+        invisible_s = queue_s(self.world, self.wish.invisible_s)
+        return self.world.group_queues.receive(self.queue, limit=limit, wait_s=wait_s, invisible_s=invisible_s)
 
     def take(self, received: Sequence[Received]) -> None:
         """Hand out what is still owed; end, or take out of the queue, what is not."""

@@ -189,6 +189,11 @@ def watch_key(topic: str) -> Key:
     return Key(Table.MESSAGES, "WATCHED", topic)
 
 
+def waiting_key(topic: str) -> Key:
+    """Return the key of the places in which requests about a topic wait."""
+    return Key(Table.MESSAGES, f"WAITING#{topic}", "WAITING")
+
+
 def tail_key(topic_id: str, place: str) -> Key:
     """Return the key of what the watchers of a topic are told of one batch; the newest *place* stands first."""
     return Key(Table.MESSAGES, f"TAIL#{topic_id}", f"{_PLACES - int(place):020d}")

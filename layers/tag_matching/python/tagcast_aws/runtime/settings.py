@@ -36,6 +36,7 @@ class Settings:
     cmq_verification: bool
     scope_prefix: str
     dead_letter_topics: tuple[tuple[str, str], ...]
+    waiting_max: int
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -62,6 +63,7 @@ class Settings:
             cmq_verification=environ["CMQ_VERIFICATION"] == "true",
             scope_prefix=environ["JWT_SCOPE_PREFIX"],
             dead_letter_topics=tuple(_pairs(environ["DEAD_LETTER_TOPICS"])),
+            waiting_max=int(environ["WAITING_PER_TOPIC"]),
         )
 
     @property

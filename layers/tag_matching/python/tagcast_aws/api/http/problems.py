@@ -16,6 +16,7 @@ from tagcast.errors import (
     InvalidRequestError,
     NotFoundError,
     PreconditionFailedError,
+    ThrottledError,
     TooLargeError,
     UnavailableError,
 )
@@ -109,15 +110,26 @@ def problem_of(error: Exception) -> Problem | None:
         case InvalidFilterError():
             return invalid(fault.under("/filter") for fault in error.faults)
         case UnavailableError():
-            retry_after = ("Retry-After", str(error.retry_after_s))
-            return Problem("unavailable", "Service unavailable", 503, error.detail, headers=(retry_after,))
+            return _unavailable(error.detail, error.retry_after_s)
         case ContendedError():
-            detail = "others are changing the same rows; try again"
-            return Problem("unavailable", "Service unavailable", 503, detail, headers=(("Retry-After", "1"),))
+            return _unavailable("others are changing the same rows; try again", 1)
+    return _too_many(error)
+
+
+def _unavailable(detail: str, retry_after_s: int) -> Problem:
+    retry_after = ("Retry-After", str(retry_after_s))
+    return Problem("unavailable", "Service unavailable", 503, detail, headers=(retry_after,))
+
+
+def _too_many(error: Exception) -> Problem | None:
+    match error:
+        case ThrottledError():
+            detail, retry_after_s = error.detail, error.retry_after_s
         case ClientError() if _is_throttled(error):
-            detail = "the tables are asked for more than they give at the moment; try again"
-            return Problem("throttled", "Too many requests", 429, detail, headers=(("Retry-After", "1"),))
-    return None
+            detail, retry_after_s = "the tables are asked for more than they give at the moment; try again", 1
+        case _:
+            return None
+    return Problem("throttled", "Too many requests", 429, detail, headers=(("Retry-After", str(retry_after_s)),))
 
 
 def _more(error: Exception) -> tuple[tuple[str, object], ...]:

@@ -1,0 +1,46 @@
+"""How requests wait: each in a place of its topic, so that those about one topic never keep out all others.
+
+See docs/http-api.md, Waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from tagcast.concurrency.contention import TRIES_MAX, pause_s
+from tagcast.errors import ConditionLostError, ThrottledError
+from tagcast.ports import World
+from tagcast.rows.waiting import Place, WaitingFor, leaving_update, places, taking_update
+
+LEFT_LATE_S = 10
+"""So long after the wait a place is free at last, though who took it died: the queue may answer late."""
+
+
+@contextmanager
+def waiting(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Iterator[None]:
+    """Hold a place of *topic* for a wait that takes *wait_s* at most. Raises ThrottledError where none is free."""
+    place = _taken(world, topic, kind, wait_s)
+    try:
+        yield
+    finally:
+        with suppress(ConditionLostError):
+            world.store.write(leaving_update(place))
+
+
+def _taken(world: World, topic: str, kind: WaitingFor, wait_s: float) -> Place:
+    for lost in range(1, TRIES_MAX + 1):
+        now = world.clock.now()
+        free = [place for place in places(world.store, topic, kind, world.waiting_max) if (place.until or 0) <= now]
+        if not free:
+            break
+        place = free[min(int(world.dice.uniform(0, len(free))), len(free) - 1)]
+        until = now + round((wait_s + LEFT_LATE_S) * 1000)
+        try:
+            world.store.write(taking_update(place, until))
+        except ConditionLostError:
+            world.clock.sleep(pause_s(world, lost))
+        else:
+            return replace(place, until=until)
+    raise ThrottledError(f"{world.waiting_max} requests wait for topic {topic} already; ask without waiting, or later")
