@@ -1973,6 +1973,50 @@ CLIENT = (
         "clients/test_deduplication.py::test_the_memory_is_bounded",
     ),
 )
+RIGHTS = (
+    _planted(
+        "a subscription names any topic for its dead letters",
+        "tagcast_aws.api.subscriptions.routes:put",
+        "check_dead_letters(world, request.rights, request.topic, request.body.dead_letter_topic)",
+        "pass",
+        "unit/api/test_dead_letter_rights.py::test_a_token_names",
+    ),
+    _planted(
+        "one of a batch names any topic for its dead letters",
+        "tagcast_aws.api.subscriptions.several:_read",
+        "check_dead_letters(world, request.rights, request.topic, body.dead_letter_topic)",
+        "pass",
+        "unit/api/test_dead_letter_rights.py::test_a_token_names",
+    ),
+    _planted(
+        "a dead letter makes a second one",
+        "tagcast.pulling.dead_letter:publish_dead_letter",
+        "if DEAD_LETTER_OF in message.properties:",
+        "if False:",
+        f"{PULLING}::test_a_message_that_is_a_dead_letter",
+    ),
+    _planted(
+        "scopes are judged by the gateway alone",
+        "tagcast_aws.api.http.routing:Router._answer",
+        'rights.check_scope([f"{world.scope_prefix}{scope}" for scope in route.scopes])',
+        "pass",
+        "unit/api/test_tokens.py::test_the_function_judges",
+    ),
+    _planted(
+        "a parameter in two spellings is taken",
+        "tagcast_aws.cmq.parameters:Parameters.check_known",
+        'if (spelled := f"{name}{place}") in found:',
+        'if (spelled := f"{name}{place}") in ():',
+        "cmq/test_rights.py::test_no_reading_of_a_signed_request",
+    ),
+    _planted(
+        "a place in which somebody died stays taken",
+        "tagcast.registry.waiting:_taken",
+        "if (place.until or 0) <= now]",
+        "if place.until is None]",
+        "unit/test_waiting.py::test_a_place_in_which_somebody_died",
+    ),
+)
 PLANTED = (
     *FIRST_ROUND,
     *REDELIVERY,
@@ -1993,4 +2037,5 @@ PLANTED = (
     *CERTIFIED,
     *ADAPTERS,
     *CLIENT,
+    *RIGHTS,
 )
