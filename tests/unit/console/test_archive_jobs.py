@@ -152,7 +152,7 @@ class FakeAws:
 
     def paginate(self, Bucket: str, Prefix: str) -> Any:  # noqa: N803
         listed = [{"Key": key, "LastModified": at} for key, at in self.pages.items() if key.startswith(Prefix)]
-        return [{"Contents": listed}, {}]
+        return [{"Contents": [each]} for each in listed] + [{}]
 
     def download_file(self, bucket: str, key: str, target: str) -> None:
         Path(target).write_text(f"{bucket} {key}")

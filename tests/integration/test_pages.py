@@ -1,0 +1,123 @@
+"""Whatever is listed is listed to its end: AWS answers in pages here, however little there is.
+
+Where the code lists something of AWS is found by the words that it needs for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import ANY, Stubber
+from tagcast.ports import GroupQueue, Table
+from tagcast_aws import wiring
+from tagcast_aws.dispatch.group_queues import SqsGroupQueues
+from tagcast_aws.store.dynamodb import DynamoStore
+
+from local.sources.expiry import Expiry
+from local.sources.sources import _unfinished
+
+ROOT = Path(__file__).parents[2]
+LISTING = {
+    "layers/tag_matching/python/tagcast_aws/dispatch/group_queues.py",
+    "layers/tag_matching/python/tagcast_aws/store/dynamodb.py",
+    "local/sources/expiry.py",
+    "local/sources/sources.py",
+    # tests/unit/console/test_archive_jobs.py has a page for each object.
+    "local/console/archive_jobs.py",
+}
+KEYS = [{"pk": {"S": "p"}, "sk": {"S": sk}} for sk in "abcde"]
+
+
+def client(service: Any) -> Any:
+    return boto3.client(service, region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="s")
+
+
+def pages() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield what is asked besides for each of three pages, and the page; the second shows nothing of what it read."""
+    ends = [KEYS[1], {"pk": {"S": "p"}, "sk": {"S": "bb"}}]
+    yield {}, {"Items": KEYS[:2], "LastEvaluatedKey": ends[0]}
+    yield {"ExclusiveStartKey": ends[0]}, {"Items": [], "LastEvaluatedKey": ends[1]}
+    yield {"ExclusiveStartKey": ends[1]}, {"Items": KEYS[2:]}
+
+
+def names(rows: Any) -> list[str]:
+    return [row["sk"]["S"] if isinstance(row["sk"], dict) else row["sk"] for row in rows]
+
+
+def test_every_queue_of_more_than_a_page_is_listed() -> None:
+    sqs, wanted = client("sqs"), [GroupQueue(f"07457000000000000001.{n}", ordered=False) for n in range(1, 2_003)]
+    urls = [f"https://sqs/1/g-{queue.subscription_id.replace('.', '-')}" for queue in wanted]
+    with Stubber(sqs) as stub:
+        for start, token in ((0, None), (1_000, "t1"), (2_000, "t2")):
+            given = {"QueueNamePrefix": "g-", "MaxResults": 1_000} | ({"NextToken": token} if token else {})
+            rest = {"NextToken": f"t{start // 1_000 + 1}"} if start < 2_000 else {}
+            stub.add_response("list_queues", {"QueueUrls": urls[start : start + 1_000]} | rest, given)
+
+        queues = SqsGroupQueues(sqs, lambda: sqs, "https://sqs/1/q", "g-", wiring.logger())
+        assert list(queues.every()) == wanted
+        stub.assert_no_pending_responses()
+
+
+@pytest.mark.parametrize(("limit", "limits"), [(None, [None] * 3), (5, [5, 3, 3]), (9, [9, 7, 7])])
+def test_a_partition_of_more_than_a_page_is_read_to_its_end(limit: int | None, limits: list[int | None]) -> None:
+    dynamodb = client("dynamodb")
+    with Stubber(dynamodb) as stub:
+        first = {"TableName": "messages", "KeyConditionExpression": ANY, "ExpressionAttributeValues": ANY}
+        for (more, page), most in zip(pages(), limits, strict=True):
+            given = first | {"ConsistentRead": True} | more
+            stub.add_response("query", page, given if most is None else given | {"Limit": most})
+
+        rows = store(dynamodb).query(Table.MESSAGES, "p", limit=limit)
+        assert names(rows) == list("abcde")
+        stub.assert_no_pending_responses()
+
+
+def store(dynamodb: Any) -> DynamoStore:
+    return DynamoStore(dynamodb, {Table.MESSAGES: "messages", Table.REGISTRY: "registry"})
+
+
+def test_what_expired_on_more_than_a_page_is_deleted() -> None:
+    dynamodb = client("dynamodb")
+    with Stubber(dynamodb) as stub:
+        first = {
+            "TableName": "t", "FilterExpression": ANY, "ProjectionExpression": "pk, sk",
+            "ExpressionAttributeNames": ANY, "ExpressionAttributeValues": ANY,
+        }  # fmt: skip
+        for more, page in pages():
+            stub.add_response("scan", page, first | more)
+            for key in page["Items"]:
+                given = {"TableName": "t", "Key": key, "ConditionExpression": ANY}
+                given |= {"ExpressionAttributeNames": ANY, "ExpressionAttributeValues": ANY}
+                stub.add_response("delete_item", {}, given)
+
+        assert Expiry(dynamodb, "t", "ttl").collect(1) == len(KEYS)
+        stub.assert_no_pending_responses()
+
+
+def test_a_stack_that_starts_again_finds_what_is_owed_on_more_than_a_page() -> None:
+    dynamodb = client("dynamodb")
+    engine: Any = SimpleNamespace(client=lambda service: dynamodb)
+    with Stubber(dynamodb) as stub:
+        for more, page in pages():
+            first = {"TableName": "t", "FilterExpression": ANY, "ExpressionAttributeValues": ANY}
+            stub.add_response("scan", page, first | more)
+
+        assert names(_unfinished(engine, "arn:aws:dynamodb:us-east-1:1:table/t/stream/1")) == list("abcde")
+        stub.assert_no_pending_responses()
+
+
+def test_everything_that_lists_is_tried_beyond_one_page() -> None:
+    words = ("get_paginator(", "LastEvaluatedKey", "NextToken", "ContinuationToken", "next_page")
+    folders = ("layers/tag_matching/python", "functions", "local", "glue_jobs")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+        if any(word in path.read_text() for word in words)
+    }
+    assert found == LISTING
