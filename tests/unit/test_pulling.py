@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 from tagcast.delivery import publishing
 from tagcast.delivery.serving import Part
-from tagcast.model import Draft, EntryState, LaneState, Ordering
+from tagcast.model import Draft, EntryState, LaneState, Ordering, Subscription
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
 from tagcast.ports import GroupQueue, QueueEntry, Table
 from tagcast.registry import topics
+from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
+from tagcast.rows.due import OwedDelivery, due_put, position
 from tagcast.rows.keys import message_key, retained_key
+from tagcast.rows.lane import join_update
 from tagcast.trace_context import trace_made
 
 from tests.fakes.group_queues import FakeGroupQueues
@@ -329,6 +332,45 @@ def test_an_acknowledgement_after_the_life_still_counts(world: FakeWorld) -> Non
     world.clock.sleep(30)
 
     assert said(world, "ack", message) == ["acknowledged"]
+    assert entry(world, message_id) == ("delivered", 1, "acknowledged")
+
+
+def stale_due_row(world: FakeWorld, message_id: str) -> Subscription:
+    """Let a repeated batch have put into the backlog of the paused group what lies in its queue already."""
+    lanes.pause(world.world, "test1", "g")
+    group = get_subscription(world.world, "test1", "g")
+    row = stored.message(world.store, "test1", message_id)
+    lane = stored.lane(world.store, "test1", group.subscription_id)
+    assert row is not None
+    assert lane is not None
+    due = OwedDelivery(group.subscription_id, position(1, 0), message_id, 0, row.message.expires_at)
+    world.store.transact((due_put(due), join_update(lane, [message_id], due.expires_at)))
+    return group
+
+
+def test_a_skip_takes_a_stale_due_row_and_leaves_what_lies_in_the_queue(world: FakeWorld) -> None:
+    [message_id] = published(world, "a")
+    group = stale_due_row(world, message_id)
+
+    lanes.skip_head(world.world, "test1", "g", "nobody wants it")
+
+    assert stored.dues(world.store, group.subscription_id) == []
+    lanes.resume(world.world, "test1", "g")
+    assert said(world, "ack", *pull(world)) == ["acknowledged"]
+    assert entry(world, message_id) == ("delivered", 1, "acknowledged")
+
+
+def test_an_expiry_takes_a_stale_due_row_and_leaves_what_a_member_has(world: FakeWorld) -> None:
+    [message_id] = published(world, "a")
+    world.clock.sleep(86_400 - 60)
+    messages = pull(world, invisible_seconds=300)
+    group = stale_due_row(world, message_id)
+    world.clock.sleep(90)
+
+    world.sweep()
+
+    assert stored.dues(world.store, group.subscription_id) == []
+    assert said(world, "ack", *messages) == ["acknowledged"]
     assert entry(world, message_id) == ("delivered", 1, "acknowledged")
 
 

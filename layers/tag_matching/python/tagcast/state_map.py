@@ -68,6 +68,10 @@ class StateMap:
         """Say whether anything is owed after the first round that does not lie in the queue of a group."""
         return not self.round_open and bool(self.owed - self.handed)
 
+    def is_with_lane(self, ordinal: int) -> bool:
+        """Say whether an entry is owed and does not lie in its group's queue; a due row of any other one is stale."""
+        return ordinal in self.owed and ordinal not in self.handed
+
     def adding(self, ordinal: int, late: Late) -> StateMap:
         """Return the map with an entry more, which is owed.
 

@@ -103,7 +103,7 @@ async def _settle(world: World, topic: str, due: OwedDelivery, entry: Entry) -> 
     ordinal = ordinal_of(due.subscription_id)
 
     def plan(before: MessageRow) -> Ending | None:
-        if ordinal not in before.map.owed or ordinal in before.map.handed:
+        if not before.map.is_with_lane(ordinal):
             return None
         return Ending({ordinal: entry}, beside=(due_delete_as_read(due),))
 

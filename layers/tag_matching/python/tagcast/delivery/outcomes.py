@@ -128,5 +128,4 @@ def _ending(due: OwedDelivery, entry: Entry, beside: Sequence[Write]) -> Ending:
 
 
 def _owes(row: MessageRow, due: OwedDelivery) -> bool:
-    ordinal = ordinal_of(due.subscription_id)
-    return ordinal in row.map.owed and ordinal not in row.map.handed
+    return row.map.is_with_lane(ordinal_of(due.subscription_id))

@@ -250,7 +250,7 @@ def _skip(world: World, subscription: Subscription, lane: Lane, head: OwedDelive
     ended = {subscription.ordinal: head.ending(EntryState.CANCELLED, f"skipped: {reason}")}
 
     def plan(before: MessageRow) -> Ending | None:
-        return Ending(ended, beside=beside) if subscription.ordinal in before.map.owed else None
+        return Ending(ended, beside=beside) if before.map.is_with_lane(subscription.ordinal) else None
 
     match settle_at_once(world.store, partial(stored_maps.owed_entry, world.store, lane.topic, head), plan):
         case Lost(error=error):

@@ -103,7 +103,7 @@ def expire_due(world: World, lane: Lane, due: OwedDelivery) -> bool:
     ordinal = ordinal_of(due.subscription_id)
 
     def plan(before: MessageRow) -> Ending | None:
-        if ordinal not in before.map.owed:
+        if not before.map.is_with_lane(ordinal):
             return None
         return Ending({ordinal: _expired(due)}, beside=(due_delete_as_read(due),))
 
