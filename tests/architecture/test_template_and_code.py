@@ -210,8 +210,6 @@ def test_a_section_is_asked_for_once_since_two_at_it_would_keep_no_order() -> No
         ("AllowPrivateEndpoints", "true", "allow_private_endpoints", True),
         ("CmqVerification", None, "cmq_verification", False),
         ("CmqVerification", "true", "cmq_verification", True),
-        ("PlainQueueing", None, "plain_queueing", False),
-        ("PlainQueueing", "true", "plain_queueing", True),
     ],
 )
 def test_what_a_deployment_chose_is_what_its_functions_do(

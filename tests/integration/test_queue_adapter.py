@@ -26,7 +26,7 @@ class Sqs:
         assert QueueUrl == "queue"
         assert 0 < len(Entries) <= 10
         self.requests.append(list(Entries))
-        ids = [entry["MessageDeduplicationId"] for entry in Entries]
+        ids = [entry["MessageDeduplicationId"].removesuffix("-everybody") for entry in Entries]
         refused = self._answers.pop(0)(ids) if self._answers else ()
         self.taken += [message_id for message_id in ids if message_id not in refused]
         failed = [
@@ -72,8 +72,8 @@ def test_an_entry_is_named_by_its_message_so_that_a_repetition_is_dropped() -> N
     send(sqs, [entry])
 
     [[request]] = sqs.requests
-    assert json.loads(request["MessageBody"]) == {"topic": "orders", "message_id": "07"}
-    assert (request["MessageDeduplicationId"], request["MessageGroupId"]) == ("07", "its order")
+    assert json.loads(request["MessageBody"]) == {"topic": "orders", "message_ids": ["07"], "audience": "everybody"}
+    assert (request["MessageDeduplicationId"], request["MessageGroupId"]) == ("07-everybody", "its order")
 
 
 @pytest.mark.parametrize(

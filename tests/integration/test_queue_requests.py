@@ -29,8 +29,8 @@ def test_ten_messages_go_into_one_request_each_under_its_group_and_its_own_id() 
     first, second = (request["Entries"] for request in client.requests)
     assert len(first) == SECOND_REQUEST
     [last] = second
-    assert json.loads(last.pop("MessageBody")) == {"topic": "t", "message_id": "m10"}
-    assert last == {"Id": "0", "MessageGroupId": "g10", "MessageDeduplicationId": "m10"}
+    assert json.loads(last.pop("MessageBody")) == {"topic": "t", "message_ids": ["m10"], "audience": "everybody"}
+    assert last == {"Id": "0", "MessageGroupId": "g10", "MessageDeduplicationId": "m10-everybody"}
     assert [each["Id"] for each in first] == [str(place) for place in range(10)]
 
 

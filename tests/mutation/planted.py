@@ -222,7 +222,7 @@ REDELIVERY = (
     ),
     _planted(
         "who asks for a head now waits for its schedule",
-        "tagcast.operating.lanes:retry_now",
+        "tagcast.operating.lanes:_plan_for_now",
         "wake_at=now, planned_for=None)",
         "wake_at=now)",
         f"{FOUND}::test_somebody_who_asks_for_the_head_gets_it_whomever_the_lane_was_planned_for",
@@ -330,13 +330,6 @@ OPERATORS = (
 )
 BODIES = (
     _planted(
-        "a body is deflated for a release that takes it for none",
-        "tagcast.rows.accepted:_formed",
-        "if row.has_body and not is_plain else row",
-        "if row.has_body else row",
-        f"{BODY}::test_until_the_release_before_is_gone",
-    ),
-    _planted(
         "a few bytes of a row fill the memory",
         "tagcast.rows.body:inflated",
         "stream.decompress(packed, BODY_BYTES_MAX + 1)",
@@ -383,7 +376,7 @@ LARGE = (
     _planted(
         "a body counts as large as it was before it was deflated",
         "tagcast.rows.accepted:outgrows",
-        "message_row(_formed(row, is_plain))",
+        "message_row(_formed(row))",
         "message_row(row)",
         "unit/test_row_size.py::test_a_large_body_that_deflates",
     ),

@@ -61,8 +61,6 @@ class Worker:
     claim: int | None = None
     by_hand: bool = False
     """Its claim was due because an operator said so."""
-    is_plain: bool = False
-    """It stores and queues as the release before reads it."""
     read_at: dict[str, int] = field(default_factory=dict)
     """At which step of the history it last read the row of a message."""
     parked_until: int | None = None

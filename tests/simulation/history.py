@@ -59,17 +59,11 @@ class History(Scheduler):
         self.endpoints = Endpoints(self)
         self._operators = Operators(self)
         world = world_of(self, self.store)
-        self._worlds = [
-            replace(world, memory=Memory(), plain_queueing=number in plan.plain_processes)
-            for number in range(PROCESSES)
-        ]
+        self._worlds = [replace(world, memory=Memory()) for _ in range(PROCESSES)]
 
     def world(self) -> World:
         """Return the world of one of the processes."""
-        process = self.turns.randrange(PROCESSES)
-        if self.baton.current is not None:
-            self.baton.current.is_plain = process in self.plan.plain_processes
-        return self._worlds[process]
+        return self._worlds[self.turns.randrange(PROCESSES)]
 
     def row(self, key: Key) -> Mapping[str, Any] | None:
         return self.store.rows.get(key)

@@ -57,7 +57,7 @@ FAULTS = {
     "herd": "so many others write a message's row that nobody gets through, for up to 90 s",
     "unprocessed": "a read of many rows or pages is answered in parts, with others' writes between",
     "stale_index": "the index of lanes to wake is some writes behind",
-    "old_format": "rows as the other version of the code writes them: the other form of every set and body",
+    "other_form": "sets and bodies of rows in the other one of their two forms, whatever their size",
     "ttl": "the table's garbage collection takes rows at once, up to 72 h late, or never",
     "send_loss": "the queue takes a part of what is sent, or takes it and says that it did not",
     "queue_copy": "two consumers get the same batch at once",
@@ -123,8 +123,6 @@ class Plan:
     """So many entries a section of a wide message's map has."""
     part_max: int = 96
     """So many messages a part of a batch has, unless one entry names more."""
-    plain_processes: frozenset[int] = frozenset()
-    """Those of the processes that store and queue as the release before reads it."""
 
 
 @dataclass(frozen=True)
@@ -164,8 +162,6 @@ class Aim:
     """The chance that processes read a topic once a second."""
     grouped: float = 0.3
     """The share of histories on the box in which some of the subscribers are groups."""
-    mixed_releases: float = 0.12
-    """The share of histories in which some of the processes store and queue as the release before reads it."""
 
 
 ANYTHING = Aim()
@@ -211,7 +207,6 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
         section_max=section_max(seed, aim.wide),
         part_max=part_max(seed, aim.parted),
         topic_reads=TopicReads.SECOND if Random(f"reads {seed}").random() < aim.knowing else TopicReads.EVERY,
-        plain_processes=_plain(seed, aim.mixed_releases),
     )
 
 
@@ -225,12 +220,6 @@ def part_max(seed: int, parted: float) -> int:
     """Draw how many messages a part of a batch has, likewise."""
     dice = Random(f"parts {seed}")
     return dice.choice((1, 1, 2, 3)) if dice.random() < parted else Plan.part_max
-
-
-def _plain(seed: int, mixed: float) -> frozenset[int]:
-    """Draw which processes belong to an older release, by dice of their own."""
-    dice = Random(f"releases {seed}")
-    return frozenset(dice.sample(range(PROCESSES), dice.choice((1, 2)))) if dice.random() < mixed else frozenset()
 
 
 def _subscribers(dice: Random, aim: Aim, rules: tuple[Rule, ...]) -> tuple[Subscriber, ...]:

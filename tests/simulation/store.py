@@ -256,7 +256,7 @@ class SimStore(MemoryStore):
         if new is None:
             partition.pop(key.sk, None)
         else:
-            if key.pk.startswith("MSG#") and self._history.draws("old_format", 0.3):
+            if key.pk.startswith("MSG#") and self._history.draws("other_form", 0.3):
                 new.update(
                     {name: otherwise_packed(new[name]) for name in ("matched", "owed", "finished") if name in new}
                 )

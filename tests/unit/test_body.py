@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import tracemalloc
 import zlib
-from dataclasses import replace
 from random import Random
 
 import pytest
-from tagcast.model import BODY_BYTES_MAX, Draft, Keep
+from tagcast.model import BODY_BYTES_MAX, Keep
 from tagcast.rows import stored
 from tagcast.rows.body import DEFLATED_FROM_BYTES, SAVED_BYTES_MIN, deflated, inflated
 from tagcast.rows.keys import message_key
@@ -40,19 +39,6 @@ def test_a_long_body_is_stored_deflated_and_pushed_as_it_was_sent(fake: FakeWorl
 
     assert fake.pusher.received["A"] == [LONG]
     assert body_attributes(fake, message_id) == {}
-
-
-def test_until_the_release_before_is_gone_bodies_are_stored_as_it_reads_them_and_both_forms_are_read(
-    fake: FakeWorld,
-) -> None:
-    [packed] = fake.publish(LONG, tags=["apple"])
-    fake.world = replace(fake.world, plain_queueing=True)
-
-    [plain] = fake.publish(LONG, tags=["apple"])
-
-    assert body_attributes(fake, plain) == {"body": LONG.encode()}
-    read = [stored.message(fake.store, "test1", each) for each in (packed, plain)]
-    assert [row.message.draft for row in read if row is not None] == [Draft(LONG.encode(), tags=("apple",))] * 2
 
 
 def test_a_short_or_dense_body_is_stored_as_it_is(fake: FakeWorld) -> None:

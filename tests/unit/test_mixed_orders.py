@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from tagcast.model import EntryState, Strategy
 from tagcast.operating.messages import message_view
@@ -147,13 +145,3 @@ def test_what_stands_in_no_order_of_its_topic_goes_undivided(fake: FakeWorld) ->
     fake.publish("2", tags=["b"])
 
     assert [(entry.audience, entry.has_order) for entry in fake.queue.entries] == [(Audience.EVERYBODY, False)] * 2
-
-
-def test_plain_queueing_leaves_row_and_entry_as_the_release_before_reads_them(fake: FakeWorld) -> None:
-    fake.world = replace(fake.world, plain_queueing=True)
-
-    [message_id] = fake.publish("1")
-
-    [entry] = fake.queue.entries
-    assert (entry.audience, entry.has_order) == (Audience.EVERYBODY, True)
-    assert row_of(fake, message_id).in_order is None

@@ -157,16 +157,6 @@ def test_a_pack_that_the_queue_did_not_take_is_listed_and_sent_as_a_whole(fake: 
     assert fake.queue.entries == sent
 
 
-def test_plain_queueing_sends_every_message_alone(fake: FakeWorld) -> None:
-    fake.world = replace(fake.world, plain_queueing=True)
-
-    ids = fake.publish(*numbered(3))
-
-    assert [entry.message_id for entry in fake.queue.entries] == ids
-    assert all(entry.is_plain for entry in fake.queue.entries)
-    assert not any("packs" in row for row in fake.store.rows.values())
-
-
 def slowly(fake: FakeWorld, seconds: float) -> None:
     def answer(push: Push) -> Outcome:
         fake.clock.sleep(seconds)

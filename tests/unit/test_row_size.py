@@ -187,10 +187,10 @@ def test_what_was_delivered_at_the_first_attempt_stays_beside_the_compact_form()
 
 def test_no_message_is_accepted_over_another() -> None:
     store = MemoryStore()
-    store.write(accepted_put(accepted([1]), is_plain=True))
+    store.write(accepted_put(accepted([1])))
 
     with pytest.raises(ConditionLostError):
-        store.write(accepted_put(accepted([2]), is_plain=True))
+        store.write(accepted_put(accepted([2])))
 
 
 MANY = 100_000
@@ -216,9 +216,9 @@ def test_no_message_that_may_be_published_outgrows_what_dynamodb_takes(gap: int,
     refused = {}
     for size in (1_024, 131_072, BODY_BYTES_MAX):
         row = everybody(gap, noise[:size], mixed=mixed)
-        put = accepted_put(row, is_plain=False)
+        put = accepted_put(row)
         stored = row_size({"pk": put.key.pk, "sk": put.key.sk, **put.row})
-        refused[size] = may_outgrow(topic_of(gap), noise[:size]) and outgrows(row, is_plain=False)
+        refused[size] = may_outgrow(topic_of(gap), noise[:size]) and outgrows(row)
         assert refused[size] or stored <= ITEM_BYTES_MAX - ROOM_BYTES, stored
 
     assert refused == {1_024: mixed and gap == 129, 131_072: mixed and gap == 129, BODY_BYTES_MAX: gap == 129}
@@ -229,15 +229,14 @@ def test_a_whole_map_of_the_largest_message_needs_no_look_at_whom_it_matched() -
         topic = replace(topic_of(1), subscription_count=count, next_ordinal=count * 9_999)
         row = replace(largest(range(0, count * 9_999, 9_999)), in_order=frozenset({0}))
         assert not may_outgrow(topic, b"x" * BODY_BYTES_MAX)
-        assert not outgrows(row, is_plain=True)
+        assert not outgrows(row)
 
 
 def test_a_large_body_that_deflates_leaves_room_for_whom_it_matched() -> None:
     row = everybody(129, b'{"order": 17}' * 20_000, mixed=False)
 
     assert may_outgrow(topic_of(129), row.message.draft.body)
-    assert not outgrows(row, is_plain=False)
-    assert outgrows(row, is_plain=True)
+    assert not outgrows(row)
 
 
 def test_what_outgrows_its_row_is_refused_before_anything_of_its_request_is_stored() -> None:

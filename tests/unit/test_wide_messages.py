@@ -21,7 +21,7 @@ from tagcast.operating.lanes import skip_head
 from tagcast.operating.messages import list_retained, message_view
 from tagcast.ports import Row, Table
 from tagcast.queues import Audience, entry_in, entry_text
-from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX, WHOLE_MAPS_MAX
+from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows import stored, stored_maps
 from tagcast.rows.keys import message_key, retained_key, section_key, tally_key, topic_key
@@ -121,18 +121,10 @@ def test_a_message_that_one_section_holds_has_one_row_and_two_writes_as_ever() -
     assert "bounds" not in rows_of(fake, message_id)["MSG"]
 
 
-def test_while_an_older_release_may_read_it_no_map_has_sections_and_no_topic_so_many_subscriptions() -> None:
+def test_a_topic_has_at_most_a_hundred_thousand_subscriptions() -> None:
     fake = wide_world(Strategy.BACKOFF_RETRY)
-    fake.world = replace(fake.world, plain_queueing=True)
-    [message_id] = fake.publish("1")
-
-    assert fake.queue.entries[0].is_plain
-    assert not whole(fake, message_id).bounds
-    fake.store.rows[topic_key("test1")]["subscription_count"] = WHOLE_MAPS_MAX
-    with pytest.raises(ConflictError):
-        fake.subscribe("more")
-    fake.world = replace(fake.world, plain_queueing=False)
-    fake.subscribe("more")
+    fake.store.rows[topic_key("test1")]["subscription_count"] = SUBSCRIPTIONS_MAX - 1
+    fake.subscribe("the last")
     fake.store.rows[topic_key("test1")]["subscription_count"] = SUBSCRIPTIONS_MAX
     with pytest.raises(ConflictError):
         fake.subscribe("one more")

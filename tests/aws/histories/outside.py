@@ -28,7 +28,6 @@ class Outside:
     def __init__(self, history: History) -> None:
         self._history = history
         self._subscribers = {subscriber.name: subscriber for subscriber in history.plan.subscribers}
-        self._plain = history.plan.plain
         self.members = Members(history)
 
     def begin(self) -> None:
@@ -36,7 +35,7 @@ class Outside:
         history = self._history
         functions, plan = history.deployment.functions, history.plan
         functions.sizes = {"section_max": plan.section_max, "part_max": plan.part_max}
-        functions.configure(PLAIN_QUEUEING=_told(plan.plain))
+        functions.configure()
         self._expect(201, "PUT", ("topics", history.plan.topic), self._topic(history.plan.retention_s))
         for subscriber in history.plan.subscribers:
             path = ("topics", history.plan.topic, "subscriptions", subscriber.name)
@@ -81,8 +80,7 @@ class Outside:
             self._publish(action)
             return
         if action.kind == "redeploy":
-            self._plain = not self._plain
-            history.deployment.functions.configure(PLAIN_QUEUEING=_told(self._plain))
+            history.deployment.functions.configure()
             return
         if action.kind == "pull":
             self.members.act(action)
@@ -187,10 +185,6 @@ def body_of(settings: SubscriptionSettings) -> dict[str, Any]:
     if settings.batching is not None:
         body["batch"] = {"max_messages": settings.batching.messages_max, "max_bytes": settings.batching.bytes_max}
     return body
-
-
-def _told(plain: bool) -> str:
-    return "true" if plain else "false"
 
 
 def message_of(draft: Draft) -> dict[str, Any]:

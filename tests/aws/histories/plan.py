@@ -87,8 +87,6 @@ class AwsPlan(Plan):
     shards: int = 2
     questioned: frozenset[str] = frozenset()
     """Those whose endpoints have to agree before they are pushed to."""
-    plain: bool = False
-    """Whether messages are queued as releases want it that know no packs."""
 
 
 def draw_plan(seed: int, aim: Aim = ANYTHING) -> AwsPlan:
@@ -116,7 +114,6 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> AwsPlan:
         outages=_outages(dice) if "outage" in faults else (),
         shards=dice.choice((1, 2, 2, 4)),
         questioned=asked,
-        plain=Random(f"aws queueing {seed}").random() < 0.2,
         section_max=section_max(seed, aim.wide),
         part_max=part_max(seed, aim.parted),
     )

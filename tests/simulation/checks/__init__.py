@@ -21,7 +21,6 @@ from tests.simulation.checks.messages import MessageChecks
 from tests.simulation.checks.publishing import PublishingChecks
 from tests.simulation.checks.quiescence import QuiescenceChecks
 from tests.simulation.checks.registry import RegistryChecks
-from tests.simulation.checks.releases import ReleaseChecks
 from tests.simulation.checks.sections import SectionChecks
 from tests.simulation.ledger import Attempt, Change, Ledger, Reply, Stage, ordinal_in, queued_name
 from tests.simulation.plan import Action
@@ -40,8 +39,7 @@ class Checks:
         self._attempts = AttemptChecks(self.ledger)
         self._lanes = LaneChecks(self.ledger)
         self._marks = MarkChecks(self.ledger)
-        self._releases = ReleaseChecks(self.ledger)
-        self._messages = MessageChecks(self.ledger, self._marks, self._releases)
+        self._messages = MessageChecks(self.ledger, self._marks)
         self._sections = SectionChecks(self.ledger, self._messages)
         self._publishing = PublishingChecks(self.ledger)
         self._registry = RegistryChecks(self.ledger)
@@ -51,7 +49,6 @@ class Checks:
 
     def sending(self, worker: Worker | None, groups: Sequence[str], bodies: Sequence[str]) -> None:
         self._publishing.sending(worker, groups)
-        self._releases.sending(worker, bodies)
 
     def not_taken(self, worker: Worker | None, groups: Sequence[str]) -> None:
         self._publishing.not_taken(worker, groups)

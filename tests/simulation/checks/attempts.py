@@ -106,7 +106,7 @@ class AttemptChecks:
     def batch_ended(self, worker: Worker, began: int) -> None:
         """Invariant 9, where nothing but endpoints misbehaves."""
         ledger = self.ledger
-        if ledger.stage.plan.faults - {"endpoint", "old_format", "ttl"} or worker.fault is not None:
+        if ledger.stage.plan.faults - {"endpoint", "other_form", "ttl"} or worker.fault is not None:
             return
         owners = (owner for version in ledger.registry.values() for owner in version.values())
         longest = max((owner["timeout_s"] for owner in owners), default=0)

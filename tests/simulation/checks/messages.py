@@ -8,7 +8,6 @@ from tagcast.ports import Key, Table
 
 from tests.simulation.baton import Worker
 from tests.simulation.checks.marks import MarkChecks
-from tests.simulation.checks.releases import ReleaseChecks
 from tests.simulation.ledger import Ledger, Receipt, Row, body_in, is_group
 from tests.simulation.rules import meant
 
@@ -20,9 +19,9 @@ VERDICT_AFTER_MS = 512_000
 class MessageChecks:
     """Invariants 1, 2, 3 and 7 on each committed row of a message."""
 
-    def __init__(self, ledger: Ledger, marks: MarkChecks, releases: ReleaseChecks) -> None:
+    def __init__(self, ledger: Ledger, marks: MarkChecks) -> None:
         self.ledger = ledger
-        self._marks, self._releases = marks, releases
+        self._marks = marks
 
     def committed(self, worker: Worker | None, old: Row | None, new: Row, ended: Mapping[tuple[str, int], int]) -> None:
         """Check one row; *ended* are the attempts in the due rows that go with it, by message and ordinal."""
@@ -70,7 +69,6 @@ class MessageChecks:
         ledger, message_id = self.ledger, row["message_id"]
         if message_id in ledger.accepted:
             ledger.fail("1 accepted", f"{message_id} was overwritten")
-        self._releases.accepted(worker, row)
         ledger.accepted[message_id] = {**row, "by": "" if worker is None else worker.name}
         if worker is None or worker.action is None:
             return

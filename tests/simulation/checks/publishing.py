@@ -49,8 +49,7 @@ class PublishingChecks:
             told = [answer.message_id for answer in answers]
             if stored != told:
                 ledger.fail("1 accepted once", f"stored as {stored}, answered {told}")
-            if not worker.is_plain:  # Without packs the relay may send a message before those in front of it.
-                self._in_its_order(told)
+            self._in_its_order(told)
         if len({answer.message_id for answer in answers}) < len(answers):
             ledger.fail("1 accepted once", f"two drafts are one message: {[each.message_id for each in answers]}")
         for place, (answer, draft) in enumerate(zip(answers, action.drafts, strict=True)):

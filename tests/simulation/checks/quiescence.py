@@ -105,7 +105,7 @@ class QuiescenceChecks:
         Whoever is healthy besides got everything at the first attempt.
         """
         ledger, plan = self.ledger, self.ledger.stage.plan
-        if plan.faults - {"old_format", "ttl"}:
+        if plan.faults - {"other_form", "ttl"}:
             return
         touched = {action.subscriber for action in plan.actions if action.kind not in ("publish", "repush", "sweep")}
         repushed = any(action.kind == "repush" for action in plan.actions)

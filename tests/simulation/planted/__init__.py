@@ -12,7 +12,6 @@ from tests.simulation.planted import (
     keeping,
     packs,
     redelivering,
-    releases,
     sections,
     side_by_side,
 )
@@ -29,7 +28,6 @@ ROOMS = (
     batching,
     keeping,
     bodies,
-    releases,
     ending,
 )
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for room in ROOMS for mutant in room.MUTANTS)

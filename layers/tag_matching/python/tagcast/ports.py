@@ -171,10 +171,10 @@ class Telemetry(Protocol):
 class World:
     """The ports together, as every use case takes them; *time_scale* divides delays and lives.
 
-    *plain_queueing*: all is stored and queued as the release before reads it; else maps over *section_max* are split.
-    A first round is worked off in parts of at most *part_max* messages. *scope_prefix* stands before the scopes of
-    tokens. *dead_letter_topics* are pairs of patterns: whose groups may have dead letters published where. So many
-    pulls, and questions for the tail, as *waiting_max* may wait of one topic.
+    Maps over *section_max* entries are kept in sections. A first round is worked off in parts of at most *part_max*
+    messages. *scope_prefix* stands before the scopes of tokens. *dead_letter_topics* are pairs of patterns: whose
+    groups may have dead letters published where. So many pulls, and questions for the tail, as *waiting_max* may
+    wait of one topic.
     """
 
     store: Store
@@ -195,7 +195,6 @@ class World:
     dice: Dice
     telemetry: Telemetry
     time_scale: float = 1.0
-    plain_queueing: bool = False
     section_max: int = 1_000
     part_max: int = PACK_MAX
     topic_reads: TopicReads = TopicReads.EVERY

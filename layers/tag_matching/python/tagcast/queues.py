@@ -54,7 +54,7 @@ class QueueEntry:
 
     @property
     def is_plain(self) -> bool:
-        """Say whether it is one message for everybody, as every release reads it."""
+        """Say whether it is one whole message for everybody."""
         return self.audience is Audience.EVERYBODY and not self.others and self.section is None
 
     @property
@@ -62,10 +62,8 @@ class QueueEntry:
         """Return by what the queue knows that it took this before.
 
         >>> QueueEntry("t", "1", "g").deduplication_id, QueueEntry("t", "1", "g", Audience.IN_ORDER).deduplication_id
-        ('1', '1-in_order')
+        ('1-everybody', '1-in_order')
         """
-        if self.is_plain:
-            return self.message_id
         rest = f"-{self.rest}" if self.others else ""
         return f"{own_group(self.message_id, self.section)}-{self.audience}{rest}"
 
@@ -78,16 +76,9 @@ class QueueEntry:
 def entry_text(entry: QueueEntry) -> str:
     """Return what the queue carries of an entry, beside its group.
 
-    A release that knows neither audiences nor packs must not serve the first message only, and to all: the ids have
-    another name where there is more to know.
-
-    >>> entry_text(QueueEntry("t", "1", "g"))
-    '{"topic": "t", "message_id": "1"}'
     >>> entry_text(QueueEntry("t", "1", "1", Audience.APART))
     '{"topic": "t", "message_ids": ["1"], "audience": "apart"}'
     """
-    if entry.is_plain:
-        return json.dumps({"topic": entry.topic, "message_id": entry.message_id})
     said = {"topic": entry.topic, "message_ids": entry.message_ids, "audience": entry.audience.value}
     return json.dumps(said if entry.section is None else {**said, "section": entry.section})
 
@@ -104,8 +95,6 @@ def entry_in(text: str, group: str) -> QueueEntry | None:
     except (ValueError, RecursionError):
         return None
     match said:
-        case {"topic": topic, "message_id": message_id}:
-            ids, audience, section = [message_id], Audience.EVERYBODY.value, None
         case {"topic": topic, "message_ids": [*ids], "audience": audience}:
             section = said.get("section")
         case _:

@@ -165,7 +165,6 @@ def compose(ground: Ground) -> World:
         dice=ground.dice,
         telemetry=telemetry(clock, settings.metric_topics),
         time_scale=settings.time_scale,
-        plain_queueing=settings.plain_queueing,
         topic_reads=settings.topic_reads,
         scope_prefix=settings.scope_prefix,
         dead_letter_topics=settings.dead_letter_topics,

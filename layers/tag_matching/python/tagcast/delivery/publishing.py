@@ -103,7 +103,7 @@ def _accept_all(
     try:
         for place, (draft, replay_of) in enumerate(offers):
             claim = None if idempotency is None else idempotency.at(place)
-            packs = _packs(world, directory.topic, taken, len(offers))
+            packs = _packs(directory.topic, taken, len(offers))
             taken.append(_accept(world, directory, draft, replay_of, claim, packs))
     finally:  # Also of a request that fails: what was stored of it is carried by no row.
         lost = _queue(world, directory.topic, [each.row for each in taken if each.row is not None])
@@ -122,7 +122,7 @@ def _check_sizes(world: World, directory: Directory, drafts: Sequence[Draft]) ->
             raise TooLargeError(fault.detail)
         if may_outgrow(directory.topic, draft.body):
             row = _new_row(world, directory, draft, None, world.clock.now())
-            if outgrows(row, is_plain=world.plain_queueing):
+            if outgrows(row):
                 raise TooLargeError(f"the message and whom it matches, {row.map.pending}, take more than one row holds")
 
 
@@ -131,11 +131,7 @@ def _queue(world: World, topic: Topic, rows: Sequence[MessageRow]) -> int:
     waiting = [row for row in rows if row.map.waiting]
     if not waiting:
         return 0
-    if world.plain_queueing:
-        entries = tuple(entry for row in waiting for entry in packed(topic.ordering, [row]))
-    else:
-        entries = packed(topic.ordering, waiting)
-    lost = world.queue.send(entries)
+    lost = world.queue.send(packed(topic.ordering, waiting))
     if lost:
         named = {message_id for entry in lost for message_id in entry.message_ids}
         world.telemetry.count("QueueSendsLeftToRelay", len(named))
@@ -146,12 +142,12 @@ _Packs = Callable[[MessageRow], tuple[QueueEntry, ...] | None]
 """What a message's new row carries of the request that it came in."""
 
 
-def _packs(world: World, topic: Topic, taken: Sequence[_Taken], size: int) -> _Packs:
+def _packs(topic: Topic, taken: Sequence[_Taken], size: int) -> _Packs:
     """Return what the row behind *taken* carries of a request of that *size*: the last one all of its entries.
 
     So the relay, to which the rows come one by one, sends what the publisher sent, and the queue drops it.
     """
-    if size == 1 or world.plain_queueing:
+    if size == 1:
         return lambda row: None
     if len(taken) + 1 < size:
         return lambda row: ()
@@ -179,7 +175,7 @@ def _accept(
         row = _new_row(world, directory, draft, replay_of, now)
         row, message = replace(row, packs=packs(row)), row.message
         accepted = Accepted(message.message_id, message.accepted_at, message.expires_at, row.map.pending)
-        put = accepted_put(row, is_plain=world.plain_queueing)
+        put = accepted_put(row)
         try:
             if claim is None:
                 world.store.write(put)
@@ -233,18 +229,13 @@ def _new_row(world: World, directory: Directory, draft: Draft, replay_of: str | 
         filter_errors=tuple(failed),
         filter_error_count=len(matched.errors),
         has_body=is_kept or bool(matched.ordinals),
-        in_order=_in_order(world, directory, matched.ordinals),
+        in_order=_in_order(directory, matched.ordinals),
         is_kept=is_kept,
-        bounds=bounds_of(matched.ordinals, world.section_max) if _is_wide(world, matched.ordinals) else (),
+        bounds=bounds_of(matched.ordinals, world.section_max) if len(matched.ordinals) > world.section_max else (),
     )
 
 
-def _is_wide(world: World, matched: Collection[int]) -> bool:
-    """Say whether the map of a message that *matched* so many is kept in sections, as the release before knows none."""
-    return len(matched) > world.section_max and not world.plain_queueing
-
-
-def _in_order(world: World, directory: Directory, matched: Collection[int]) -> frozenset[int] | None:
-    """Return who of *matched* keeps an order, unless all do, or those who do not are to wait for it, too."""
+def _in_order(directory: Directory, matched: Collection[int]) -> frozenset[int] | None:
+    """Return who of *matched* keeps an order, unless all do."""
     in_order = directory.in_order.intersection(matched)
-    return None if len(in_order) == len(matched) or (in_order and world.plain_queueing) else in_order
+    return None if len(in_order) == len(matched) else in_order

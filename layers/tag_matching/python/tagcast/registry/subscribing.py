@@ -30,7 +30,7 @@ from tagcast.rows.topic_writes import change_update
 from tagcast.sealing.secrets import sealed
 from tagcast.tables import fitting
 
-SUBSCRIPTIONS_MAX, WHOLE_MAPS_MAX = 100_000, 10_000
+SUBSCRIPTIONS_MAX = 100_000
 """So many subscriptions a topic may have, and so many while no map is kept in sections."""
 PUT_TOGETHER = 25
 """Of each a transaction takes three rows: the subscription, its filter's version, its secrets or its lane."""
@@ -197,9 +197,8 @@ def check_version(known: Subscription | None, if_match: int | None) -> None:
 def _changed(
     world: World, owner: Topic, name: str, settings: SubscriptionSettings, known: Subscription | None
 ) -> Subscription:
-    most = WHOLE_MAPS_MAX if world.plain_queueing else SUBSCRIPTIONS_MAX
-    if known is None and owner.subscription_count >= most:
-        raise ConflictError(f"a topic has at most {most} subscriptions")
+    if known is None and owner.subscription_count >= SUBSCRIPTIONS_MAX:
+        raise ConflictError(f"a topic has at most {SUBSCRIPTIONS_MAX} subscriptions")
     now = world.clock.now()
     return Subscription(
         topic=owner.name,

@@ -21,12 +21,9 @@ OTHERS_BYTES_MAX = 110_000
 """More than all takes that is neither the body nor sets of who matched: the envelope, and entries of a whole map."""
 
 
-def accepted_put(row: MessageRow, *, is_plain: bool) -> Put:
-    """Return the write of a message that is accepted, unless there is one under its id.
-
-    *is_plain*: its body is stored as the release before reads it.
-    """
-    return Put(message_key(*row.names), message_row(_formed(row, is_plain)), {"pk": ABSENT})
+def accepted_put(row: MessageRow) -> Put:
+    """Return the write of a message that is accepted, unless there is one under its id."""
+    return Put(message_key(*row.names), message_row(_formed(row)), {"pk": ABSENT})
 
 
 def may_outgrow(topic: Topic, body: bytes) -> bool:
@@ -41,12 +38,12 @@ def may_outgrow(topic: Topic, body: bytes) -> bool:
     return len(body) + 2 * packed + OTHERS_BYTES_MAX > ACCEPTED_BYTES_MAX
 
 
-def outgrows(row: MessageRow, *, is_plain: bool) -> bool:
+def outgrows(row: MessageRow) -> bool:
     """Say whether the row that :func:`accepted_put` writes, grown as far as ends make it, would be too large."""
     entries = 0 if row.bounds else COMPACT_ENTRY_BYTES * row.map.pending
-    return row_bytes(message_row(_formed(row, is_plain))) + KEY_BYTES + entries > ACCEPTED_BYTES_MAX
+    return row_bytes(message_row(_formed(row))) + KEY_BYTES + entries > ACCEPTED_BYTES_MAX
 
 
-def _formed(row: MessageRow, is_plain: bool) -> MessageRow:
+def _formed(row: MessageRow) -> MessageRow:
     """Return the row with its body in the form in which it is stored."""
-    return replace(row, deflated=deflated(row.message.draft.body)) if row.has_body and not is_plain else row
+    return replace(row, deflated=deflated(row.message.draft.body)) if row.has_body else row

@@ -69,9 +69,6 @@ def kept_id(row: Row) -> str:
 def unsent_put(entry: QueueEntry, expires_at: int) -> Put:
     """Return the write that lists what the queue did not take; *expires_at* is the end of the message's life."""
     row: Row = {"topic": entry.topic, "group": entry.group, "ttl": expires_at // 1000 + GARBAGE_S}
-    if entry.is_plain:
-        return Put(_unsent_key(entry), {**row, "message_id": entry.message_id})
-    # A release that knows neither audiences nor packs must not send it.
     said = {"message_ids": entry.message_ids, "audience": entry.audience.value, "section": entry.section}
     return Put(_unsent_key(entry), {**row, **dense(said)})
 
@@ -84,8 +81,6 @@ def unsent_delete(row: Row) -> Delete:
 def unsent_of(row: Row) -> QueueEntry:
     """Return the queue entry in a row of the list."""
     topic, group = text(row, "topic"), text(row, "group")
-    if "message_id" in row:
-        return QueueEntry(topic, text(row, "message_id"), group)
     first, *others = texts(row, "message_ids")
     section = optional_number(row, "section")
     return QueueEntry(topic, first, group, Audience(text(row, "audience")), tuple(others), section)
@@ -93,7 +88,7 @@ def unsent_of(row: Row) -> QueueEntry:
 
 def _unsent_key(entry: QueueEntry) -> Key:
     """Return the key of an entry in its list: two that begin with one message stand side by side."""
-    whom = "" if entry.is_plain else entry.audience.value
+    whom = entry.audience.value
     whom += "" if entry.section is None else f"#{entry.section:05d}"
     whom += f"#{entry.rest}" if entry.others else ""
     return unsent_key(entry.topic, entry.message_id, whom)

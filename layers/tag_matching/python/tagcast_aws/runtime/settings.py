@@ -24,7 +24,6 @@ class Settings:
     index_bucket: str
     allow_private_endpoints: bool
     time_scale: float
-    plain_queueing: bool
     topic_reads: TopicReads
     archive_streams: str
     archive_bodies: tuple[str, ...]
@@ -51,7 +50,6 @@ class Settings:
             index_bucket=environ["INDEX_BUCKET"],
             allow_private_endpoints=environ["ALLOW_PRIVATE_ENDPOINTS"] == "true",
             time_scale=float(environ["TIME_SCALE"]),
-            plain_queueing=environ["PLAIN_QUEUEING"] == "true",
             topic_reads=TopicReads(environ["TOPIC_READS"]),
             archive_streams=environ["ARCHIVE_STREAMS"],
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
