@@ -407,6 +407,7 @@ class FakeWorld:
         ordered: bool = False,
         filter: Mapping[str, object] | None = None,
         consume_from: int | None = None,
+        dead_letter_topic: str | None = None,
     ) -> Subscription:
         """Make a pull group."""
         settings = SubscriptionSettings(
@@ -418,6 +419,7 @@ class FakeWorld:
             secret=None,
             ordered=ordered,
             consume_from=consume_from,
+            dead_letter_topic=dead_letter_topic,
         )
         return subscriptions.put_subscription(self.world, topic, name, settings)[0]
 

@@ -1130,6 +1130,13 @@ MEMBERSHIP = (
 )
 GROUPS = (
     _planted(
+        "a kept body stays although its life is over, since nobody closed the first round",
+        "tagcast.rows.listed:found_of",
+        ' and number(row, "pending") > 0',
+        "",
+        f"{PULLING}::test_a_body_that_is_kept_goes",
+    ),
+    _planted(
         "what is given back long after its pull comes at once",
         "tagcast.pulling.answering:give_back",
         "(world.clock.now() - each.handle.pulled_at) // 1000",

@@ -1,4 +1,4 @@
-"""Histories of one pull group: members that die, answer late or twice, a queue that loses answers, workers that crash.
+"""Histories of pull groups of a topic: members that die, answer late or twice, queues that lose answers, crashes.
 
 The shipped use cases run on the memory world, one after the other; an accident ends one of them at a call of the store
 or of the group's queue, before or after that took effect. What a member saw is kept in a ledger beside the tables.
@@ -7,27 +7,33 @@ or of the group's queue, before or after that took effect. What a member saw is 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from tagcast.errors import ConflictError, NotFoundError, UnavailableError
 from tagcast.model import Entry, EntryState, LaneState, Subscription
 from tagcast.operating import lanes
 from tagcast.ports import GroupQueue, QueueEntry, Row, Write
-from tagcast.pulling.answering import Status, acknowledge, extend, give_back
+from tagcast.pulling.answering import Answered, Status, acknowledge, extend, give_back
+from tagcast.pulling.dead_letter import DEAD_LETTER_FROM, DEAD_LETTER_OF
 from tagcast.pulling.pull import Handed, Wish, pull
 from tagcast.registry import subscriptions
 from tagcast.rows import stored
 from tagcast.rows.keys import retained_key
+from tagcast.rows.message import MessageRow, message_row_of
 
 from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
 
-STEPS, MAX_RETRIES, LIFE_S = 60, 2, 600
-INVISIBLE_S = (10, 30, 120)
+STEPS, LIFE_S = 60, 600
+RETRIES = (0, 1, 2, 4)
+INVISIBLE_S = (10, 30, 120, 120)
+LETTERS, ONCE_MS = "letters", 300_000
+"""The dead-letter topic, and how long one letter stands for all that are asked for."""
 
 
 class CrashError(Exception):
@@ -102,12 +108,17 @@ class CrashingQueues(FakeGroupQueues):
 
 @dataclass
 class Held:
-    """A message in a member's hands: nobody else has it before *until*, and its handle is good before *good_until*."""
+    """A message in a member's hands: nobody else has it before *until*, and its handle is good before *good_until*.
 
+    The queue keeps it to itself before *back_at*, if it was given back with a delay.
+    """
+
+    group: str
     handed: Handed
     handle: str
     until: int
     good_until: int
+    back_at: int = 0
 
     @property
     def message_id(self) -> str:
@@ -128,23 +139,37 @@ class GroupHistory:
         self.world.group_queues = queues
         object.__setattr__(self.world.world, "group_queues", queues)
         self.world.topic(retention_s=LIFE_S)
+        self.world.topic(LETTERS)
+        self.has_letters = self.dice.random() < 0.7
         self.ordered = self.dice.random() < 0.5
-        self.group: Subscription = self.world.group("g", max_retries=MAX_RETRIES, ordered=self.ordered)
+        self.retries: dict[str, set[int]] = {}
+        """Every number of retries that a group was made with."""
+        self.groups = {
+            name: self._made(name, self.dice.choice(RETRIES)) for name in ("g", "h")[: self.dice.choice((1, 2))]
+        }
         self.beside = self.dice.random() < 0.5
         if self.beside:
             self.world.subscribe("pushed")
         self.published: list[str] = []
         self.held: list[Held] = []
-        self.acked: set[str] = set()
+        self.acked: set[tuple[str, str]] = set()
         self.resent = False
-        self.ends: dict[str, Entry] = {}
-        self.removed = self.paused = False
+        self.ends: dict[tuple[str, str], Entry] = {}
+        self.removed: set[str] = set()
+        self.paused: set[str] = set()
+
+    def _made(self, name: str, max_retries: int) -> Subscription:
+        """Make a group, or change how often it retries."""
+        topic = LETTERS if self.has_letters else None
+        made = self.world.group(name, max_retries=max_retries, ordered=self.ordered, dead_letter_topic=topic)
+        self.retries.setdefault(name, set()).add(max_retries)
+        return made
 
     def moves(self) -> Sequence[Callable[[], None]]:
         return (
             self.publish, self.publish, self.first_round, self.first_round, self.pull, self.pull, self.pull, self.ack,
-            self.ack, self.nack, self.extend, self.repeat_round, self.pass_time, self.pause_or_resume, self.work,
-            self.queue_trouble, self.sweep,
+            self.ack, self.nack, self.nack, self.extend, self.repeat_round, self.pass_time, self.pause_or_resume,
+            self.work, self.queue_trouble, self.sweep, self.change_retries, self.return_late, self.die_discarding,
         )  # fmt: skip
 
     def play(self) -> None:
@@ -180,67 +205,112 @@ class GroupHistory:
         if self.published:
             self.world.fan_out("test1", self.dice.sample(self.published, min(3, len(self.published))))
 
-    def pull(self) -> None:
-        invisible_s = self.dice.choice(INVISIBLE_S)
+    def pull(self, group: str = "", invisible_s: int = 0) -> None:
+        group = group or self.dice.choice(list(self.groups))
+        invisible_s = invisible_s or self.dice.choice(INVISIBLE_S)
         wish = Wish(self.dice.randint(1, 12), 0, invisible_s, lambda handed: 1, 10**6, 10**9, 1)
-        handed = pull(self.world.world, "test1", "g", wish)
+        handed = pull(self.world.world, "test1", group, wish)
         now = self.world.clock.now()
-        if handed and (self.paused or self.removed):
+        if handed and group in self.paused | self.removed:
             raise BrokenPromiseError("a paused or removed group gave something")
         for each in handed:
-            self._handed_out(each, now + invisible_s * 1000)
+            self._handed_out(group, each, now + invisible_s * 1000)
 
-    def _handed_out(self, handed: Handed, until: int) -> None:
+    def _handed_out(self, group: str, handed: Handed, until: int) -> None:
         message, now = handed.attempt.message, self.world.clock.now()
         if message.is_expired(now):
             raise BrokenPromiseError("handed out after its life")
-        if handed.attempt.attempt > MAX_RETRIES + 1:
+        if handed.attempt.attempt > max(self.retries[group]) + 1:
             raise BrokenPromiseError("handed out more often than its retries allow")
-        if message.message_id in self.ends:
+        if (message.message_id, group) in self.ends:
             raise BrokenPromiseError("handed out after its end")
-        others = [held for held in self.held if held.message_id == message.message_id and held.until > now]
-        if others and (self.ordered or not self.resent):
+        same = [held for held in self.held if (held.message_id, held.group) == (message.message_id, group)]
+        if any(held.until > now for held in same) and (self.ordered or not self.resent):
             raise BrokenPromiseError("two members have the same message")
-        self.held.append(Held(handed, handed.receipt_handle, until, until))
+        if any(held.back_at > now for held in same) and self._copies(group, message.message_id) == 1:
+            raise BrokenPromiseError("handed out before the delay with which it was given back")
+        self.held.append(Held(group, handed, handed.receipt_handle, until, until))
 
     def ack(self) -> None:
         chosen = self._chosen()
         in_time = {held.message_id for held in chosen if held.good_until > self.world.clock.now()}
-        self.acked |= in_time
-        for held, answer in zip(chosen, acknowledge(self.world.world, "test1", "g", _handles(chosen)), strict=True):
+        self.acked |= {(held.message_id, held.group) for held in chosen if held.message_id in in_time}
+        for held, answer in self._said(acknowledge, chosen):
             if answer.status is Status.ACKNOWLEDGED and held.message_id not in in_time:
                 raise BrokenPromiseError("acknowledged although its time was over")
             if answer.status in (Status.ACKNOWLEDGED, Status.ALREADY_ACKNOWLEDGED):
-                self._expect(held.message_id, EntryState.DELIVERED)
+                self._expect(held, EntryState.DELIVERED)
 
     def nack(self) -> None:
-        chosen = self._chosen()
-        for held in chosen:
-            if held.until > self.world.clock.now():
-                held.until = self.world.clock.now()
-        give_back(self.world.world, "test1", "g", _handles(chosen), self.dice.choice((0, 0, 20)))
+        self._give_back(self._chosen(), self.dice.choice((0, 0, 20, 90)))
+
+    def return_late(self) -> None:
+        """Give back what was pulled a while ago, and pull again before it may come."""
+        group, began_at = self.dice.choice(list(self.groups)), self.world.clock.now()
+        self.pull(group, 120)
+        self.world.clock.sleep(45)
+        self._give_back([held for held in self.held if held.group == group and held.until == began_at + 120_000], 90)
+        self.world.clock.sleep(5)
+        self.pull(group)
+
+    def die_discarding(self) -> None:
+        """Die in a pull, perhaps between a letter and its discard, and let another member pull the same."""
+        group = self.dice.choice(list(self.groups))
+        self.accidents.left = self.dice.randint(2, 4)
+        with suppress(CrashError):
+            self.pull(group)
+        self.accidents.left = None
+        self.world.clock.sleep(max(INVISIBLE_S))
+        self.pull(group)
+
+    def _give_back(self, chosen: Sequence[Held], delay_s: int) -> None:
+        kept = [held for held in chosen if held.until > self.world.clock.now()]
+        for held in kept:
+            held.until = self.world.clock.now()
+        for held, answer in self._said(give_back, chosen, delay_s):
+            if answer.status is Status.RETURNED:  # What was given back before may come as it is asked for now.
+                is_sure = held in kept and self._copies(held.group, held.message_id) == 1
+                held.back_at = self.world.clock.now() + delay_s * 1000 if is_sure else 0
 
     def extend(self) -> None:
         for held in self._chosen():
-            [answer] = extend(self.world.world, "test1", "g", [held.handle], 60)
+            [(_, answer)] = self._said(extend, [held], 60)
             if answer.status is Status.EXTENDED:
                 assert answer.new is not None
                 held.handle = answer.new
                 held.until = held.good_until = self.world.clock.now() + 60_000
+                held.back_at = 0
+
+    def change_retries(self) -> None:
+        self.accidents.left = None
+        self._made(self.dice.choice(list(self.groups)), self.dice.choice(RETRIES))
+
+    def _said(self, verb: Callable[..., Any], held: Sequence[Held], *more: int) -> list[tuple[Held, Answered]]:
+        """Let a member say something of what it has, of one group; return what became of each."""
+        if not held:
+            return []
+        handles = [each.handle for each in held]
+        return list(zip(held, verb(self.world.world, "test1", held[0].group, handles, *more), strict=True))
+
+    def _copies(self, group: str, message_id: str) -> int:
+        """Return how often a message lies in the queue of a group: more than once after an accident."""
+        queued = self.world.group_queues.queues.get(GroupQueue.of(self.groups[group]), ())
+        return sum(held.entry.message_id == message_id for held in queued)
 
     def _chosen(self) -> list[Held]:
-        return self.dice.sample(self.held, min(len(self.held), self.dice.randint(1, 4)))
+        group = self.dice.choice([name for name in self.groups if name not in self.removed])
+        since = self.world.clock.now() if self.dice.random() < 0.6 else 0
+        held = [each for each in self.held if each.group == group and each.good_until > since]
+        return self.dice.sample(held, min(len(held), self.dice.randint(1, 4)))
 
     def pass_time(self) -> None:
-        self.world.clock.sleep(self.dice.choice((1, 5, 15, 40, 200)))
+        self.world.clock.sleep(self.dice.choice((1, 5, 15, 45, 200)))
 
     def pause_or_resume(self) -> None:
         self.accidents.left = None
-        if self.paused:
-            lanes.resume(self.world.world, "test1", "g")
-        else:
-            lanes.pause(self.world.world, "test1", "g")
-        self.paused = not self.paused
+        group = self.dice.choice(list(self.groups))
+        (lanes.resume if group in self.paused else lanes.pause)(self.world.world, "test1", group)
+        self.paused ^= {group}
 
     def work(self) -> None:
         self.world.run_workflows(self.world.clock.instant + 1_000)
@@ -265,53 +335,83 @@ class GroupHistory:
                 raise BrokenPromiseError("the body is not kept as long as it is owed")
             if not row.map.handed <= row.map.owed:
                 raise BrokenPromiseError("what is handed over is not owed")
-            if self.group.ordinal in row.map.owed:
-                self._check_in_sight(message_id, row.map.handed, row.map.round_open)
-            else:
-                self._check_end(message_id, row.map.entry(self.group.ordinal))
+            for name, group in self.groups.items():
+                if group.ordinal in row.map.owed:
+                    self._check_in_sight(row, name)
+                else:
+                    self._check_end(message_id, name, row.map.entry(group.ordinal))
+        self._check_letters()
 
-    def _check_in_sight(self, message_id: str, handed: frozenset[int], is_open: bool) -> None:
-        dues = {due.message_id for due in stored.dues(self.world.store, self.group.subscription_id)}
-        queued = {held.entry.message_id for entries in self.world.group_queues.queues.values() for held in entries}
-        if self.group.ordinal in handed and message_id not in queued and not self.removed:
+    def _check_in_sight(self, row: MessageRow, name: str) -> None:
+        group, message_id = self.groups[name], row.message.message_id
+        dues = {due.message_id for due in stored.dues(self.world.store, group.subscription_id)}
+        queued = {held.entry.message_id for held in self.world.group_queues.queues.get(GroupQueue.of(group), ())}
+        if group.ordinal in row.map.handed and message_id not in queued and name not in self.removed:
             raise BrokenPromiseError("what was handed over does not lie in the queue")
-        if not is_open and self.group.ordinal not in handed and message_id not in dues:
+        if not row.map.round_open and group.ordinal not in row.map.handed and message_id not in dues:
             raise BrokenPromiseError("after the first round something is owed that nobody works on")
 
-    def _check_end(self, message_id: str, entry: Entry) -> None:
-        if self.ends.setdefault(message_id, entry) != entry:
+    def _check_end(self, message_id: str, name: str, entry: Entry) -> None:
+        if self.ends.setdefault((message_id, name), entry) != entry:
             raise BrokenPromiseError("an end changed")
-        if entry.state is EntryState.DELIVERED and message_id not in self.acked:
+        if entry.state is EntryState.DELIVERED and (message_id, name) not in self.acked:
             raise BrokenPromiseError("delivered although nobody acknowledged it")
-        if entry.state is EntryState.DISCARDED and entry.attempts <= MAX_RETRIES:
+        if entry.state is EntryState.DISCARDED and entry.attempts <= min(self.retries[name]):
             raise BrokenPromiseError("discarded before its retries were spent")
-        if entry.state is EntryState.CANCELLED and not self.removed:
+        if entry.state is EntryState.CANCELLED and name not in self.removed:
             raise BrokenPromiseError("cancelled although the group is there")
 
-    def _expect(self, message_id: str, state: EntryState) -> None:
-        row = stored.message(self.world.store, "test1", message_id)
-        if row is None or row.map.entry(self.group.ordinal).state is not state:
+    def _check_letters(self) -> None:
+        """Check that each discard made a letter, and one only within five minutes."""
+        letters = sorted(self._letters())
+        for earlier, later in pairwise(letters):
+            if earlier[:2] == later[:2] and later[2] - earlier[2] < ONCE_MS:
+                raise BrokenPromiseError("a discard made two letters within five minutes")
+        made = {each[:2] for each in letters}
+        discarded = {key for key, end in self.ends.items() if end.state is EntryState.DISCARDED}
+        if self.has_letters and not discarded <= made:
+            raise BrokenPromiseError("a discard made no letter")
+        for key in made:
+            end = self.ends.get(key)  # Whoever died after the letter left the end to others.
+            if end is not None and end.state is not EntryState.DISCARDED and end.attempts <= min(self.retries[key[1]]):
+                raise BrokenPromiseError("a letter of what was not discarded")
+
+    def _letters(self) -> Iterator[tuple[str, str, int]]:
+        """Yield of which message each letter is, of which group, and when it was accepted."""
+        for key, row in self.world.store.rows.items():
+            if key.sk == "MSG" and row["topic"] == LETTERS:
+                letter = message_row_of(row).message
+                topic, _, group = letter.properties[DEAD_LETTER_FROM].partition("/")
+                assert topic == "test1"
+                yield letter.properties[DEAD_LETTER_OF], group, letter.accepted_at
+
+    def _expect(self, held: Held, state: EntryState) -> None:
+        row = stored.message(self.world.store, "test1", held.message_id)
+        if row is None or row.map.entry(self.groups[held.group].ordinal).state is not state:
             raise BrokenPromiseError("a member was told something else than the state map says")
 
     def come_to_rest(self) -> None:
-        """Let all trouble end: then everything is pulled, or the group goes; and nothing is owed any more."""
+        """Let all trouble end: then everything is pulled, or a group goes; and nothing is owed any more."""
         self.world.group_queues.broken = False
         while self.world.queue.entries:
             self.first_round()
         if self.dice.random() < 0.4:
             subscriptions.delete_subscription(self.world.world, "test1", "g")
-            self.removed = True
-        elif self.paused:
-            self.pause_or_resume()
+            self.removed.add("g")
+        for name in self.paused - self.removed:
+            lanes.resume(self.world.world, "test1", name)
+        self.paused.clear()
+        left = [name for name in self.groups if name not in self.removed]
         for _ in range(12):
             self.world.clock.sleep(130)
             self.world.sweep()
-            with suppress(NotFoundError):
-                if not self.removed:
-                    lanes.retry_now(self.world.world, "test1", "g")
+            for name in left:
+                with suppress(NotFoundError):
+                    lanes.retry_now(self.world.world, "test1", name)
             self.world.run_workflows(self.world.clock.instant + 60_000)
-            if not self.removed:
-                self.pull()
+            for name in left:
+                self.pull(name)
+            if left:
                 self.ack()
         self.world.clock.sleep(LIFE_S + 3_700)
         for _ in range(3):
@@ -321,18 +421,18 @@ class GroupHistory:
                 self.first_round()
             self.world.run_workflows(self.world.clock.instant + 60_000)
         self.check()
-        owed = [row for row in map(self._row, self.published) if row.get("pending")]
-        if owed:
+        self._check_rest()
+
+    def _check_rest(self) -> None:
+        if any(self._row(message_id).get("pending") for message_id in self.published):
             raise BrokenPromiseError("something is owed for ever")
-        if self.removed and GroupQueue.of(self.group) in self.world.group_queues.queues:
-            raise BrokenPromiseError("the queue of a removed group stays")
-        lane = stored.lane(self.world.store, "test1", self.group.subscription_id)
-        if not self.removed and lane is not None and lane.state is not LaneState.REMOVED and lane.wake_at is None:
-            raise BrokenPromiseError("a lane that nobody looks at")
+        for name, group in self.groups.items():
+            if name in self.removed and GroupQueue.of(group) in self.world.group_queues.queues:
+                raise BrokenPromiseError("the queue of a removed group stays")
+            lane = stored.lane(self.world.store, "test1", group.subscription_id)
+            is_there = name not in self.removed and lane is not None and lane.state is not LaneState.REMOVED
+            if is_there and lane is not None and lane.wake_at is None:
+                raise BrokenPromiseError("a lane that nobody looks at")
 
     def _row(self, message_id: str) -> Row:
         return next(row for row in self.world.store.rows.values() if row.get("message_id") == message_id)
-
-
-def _handles(held: Sequence[Held]) -> list[str]:
-    return [each.handle for each in held]

@@ -15,7 +15,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "if message.message_id not in lost:",
                 "if True:",
             ),
-            0,
+            3,
         ),
         (
             Mutant(
@@ -24,7 +24,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "handed=handed)",
                 "handed=frozenset())",
             ),
-            0,
+            2,
         ),
         (
             Mutant(
@@ -42,7 +42,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "bool(self.owed - self.handed)",
                 "bool(self.owed)",
             ),
-            0,
+            2,
         ),
         (
             Mutant(
@@ -51,7 +51,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "self.group.ordinal not in row.map.owed",
                 "False",
             ),
-            0,
+            7,
         ),
         (
             Mutant(
@@ -60,7 +60,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "if message.is_expired(now):",
                 "if False:",
             ),
-            0,
+            3,
         ),
         (
             Mutant(
@@ -69,9 +69,9 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "if failed > self.group.settings.retry.max_retries:",
                 "if False:",
             ),
-            3,
+            6,
         ),
-        (Mutant("a handle outlives its invisible time", f"{VISIT}.hand_out", "* 1000", "* 2000"), 0),
+        (Mutant("a handle outlives its invisible time", f"{VISIT}.hand_out", "* 1000", "* 2000"), 3),
         (
             Mutant(
                 "what a member gets goes from the queue",
@@ -79,7 +79,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "if not self.hand_out(",
                 "if self.hand_out(",
             ),
-            0,
+            3,
         ),
         (
             Mutant(
@@ -88,7 +88,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "if lane is not None and lane.state in (LaneState.PAUSED, LaneState.REMOVED):",
                 "if False:",
             ),
-            2,
+            3,
         ),
         (
             Mutant(
@@ -97,7 +97,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "if now >= handle.until:",
                 "if False:",
             ),
-            0,
+            3,
         ),
         (
             Mutant(
@@ -106,7 +106,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "{each.handle.receipt: seconds for each in good}",
                 "{each.handle.receipt: 0 for each in good}",
             ),
-            19,
+            26,
         ),
         (
             Mutant(
@@ -124,7 +124,61 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
                 "EntryState.CANCELLED",
                 "EntryState.DELIVERED",
             ),
-            13,
+            2,
+        ),
+        (
+            Mutant(
+                "what is given back long after its pull comes at once",
+                f"{ANSWERING}:give_back",
+                "(world.clock.now() - each.handle.pulled_at) // 1000",
+                "(world.clock.now() - each.handle.pulled_at)",
+            ),
+            7,
+        ),
+        (
+            Mutant(
+                "of two groups that discard a message one makes a letter",
+                "tagcast.pulling.dead_letter:publish_dead_letter",
+                "{group.subscription_id} {message.message_id}",
+                "{message.message_id}",
+            ),
+            17,
+        ),
+        (
+            Mutant(
+                "a letter is published as often as it is asked for",
+                "tagcast.pulling.dead_letter:publish_dead_letter",
+                "publish(world, topic, (draft,), once)",
+                "publish(world, topic, (draft,))",
+            ),
+            260,
+        ),
+        (
+            Mutant(
+                "a discard ends before its letter is published",
+                "tagcast.pulling.ending:end_without_pull",
+                "    if state is EntryState.DISCARDED:",
+                "    end(world, group, row.message.message_id, entry, row)\n    if state is EntryState.DISCARDED:",
+            ),
+            41,
+        ),
+        (
+            Mutant(
+                "a letter is written for what expired, too",
+                "tagcast.pulling.ending:end_without_pull",
+                "    if state is EntryState.DISCARDED:",
+                "    if state.is_terminal:",
+            ),
+            3,
+        ),
+        (
+            Mutant(
+                "retries that were raised do not count for what was pulled before",
+                f"{VISIT}.hand_out",
+                "failed > self.group.settings.retry.max_retries",
+                "failed > min(self.group.settings.retry.max_retries, 1)",
+            ),
+            4,
         ),
     )
 }

@@ -16,7 +16,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "if message.accepted_at < filling.accepted_from:",
                 also=("tests.fakes.memory_store:kept_rows", ">= before_version", "< 0"),
             ),
-            37,
+            1,
         ),
         (
             Mutant(
@@ -25,7 +25,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 ", due_put(_due(group, row))]",
                 "]",
             ),
-            3,
+            5,
         ),
         (
             Mutant(
@@ -34,7 +34,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "writes: list[Write] = [hold.check()]",
                 "writes: list[Write] = []",
             ),
-            224,
+            790,
         ),
         (
             Mutant(
@@ -43,7 +43,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "if now < filling.begins_at:",
                 "if False:",
             ),
-            8,
+            9,
         ),
         (
             Mutant(
@@ -52,7 +52,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "is_over = found.cursor is None",
                 "is_over = True",
             ),
-            3,
+            7,
         ),
         (
             Mutant(
@@ -61,7 +61,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "        if len(ids) > 1:\n            break\n",
                 "        return\n",
             ),
-            25,
+            199,
         ),
         (
             Mutant(
@@ -70,7 +70,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "return group.ordinal in matched.ordinals",
                 "return True",
             ),
-            6,
+            1,
         ),
         (
             Mutant(
@@ -79,7 +79,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "Late(world.clock.now(), group.version)",
                 "Late(world.clock.now(), 1)",
             ),
-            27,
+            1,
         ),
         (
             Mutant(
@@ -88,7 +88,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "position=LATE_POSITION",
                 'position="9" * 20',
             ),
-            72,
+            7,
         ),
         (
             Mutant(
@@ -97,7 +97,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "if head or lane.is_filling:",
                 "if head:",
             ),
-            9,
+            14,
         ),
         (
             Mutant(
@@ -106,7 +106,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "stays = self.is_kept or after.owed",
                 "stays = after.owed",
             ),
-            3,
+            1,
         ),
         (
             Mutant(
@@ -124,7 +124,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "member.is_ordered and not subscription.settings.ordered",
                 "False",
             ),
-            27,
+            40,
         ),
         (
             Mutant(
@@ -133,7 +133,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
                 "digest=digest(heartbeat.filter)",
                 'digest=""',
             ),
-            1,
+            5,
         ),
     )
 }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tagcast.delivery import publishing
 from tagcast.delivery.serving import Part
-from tagcast.model import Draft, EntryState, LaneState, Ordering, Subscription
+from tagcast.model import Draft, EntryState, Keep, LaneState, Ordering, Subscription
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
 from tagcast.ports import GroupQueue, QueueEntry, Table
@@ -372,6 +372,27 @@ def test_an_expiry_takes_a_stale_due_row_and_leaves_what_a_member_has(world: Fak
     assert stored.dues(world.store, group.subscription_id) == []
     assert said(world, "ack", *messages) == ["acknowledged"]
     assert entry(world, message_id) == ("delivered", 1, "acknowledged")
+
+
+def test_a_body_that_is_kept_goes_after_its_life_although_nobody_closed_the_first_round(world: FakeWorld) -> None:
+    world.topic(keep=Keep.LIFE)
+    group = world.group("g")
+    [message_id] = world.publish("a")
+    [entry] = world.queue.entries
+    world.group_queues.send(GroupQueue.of(group), [entry])  # And whoever handed it over died before it said so.
+    assert said(world, "ack", *pull(world)) == ["acknowledged"]
+    world.deliver()
+    row = stored.message(world.store, "test1", message_id)
+    assert row is not None
+    assert (row.map.round_open, row.map.owed, row.has_body) == (True, frozenset(), True)
+
+    world.clock.sleep(86_400 + 3_601)
+    world.sweep()
+
+    row = stored.message(world.store, "test1", message_id)
+    assert row is not None
+    assert not row.has_body
+    assert world.queue.entries == []
 
 
 def test_a_pull_waits_for_its_first_message_only(world: FakeWorld) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tagcast.errors import ConflictError
-from tagcast.model import EntryState, LaneState, Ordering, Outcome
+from tagcast.model import EntryState, LaneState, Ordering, Outcome, Push
 from tagcast.operating import lanes
 from tagcast.operating.explaining import explain
 from tagcast.operating.messages import message_view
@@ -79,6 +79,27 @@ def test_a_410_leaves_its_delivery_owed_although_no_retry_is_left(fake: FakeWorl
     fake.run_workflows(until=fake.clock.instant + 60_000)
     entry = message_view(fake.world, "test1", message_id).subscribers["A"]
     assert (entry.state, entry.attempts) == (EntryState.DELIVERED, 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "during", "attempts"), [(1, 5, 1, 6), (5, 1, 2, 3), (2, 2, 1, 3), (0, 5, 1, 1), (1, 5, 2, 2)]
+)
+def test_retries_that_are_changed_during_an_attempt_count_from_the_next_one(
+    fake: FakeWorld, before: int, after: int, during: int, attempts: int
+) -> None:
+    def change_and_fail(push: Push) -> Outcome:
+        if push.attempt == during:
+            fake.subscribe("A", max_retries=after)
+        return FAIL
+
+    fake.subscribe("A", max_retries=before)
+    fake.pusher.behaviours["A"] = change_and_fail
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    fake.run_workflows(until=fake.clock.instant + 3_600_000)
+
+    entry = message_view(fake.world, "test1", message_id).subscribers["A"]
+    assert (entry.state, entry.attempts, len(fake.pusher.pushes)) == (EntryState.DISCARDED, attempts, attempts)
 
 
 def test_a_lane_that_wakes_at_the_expiry_pushes_nothing(fake: FakeWorld) -> None:

@@ -11,7 +11,7 @@ from tagcast.rows.message import GARBAGE_S
 from tagcast.rows.values import dense, number, optional_number, optional_text, text, texts
 from tagcast.tables import Delete, Key, Put, Row, Table
 
-FOUND_ATTRIBUTES = ("topic", "message_id", "ordering_key", "unordered", "round", "expires_at", "bounds")
+FOUND_ATTRIBUTES = ("topic", "message_id", "ordering_key", "unordered", "round", "pending", "expires_at", "bounds")
 """What a search has to show of the messages that it finds."""
 
 
@@ -26,7 +26,7 @@ class Retained:
 
 @dataclass(frozen=True, slots=True, order=True)
 class FoundMessage:
-    """A message that the search found, in order of its topic and id; *is_open* says it of its first round.
+    """A message that the search found, in order of its topic and id; *is_open* is one that owes its first round.
 
     Of a wide one, whose map is kept in sections, it is what stands for one *section*, or for all of them: None.
     """
@@ -56,7 +56,7 @@ def found_of(row: Row) -> FoundMessage:
         ordering_key=optional_text(row, "ordering_key"),
         is_unordered="unordered" in row,
         expires_at=number(row, "expires_at"),
-        is_open=row["round"] == "open",
+        is_open=row["round"] == "open" and number(row, "pending") > 0,
         is_wide="bounds" in row,
     )
 
