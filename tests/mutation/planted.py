@@ -2017,7 +2017,61 @@ RIGHTS = (
         "unit/test_waiting.py::test_a_place_in_which_somebody_died",
     ),
 )
+LIMITED, PAGED = "unit/api/test_limits.py::test_as_much_as_is_allowed", "integration/test_pages.py"
+COUNTED = "unit/api/test_body_faults.py"
+BOUNDED = (
+    _planted(
+        "values of a body are not counted before they are made",
+        "tagcast_aws.api.http.strict_json:parse",
+        "if _CROWDED.match(content):",
+        "if False:",
+        f"{LIMITED}_is_taken_and_one_more_is_refused[JSON_VALUES_MAX]",
+    ),
+    _planted(
+        "every unknown field has a fault of its own, however many there are",
+        "tagcast_aws.api.http.body:Body._counted",
+        "if isinstance(value, Mapping) and len(value) > len(cls.model_fields) + FAULTS_MAX:",
+        "if False:",
+        f"{COUNTED}::test_no_member_of_an_object",
+    ),
+    _planted(
+        "a filter's texts are looked at, however often they are repeated",
+        "tagcast.filters.compiled:list_of_text",
+        "if len(listed) > SENT_TIMES_MAX * most:",
+        "if False:",
+        f"{COUNTED}::test_a_filters_texts",
+    ),
+    _planted(
+        "a pattern of sixteen words is refused",
+        "tagcast.filters.routing_key_filter:key_faults",
+        "> KEY_DOTS_MAX",
+        ">= KEY_DOTS_MAX",
+        f"{LIMITED}_is_taken_and_one_more_is_refused[KEY_DOTS_MAX]",
+    ),
+    _planted(
+        "queues without a group are looked for among the first thousand",
+        "tagcast_aws.dispatch.group_queues:SqsGroupQueues.every",
+        '{"PageSize": 1_000}',
+        '{"MaxItems": 1_000}',
+        f"{PAGED}::test_every_queue_of_more_than_a_page",
+    ),
+    _planted(
+        "a partition is read to the end of its first page",
+        "tagcast_aws.store.dynamodb:DynamoStore._pages",
+        'if "LastEvaluatedKey" not in answer:',
+        "if True:",
+        f"{PAGED}::test_a_partition_of_more_than_a_page",
+    ),
+    _planted(
+        "what an invocation counted before it raised is lost",
+        "tagcast_aws.runtime.metering:metered",
+        "finally:",
+        "except ZeroDivisionError:",
+        "cloudwatch/test_raising_handlers.py::test_what_a_function_counted",
+    ),
+)
 PLANTED = (
+    *BOUNDED,
     *FIRST_ROUND,
     *REDELIVERY,
     *GROUPS,

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tagcast.errors import Fault
+from tagcast_aws.api.filters import filter_faults
 from tagcast_aws.api.http.body import Body, read
+from tagcast_aws.api.publishing.body import MessageBody
 from tagcast_aws.api.pulling.body import AckBody
 from tagcast_aws.api.routes import description
+from tagcast_aws.api.subscriptions.settings import SubscriptionBody
 
 WRONG: tuple[object, ...] = (
     None,
@@ -25,6 +29,7 @@ WRONG: tuple[object, ...] = (
     float("nan"),
     -1,
 )
+HOOK = {"endpoint": {"protocol": "https", "url": "https://example.com/"}}
 DESCRIBED = description()["components"]["schemas"]
 
 
@@ -51,3 +56,28 @@ def test_no_fault_is_told_in_the_words_of_a_library(name: str) -> None:
 def test_what_is_empty_and_must_not_be_is_said_to_be(handles: list[str]) -> None:
     _, [fault] = read(AckBody, {"receipt_handles": handles})
     assert fault.detail == "must not be empty"
+
+
+MANY = {f"x-{number}": 1 for number in range(1_000)}
+
+
+@pytest.mark.parametrize(
+    ("model", "value", "fault"),
+    [
+        (MessageBody, {"body": "x"} | MANY, Fault("has too many fields", "")),
+        (MessageBody, {"body": "x", "properties": MANY}, Fault("must have at most 50 properties", "/properties")),
+        (SubscriptionBody, HOOK | {"headers": MANY}, Fault("must have at most 10 headers", "/headers")),
+        (SubscriptionBody, {"endpoint": HOOK["endpoint"] | MANY}, Fault("has too many fields", "/endpoint")),
+    ],
+)
+def test_no_member_of_an_object_with_far_too_many_is_looked_at(
+    model: type[Body], value: dict[str, object], fault: Fault
+) -> None:
+    assert read(model, value) == (None, [fault])
+
+
+@pytest.mark.parametrize("name", ["different tags", "one tag again and again"])
+def test_a_filters_texts_are_counted_before_they_are_looked_at(name: str) -> None:
+    tags = [f"{number}\n" for number in range(10_000)] if name == "different tags" else ["\n"] * 10_000
+    [fault] = filter_faults({"kind": "tags", "tags": tags})
+    assert fault == Fault("at most 1000 tags are read, repeated ones among them", "/filter/tags")

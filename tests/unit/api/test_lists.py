@@ -1,0 +1,75 @@
+"""Every list of the API goes on at its cursor until it ends, with nothing twice and nothing left out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tagcast_aws.api.routes import description
+
+from tests.fakes.handlers import answered
+from tests.fakes.world import FAIL, FakeWorld
+
+COUNT = 5
+S = "/topics/test1/subscriptions"
+LISTS = {
+    "list_topics": ("/topics", "topics", "name"),
+    "list_subscriptions": (S, "subscriptions", "name"),
+    "list_messages": ("/topics/test1/messages", "messages", "message_id"),
+    "list_backlog": (f"{S}/s1/backlog", "deliveries", "message_id"),
+    "list_lanes": ("/lanes", "lanes", "subscription"),
+    "list_attempts": ("/topics/test1/messages/{message_id}/attempts", "deliveries", "subscription"),
+}
+TRIED_ELSEWHERE = {"list_hosts": "tests/unit/test_circuit.py", "get_message": "wide messages", "tail": "test_tail.py"}
+
+
+@pytest.fixture(scope="module")
+def world() -> FakeWorld:
+    """Topics, subscriptions that are all blocked, and messages: as many of each."""
+    fakes = FakeWorld()
+    fakes.topic()
+    for number in range(1, COUNT + 1):
+        fakes.subscribe(f"s{number}")
+        fakes.pusher.behaviours[f"s{number}"] = lambda push: FAIL
+        if number > 1:
+            answered(fakes.world, "PUT", f"/topics/topic{number}", "{}")
+    fakes.publish(*map(str, range(COUNT)))
+    fakes.deliver()
+    return fakes
+
+
+def asked(fakes: FakeWorld, path: str) -> dict[str, Any]:
+    answer = answered(fakes.world, "GET", path)
+    assert answer["statusCode"] == 200, answer
+    return dict(json.loads(answer["body"]))
+
+
+@pytest.mark.parametrize("size", [1, 2, COUNT])
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_is_the_same_whatever_the_size_of_its_pages(world: FakeWorld, name: str, size: int) -> None:
+    path, items, key = LISTS[name]
+    first = min(each["message_id"] for each in asked(world, "/topics/test1/messages")["messages"])
+    path = path.format(message_id=first)
+    whole = [each[key] for each in asked(world, path)[items]]
+    assert len(set(whole)) == len(whole) == COUNT
+
+    found, cursor, pages = list[str](), "", 0
+    while pages == 0 or cursor:
+        part = asked(world, f"{path}?limit={size}{cursor and '&cursor=' + cursor}")
+        assert len(part[items]) <= size
+        found += [each[key] for each in part[items]]
+        cursor, pages = part["next_cursor"] or "", pages + 1
+
+    assert found == whole
+    assert pages >= COUNT // size
+
+
+def test_every_list_of_the_document_is_tried() -> None:
+    operations = [each for methods in description()["paths"].values() for each in methods.values()]
+    paged = {
+        each["operationId"]
+        for each in operations
+        if "cursor" in [parameter["name"] for parameter in each.get("parameters", ())]
+    }
+    assert paged == {*LISTS, *TRIED_ELSEWHERE}
