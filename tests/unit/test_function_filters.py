@@ -16,6 +16,7 @@ import pytest
 from botocore.exceptions import ClientError
 from tagcast.model import Draft, Entry, EntryState, LaneState, Message, Strategy, Subscription
 from tagcast.operating import explaining, lanes, messages
+from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import Lane, lane_of
@@ -428,6 +429,16 @@ def test_a_function_of_the_service_gives_no_verdict(fake: FakeWorld) -> None:
 
     assert asyncio.run(LambdaFilterFunctions(around).verdicts(subscription, [message()])) is None
     assert functions.calls == []
+
+
+@pytest.mark.parametrize(("more", "expected"), [(0, (True,)), (1, None)])
+def test_no_more_of_an_answer_is_read_than_of_any_other(
+    fake: FakeWorld, more: int, expected: tuple[bool, ...] | None
+) -> None:
+    """A function answers with six megabytes if it likes, and many of them answer one invocation."""
+    answer = b'{"verdicts": [true]}'.rjust(ANSWER_BYTES_MAX + more)
+
+    assert ask(fake, FakeFunctions(lambda event: answer), [message()]) == expected
 
 
 def test_the_function_gets_the_messages_and_answers_verdicts(fake: FakeWorld) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tagcast.filters.function_filter import function_of
 from tagcast.model import Message, Subscription
+from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX
 from tagcast.pushing.envelope import filter_event
 from tagcast.resource_names import function_named
 
@@ -62,7 +63,7 @@ class LambdaFilterFunctions:
 
 def _invoke(client: Any, function: str, event: bytes) -> bytes | None:
     answer = client.invoke(FunctionName=function, InvocationType="RequestResponse", Payload=event)
-    payload: bytes = answer["Payload"].read()
+    payload: bytes = answer["Payload"].read(ANSWER_BYTES_MAX)
     return None if answer.get("FunctionError") else payload
 
 
