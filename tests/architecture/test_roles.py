@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from tagcast.model import Endpoint, Protocol
 from tagcast_aws.endpoints.guard import Guard
-from tagcast_aws.runtime.settings import Settings
 
 from local.engine.callers import InvocationRights, callers_of
 from local.rules.needs import Account
@@ -22,8 +21,6 @@ from tests.permissions.report import Removal, declared_roles, without
 
 ROOT = Path(__file__).resolve().parents[2]
 PUSHERS = ["FanOutFunction", "RetryFunction"]
-ASKING_THEMSELVES = ["FanOutFunction"]
-"""Of those, who serves sections of a message by further invocations of its own."""
 ASKING = [
     "/topics/{topic}/subscriptions/{subscription}",
     "/topics/{topic}/subscriptions/{subscription}/verify",
@@ -64,21 +61,8 @@ def test_who_pushes_can_never_push_to_a_queue_or_function_of_the_service(
     own = [Need("sqs:SendMessage", arn(resolver, queue)) for queue, _ in template.of_type("AWS::SQS::Queue")]
     for each, _ in template.of_type(FUNCTION):
         own += [Need("lambda:InvokeFunction", f"{arn(resolver, each)}{version}") for version in ("", ":1", ":$LATEST")]
-    itself = [arn(resolver, function)] if function in ASKING_THEMSELVES else []
-    assert [need.resource for need in own if pusher.allows(need)] == itself
+    assert not [need.resource for need in own if pusher.allows(need)]
     assert all(pusher.allows(need) for need in OTHERS)
-
-
-def test_who_may_invoke_itself_does_so_without_being_told_which_functions_may_be_endpoints(template: Template) -> None:
-    resolver = Resolver(template, Account("123456789012", "us-east-1"))
-    roles = roles_of(resolver)
-    for function in ASKING_THEMSELVES:
-        granted = {
-            grant.resource
-            for grant in roles[role_of(template, function)].grants
-            if (grant.action, grant.allows) == ("lambda:InvokeFunction", True)
-        }
-        assert granted == {arn(resolver, function)}
 
 
 def test_no_endpoint_can_name_a_function_of_the_service(template: Template) -> None:
@@ -90,16 +74,6 @@ def test_no_endpoint_can_name_a_function_of_the_service(template: Template) -> N
         for target in (whole, f"{whole}:1", whole.rpartition(":")[2], f"{whole.rpartition(':')[2]}:$LATEST"):
             assert guard.refusal(Endpoint(Protocol.LAMBDA, target)) == "is a function of the service"
     assert guard.refusal(Endpoint(Protocol.LAMBDA, "subscriber")) is None
-
-
-def test_the_first_round_knows_the_name_of_its_own_function(template: Template) -> None:
-    resolver = Resolver(template, Account("123456789012", "us-east-1"))
-    environment = template.resources["FanOutFunction"]["Properties"]["Environment"]["Variables"]
-    known = {name: str(value) for name, value in resolver.value(environment).items()}
-    assert (
-        f"function:{Settings.from_environment(known).fan_out}"
-        == arn(resolver, "FanOutFunction").partition(":123456789012:")[2]
-    )
 
 
 @pytest.mark.parametrize("function", PUSHERS)

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tagcast.delivery.serving import SHARE_S_MAX
-from tagcast.filters.function_filter import TIMEOUT_MAX_S as FILTER_TIMEOUT_S_MAX
-from tagcast.ports import Key, QueueEntry
+from tagcast.ports import Key
 from tagcast.registry.groups import PUBLISHED_S
 from tagcast.rows import keys
 from tagcast.rows.kinds import kind_of
 from tagcast_aws.api.http.authorization import Scope
-from tagcast_aws.api.limits import TIMEOUT_S_MAX
 from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 from tagcast_aws.cmq.form import PATHS
-from tagcast_aws.dispatch.first_rounds import ANSWER_S
 from tagcast_aws.runtime.settings import Settings
 from tagcast_aws.runtime.subscription_metrics import UNITS
-from tagcast_aws.wiring import Ground, compose
 
 from functions.retry.app import RESERVE_S
 from local.front.authorizer import grounds_of
@@ -37,7 +30,6 @@ from local.sources.event_pattern import matches
 from local.template.intrinsics import Resolver
 from local.template.roles import role_of, roles_of
 from local.template.translated import FUNCTION, SourceSpec, read_template
-from tests.integration.scripted import ScriptedClient
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = read_template(ROOT / "template.yaml")
@@ -179,26 +171,6 @@ def test_what_a_stream_gives_up_is_told_to_a_queue_that_its_function_may_write(s
 def test_a_queue_outwaits_its_function_six_times(source: SourceSpec) -> None:
     queue = TEMPLATE.resources[source.properties["EventSourceArn"]["Fn::GetAtt"][0]]["Properties"]
     assert queue["VisibilityTimeout"] >= 6 * FUNCTIONS[source.function]["Timeout"]
-
-
-def test_a_section_that_another_process_serves_is_waited_for_as_long_as_it_may_take() -> None:
-    longest_s = 2 * SHARE_S_MAX + FILTER_TIMEOUT_S_MAX + TIMEOUT_S_MAX
-
-    assert longest_s < ANSWER_S < FUNCTIONS["FanOutFunction"]["Timeout"]
-
-
-def test_a_section_is_asked_for_once_since_two_at_it_would_keep_no_order() -> None:
-    environment = RESOLVER.value(FUNCTIONS["FanOutFunction"]["Environment"]["Variables"])
-    made: list[tuple[str, Any]] = []
-
-    def make_client(service: str, config: Any) -> ScriptedClient:
-        made.append((service, config))
-        return ScriptedClient([{"Payload": BytesIO(b'{"batchItemFailures": []}')}])
-
-    ground = Ground(environ={name: str(value) for name, value in environment.items()}, make_client=make_client)
-    assert asyncio.run(compose(ground).first_rounds.make(QueueEntry("t", "1", "its order", section=1)))
-    service, config = made[-1]
-    assert (service, config.retries["max_attempts"], config.read_timeout) == ("lambda", 0, ANSWER_S)
 
 
 @pytest.mark.parametrize(

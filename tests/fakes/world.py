@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -110,24 +110,6 @@ class FakeQueue:
 
     def give_back(self, receipts: Sequence[str]) -> None:
         self.given_back += receipts
-
-
-class FakeFirstRounds:
-    """Other processes: they serve what they are asked for; sections are *told* what else to make of that."""
-
-    def __init__(self, serve: Callable[[QueueEntry], Awaitable[None]]) -> None:
-        self._serve = serve
-        self.told: dict[int, Callable[[Awaitable[None]], Awaitable[bool]]] = {}
-        self.asked: list[int] = []
-
-    async def make(self, entry: QueueEntry) -> bool:
-        assert entry.section is not None
-        self.asked.append(entry.section)
-        await asyncio.sleep(0)
-        if entry.section in self.told:
-            return await self.told[entry.section](self._serve(entry))
-        await self._serve(entry)
-        return True
 
 
 class FakeWorkflow:
@@ -346,11 +328,9 @@ class FakeWorld:
 
     def __post_init__(self) -> None:
         self.group_queues = FakeGroupQueues(self.clock.now, self.clock.sleep)
-        self.first_rounds = FakeFirstRounds(lambda entry: self._fan_out(entry.topic, [entry]))
         self.world = World(
             store=self.store,
             queue=self.queue,
-            first_rounds=self.first_rounds,
             group_queues=self.group_queues,
             workflow=self.workflow,
             pusher=self.pusher,

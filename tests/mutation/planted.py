@@ -45,7 +45,7 @@ TAIL, INDEXING = "unit/test_tail.py", "unit/test_indexing.py"
 SIGNING = "integration/test_signing_key.py"
 GUARD = "integration/test_endpoints_guard.py"
 GROUP_QUEUES, WORDS = "integration/test_group_queues.py", "integration/test_endpoint_words.py"
-WIDE_ORDER, FIRST_ROUNDS = "unit/test_wide_order.py", "integration/test_first_rounds.py"
+WIDE_ORDER = "unit/test_wide_order.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
 FIRST_ROUND = (
@@ -466,42 +466,14 @@ KEEPING = (
         "functions.fan_out.app:handle",
         "for name, entry in records.items() if entry in again",
         "for name in list(records)[len(records) - len(again) :]",
-        f"{WIDE_ORDER}::test_what_nobody_served_comes_again_first",
-    ),
-    _planted(
-        "a section that comes twice in a batch is served twice at once",
-        "tagcast.delivery.fan_out:_first_part",
-        "entry.section in sections or ",
-        "",
-        f"{WIDE_ORDER}::test_a_section_that_comes_twice",
-    ),
-    _planted(
-        "what was read ahead is taken for a section that is served again",
-        "tagcast.delivery.fan_out:_Line.serve",
-        "        if left:",
-        "        if False:",
-        f"{WIDE_ORDER}::test_a_narrow_message_behind",
-    ),
-    _planted(
-        "a section that somebody may be at is free",
-        "tagcast_aws.dispatch.first_rounds:LambdaFirstRounds._invoke",
-        'raise UnavailableError(f"no answer from {self._function}: {type(error).__name__}") from error',
-        "return False",
-        f"{FIRST_ROUNDS}::test_where_somebody_may_be_at_it",
+        f"{WIDE_ORDER}::test_what_is_not_begun_when_time_is_over",
     ),
     _planted(
         "each thread that needs a client makes one",
         "tagcast_aws.runtime.aws_clients:client_factory",
         "        with lock:",
         "        if True:",
-        f"{FIRST_ROUNDS}::test_all_that_ask_at_once",
-    ),
-    _planted(
-        "who has a section served elsewhere asks for it again by itself",
-        "tagcast_aws.wiring:compose",
-        "attempts_max=0, answer_s=ANSWER_S",
-        "attempts_max=5",
-        "architecture/test_template_and_code.py::test_a_section_is_asked_for_once",
+        "integration/test_aws_clients.py::test_all_that_ask_at_once",
     ),
     _planted(
         "a deployment asks no endpoint whether it agrees",
@@ -537,13 +509,6 @@ KEEPING = (
         "for part in _parts(receipts):",
         "for part in (receipts,):",
         f"{GROUP_QUEUES}::test_no_request_names_more",
-    ),
-    _planted(
-        "a section whose process failed counts as served",
-        "tagcast_aws.dispatch.first_rounds:LambdaFirstRounds._invoke",
-        'if "FunctionError" in answer:',
-        "if False:",
-        f"{FIRST_ROUNDS}::test_where_nobody_is_at_it",
     ),
     _planted(
         "an endpoint may be a function of the service",

@@ -70,7 +70,6 @@ NOT_USED: dict[tuple[str, str], str] = {
         "FanOutFunctionRole",
         "sqs:ChangeMessageVisibility",
     ): "a batch of more messages than one part has, of which the first part took long",
-    ("FanOutFunctionRole", "lambda:InvokeFunction fan-out"): "serves more than a thousand subscribers in an order",
     ("FanOutFunctionRole", "s3:*"): "keeps the subscriptions of a topic with a thousand of them",
     ("RelayFunctionRole", "dynamodb:PutItem messagestable"): "lists what the queue did not take, and here it takes all",
     ("SweepFunctionRole", "sqs:SendMessage deliveryqueue"): "sends again what the queue did not take, or has lost",

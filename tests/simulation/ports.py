@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from botocore.exceptions import ClientError
 from tagcast.errors import ConditionLostError
 from tagcast.model import Message, Outcome, Push, PushBatch, Subscription
-from tagcast.ports import QueueEntry, World
+from tagcast.ports import World
 from tagcast_aws import wiring
-from tagcast_aws.dispatch.first_rounds import event_of
 from tagcast_aws.dispatch.queue import SqsQueue
 
 from tests.fakes.world import FakeWorld, QuietTelemetry
@@ -38,7 +37,6 @@ def world_of(history: History, store: SimStore) -> World:
         topic_reads=history.plan.topic_reads,
         store=store,
         queue=SqsQueue(cast("Any", SimSqs(history)), "queue", wiring.logger()),
-        first_rounds=SimFirstRounds(history),
         workflow=SimWorkflow(history),
         pusher=SimPusher(history),
         filter_functions=SimFilterFunctions(history),
@@ -96,33 +94,6 @@ class SimSqs:
             return cast("dict[str, Any]", self._gate.call(f"give back {len(Entries)}", effect))
         except UnavailableError as error:
             raise ClientError({"Error": {"Code": "InternalError"}}, "ChangeMessageVisibilityBatch") from error
-
-
-class SimFirstRounds:
-    """Other processes of the consumer: refused, killed, or served without anybody hearing of it."""
-
-    def __init__(self, history: History) -> None:
-        self._history = history
-
-    async def make(self, entry: QueueEntry) -> bool:
-        history = self._history
-        worker = cast("Worker", history.baton.current)
-        if worker.doomed:
-            raise Crashed
-        history.perhaps_crash(worker)
-        if history.draws("throttle", 0.2):
-            return False
-        served: list[Worker] = []
-        history.queue.serve(event_of(entry), served.append)
-        is_lost = history.draws("applied_error", 0.1)
-        waits_ms = 5
-        while not served and not (is_lost and history.chance.random() < 0.3):
-            await _later(history, worker, waits_ms)
-            waits_ms = min(1_000, 2 * waits_ms)
-        history.perhaps_crash(worker)
-        if is_lost:
-            raise UnavailableError("nobody knows what came of a section")
-        return served[0].fault is None and not served[0].answer["batchItemFailures"]
 
 
 class SimWorkflow:

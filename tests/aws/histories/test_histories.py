@@ -89,13 +89,6 @@ PLANTED = (
         ),
     ),
     Mutant(
-        "a section whose process died counts as served",
-        "tagcast_aws.dispatch.first_rounds:LambdaFirstRounds._invoke",
-        'return self._failed(answer["FunctionError"])',
-        "return True",
-        Aim(faults=("crash",), only_these_faults=True, rate=0.1, strategy=Strategy.BACKOFF_RETRY, wide=1.0),
-    ),
-    Mutant(
         "records that the archive refused count as taken",
         "tagcast_aws.dispatch.firehose:FirehoseArchive._refused",
         'return [parcel for parcel, response in pairs if response.get("ErrorCode")]',

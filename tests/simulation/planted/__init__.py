@@ -13,7 +13,6 @@ from tests.simulation.planted import (
     packs,
     redelivering,
     sections,
-    side_by_side,
 )
 from tests.simulation.planted.mutant import Mutant
 
@@ -23,7 +22,6 @@ ROOMS = (
     halves,
     packs,
     sections,
-    side_by_side,
     redelivering,
     batching,
     keeping,

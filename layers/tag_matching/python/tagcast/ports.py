@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from tagcast.membership import MembershipChange
 from tagcast.memory import Memory
 from tagcast.model import EntryState, Message, Outcome, Push, PushBatch, Subscription
-from tagcast.queues import PACK_MAX, FirstRounds, GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
+from tagcast.queues import PACK_MAX, GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
 from tagcast.tables import ABSENT, Delete, Found, Key, Put, Row, Store, Table, Update, Write
 from tagcast.topic_settings import TopicReads
 from tagcast.vault import Signer, Vault
@@ -24,7 +24,6 @@ __all__ = [
     "EventBus",
     "Executor",
     "FilterFunctions",
-    "FirstRounds",
     "Found",
     "GroupQueue",
     "GroupQueues",
@@ -179,7 +178,6 @@ class World:
 
     store: Store
     queue: Queue
-    first_rounds: FirstRounds
     group_queues: GroupQueues
     workflow: Workflow
     pusher: Pusher

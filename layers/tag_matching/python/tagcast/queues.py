@@ -123,17 +123,6 @@ class Queue(Protocol):
         """Let what was received under *receipts* (at most 10) come again at once; after a fault it comes later."""
 
 
-class FirstRounds(Protocol):
-    """First rounds in other processes, beside the one that asks for them and that holds their place in the order."""
-
-    async def make(self, entry: QueueEntry) -> bool:
-        """Have what *entry* names served, and say whether its first round is over.
-
-        False: it is not, and nobody is at it, so that it may be served again. Raises UnavailableError where nobody
-        knows: whoever was asked may be at it for as long as a function lives.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class GroupQueue:
     """The queue of the pull group *subscription_id*; an *ordered* one lets an order be in flight in one batch only.

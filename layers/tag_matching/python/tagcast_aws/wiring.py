@@ -126,7 +126,6 @@ def home() -> Home:
 def compose(ground: Ground) -> World:
     """Put the adapters together."""
     from tagcast_aws.dispatch.event_bus import EventBridgeBus
-    from tagcast_aws.dispatch.first_rounds import ANSWER_S, LambdaFirstRounds
     from tagcast_aws.dispatch.queue import SqsQueue
     from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
     from tagcast_aws.endpoints.filter_function import LambdaFilterFunctions
@@ -140,7 +139,6 @@ def compose(ground: Ground) -> World:
 
     settings = Settings.from_environment(ground.environ)
     client = client_factory(ground.make_client, attempts_max=5)
-    waiting = partial(client_factory(ground.make_client, attempts_max=0, answer_s=ANSWER_S), "lambda")
     executor = ThreadExecutor(threads=None if ground.make_threads is None else ground.make_threads())
     clock = ground.clock
     signer = Ed25519Signer(lambda: client("secretsmanager"), settings.signing_key, clock)
@@ -149,7 +147,6 @@ def compose(ground: Ground) -> World:
     return World(
         store=DynamoStore(client("dynamodb"), settings.tables, clock.sleep),
         queue=SqsQueue(client("sqs"), settings.queue_url, logger()),
-        first_rounds=LambdaFirstRounds(waiting, settings.fan_out, executor, logger()),
         group_queues=_group_queues(ground, settings),
         workflow=StepFunctionsWorkflow(client("stepfunctions"), settings.state_machine_arn, logger()),
         pusher=EndpointPusher(around, ground.make_loop),

@@ -45,7 +45,8 @@ async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots
     begun_s, line, left = world.clock.monotonic(), _Line(world, topic, slots), tuple(entries)
     while left:
         part, behind = _first_part(left, world.part_max)
-        left = (*await line.serve(part, _first_part(behind, world.part_max)[0]), *behind)
+        await line.serve(part, _first_part(behind, world.part_max)[0])
+        left = behind
         if line.faults or world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale:
             break
     await line.write()
@@ -55,14 +56,9 @@ async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots
 
 
 def _first_part(entries: tuple[QueueEntry, ...], most: int) -> tuple[tuple[QueueEntry, ...], tuple[QueueEntry, ...]]:
-    """Return what is served first, and the rest: at most so many messages, or different sections of one message."""
-    sections: dict[int, QueueEntry] = {}
-    for entry in entries:
-        if entry.section is None or entry.section in sections or entry.message_id != entries[0].message_id:
-            break
-        sections[entry.section] = entry
+    """Return what is served first, and the rest: at most so many messages, or one section of a wide message."""
     sizes = accumulate(1 + len(entry.others) for entry in takewhile(lambda entry: entry.section is None, entries))
-    count = len(sections) or sum(size <= most for size in sizes) or 1
+    count = sum(size <= most for size in sizes) or 1
     return entries[:count], entries[count:]
 
 
@@ -71,7 +67,6 @@ class _Line:
     """The parts of a batch in their order.
 
     While one is served, what came of the one *before* it is written, and the messages of the next are read *ahead*.
-    Of several sections one is served here, and each other one by another process, which ends all that it begins.
     """
 
     world: World
@@ -81,36 +76,20 @@ class _Line:
     ahead: Mapping[str, MessageRow] | None = None
     faults: list[Exception] = field(default_factory=list)
 
-    async def serve(self, entries: Sequence[QueueEntry], following: Sequence[QueueEntry]) -> Sequence[QueueEntry]:
-        """Serve the next part, and return what of it nobody served.
-
-        A part that has a message again is read when all that came of it before is written.
-        """
-        section = entries[0].section
-        own, others = (entries, ()) if section is None else (entries[:1], entries[1:])
-        audiences = _audiences(own)
+    async def serve(self, entries: Sequence[QueueEntry], following: Sequence[QueueEntry]) -> None:
+        """Serve the next part: one that has a message again is read when all that came of it before is written."""
+        audiences = _audiences(entries)
         if self.before is not None and self.before.rows.keys() & audiences.keys():
             await self.write()
         if self.faults:
-            return entries
+            return
         written = audiences.keys() | (set() if self.before is None else self.before.rows.keys())
-        served = self._serve(audiences, section, _readable_ahead(following, written))
-        if self.before is None and not others:
+        served = self._serve(audiences, entries[0].section, _readable_ahead(following, written))
+        if self.before is None:
             await served
-            return ()
+            return
         before, self.before = self.before, None
-        left: set[QueueEntry] = set()
-        works = [served, *(self._elsewhere(each, left) for each in others)]
-        works += [self._write(before)] if before is not None else []
-        self.faults += await side_by_side(works)
-        if left:
-            self.ahead = None
-        return [entry for entry in others if entry in left]
-
-    async def _elsewhere(self, entry: QueueEntry, left: set[QueueEntry]) -> None:
-        """Have another process serve a section; what it did not is *left*."""
-        if not await self.world.first_rounds.make(entry):
-            left.add(entry)
+        self.faults += await side_by_side([served, self._write(before)])
 
     async def write(self) -> None:
         """Write what came of the last part."""

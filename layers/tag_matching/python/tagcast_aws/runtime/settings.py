@@ -70,11 +70,6 @@ class Settings:
         return {Table.REGISTRY: self.registry_table, Table.MESSAGES: self.messages_table}
 
     @property
-    def fan_out(self) -> str:
-        """The name of the queue's consumer."""
-        return f"{self.functions}fan-out"
-
-    @property
     def home(self) -> Home:
         """Where this deployment is."""
         return Home.of(self.state_machine_arn)
