@@ -60,12 +60,8 @@ NOT_USED: dict[tuple[str, str], str] = {
     ("FanOutFunctionRole", "dynamodb:GetItem messagestable"): "reads again what another writer changed meanwhile",
     (
         "FanOutFunctionRole",
-        "dynamodb:ConditionCheckItem messagestable",
-    ): "a message's life ends before its first round does",
-    (
-        "FanOutFunctionRole",
         "dynamodb:DeleteItem messagestable",
-    ): "an entry comes twice, just when its message's life ends",
+    ): "an entry comes twice, and a subscription that it was retained for is gone meanwhile",
     (
         "FanOutFunctionRole",
         "sqs:ChangeMessageVisibility",

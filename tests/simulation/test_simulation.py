@@ -29,21 +29,6 @@ def test_every_promise_holds_under_faults() -> None:
     assert set(tally.accidents) == FAULTS.keys()
 
 
-COPIED = Aim(
-    faults=("queue_copy", "queue_late_copy", "skew", "jump"),
-    only_these_faults=True,
-    modes=("flapping",),
-    rules=("all",),
-    retention_s=60,
-    steered=0.5,
-)
-
-
-@pytest.mark.parametrize("seed", [1_000_050, 1_000_083, 1_000_329])
-def test_whoever_ends_what_a_copy_put_into_a_backlog_tells_of_its_attempts(seed: int) -> None:
-    assert History(draw_plan(seed, COPIED)).run().broken is None
-
-
 @pytest.mark.parametrize("seed", [3_025_468, 3_413_622])
 def test_a_history_that_was_broken_once_holds(seed: int) -> None:
     assert History(draw_plan(seed)).run().broken is None

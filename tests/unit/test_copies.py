@@ -7,11 +7,9 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tagcast.delivery.copies import GUARDED_MAX
 from tagcast.delivery.workflow_task import Task
 from tagcast.errors import ContendedError
 from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Push
-from tagcast.operating import lanes
 from tagcast.ports import Row, Table, Write
 from tagcast.registry import subscriptions
 from tagcast.rows.due import OwedDelivery, due_of
@@ -168,21 +166,6 @@ def test_what_its_lane_delivered_does_not_expire_by_a_copy_of_its_batch(fake: Fa
     assert fake.pusher.received["A"] == ["1"]
 
 
-def test_a_copy_that_stood_still_until_the_expiry_looks_at_the_lane_again(fake: FakeWorld, store: CopyStore) -> None:
-    [message_id] = fake.publish("1")
-
-    def meanwhile() -> None:
-        crash_before_the_end(fake, store, [message_id])
-        push_and_mark(fake, store)
-        fake.clock.sleep(60)
-
-    store.after["LANES"] = meanwhile
-    fake.fan_out("test1", [message_id])
-    wake(fake)
-
-    assert entry(fake, message_id).state is EntryState.DELIVERED
-
-
 def test_what_its_lane_delivered_is_not_cancelled_by_a_copy_of_its_batch(fake: FakeWorld, store: CopyStore) -> None:
     [message_id] = fake.publish("1")
     crash_before_the_end(fake, store, [message_id])
@@ -194,91 +177,6 @@ def test_what_its_lane_delivered_is_not_cancelled_by_a_copy_of_its_batch(fake: F
     wake(fake)
 
     assert entry(fake, message_id).state is EntryState.DELIVERED
-
-
-@pytest.mark.parametrize("unnamed", ["too long ago", "by the release before"])
-def test_what_may_have_joined_a_backlog_unnamed_ends_there(fake: FakeWorld, store: CopyStore, unnamed: str) -> None:
-    [message_id] = fake.publish("1")
-    crash_before_the_end(fake, store, [message_id])
-    push_and_mark(fake, store)
-    row = next(row for key, row in fake.store.rows.items() if key.pk.startswith("LANES#"))
-    row["joined"] = bytes(JOINED_MAX * ID_BYTES) if unnamed == "too long ago" else b""
-    fake.clock.sleep(60)
-
-    fake.fan_out("test1", [message_id])
-    wake(fake)
-
-    assert entry(fake, message_id).state is EntryState.DELIVERED
-    assert not [key for key in store.rows if key.pk.startswith(("DUE#", "LANES#"))]
-
-
-def test_an_end_without_a_push_keeps_the_attempt_that_another_copy_made(fake: FakeWorld, store: CopyStore) -> None:
-    fake.subscribe("A", filter={"kind": "function", "function": "decide", "on_error": "drop", "timeout_seconds": 3})
-    [message_id] = fake.publish("1")
-
-    def fail_after_the_other(asked: object) -> None:
-        fake.filter_functions.behaviours.clear()
-        elsewhere(lambda: crash_before_the_end(fake, store, [message_id]))
-
-    fake.filter_functions.behaviours["A"] = fail_after_the_other
-    fake.fan_out("test1", [message_id])
-
-    ended = entry(fake, message_id)
-    assert (ended.state, ended.attempts, ended.last_outcome) == (EntryState.DISCARDED, 1, "filter_error")
-    assert ended.last_attempt_at is not None
-    assert dues(fake) == []
-
-
-class SlowClock:
-    """Another process, whose clock is a minute behind, at work after this one compared its ends with the lanes."""
-
-    def __init__(self, fake: FakeWorld, store: CopyStore, after: str, happening: Callable[[], object]) -> None:
-        self.fake, self.store, self.after, self.happening = fake, store, after, happening
-        store.after["LANES"] = self.look_again
-
-    def look_again(self) -> None:
-        self.store.after[self.after] = self.act
-
-    def act(self) -> None:
-        now = self.fake.clock.instant
-        self.fake.clock.instant = now - 60_000
-        self.happening()
-        self.fake.clock.instant = now
-
-
-def test_what_expires_here_while_another_copy_counts_its_attempt_tells_of_that(
-    fake: FakeWorld, store: CopyStore
-) -> None:
-    [message_id] = fake.publish("1")
-    fake.clock.sleep(60)
-    SlowClock(fake, store, "LANES", lambda: crash_before_the_end(fake, store, [message_id]))
-
-    fake.fan_out("test1", [message_id])
-
-    ended = entry(fake, message_id)
-    assert (ended.state, ended.attempts, ended.last_outcome) == (EntryState.EXPIRED, 1, FAIL.detail)
-    assert dues(fake) == []
-
-
-def test_what_expires_here_while_another_copy_joins_a_blocked_lane_tells_of_its_attempt(
-    fake: FakeWorld, store: CopyStore
-) -> None:
-    fake.publish("1")
-    fake.deliver()
-    fake.clock.sleep(20)
-    [message_id] = fake.publish("2")
-    fake.clock.sleep(60)
-
-    def join_and_fail() -> None:
-        fake.pusher.behaviours["A"] = lambda push: OK if push.message.draft.body == b"1" else FAIL
-        crash_before_the_end(fake, store, [message_id])
-        fake.redeliver(fake.workflow.tasks[-1])
-
-    SlowClock(fake, store, "DUE", join_and_fail)
-    fake.fan_out("test1", [message_id])
-
-    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.EXPIRED, 1)
-    assert dues(fake) == []
 
 
 def test_what_expires_here_beside_a_lane_that_was_blocked_meanwhile_ends_at_once(
@@ -294,94 +192,13 @@ def test_what_expires_here_beside_a_lane_that_was_blocked_meanwhile_ends_at_once
     assert [due.attempts for due in dues(fake)] == [1]
 
 
-@pytest.mark.parametrize(("messages", "checked"), [(GUARDED_MAX, GUARDED_MAX), (GUARDED_MAX + 1, 0)])
-def test_what_the_queue_held_up_for_long_costs_no_checks_of_lanes(
-    fake: FakeWorld, store: CopyStore, messages: int, checked: int
-) -> None:
-    ids = fake.publish(*map(str, range(messages)))
-    fake.clock.sleep(60)
-
-    fake.fan_out("test1", ids)
-
-    assert {entry(fake, each).state for each in ids} == {EntryState.EXPIRED}
-    assert store.checks == checked
-
-
-def test_a_late_good_answer_finds_its_lane_however_soon_another_attempt_was_counted_there(
+def test_a_late_good_answer_counts_its_own_attempt_and_leaves_a_due_row_that_is_dropped(
     fake: FakeWorld, store: CopyStore
-) -> None:
-    fake.topic(retention_s=60, ordering=Ordering.TOPIC)
-    ids = fake.publish("1", "2")
-
-    def fail_twice_at_once() -> None:
-        crash_before_the_end(fake, store, ids)
-        lanes.retry_now(fake.world, "test1", "A")
-        fake.redeliver(fake.workflow.tasks[-1])
-
-    def answer_after_the_other(push: Push) -> Outcome:
-        fake.pusher.behaviours["A"] = lambda push: FAIL
-        elsewhere(fail_twice_at_once)
-        return OK
-
-    fake.pusher.behaviours["A"] = answer_after_the_other
-    fake.fan_out("test1", ids)
-
-    assert (entry(fake, ids[0]).state, entry(fake, ids[0]).attempts) == (EntryState.DELIVERED, 3)
-    assert [due.message_id for due in dues(fake)] == ids[1:]
-
-
-def test_an_attempt_after_which_nothing_is_left_of_a_life_counts_beside_those_of_the_lane(
-    fake: FakeWorld, store: CopyStore
-) -> None:
-    [message_id] = fake.publish("1")
-
-    def fail_twice_at_once() -> None:
-        crash_before_the_end(fake, store, [message_id])
-        lanes.retry_now(fake.world, "test1", "A")
-        fake.redeliver(fake.workflow.tasks[-1])
-
-    def answer_after_the_other(push: Push) -> Outcome:
-        fake.pusher.behaviours["A"] = lambda push: FAIL
-        elsewhere(fail_twice_at_once)
-        return Outcome(False, FAIL.detail, retry_after_s=100_000)
-
-    fake.pusher.behaviours["A"] = answer_after_the_other
-    fake.fan_out("test1", [message_id])
-
-    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.EXPIRED, 3)
-    assert dues(fake) == []
-
-
-def test_a_good_answer_that_loses_against_another_copy_counts_beside_the_attempts_of_its_lane(
-    fake: FakeWorld, store: CopyStore
-) -> None:
-    [message_id] = fake.publish("1")
-    fake.pusher.behaviours["A"] = lambda push: OK
-
-    def fail_twice_at_once() -> None:
-        fake.pusher.behaviours["A"] = lambda push: FAIL
-        fake.fan_out("test1", [message_id])
-        lanes.retry_now(fake.world, "test1", "A")
-        fake.redeliver(fake.workflow.tasks[-1])
-
-    store.before_write = fail_twice_at_once
-    fake.fan_out("test1", [message_id])
-
-    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.DELIVERED, 3)
-    assert dues(fake) == []
-
-
-@pytest.mark.parametrize("dies", [True, False])
-def test_a_late_good_answer_counts_beside_the_attempts_of_the_lane_that_another_copy_made(
-    fake: FakeWorld, store: CopyStore, dies: bool
 ) -> None:
     [message_id] = fake.publish("1")
 
     def other() -> None:
-        if dies:
-            crash_before_the_end(fake, store, [message_id])
-        else:
-            fake.fan_out("test1", [message_id])
+        crash_before_the_end(fake, store, [message_id])
         fake.clock.sleep(20)
         fake.redeliver(fake.workflow.tasks[-1])
 
@@ -393,28 +210,12 @@ def test_a_late_good_answer_counts_beside_the_attempts_of_the_lane_that_another_
     fake.pusher.behaviours["A"] = answer_after_the_other
     fake.fan_out("test1", [message_id])
 
-    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.DELIVERED, 3)
+    assert (entry(fake, message_id).state, entry(fake, message_id).attempts) == (EntryState.DELIVERED, 1)
+    assert [due.attempts for due in dues(fake)] == [2]
+    pushed = len(fake.pusher.pushes)
+    wake(fake)
     assert dues(fake) == []
-
-
-@pytest.mark.parametrize("broken", ["LANES#", "DUE#"])
-def test_what_could_not_be_compared_with_the_lanes_is_not_written_and_the_batch_comes_again(
-    fake: FakeWorld, store: CopyStore, broken: str
-) -> None:
-    [message_id] = fake.publish("1")
-
-    def answer_after_the_other(push: Push) -> Outcome:
-        fake.pusher.behaviours["A"] = lambda push: FAIL
-        elsewhere(lambda: crash_before_the_end(fake, store, [message_id]))
-        fake.clock.sleep(5)
-        store.broken = broken
-        return OK
-
-    fake.pusher.behaviours["A"] = answer_after_the_other
-    with pytest.raises(CrashError):
-        fake.fan_out("test1", [message_id])
-
-    assert entry(fake, message_id).state is EntryState.PENDING
+    assert len(fake.pusher.pushes) == pushed
 
 
 def test_what_expires_before_its_first_round_beside_a_lane_that_does_not_hold_it_costs_no_due_row(

@@ -482,7 +482,7 @@ def test_while_the_round_is_open_for_others_nothing_is_handed_over_again(world: 
     assert row is not None
     reopened = replace(row, map=replace(row.map, round_open=True))
 
-    part = Part(0, {message_id: reopened}, None, 0.0)
+    part = Part(0, {message_id: reopened}, None)
 
     assert (part.pushable(), list(part.left().messages)) == ([], [])
 

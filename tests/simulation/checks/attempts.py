@@ -162,7 +162,7 @@ class AttemptChecks:
         if known.get("attempts") != push.attempt - 1 or ledger.manual_at.get(ordinal, -1) >= last:
             return
         for earlier in ledger.attempts[push.message.message_id, ordinal]:
-            asked_ms = 0 if earlier.reply is None else earlier.reply.asked_ms
+            asked_ms = earlier.reply.asked_ms if earlier.reply is not None and earlier.counts else 0
             if (earlier.number, earlier.ended_at) == (push.attempt - 1, last) and ledger.now < last + asked_ms:
                 early_ms = last + asked_ms - ledger.now
                 ledger.fail("Retry-After", f"{told} {early_ms} ms before it wanted (attempt {push.attempt})")

@@ -47,11 +47,10 @@ class MarkChecks:
             self.ledger.fail(UNDONE, f"{worker.name} pushes {push.message.message_id}, which it read to be {mark[0]}")
 
     def ended(self, worker: Worker | None, message_id: str, ordinal: int, terminal: tuple[str, int]) -> None:
-        """Check the end of an entry against its mark; a copy of the batch finds its lane whatever it has read."""
+        """Check the end of an entry against its mark, which binds who read it; a copy of its batch did not."""
         mark = self._marks.get((message_id, ordinal))
-        if mark is None or mark[:2] == terminal or worker is None:
+        if mark is None or mark[:2] == terminal or worker is None or worker.kind == "fan_out":
             return
         sid = f"{self.ledger.topic['topic_id']}.{ordinal}"
-        copied = worker.kind == "fan_out" and self.ledger.clocks_agree
-        if copied or mark[2] < worker.read_at.get(f"DUE#{sid}", 0):
+        if mark[2] < worker.read_at.get(f"DUE#{sid}", 0):
             self.ledger.fail(UNDONE, f"{message_id} #{ordinal} was {mark[:2]} and ends as {terminal}")

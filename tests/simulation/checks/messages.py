@@ -35,7 +35,7 @@ class MessageChecks:
         else:
             before = Receipt.of(old)
             self.changed(worker, before, now, old, new)
-            self.attempts_kept(before, now, message_id, ended)
+            self.attempts_kept(worker, before, now, message_id, ended)
         ledger.receipts[message_id] = now
 
     def consistent(self, name: str, now: Receipt, row: Row) -> None:
@@ -54,9 +54,16 @@ class MessageChecks:
             ledger.fail("7 life", f"{name} is listed with another expiry")
 
     def attempts_kept(
-        self, before: Receipt, now: Receipt, message_id: str, ended: Mapping[tuple[str, int], int]
+        self,
+        worker: Worker | None,
+        before: Receipt,
+        now: Receipt,
+        message_id: str,
+        ended: Mapping[tuple[str, int], int],
     ) -> None:
-        """Whoever ends an entry knows of every attempt that its due row told of, whether that goes with it or stays."""
+        """Who ends an entry from its due row knows of every attempt that this told of; a copy of its batch may not."""
+        if worker is not None and worker.kind == "fan_out":
+            return
         for ordinal in before.owed - now.owed:
             standing = self.ledger.dues[f"{self.ledger.topic['topic_id']}.{ordinal}", message_id].values()
             told = [ended.get((message_id, ordinal), 0), *(due["attempts"] for due in standing)]

@@ -65,7 +65,7 @@ class SectionChecks:
         name = f"{message_id}#{number:05d}"
         self._messages.consistent(name, now, new)
         self._messages.changed(worker, before, now, new if old is None else old, new)
-        self._messages.attempts_kept(before, now, message_id, ended)
+        self._messages.attempts_kept(worker, before, now, message_id, ended)
         ledger.sections[message_id][number] = now
 
     def _whole(self, message_id: str, main: Mapping[str, object]) -> None:

@@ -78,18 +78,6 @@ MUTANTS = (
         RACING,
     ),
     Mutant(
-        "an end in the first round forgets the attempts that another copy left in a lane",
-        "tagcast.delivery.round_end:RoundEnd.write",
-        "await end_in_backlogs(world, self.topic, self.topic_id, parts)",
-        "[]",
-        Aim(
-            faults=("queue_copy", "queue_visibility", "judge"),
-            rules=("function drop",),
-            modes=("flapping", "down"),
-            restless=True,
-        ),
-    ),
-    Mutant(
         "a lane does not name what joined it last",
         "tagcast.rows.lane:join_update",
         ', "joined": joined_by(lane.joined, message_ids)}',

@@ -100,18 +100,18 @@ class _Line:
     async def _serve(self, audiences: Mapping[str, Audience], section: int | None, following: Sequence[str]) -> None:
         """Push what is owed of one part, or append it to backlogs; keep what is to be written of that."""
         world, topic = self.world, self.topic
-        round_at, read_s = world.clock.now(), world.clock.monotonic()
+        round_at = world.clock.now()
         batch = await _read(world, topic, audiences, section, self.ahead)
         for row in batch.rows.values():
             if row.map.round_open:
                 world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
-        parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each), read_s) for each in batch.owed()}
+        parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each)) for each in batch.owed()}
         turns = in_turn(world, batch.topic_id, parts)
         works = [_serve(batch, each, self.slots, parts) for each in turns]
         self.ahead = None
         works += [self._look_ahead(following)] if following else []
         self.faults += await side_by_side(works)
-        self.before = RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, parts, round_at)
+        self.before = RoundEnd(world, batch.rows, batch.theirs, parts, round_at)
 
     async def _look_ahead(self, message_ids: Sequence[str]) -> None:
         world = self.world
@@ -220,10 +220,9 @@ async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int,
 
 async def _read_again(batch: _Batch, subscription: Subscription, part: Part) -> Part:
     """Read what was proved stale, for this subscription: messages first, then the lane."""
-    read_s = batch.world.clock.monotonic()
     run, store = batch.world.executor.run, batch.world.store
     rows = await run(partial(stored_maps.brought, store, batch.topic, tuple(batch.rows), batch.section))
     lane = await run(partial(stored.lane, store, batch.topic, subscription.subscription_id))
     # The content is kept once, however many subscriptions read again.
     known = {each: replace(row, message=batch.rows[each].message) for each, row in rows.items()}
-    return part.read_again(batch.rows_for(part.ordinal, known), lane, read_s)
+    return part.read_again(batch.rows_for(part.ordinal, known), lane)

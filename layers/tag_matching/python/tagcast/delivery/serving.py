@@ -29,17 +29,15 @@ SHARE_S, SHARE_OF, SHARE_AMONG, SHARE_S_MAX = 2.0, 10, 500, 4.0
 class Part:
     """The messages of a batch that are for the subscription *ordinal*, its lane as read, and what ended or failed here.
 
-    *read_s* was before the lane was read, and pushes start before *until*: both in the clock's monotonic seconds.
+    Pushes start before *until*, in the clock's monotonic seconds.
     *handed* are those that lie in the queue of a group since this batch, *judged* those to which its filter function
     said yes. *is_served*: everything it was owed has ended here or stands in its backlog.
-    *is_compared*: what ended here does not stand in the backlog of the lane, which was read again for that.
     *free_at* is when more may begin than was pushed here, and *reason* the word for why not before.
     """
 
     ordinal: int
     rows: Mapping[str, MessageRow]
     lane: Lane | None
-    read_s: float
     ended: Mapping[str, Entry] = field(default_factory=dict)
     failures: Mapping[str, Failure] = field(default_factory=dict)
     handed: frozenset[str] = frozenset()
@@ -48,7 +46,6 @@ class Part:
     is_served: bool = False
     free_at: int | None = None
     reason: str | None = None
-    is_compared: bool = False
 
     @property
     def is_removed(self) -> bool:
@@ -78,20 +75,6 @@ class Part:
     def over(self, now: int) -> list[Message]:
         """Return what came to the end of its life in its first round."""
         return [row.message for row in self.open() if self.waits(row) and row.message.is_expired(now)]
-
-    def late(self) -> list[str]:
-        """Return what expired: a copy may have attempted it since."""
-        return [each for each, entry in self.ended.items() if entry.state is EntryState.EXPIRED]
-
-    def is_doubtful(self, oldest_s: float) -> bool:
-        """Say whether more attempts may have been counted elsewhere than the ends here tell.
-
-        Whoever ended without an attempt of its own knows of none. The others know of one; a lane that was read since
-        *oldest_s* counted no second one, unless it held the message already. What expired is doubtful in any case.
-        """
-        is_held = self.lane is not None and any(self.lane.holds(each) for each in self.ended)
-        knows_of_none = not all(each.attempts for each in self.ended.values())
-        return bool(self.ended) and (self.read_s < oldest_s or is_held or knows_of_none or bool(self.late()))
 
     def may_be_pushed(self, now_s: float) -> bool:
         """Say whether a push may start: the lane is active, nothing failed, and the share of the batch is not over."""
@@ -140,21 +123,9 @@ class Part:
         """Return the part when its backlog has taken the rest."""
         return replace(self, is_served=True)
 
-    def read_again(self, rows: Mapping[str, MessageRow], lane: Lane | None, read_s: float) -> Part:
+    def read_again(self, rows: Mapping[str, MessageRow], lane: Lane | None) -> Part:
         """Return the part as it was read again."""
-        return replace(self, rows=rows, lane=lane, read_s=read_s)
-
-    def compared(self, lane: Lane | None) -> Part:
-        """Return the part when its ends were compared with its *lane*, read for that."""
-        return replace(self, lane=lane, is_compared=True)
-
-    def without(self, message_id: str) -> Part:
-        """Return the part when an end of it was written."""
-        return replace(self, ended={each: entry for each, entry in self.ended.items() if each != message_id})
-
-    def forgotten(self) -> Part:
-        """Return the part when nothing of it is to be written: the batch has to come again."""
-        return replace(self, ended={}, is_served=False)
+        return replace(self, rows=rows, lane=lane)
 
 
 async def push(passage: Passage, part: Part, slots: PushSlots, among: int) -> Part:

@@ -75,18 +75,6 @@ class OwedDelivery:
             state, outcome = self.ended, None
         return Entry(state, self.attempts, self.last_attempt_at, outcome or self.last_outcome, history=self.history)
 
-    def ended_by(self, entry: Entry) -> Entry:
-        """Return *entry*, which ended elsewhere at its first attempt or without one, with what was counted here.
-
-        >>> due = OwedDelivery("t.1", "0", "7", 2, 9, 5, "http 500")
-        >>> due.ended_by(Entry(EntryState.DELIVERED, 1, 8)).attempts, due.ended_by(Entry(EntryState.FILTERED)).attempts
-        (3, 2)
-        """
-        if self.ended is None and entry.attempts:
-            made = self.attempts + entry.attempts
-            return replace(entry, attempts=made, history=self.history + entry.history)
-        return self.ending(entry.state, entry.last_outcome)
-
     def marked(self, entry: Entry) -> OwedDelivery:
         """Return the row that keeps the end which a push brought."""
         return replace(
@@ -96,6 +84,7 @@ class OwedDelivery:
             last_outcome=entry.last_outcome,
             ended=entry.state,
             history=entry.history,
+            not_before=None,
         )
 
     def as_last_seen(self, entry: Entry) -> Entry:

@@ -204,14 +204,6 @@ def lane_check(lane: Lane) -> Check:
     return Check(lane.key, lane.as_held())
 
 
-def unjoined_check(topic: str, subscription_id: str, lane: Lane | None) -> Check:
-    """Return the part of a transaction that lets it fail if anything joined the backlog since *lane* was read.
-
-    None says that the lane was active: then it still has to be.
-    """
-    return Check(lane_key(topic, subscription_id), {"pk": ABSENT} if lane is None else lane.as_joined())
-
-
 def generation_update(lane: Lane, generation: str, expect: Expectation) -> Update:
     """Return the write that gives a lane another generation and leaves everything else of it, on condition *expect*."""
     return Update(lane.key, {"generation": generation}, expect=expect)
