@@ -193,7 +193,8 @@ def test_behind_what_an_ordered_queue_refused_nothing_of_its_order_is_sent() -> 
 
     assert [each.message_id for each in scripted(client).send(ORDERED, sent)] == ["1", "3", "4"]
     asked = [
-        [json.loads(each["MessageBody"])["message_id"] for each in request["Entries"]] for request in client.requests
+        [json.loads(each["MessageBody"])["message_ids"][0] for each in request["Entries"]]
+        for request in client.requests
     ]
     assert asked == [["1", "2"], ["5"]]
 

@@ -163,4 +163,5 @@ class GroupChecks:
 
 
 def _named(queued: QueuedMessage) -> str:
-    return str(json.loads(queued.body)["message_id"])
+    [message_id] = json.loads(queued.body)["message_ids"]
+    return str(message_id)

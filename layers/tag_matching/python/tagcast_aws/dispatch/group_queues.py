@@ -171,7 +171,7 @@ def queue_named(prefix: str, name: str) -> GroupQueue | None:
 
 def _received(message: MessageTypeDef) -> Received:
     times = int(message["Attributes"]["ApproximateReceiveCount"])
-    message_id = json.loads(message["Body"])["message_id"]
+    [message_id] = json.loads(message["Body"])["message_ids"]
     return Received(message_id, message["MessageId"], message["ReceiptHandle"], times)
 
 
