@@ -1244,9 +1244,9 @@ CMQ = (
     ),
     _planted(
         "a blank value is dropped from a form",
-        "tagcast_aws.cmq.form:parameters_in",
-        "keep_blank_values=True",
-        "keep_blank_values=False",
+        "tagcast_aws.cmq.form:_pairs",
+        "        if field:",
+        "        if field and not field.endswith(b'='):",
         "cmq/test_signatures.py::test_the_form_of_each_client",
     ),
     _planted(
