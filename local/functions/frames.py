@@ -55,10 +55,14 @@ def call_head(access_key: str, region: str, service: str, target: str) -> bytes:
 
 
 class FrameCalls:
-    """Calls of the engine at `host:port`; each thread has a connection of its own, which is made when it is needed."""
+    """Calls of the engine at `host:port`; each thread has a connection of its own, which is made when it is needed.
 
-    def __init__(self, address: str) -> None:
+    Callers that take a `turn` have so many of these under way together.
+    """
+
+    def __init__(self, address: str, turns: int = 1) -> None:
         self._address = address
+        self.turn = threading.Semaphore(turns)
         self._own = threading.local()
 
     def call(self, head: bytes, body: bytes, answer_s: float) -> tuple[bool, bytes]:

@@ -15,6 +15,7 @@ from local.functions.lambda_api import (
     UnknownFunctionError,
     invocation_path,
 )
+from local.functions.places import Places, topic_of
 from local.functions.worker import SHUTDOWN_S, FunctionSpec, LogSink, Worker, failure
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 
@@ -41,22 +42,27 @@ def worker_environment(function: FunctionSpec, common: Mapping[str, str]) -> dic
 class Pool:
     """The workers of one function, started on demand up to `size`; who waits longest is served first.
 
-    `waiting` is how many events wait for a worker.
+    Of a function that is `fed` by the queue or the workflow no topic has all of them.
     """
 
     function: FunctionSpec
     environment: Mapping[str, str]
     log: LogSink
     size: int
-    waiting: int = 0
+    fed: bool = False
     _closed: bool = False
     _idle: list[Worker] = field(default_factory=list)
     _all: set[Worker] = field(default_factory=set)
-    _slots: asyncio.Semaphore = field(init=False)
+    _places: Places = field(init=False)
 
     def __post_init__(self) -> None:
         """Bound the number of events in flight."""
-        self._slots = asyncio.Semaphore(self.size)
+        self._places = Places(self.size)
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait for a worker."""
+        return self._places.waiting
 
     async def warm(self) -> None:
         """Start one worker before the first event comes."""
@@ -66,15 +72,12 @@ class Pool:
         """Run one event; a worker that died or timed out is replaced at the next."""
         if len(payload) > LAMBDA_PAYLOAD_BYTES_MAX:
             return failure("RequestTooLargeException", f"an event may have {LAMBDA_PAYLOAD_BYTES_MAX} bytes")
-        self.waiting += 1
-        try:
-            await self._slots.acquire()
-        finally:
-            self.waiting -= 1
+        topic = topic_of(payload) if self.fed else None
+        await self._places.take(topic)
         try:
             return await self._run(payload)
         finally:
-            self._slots.release()
+            self._places.give_back(topic)
 
     async def _run(self, payload: bytes) -> Invocation:
         if self._closed:
@@ -127,9 +130,9 @@ class LambdaHost:
         host, port = self._runner.addresses[0]
         self.address = f"{host}:{port}"
 
-    def deploy(self, function: FunctionSpec, environment: Mapping[str, str], size: int) -> None:
-        """Make a function known."""
-        self._pools[function.name] = Pool(function, environment, self._log, size)
+    def deploy(self, function: FunctionSpec, environment: Mapping[str, str], size: int, *, fed: bool = False) -> None:
+        """Make a function known; one that is *fed* gets events of the queue or the workflow, each about a topic."""
+        self._pools[function.name] = Pool(function, environment, self._log, size, fed)
 
     async def warm(self, later: Collection[str] = ()) -> None:
         """Start one worker of each function, but for those in *later*, whose first event waits for it."""

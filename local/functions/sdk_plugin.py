@@ -9,6 +9,7 @@ import json
 import os
 from base64 import b64decode, b64encode
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any
 
@@ -20,6 +21,9 @@ ADDRESS = "TAGCAST_FRAMES"
 """Where the engine takes frames."""
 SERVICES = ("dynamodb", "sqs", "firehose")
 """Whose requests and answers are JSON as the SDK's users have them, but for bytes."""
+TURNS = 4
+"""Calls of the tables that a process has under way: the engine serves one after the other, whoever asks, so that a
+process with hundreds to make, as for the lanes of a large topic, lets calls of the others come between."""
 METADATA = {"HTTPStatusCode": 200, "HTTPHeaders": {}, "RetryAttempts": 0}
 
 Call = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -46,6 +50,7 @@ class ShortCalls:
         self._long_way: Call = client._make_api_call
         self._answer_s: float = client.meta.config.read_timeout
         self._calls = calls
+        self._turn = calls.turn if model.service_name == "dynamodb" else nullcontext()
         self._read = partial(json.loads, object_hook=with_bytes) if model.service_name == "dynamodb" else json.loads
         region, service, prefix = client.meta.region_name, model.signing_name, model.metadata["targetPrefix"]
         self._heads = {
@@ -55,7 +60,8 @@ class ShortCalls:
     def __call__(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Make a call; what is refused, or not answered, the long way."""
         try:
-            done, answer = self._calls.call(self._heads[operation], said(parameters), self._answer_s)
+            with self._turn:
+                done, answer = self._calls.call(self._heads[operation], said(parameters), self._answer_s)
         except OSError:
             done, answer = False, b""
         if not done:
@@ -96,4 +102,4 @@ def _as_base64(value: object) -> str:
 @cache
 def _calls(address: str) -> FrameCalls:
     """The calls of this process, which all its clients share."""
-    return FrameCalls(address)
+    return FrameCalls(address, TURNS)

@@ -1,21 +1,24 @@
 """Plays Lambda's event source mapping of an SQS queue: batches, partial failures, groups in order."""
 
 import threading
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from local.engine.engine_calls import EngineCallError, EngineCalls
+from local.functions.places import topic_in
 from local.functions.quick_json import encoded
 from local.sources.batch_result import Invoke, failed_items
 
 # On AWS what failed comes back when its visibility ends (minutes); nobody wants to wait that long here.
 RETRY_S = 5
 LONG_POLL_S = 1
-RECEIPTS_KEPT = 200
+RECEIVING_MAX = 2
+RECEIPTS_KEPT = 1_000
 
 
 @dataclass
@@ -38,6 +41,7 @@ class QueueSource:
     _recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECEIPTS_KEPT), init=False)
     _kept: FileIO | None = field(default=None, init=False)
     _writing: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _receiving: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(RECEIVING_MAX), init=False)
 
     def recover(self) -> None:
         """Give back what a process that was killed held: on AWS its visibility would end after minutes."""
@@ -48,18 +52,29 @@ class QueueSource:
         self.receipts.unlink()
 
     def step(self) -> int:
-        """Handle one batch; answers how many messages it took."""
-        request = {
-            "QueueUrl": self.queue_url,
-            "MaxNumberOfMessages": min(10, self.batch_size),
-            "WaitTimeSeconds": LONG_POLL_S,
-            "MessageSystemAttributeNames": ["All"],
-            "MessageAttributeNames": ["All"],
-        }
-        messages = self.calls.call("sqs", "ReceiveMessage", request).get("Messages", [])
+        """Handle what is received at once; answers how many messages that is.
+
+        Few receive at a time, however many batches overlap. Each topic has a batch of its own, as it may on AWS: there
+        are few workers here, and a topic that holds one for long holds up no other.
+        """
+        if not self._receiving.acquire(timeout=LONG_POLL_S):
+            return 0
+        try:
+            messages = self._received()
+        finally:
+            self._receiving.release()
         if not messages:
             return 0
         self._remember(messages)
+        batches = by_topic(messages)
+        with ThreadPoolExecutor(len(batches)) as beside:
+            others = [beside.submit(self._handle, batch) for batch in batches[1:]]
+            self._handle(batches[0])
+        for other in others:
+            other.result()
+        return len(messages)
+
+    def _handle(self, messages: list[dict[str, Any]]) -> None:
         event = {"Records": [self.record(message) for message in messages]}
         invocation = self.invoke(self.function, encoded(event))
         failed = failed_items(invocation, [message["MessageId"] for message in messages])
@@ -67,7 +82,16 @@ class QueueSource:
         left = [message["ReceiptHandle"] for message in messages if message["MessageId"] in failed]
         if again := [receipt for receipt in left if self._shows_again(receipt, RETRY_S)]:
             self.warn(f"{self.function}: {len(again)} of {len(messages)} queue messages will be tried again")
-        return len(messages)
+
+    def _received(self) -> list[dict[str, Any]]:
+        request = {
+            "QueueUrl": self.queue_url,
+            "MaxNumberOfMessages": min(10, self.batch_size),
+            "WaitTimeSeconds": LONG_POLL_S,
+            "MessageSystemAttributeNames": ["All"],
+            "MessageAttributeNames": ["All"],
+        }
+        return list(self.calls.call("sqs", "ReceiveMessage", request).get("Messages", []))
 
     def record(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """A received message in the shape in which Lambda hands it to a function."""
@@ -113,3 +137,15 @@ class QueueSource:
         except EngineCallError:
             return False
         return True
+
+
+def by_topic(messages: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return received messages in a list for each topic that they are about, in their order.
+
+    >>> [len(batch) for batch in by_topic([{"Body": '{"topic": "t"}'}, {"Body": "?"}, {"Body": '{"topic": "t"}'}])]
+    [2, 1]
+    """
+    found: defaultdict[str | None, list[dict[str, Any]]] = defaultdict(list)
+    for message in messages:
+        found[topic_in(message["Body"])].append(message)
+    return list(found.values())

@@ -26,7 +26,8 @@ from local.sources.queue_source import QueueSource
 from local.sources.stream_source import StreamRules, StreamSource
 from local.template.translated import SourceSpec, Template
 
-BATCHES_AT_ONCE = 2
+BATCHES_AT_ONCE = 32
+"""Of the queue: each is a thread that waits, for its function or for its turn to receive."""
 SWEEP_S = 30.0
 EXPIRY_S = 60.0
 STREAM_IDLE_S = 0.25

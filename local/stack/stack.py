@@ -29,8 +29,9 @@ from local.template.translated import Template, read_template
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
-WORKERS = {"fan-out": 4, "retry": 8, "relay": 1, "sweep": 1, "archive": 1, "pull": 24}
-"""Two of `fan-out` hold batches of the queue; the others are for the sections that these have others serve."""
+WORKERS = {"fan-out": 8, "retry": 16, "relay": 1, "sweep": 1, "archive": 1, "pull": 24}
+"""Of `fan-out` and `retry` one topic has half; all but one are started when they are needed."""
+FED = ("fan-out", "retry")
 WORKERS_OTHERWISE = 2
 WARM_LATER = ("cmq",)
 """Most stacks are never asked there: whoever asks first waits for a second."""
@@ -119,8 +120,9 @@ class Stack:
     ) -> None:
         """Give the host the template's functions and the user's, and wait until they are warm."""
         for logical_id, function in deployment.functions.items():
-            size = WORKERS.get(short_name(function.name), WORKERS_OTHERWISE)
-            self._host.deploy(function, self._common_environment(engine, callers.functions[logical_id]), size)
+            name = short_name(function.name)
+            environment = self._common_environment(engine, callers.functions[logical_id])
+            self._host.deploy(function, environment, WORKERS.get(name, WORKERS_OTHERWISE), fed=name in FED)
         await asyncio.to_thread(make_known, engine, user_functions)
         for function in user_functions:
             self._host.deploy(function, {}, WORKERS_OTHERWISE)

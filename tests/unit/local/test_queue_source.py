@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +14,8 @@ import pytest
 from local.engine.engine_calls import EngineCallError, EngineCalls
 from local.functions.lambda_api import Invocation
 from local.sources.batch_result import Invoke
-from local.sources.queue_source import RETRY_S, QueueSource
+from local.sources.queue_source import RECEIVING_MAX, RETRY_S, QueueSource
+from local.sources.sources import BATCHES_AT_ONCE
 
 MESSAGES = [
     {"MessageId": name, "ReceiptHandle": f"receipt-{name}", "Body": name, "Attributes": {"MessageGroupId": "g"}}
@@ -94,3 +97,35 @@ def test_what_a_killed_stack_held_is_shown_again_at_once_and_only_once(tmp_path:
     for _ in range(2):
         source_of(queue, killed, tmp_path).recover()
     assert queue.shown_again == [("receipt-a", 0), ("receipt-c", 0)]
+
+
+def test_a_batch_that_lasts_keeps_nobody_from_receiving_the_next(tmp_path: Path) -> None:
+    """As many batches overlap as there are threads, and few of those receive at a time."""
+    lasting, begun = threading.Event(), threading.Semaphore(0)
+    polls, most = 0, 0
+
+    class Endless(Queue):
+        def call(self, service: str, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+            nonlocal polls, most
+            if operation != "ReceiveMessage":
+                return super().call(service, operation, request)
+            polls += 1
+            most = max(most, polls)
+            time.sleep(0.01)
+            polls -= 1
+            return {"Messages": MESSAGES[:1]}
+
+    def invoke(function: str, payload: bytes) -> Invocation:
+        begun.release()
+        lasting.wait(10)
+        return Invocation(b"{}")
+
+    source = source_of(Endless(), invoke, tmp_path)
+    threads = [threading.Thread(target=source.step, daemon=True) for _ in range(BATCHES_AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    assert all(begun.acquire(timeout=10) for _ in threads)
+    lasting.set()
+    for thread in threads:
+        thread.join(10)
+    assert most <= RECEIVING_MAX

@@ -1,0 +1,100 @@
+"""Workers are shared by topics: one has half of them, however much it has to do, and another begins at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+
+import pytest
+
+from local.functions.places import Places, topic_of
+
+
+def played(story: Coroutine[None, None, None]) -> None:
+    asyncio.run(asyncio.wait_for(story, 10))
+
+
+async def begun(places: Places, topics: list[str | None]) -> Counter[str | None]:
+    """Let an event of each of *topics* ask for a place, and return how many of each begin."""
+    before = [asyncio.create_task(places.take(topic)) for topic in topics]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    return Counter(topic for topic, task in zip(topics, before, strict=True) if task.done())
+
+
+def test_a_topic_has_half_of_the_places_and_another_begins_at_once() -> None:
+    async def story() -> None:
+        places = Places(8)
+        assert await begun(places, ["hanging"] * 400) == {"hanging": 4}
+        assert await begun(places, ["a", "b", "a"]) == {"a": 2, "b": 1}
+        assert places.waiting == 396
+
+    played(story())
+
+
+def test_three_topics_without_end_leave_a_place_for_a_fourth() -> None:
+    async def story() -> None:
+        places = Places(8)
+        for topic in ("x", "y", "z"):
+            await begun(places, [topic] * 100)
+        assert await begun(places, ["late"]) == {"late": 1}
+
+    played(story())
+
+
+def test_a_place_that_is_given_back_goes_to_who_asked_first() -> None:
+    async def story() -> None:
+        places, order = Places(2), list[int]()
+        await places.take("t")
+
+        async def turn(number: int) -> None:
+            await places.take("t")
+            order.append(number)
+            places.give_back("t")
+
+        turns = [asyncio.create_task(turn(number)) for number in range(5)]
+        await asyncio.sleep(0)
+        places.give_back("t")
+        await asyncio.gather(*turns)
+        assert order == [0, 1, 2, 3, 4]
+
+    played(story())
+
+
+def test_what_is_about_no_topic_takes_any_free_place() -> None:
+    async def story() -> None:
+        assert await begun(Places(4), [None] * 6) == {None: 4}
+
+    played(story())
+
+
+def test_who_waits_no_longer_keeps_no_place() -> None:
+    async def story() -> None:
+        places = Places(1)
+        await places.take("t")
+        gone = asyncio.create_task(places.take("u"))
+        await asyncio.sleep(0)
+        places.give_back("t")
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        await places.take("t")
+        assert places.waiting == 0
+
+    played(story())
+
+
+@pytest.mark.parametrize(
+    ("event", "topic"),
+    [
+        (b'{"topic": "t", "subscription_id": "1.0", "generation": "1", "rounds": 0}', "t"),
+        (b'{"Records": [{"body": "{\\"topic\\": \\"t\\"}"}, {"body": "{\\"topic\\": \\"t\\"}"}]}', "t"),
+        (b'{"Records": [{"body": "{\\"topic\\": \\"t\\"}"}, {"body": "{\\"topic\\": \\"u\\"}"}]}', None),
+        (b'{"Records": [{"body": "{"}]}', None),
+        (b'{"Records": []}', None),
+        (b"[]", None),
+    ],
+)
+def test_an_event_is_about_the_topic_that_all_of_it_names(event: bytes, topic: str | None) -> None:
+    assert topic_of(event) == topic
