@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,16 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
+BESIDE_S = 0.25
+"""So long what is served of a batch waits for the rest: most batches end together, and need no request more."""
+
+
 async def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
     """Serve a batch of queue records; report those of a topic that could not be completed, and those that were left.
 
     A record that says nothing is told and done with: it would hold up its group, and all that comes with it, for ever.
     What stands in an order and what stands in none are served beside each other, as if they had come in two batches.
+    What is served leaves the queue before the slowest of those beside it is: a group yields nothing while it is there.
     """
     batches: dict[tuple[str, bool], dict[str, QueueEntry]] = {}
     receipts: dict[str, str] = {}
@@ -35,23 +41,46 @@ async def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:
         receipts[record["messageId"]] = record["receiptHandle"]
     failed: list[str] = []
     left: list[str] = []
+    lasting, all_served = set(batches), asyncio.Event()
 
-    async def serve(topic: str, records: Mapping[str, QueueEntry], slots: PushSlots) -> None:
+    async def serve(batch: tuple[str, bool], records: Mapping[str, QueueEntry], slots: PushSlots) -> None:
         try:
-            again = await fan_out(world, topic, records.values(), slots)
-            left.extend(name for name, entry in records.items() if entry in again)
+            again = await fan_out(world, batch[0], records.values(), slots)
         except Exception as fault:  # noqa: BLE001  The batch comes again; the others are done with.
-            wiring.logger().error("fan-out failed", exc_info=fault, extra={"topic": topic})
+            wiring.logger().error("fan-out failed", exc_info=fault, extra={"topic": batch[0]})
             failed.extend(records)
+            again = ()
+        left.extend(name for name, entry in records.items() if entry in again)
+        lasting.discard(batch)
+        if not lasting:
+            all_served.set()
+        elif not await _within(BESIDE_S, all_served):
+            done = [receipts[name] for name in records if name not in failed and name not in left]
+            if done:
+                await world.executor.run(partial(world.queue.delete, done))
+            await _give_back(world, [receipts.pop(name) for name in records if name in left])
 
     async with PushSlots(world.clock) as slots:
-        if beside := _take_sections_but_one(batches):
-            await world.executor.run(partial(world.queue.give_back, [receipts[name] for name in beside]))
-        await side_by_side(serve(topic, records, slots) for (topic, _), records in batches.items())
-        if left:
-            await world.executor.run(partial(world.queue.give_back, [receipts[name] for name in left]))
+        beside = _take_sections_but_one(batches)
+        await _give_back(world, [receipts[name] for name in beside])
+        await side_by_side(serve(batch, records, slots) for batch, records in batches.items())
+        await _give_back(world, [receipts[name] for name in left if name in receipts])
     slots.tell(world.telemetry)
     return {"batchItemFailures": [{"itemIdentifier": name} for name in (*failed, *left, *beside)]}
+
+
+async def _give_back(world: World, receipts: Sequence[str]) -> None:
+    if receipts:
+        await world.executor.run(partial(world.queue.give_back, receipts))
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    """Wait for *event* so long at most, and say whether it came."""
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _take_sections_but_one(batches: Mapping[tuple[str, bool], dict[str, QueueEntry]]) -> list[str]:

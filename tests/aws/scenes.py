@@ -93,8 +93,8 @@ class Scene:
         self.world = administrator(self.deployment)
         self.deployment.begin()
 
-    def topic(self, name: str, retention_s: int = 86_400) -> None:
-        topics.put_topic(self.world, name, retention_s=retention_s, body_bytes_max=65_536, ordering=Ordering.NONE)
+    def topic(self, name: str, retention_s: int = 86_400, ordering: Ordering = Ordering.NONE) -> None:
+        topics.put_topic(self.world, name, retention_s=retention_s, body_bytes_max=65_536, ordering=ordering)
 
     def subscribe(
         self,
@@ -195,3 +195,48 @@ def serve(scene: Scene) -> Served:
         tried=sum(bool(receiver.asked_for) for receiver in scene.receivers.values() if receiver.hangs),
         errors=scene.watch.errors(),
     )
+
+
+@dataclass
+class TwoTopics:
+    """A topic in order with a healthy receiver, and beside it one in order whose *hanging* receivers never answer."""
+
+    scene: Scene
+    hanging: int
+
+    @classmethod
+    def begun(cls, hanging: int, seed: int = 1) -> TwoTopics:
+        """Return the scene before anything was published; both topics were pushed to once."""
+        scene = Scene(seed)
+        for topic in ("well", "ill"):
+            scene.topic(topic, ordering=Ordering.TOPIC)
+            scene.subscribe(topic, "A")
+        for place in range(hanging):
+            scene.subscribe("ill", f"H{place}", hangs=True, timeout_s=10, retry=BACKOFF if place % 2 else DECAY)
+        scene.publish("well", "warm")
+        scene.play(20)
+        return cls(scene, hanging)
+
+    def remove(self) -> None:
+        """Remove all that hang."""
+        for place in range(self.hanging):
+            subscriptions.delete_subscription(self.scene.world, "ill", f"H{place}")
+            self.scene.play(0.05)
+
+    def heal(self) -> None:
+        """Let all that hang answer from now on."""
+        for receiver in self.scene.receivers.values():
+            receiver.hangs = False
+
+    def latencies_s(self, messages: int) -> list[float]:
+        """Publish, four times a second; return how late the healthy receiver had each message of its topic."""
+        scene, receiver = self.scene, self.scene.receivers["well/A"]
+        answers: list[tuple[int, list[Answer]]] = []
+        for place in range(messages):
+            answers.append((scene.timeline.now, scene.publish("well", "1")))
+            if self.hanging and place % 4 == 0:
+                scene.publish("ill", "1")
+            scene.play(0.25)
+        scene.play(30)
+        ids = [(at, answer.value["results"][0]["message_id"]) for at, [answer] in answers]
+        return sorted((receiver.answered_at[message_id] - at) / 1000 for at, message_id in ids)

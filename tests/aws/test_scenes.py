@@ -9,9 +9,11 @@ from tagcast.model import EntryState
 
 from tests.aws.faults import Outages
 from tests.aws.quiet import quiet
-from tests.aws.scenes import Scene, among_hanging, serve
+from tests.aws.scenes import Scene, TwoTopics, among_hanging, serve
 
 HOUR_S = 3_600
+COLD_S = 1.5
+"""While others hang, a process more has to start."""
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +32,21 @@ def test_healthy_receivers_beside_hanging_hosts_are_served_as_if_they_were_alone
     assert beside.healthy_s <= 1.3 * alone.healthy_s
     assert not beside.errors
     assert beside.tried == hanging, "somebody who hangs was not even tried"
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("fate", ["hang", "are removed", "come back"])
+def test_a_topic_is_served_as_if_it_were_alone_while_the_receivers_of_another(fate: str) -> None:
+    alone = TwoTopics.begun(0).latencies_s(80)
+    both = TwoTopics.begun(60)
+    if fate != "hang":
+        both.latencies_s(20)
+        both.remove() if fate == "are removed" else both.heal()
+
+    beside = both.latencies_s(80)
+
+    assert beside[len(beside) // 2] <= 1.3 * alone[len(alone) // 2]
+    assert beside[-1] <= alone[-1] + COLD_S, "one message waited for the receivers of another topic"
 
 
 @pytest.mark.timeout(120)

@@ -100,6 +100,7 @@ class FakeQueue:
     def __init__(self) -> None:
         self.entries: list[QueueEntry] = []
         self.given_back: list[str] = []
+        self.deleted: list[str] = []
         self.broken = False
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
@@ -110,6 +111,9 @@ class FakeQueue:
 
     def give_back(self, receipts: Sequence[str]) -> None:
         self.given_back += receipts
+
+    def delete(self, receipts: Sequence[str]) -> None:
+        self.deleted += receipts
 
 
 class FakeWorkflow:

@@ -56,6 +56,16 @@ def test_nothing_is_asked_of_the_queue_for_nothing() -> None:
     assert client.asked == []
 
 
+def test_what_is_served_is_deleted_by_its_receipts() -> None:
+    client = ScriptedClient([{}])
+
+    SqsQueue(client, "q", Logger(service="test")).delete(["r1", "r2"])  # type: ignore[arg-type]
+
+    [request] = client.requests
+    assert [each["ReceiptHandle"] for each in request["Entries"]] == ["r1", "r2"]
+    assert len({each["Id"] for each in request["Entries"]}) == 2
+
+
 def test_what_is_given_back_is_visible_at_once() -> None:
     client = ScriptedClient([{}])
 

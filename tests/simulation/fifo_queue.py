@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +67,14 @@ class FifoQueue:
     def give_back(self, name: str) -> None:
         """Make visible again what is in flight: its group goes on when all before it is deleted."""
         self._given_back.update(entry for entry in self.entries if entry.name == name)
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Take out what is served of a batch that lasts; its groups go on with the batch (on the box: at once)."""
+        gone = [entry for entry in self.entries if entry.name in names]
+        if gone:
+            self._acknowledged.append(gone)
+            self._history.checks.served([entry.body for entry in gone])
+        self.entries = [entry for entry in self.entries if entry not in gone]
 
     def repeat_late(self) -> None:
         """Deliver batches again that were acknowledged long ago."""

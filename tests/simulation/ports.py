@@ -83,6 +83,16 @@ class SimSqs:
         history.checks.not_taken(worker, [entry["MessageGroupId"] for entry in Entries if entry["Id"] in refused])
         return cast("dict[str, Any]", answer)
 
+    def delete_message_batch(self, *, QueueUrl: str, Entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        def effect() -> dict[str, Any]:
+            self._history.queue.delete([entry["ReceiptHandle"] for entry in Entries])
+            return {}
+
+        try:
+            return cast("dict[str, Any]", self._gate.call(f"delete {len(Entries)}", effect))
+        except UnavailableError as error:
+            raise ClientError({"Error": {"Code": "InternalError"}}, "DeleteMessageBatch") from error
+
     def change_message_visibility_batch(self, *, QueueUrl: str, Entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:  # noqa: N803
         def effect() -> dict[str, Any]:
             for entry in Entries:

@@ -122,6 +122,9 @@ class Queue(Protocol):
     def give_back(self, receipts: Sequence[str]) -> None:
         """Let what was received under *receipts* (at most 10) come again at once; after a fault it comes later."""
 
+    def delete(self, receipts: Sequence[str]) -> None:
+        """Take what was received under *receipts* (at most 10) out of the queue; after a fault it stays there."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupQueue:

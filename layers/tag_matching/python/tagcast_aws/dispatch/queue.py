@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.type_defs import (
         ChangeMessageVisibilityBatchRequestEntryTypeDef,
+        DeleteMessageBatchRequestEntryTypeDef,
         SendMessageBatchRequestEntryTypeDef,
     )
 
@@ -67,6 +68,16 @@ class SqsQueue:
             self._client.change_message_visibility_batch(QueueUrl=self._queue_url, Entries=entries)
         except (ClientError, BotoCoreError) as error:
             self._logger.warning("queue entries stay invisible", extra={"error": type(error).__name__})
+
+    def delete(self, receipts: Sequence[str]) -> None:
+        """Take what was received out of the queue; what stays there is taken out when its batch ends."""
+        entries: list[DeleteMessageBatchRequestEntryTypeDef] = [
+            {"Id": str(place), "ReceiptHandle": receipt} for place, receipt in enumerate(receipts)
+        ]
+        try:
+            self._client.delete_message_batch(QueueUrl=self._queue_url, Entries=entries)
+        except (ClientError, BotoCoreError) as error:
+            self._logger.warning("queue entries stay", extra={"error": type(error).__name__})
 
     def _send_batch(self, batch: Sequence[QueueEntry]) -> Sequence[QueueEntry] | None:
         """Return the entries that the queue refused, or None if it did not answer."""

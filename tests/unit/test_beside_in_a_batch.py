@@ -1,0 +1,99 @@
+"""A batch of the queue may have records of several topics: what is served of one waits for no other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tagcast.model import Ordering
+from tagcast.ports import Row, Table
+from tagcast.rows.keys import lane_key
+
+from functions.fan_out.app import BESIDE_S, handle
+from tests.fakes.queue_records import batch_of
+from tests.fakes.virtual_time import TimedWorld
+from tests.fakes.world import OK, FakeQueue
+
+HANGS_S, QUICK_S = 60.0, 0.05
+
+
+class WatchedQueue(FakeQueue):
+    """Remembers when something left it."""
+
+    def __init__(self, timed: TimedWorld) -> None:
+        super().__init__()
+        self.timed = timed
+        self.at_s: dict[str, float] = {}
+
+    def delete(self, receipts: Any) -> None:
+        super().delete(receipts)
+        self.at_s |= dict.fromkeys(receipts, self.timed.loop.seconds)
+
+    def give_back(self, receipts: Any) -> None:
+        super().give_back(receipts)
+        self.at_s |= dict.fromkeys(receipts, self.timed.loop.seconds)
+
+
+@pytest.fixture
+def timed() -> TimedWorld:
+    timed = TimedWorld(0.0)
+    timed.fake.topic("theirs", ordering=Ordering.TOPIC)
+    return timed
+
+
+def served(timed: TimedWorld, theirs_s: float) -> tuple[WatchedQueue, dict[str, Any], float]:
+    """Serve a batch with two messages to a healthy receiver and one of another topic, whose receiver takes so long."""
+    fake = timed.fake
+    timed.subscribe("healthy", answers=(QUICK_S, OK))
+    fake.subscribe("theirs", topic="theirs")
+    timed.receivers.replies["theirs"] = (theirs_s, OK)
+    fake.publish("1")
+    fake.publish("2")
+    fake.publish("3", topic="theirs")
+    queue = WatchedQueue(timed)
+    records = batch_of(fake.queue.entries)
+    began_s = timed.loop.seconds
+    answer = timed.run(handle(records, replace(timed.world, queue=queue)))
+    return queue, answer, began_s
+
+
+def test_what_is_served_leaves_the_queue_before_a_topic_that_hangs(timed: TimedWorld) -> None:
+    queue, answer, began_s = served(timed, HANGS_S)
+
+    assert len(queue.deleted) == 2
+    assert max(queue.at_s.values()) - began_s <= 2 * QUICK_S + BESIDE_S + 0.01
+    assert timed.loop.seconds - began_s >= 15
+    assert answer == {"batchItemFailures": []}
+
+
+def test_topics_that_end_together_need_no_request_more(timed: TimedWorld) -> None:
+    queue, _, began_s = served(timed, QUICK_S)
+
+    assert queue.deleted == []
+    assert timed.loop.seconds - began_s < BESIDE_S
+
+
+def test_what_was_left_comes_again_at_once_and_is_reported(timed: TimedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tagcast.delivery.fan_out.GO_ON_S", 0.0)
+    timed.world = replace(timed.world, part_max=1)
+    queue, answer, began_s = served(timed, HANGS_S)
+
+    assert len(queue.deleted) == len(queue.given_back) == 1
+    assert max(queue.at_s.values()) - began_s < 1
+    assert [each["itemIdentifier"] for each in answer["batchItemFailures"]] == [queue.given_back[0].split()[-1]]
+
+
+def test_what_failed_stays_in_the_queue(timed: TimedWorld) -> None:
+    whole = timed.store.query
+
+    def broken(table: Table, pk: str, **bounds: Any) -> list[Row]:
+        if pk == lane_key("test1", "").pk:
+            raise TimeoutError
+        return whole(table, pk, **bounds)
+
+    timed.store.query = broken  # type: ignore[method-assign]
+    queue, answer, _ = served(timed, HANGS_S)
+
+    assert (queue.deleted, queue.given_back) == ([], [])
+    assert len(answer["batchItemFailures"]) == 2
