@@ -19,8 +19,9 @@ from tagcast.delivery.workflow_task import Task
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.model import Ordering, Outcome, Push
 from tagcast.ports import Key, Table, World, Write
+from tagcast.registry.subscriptions import delete_subscription
 from tagcast.registry.topics import put_topic
-from tagcast.rows.keys import lane_key
+from tagcast.rows.keys import lane_key, message_key
 from tagcast.rows.lane import lane_of
 from tagcast.rows.message import message_row_of
 from tagcast.tables import Check
@@ -198,6 +199,57 @@ def stampede(lanes: int, body_bytes: int, *, spread_s: float = 0.5, seed: int = 
     extra = sum(receivers.received.values()) - lanes
     lost = timed.fake.telemetry.counts["OutcomesLost"]
     return Stampede(lanes, timed.loop.seconds - began_s, extra, max(0, extra - lost), store.counts)
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What came of the backlogs of removed subscriptions.
+
+    *seconds* from the first worker to the last end, *worker_s* how long functions worked in all, *tries* how often
+    somebody tried to write a message.
+    """
+
+    seconds: float
+    worker_s: float
+    tries: int
+    attempts: int
+
+
+def removal(lanes: int, messages: int, *, at_once: int, seed: int = 1) -> Removal:
+    """Remove *lanes* subscriptions that owe so many messages each; so many workers end what they owe at once."""
+    timed = TimedWorld(0.0)
+    names = [f"s{number}" for number in range(lanes)]
+    timed.subscribe(*names, answers=(0.0, FAIL))
+    first = timed.first_round(*(str(number) for number in range(messages)))
+    chance = Random(seed)
+    store = HotStore(timed.loop, chance)
+    for name in names:
+        delete_subscription(timed.world, "test1", name)
+    store.adopt(timed.store)
+    world = replace(timed.world, store=store, executor=HotExecutor(store), dice=HerdDice(chance))
+    removed = [lane_of(row) for row in store.query(Table.MESSAGES, lane_key("test1", "").pk)]
+    assert len(removed) == lanes
+    began_s, places, worker_s = timed.loop.seconds, asyncio.Semaphore(at_once), 0.0
+
+    async def working(task: Task) -> None:
+        nonlocal worker_s
+        async with places:
+            since = timed.loop.seconds
+            await _execution(world, task, 0.0)
+            worker_s += timed.loop.seconds - since
+
+    async def everybody() -> None:
+        tasks = [Task("test1", lane.subscription_id, lane.generation) for lane in removed]
+        await asyncio.gather(*(working(task) for task in tasks))
+
+    timed.run(everybody())
+    rows = [message_row_of(store.rows[message_key("test1", each)]) for each in first.ids]
+    assert not any(row.map.owed for row in rows)
+    entries = [entry for row in rows for entry in row.map.settled.values()]
+    assert {entry.state.value for entry in entries} == {"cancelled"}
+    assert not any(key.pk.startswith("DUE#") for key in store.rows)
+    seconds = timed.loop.seconds - began_s
+    return Removal(seconds, worker_s, store.counts["tries"], sum(entry.attempts for entry in entries))
 
 
 async def _execution(world: World, task: Task, wait_s: float) -> None:

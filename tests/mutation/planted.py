@@ -1539,6 +1539,20 @@ ADAPTERS = (
         f"{QUEUE}::test_what_is_given_back",
     ),
     _planted(
+        "a topic waits for those that came in its batch",
+        "functions.fan_out.app:_within",
+        "return False",
+        "return True",
+        "unit/test_beside_in_a_batch.py::test_what_is_served_leaves_the_queue",
+    ),
+    _planted(
+        "what removed subscriptions owe ends one by one",
+        "tagcast.delivery.outcomes:Outcomes.cancel",
+        "done = await self.settle_together(together)",
+        "done, together = set[str](), together[:0]",
+        "unit/test_herd.py::test_what_removed_subscriptions_owe",
+    ),
+    _planted(
         "of what the archive lost the last is told",
         "tagcast_aws.dispatch.firehose:FirehoseArchive.put",
         "return min(lost, default=None)",

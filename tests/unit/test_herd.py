@@ -17,7 +17,7 @@ from tagcast.rows.due import OwedDelivery, due_row
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import message_row_of
 
-from tests.fakes.herd import stampede
+from tests.fakes.herd import removal, stampede
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
 
@@ -29,6 +29,15 @@ def test_lanes_that_wake_together_repeat_no_push_and_settle_within_seconds(seed:
     assert herd.extra == 0
     assert herd.counts["conflicts"] + herd.counts["conditions lost"] > 60
     assert herd.seconds < 6
+
+
+def test_what_removed_subscriptions_owe_ends_many_at_once() -> None:
+    """One by one they took 8.7 s, and held functions for 65 s."""
+    came = removal(30, 60, at_once=8)
+
+    assert came.attempts == 30, "what was attempted before is told"
+    assert came.seconds < 3
+    assert came.worker_s < 20
 
 
 def test_a_large_body_makes_it_slow_but_repeats_no_push() -> None:

@@ -21,7 +21,7 @@ from tagcast.delivery.settling import (
 )
 from tagcast.errors import ConditionLostError, ContendedError
 from tagcast.ids import ordinal_of
-from tagcast.model import Entry
+from tagcast.model import Entry, EntryState
 from tagcast.ports import Write
 from tagcast.pushing.attempts import Failure
 from tagcast.rows import stored_maps
@@ -87,6 +87,27 @@ class Outcomes:
         if isinstance(came, NotOwed):
             await self.hold.write(due_delete(due))
         return None
+
+    async def cancel(self, dues: Sequence[OwedDelivery]) -> None:
+        """End deliveries without another push: nobody is subscribed any more, or an earlier push ended them.
+
+        Hundreds of lanes that owe the same messages may be removed at once. So many end in a transaction; if others
+        kept all of them out, one ends alone. The rest comes with the next look.
+        """
+        world, first = self.hold.world, {due.message_id: due for due in reversed(dues)}
+        ordinal = ordinal_of(self.hold.task.subscription_id)
+        read = partial(stored_maps.entries, world.store, self.hold.task.topic, tuple(first), ordinal)
+        rows = await world.executor.run(read) if len(first) > 1 else {}
+        together = [
+            (due, due.ending(EntryState.CANCELLED), rows[each])
+            for each, due in first.items()
+            if each in rows and rows[each].section is None and _owes(rows[each], due)
+        ]
+        done = await self.settle_together(together)
+        kept = {id(due) for due, _, _ in together}
+        alone = [due for due in dues if id(due) not in kept]
+        for due in alone if alone or done else dues[:1]:
+            await self.settle(due, due.ending(EntryState.CANCELLED), patient=True)
 
     async def settle_together(self, ends: Sequence[tuple[OwedDelivery, Entry, MessageRow]]) -> set[str]:
         """Write terminal entries of messages as they were just read, as many in a transaction as it takes.

@@ -19,7 +19,7 @@ from tagcast.delivery.retrying import Retried, retry
 from tagcast.delivery.workflow_task import Answer, Task
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.ids import ordinal_of
-from tagcast.model import EntryState, LaneState, Subscription
+from tagcast.model import LaneState, Subscription
 from tagcast.ports import World
 from tagcast.pushing.verdicts import judging_s
 from tagcast.registry.directory import subscription_at
@@ -27,6 +27,8 @@ from tagcast.rows import stored
 from tagcast.rows.due import OwedDelivery
 
 SHORT_WAIT_S = 10.0
+CANCELLED_AT_ONCE = 99
+"""So many deliveries of a removed subscription are looked at together: one request reads their messages."""
 ROUNDS_MAX = 1_500
 """A round of the workflow writes about ten history events; 25,000 are the limit of an execution."""
 
@@ -131,8 +133,7 @@ async def _step(hold: LaneHold, subscription: Subscription | None, streak: Strea
             await hold.finish(appended)
             return _Drained.DONE, streak
         case End(ending):
-            for due in ending:
-                await Outcomes(hold).settle(due, due.ending(EntryState.CANCELLED), patient=True)
+            await Outcomes(hold).cancel(ending)
             return _Drained.GOING_ON, streak
         case Wait(until, message_id):
             await hold.write(hold.move(hold.planned(until, message_id)))
@@ -165,9 +166,10 @@ async def _subscription(hold: LaneHold) -> Subscription | None:
 
 
 async def _front(hold: LaneHold, subscription: Subscription | None, streak: Streak) -> list[OwedDelivery]:
-    """Return the head alone, or a window of the backlog once the receiver answered well."""
-    window = 1
+    """Return the head alone, or a window of the backlog once the receiver answered well, or is gone."""
+    window = CANCELLED_AT_ONCE if subscription is None else 1
     if subscription is not None and streak.answered:
         window = subscription.settings.drained_at_once(streak.got_through)
     read = partial(stored.dues, hold.world.store, hold.task.subscription_id, limit=window)
-    return front(await hold.world.executor.run(read), hold.world.clock.now())
+    dues = await hold.world.executor.run(read)
+    return dues if subscription is None else front(dues, hold.world.clock.now())
