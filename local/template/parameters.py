@@ -7,6 +7,7 @@ LOCAL = {
     **ANY_SUBSCRIBER,
     "AllowPrivateEndpoints": "true",
     "EndpointVerification": "optional",
+    "TopicKnownSeconds": "0",
     "DeadLetterTopics": "*:*",
     "WaitingPerTopic": "8",
     "ArchiveBodies": "*",
@@ -14,4 +15,4 @@ LOCAL = {
 }
 """Nobody but its owner uses the local stack: endpoints may be anywhere and need not agree, dead letters may go to any
 topic; all bodies are archived, and `make run` shows every attempt. Requests about one topic never wait in
-all workers of `pull`."""
+all workers of `pull`. Changes answer at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from tagcast.ports import World
@@ -24,7 +25,7 @@ def administrator(deployment: Deployment) -> World:
         lookup=deployment.network.look_up,
         make_thread=AtOnce,
     )
-    return wiring.compose(ground)
+    return replace(wiring.compose(ground), topic_known_s=0.0)
 
 
 class _Clock:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from tagcast.model import Ordering
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
-from tagcast.topic_settings import TopicReads
 
 from local.rules import limits
 from tests.aws.lambdas import Ended
@@ -28,7 +27,7 @@ from tests.benchmarks.twinning.sdk import FixedSdk
 from tests.benchmarks.twinning.wide import HEADING, first_publish, one_message
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "speed-and-cost.md").read_text()
-SINGLY = Cell(3, Ordering.TOPIC, 30)
+SINGLY = Cell(3, Ordering.TOPIC, 30, parameters=(("TopicKnownSeconds", "0"),))
 
 
 def account_of(cell: Cell, shards: int = 1) -> Account:
@@ -90,12 +89,12 @@ def test_a_topic_is_as_fast_as_its_hot_key_lets_it_be() -> None:
 
 
 def test_a_process_that_may_know_the_topic_for_a_second_reads_it_once() -> None:
-    def reads(how: TopicReads) -> int:
-        cell = Cell(1, Ordering.NONE, 5, parameters=(("TopicReads", how.value),))
+    def reads(known_s: int) -> int:
+        cell = Cell(1, Ordering.NONE, 5, parameters=(("TopicKnownSeconds", str(known_s)),))
         course = played(account_of(cell), Load(publishers=1), 5)
         return course.usage.calls["publish", "GetItem"]
 
-    assert (reads(TopicReads.EVERY), reads(TopicReads.SECOND)) == (6, 2), "knowing it at first takes a second look"
+    assert (reads(0), reads(1)) == (6, 2), "knowing it at first takes a second look"
 
 
 def test_the_first_publisher_to_a_small_topic_is_accepted_at_the_first_try() -> None:
@@ -126,7 +125,7 @@ def test_what_each_further_message_takes_says_which_quota_is_used_up_first() -> 
 
 
 def test_of_looks_that_count_for_a_second_a_short_play_is_charged_its_part() -> None:
-    account = account_of(Cell(1, Ordering.NONE, 5, parameters=(("TopicReads", "second"),)))
+    account = account_of(Cell(1, Ordering.NONE, 5))
     course = played(account, Load(publishers=4), 8)
     whole_s = account.deployment.tables["RegistryTable"].throughput.taken_s()["reads of TOPIC#orders"]
     looks = course.usage.calls["publish", "GetItem"]

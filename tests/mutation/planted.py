@@ -533,14 +533,14 @@ KEEPING = (
     _planted(
         "a process whose monotonic clock stood still goes by what it knew",
         "tagcast.registry.knowledge:Look.still_counts",
-        " and 0 <= since_ms < KNOWN_S * 1000",
+        " and 0 <= since_ms < known_s * 1000",
         "",
         f"{KNOWLEDGE}::test_a_process_that_was_frozen",
     ),
     _planted(
         "a process whose clock stood still goes by what it knew",
         "tagcast.registry.knowledge:Look.still_counts",
-        "world.clock.monotonic() - self.monotonic_s < KNOWN_S and ",
+        "world.clock.monotonic() - self.monotonic_s < known_s and ",
         "",
         f"{KNOWLEDGE}::test_a_process_that_was_frozen",
     ),

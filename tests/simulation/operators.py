@@ -11,7 +11,6 @@ from tagcast.operating import lanes
 from tagcast.ports import Table, World
 from tagcast.registry import subscriptions, topics
 from tagcast.registry.subscribing import Made, Wanted, put_subscriptions
-from tagcast.topic_settings import TopicReads
 
 from functions.sweep import app as sweep_app
 from tests.simulation.baton import Worker
@@ -37,7 +36,7 @@ class Operators:
         history = self._history
         self._put_topic(history.plan.retention_s)
         wanted = [Wanted(subscriber.name, subscriber.settings) for subscriber in history.plan.subscribers]
-        world = replace(history.world(), topic_reads=TopicReads.EVERY)
+        world = replace(history.world(), topic_known_s=0.0)
         made = put_subscriptions(world, history.plan.topic, wanted, world.clock.monotonic())
         assert all(isinstance(each, Made) for each in made)
         for subscriber in history.plan.subscribers:

@@ -12,7 +12,6 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.rows.message import ROW_BYTES_MAX, TEXT_ROW_BYTES_MAX
-from tagcast.topic_settings import TopicReads
 
 from tests.simulation.asked import batched, rules_for, settings_of
 from tests.simulation.rules import Rule
@@ -113,7 +112,7 @@ class Plan:
     faults: frozenset[str]
     rate: float
     """The chance of a fault at each port call."""
-    topic_reads: TopicReads = TopicReads.EVERY
+    topic_known_s: float = 0.0
     faults_max: int = 10**9
     """After so many accidents there are no more."""
     topic: str = "t"
@@ -158,7 +157,7 @@ class Aim:
     """The share of histories in which so few entries fit into a section that most messages are wide."""
     parted: float = 0.25
     """The share of histories in which a batch of few messages has several parts."""
-    knowing: float = 0.15
+    knowing: float = 0.5
     """The chance that processes read a topic once a second."""
     grouped: float = 0.3
     """The share of histories on the box in which some of the subscribers are groups."""
@@ -206,7 +205,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
         restless=aim.restless,
         section_max=section_max(seed, aim.wide),
         part_max=part_max(seed, aim.parted),
-        topic_reads=TopicReads.SECOND if Random(f"reads {seed}").random() < aim.knowing else TopicReads.EVERY,
+        topic_known_s=1.0 if Random(f"reads {seed}").random() < aim.knowing else 0.0,
     )
 
 

@@ -34,7 +34,7 @@ def world_of(history: History, store: SimStore) -> World:
     """Return the world in which the shipped code of a history lives."""
     return replace(
         FakeWorld().world,
-        topic_reads=history.plan.topic_reads,
+        topic_known_s=history.plan.topic_known_s,
         store=store,
         queue=SqsQueue(cast("Any", SimSqs(history)), "queue", wiring.logger()),
         workflow=SimWorkflow(history),

@@ -9,14 +9,15 @@ import pytest
 from tagcast.model import Keep, Ordering
 from tagcast.ports import Key, Row
 from tagcast.registry import shadows, subscriptions, topics
-from tagcast.registry.knowledge import AWAITED_S, KNOWN_S
+from tagcast.registry.knowledge import CLOCKS_APART_S
 from tagcast.registry.subscribing import Wanted, put_subscriptions
 from tagcast.rows.keys import topic_key
-from tagcast.topic_settings import TopicReads
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FakeWorld
 
+KNOWN_S = 1.0
+AWAITED_S = KNOWN_S + CLOCKS_APART_S
 PEAR = {"kind": "tags", "tags": ["pear"]}
 
 
@@ -45,18 +46,16 @@ def fake() -> FakeWorld:
     return fake
 
 
-def reading(fake: FakeWorld, how: TopicReads) -> WatchedStore:
-    fake.world = replace(fake.world, topic_reads=how)
+def reading(fake: FakeWorld, known_s: float) -> WatchedStore:
+    fake.world = replace(fake.world, topic_known_s=known_s)
     assert isinstance(fake.store, WatchedStore)
     fake.store.topic_reads = 0
     return fake.store
 
 
-@pytest.mark.parametrize(
-    ("how", "reads"), [(TopicReads.EVERY, [1, 2, 3]), (TopicReads.AWAITED, [1, 2, 3]), (TopicReads.SECOND, [1, 1, 2])]
-)
-def test_a_topic_is_read_for_every_publish_or_once_a_second(fake: FakeWorld, how: TopicReads, reads: list[int]) -> None:
-    store = reading(fake, how)
+@pytest.mark.parametrize(("known_s", "reads"), [(0, [1, 2, 3]), (KNOWN_S, [1, 1, 2])])
+def test_a_topic_is_read_for_every_publish_or_once_a_second(fake: FakeWorld, known_s: float, reads: list[int]) -> None:
+    store = reading(fake, known_s)
 
     seen = []
     for pause_s in (0, KNOWN_S - 0.001, 0.001):
@@ -68,7 +67,7 @@ def test_a_topic_is_read_for_every_publish_or_once_a_second(fake: FakeWorld, how
 
 
 def test_what_is_known_counts_from_the_beginning_of_its_read(fake: FakeWorld) -> None:
-    store = reading(fake, TopicReads.SECOND)
+    store = reading(fake, KNOWN_S)
     store.while_reading = lambda: fake.clock.sleep(KNOWN_S)
     fake.clock.sleep(KNOWN_S)
 
@@ -82,7 +81,7 @@ def test_what_is_known_counts_from_the_beginning_of_its_read(fake: FakeWorld) ->
 def test_a_process_that_was_frozen_knows_nothing_whichever_of_its_clocks_stood_still(
     fake: FakeWorld, stopped: str
 ) -> None:
-    store = reading(fake, TopicReads.SECOND)
+    store = reading(fake, KNOWN_S)
     fake.publish("x")
     still = getattr(fake.clock, stopped)()
     setattr(fake.clock, stopped, lambda: still)
@@ -124,7 +123,7 @@ def known(fake: FakeWorld) -> tuple[object, ...]:
 def test_whatever_was_acknowledged_is_what_the_next_publish_of_any_process_goes_by(
     fake: FakeWorld, change: Callable[[FakeWorld], object]
 ) -> None:
-    reading(fake, TopicReads.SECOND)
+    reading(fake, KNOWN_S)
     known(fake)
     began_at = fake.clock.now()
 
@@ -137,7 +136,7 @@ def test_whatever_was_acknowledged_is_what_the_next_publish_of_any_process_goes_
 
 
 def test_a_topic_that_is_gone_is_published_to_by_nobody_once_that_was_told(fake: FakeWorld) -> None:
-    reading(fake, TopicReads.SECOND)
+    reading(fake, KNOWN_S)
     subscriptions.delete_subscription(fake.world, "test1", "A")
     began_at = fake.clock.now()
 
@@ -156,7 +155,7 @@ def test_nobody_waits_where_every_publish_reads_its_topic(fake: FakeWorld) -> No
 
 def test_many_subscriptions_wait_once(fake: FakeWorld) -> None:
     settings = fake.subscribe("A").settings
-    reading(fake, TopicReads.AWAITED)
+    reading(fake, KNOWN_S)
     began_at = fake.clock.now()
 
     put_subscriptions(fake.world, "test1", [Wanted(f"S{n}", settings) for n in range(100)], fake.clock.monotonic())

@@ -35,7 +35,7 @@ class Outside:
         history = self._history
         functions, plan = history.deployment.functions, history.plan
         functions.sizes = {"section_max": plan.section_max, "part_max": plan.part_max}
-        functions.configure()
+        functions.configure(TOPIC_KNOWN_SECONDS=f"{plan.topic_known_s:g}")
         self._expect(201, "PUT", ("topics", history.plan.topic), self._topic(history.plan.retention_s))
         for subscriber in history.plan.subscribers:
             path = ("topics", history.plan.topic, "subscriptions", subscriber.name)

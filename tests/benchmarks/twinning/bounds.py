@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tagcast.model import Ordering
-from tagcast.registry.knowledge import KNOWN_S
-from tagcast.topic_settings import TopicReads
 
 from local.rules import limits
 from tests.benchmarks.twinning.account import TOPIC, Account
@@ -50,19 +48,19 @@ def taken(account: Account, course: Course) -> Taken:
         found["one batch of a group at a time"] = course.group_busy * course.lasted_s
     for table in account.deployment.tables.values():
         found |= table.throughput.taken_s()
-    if account.deployment.stack.reference("TopicReads") == TopicReads.SECOND:
-        found[TOPIC_READS] -= _looks_too_many(course) / limits.KEY_READ_UNITS
+    if known_s := float(account.deployment.stack.reference("TopicKnownSeconds")):
+        found[TOPIC_READS] -= _looks_too_many(course, known_s) / limits.KEY_READ_UNITS
     return {quota: seconds / len(course.sent) for quota, seconds in found.items()}
 
 
-def _looks_too_many(course: Course) -> float:
+def _looks_too_many(course: Course, known_s: float) -> float:
     """Return the units that publishers took of the topic's row because the play was short.
 
-    Each process looks once a second, whatever the rate; of a look that counts for longer than the play, only that part
-    is the play's.
+    Each process looks once in *known_s*, whatever the rate; of a look that counts for longer than the play, only that
+    part is the play's.
     """
     window_s = len(course.sent) / course.sustained()
-    return course.usage.calls["publish", "GetItem"] * max(0.0, 1 - window_s / KNOWN_S)
+    return course.usage.calls["publish", "GetItem"] * max(0.0, 1 - window_s / known_s)
 
 
 def limit_of(course: Course, took: Taken) -> str | None:

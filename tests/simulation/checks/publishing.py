@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tagcast.model import Draft, Ordering
-from tagcast.topic_settings import TopicReads
 
 from tests.simulation.baton import Worker
 from tests.simulation.ledger import Ledger, Row, body_in, keeps_order
@@ -38,7 +37,7 @@ class PublishingChecks:
     def watch(self, worker: Worker, action: Action, publish: Callable[[], Any]) -> Any:
         """Publish, and check what the producer is told."""
         ledger = self.ledger
-        is_known_at_once = ledger.stage.plan.topic_reads is TopicReads.EVERY
+        is_known_at_once = not ledger.stage.plan.topic_known_s
         version, began = ledger.version if is_known_at_once else ledger.told_version, ledger.now
         ledger.asked[worker.name] = len(action.drafts)
         answers = publish()

@@ -11,7 +11,6 @@ from tagcast.memory import Memory
 from tagcast.model import EntryState, Message, Outcome, Push, PushBatch, Subscription
 from tagcast.queues import PACK_MAX, GroupQueue, GroupQueues, Queue, QueueCounts, QueueEntry, Received
 from tagcast.tables import ABSENT, Delete, Found, Key, Put, Row, Store, Table, Update, Write
-from tagcast.topic_settings import TopicReads
 from tagcast.vault import Signer, Vault
 from tagcast.verification import EndpointGuard, Verification
 
@@ -195,7 +194,8 @@ class World:
     time_scale: float = 1.0
     section_max: int = 1_000
     part_max: int = PACK_MAX
-    topic_reads: TopicReads = TopicReads.EVERY
+    topic_known_s: float = 0.0
+    """For so long a process that publishes may go by a topic's row, and a change answers after that."""
     scope_prefix: str = ""
     dead_letter_topics: tuple[tuple[str, str], ...] = ()
     waiting_max: int = 100

@@ -26,14 +26,6 @@ class Keep(StrEnum):
     LIFE = "life"
 
 
-class TopicReads(StrEnum):
-    """How often whoever publishes reads a topic, and whether who changes it waits for those that read it before."""
-
-    EVERY = "every"
-    AWAITED = "awaited"
-    SECOND = "second"
-
-
 class FilterType(StrEnum):
     """What the filters of a topic read that was made through the CMQ endpoint; it never changes."""
 

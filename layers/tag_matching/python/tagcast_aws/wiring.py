@@ -162,7 +162,7 @@ def compose(ground: Ground) -> World:
         dice=ground.dice,
         telemetry=telemetry(clock, settings.metric_topics),
         time_scale=settings.time_scale,
-        topic_reads=settings.topic_reads,
+        topic_known_s=settings.topic_known_s,
         scope_prefix=settings.scope_prefix,
         dead_letter_topics=settings.dead_letter_topics,
         waiting_max=settings.waiting_max,

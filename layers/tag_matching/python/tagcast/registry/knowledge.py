@@ -9,11 +9,9 @@ import math
 from dataclasses import dataclass
 
 from tagcast.ports import World
-from tagcast.topic_settings import TopicReads
 
-KNOWN_S = 1.0
-AWAITED_S = 1.1
-"""Longer than that, as two clocks may run apart."""
+CLOCKS_APART_S = 0.1
+"""A change answers so much later than publishers may know what was before, because two clocks may run apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +24,15 @@ class Look:
     @classmethod
     def of(cls, world: World) -> Look:
         """Return the look that begins now; where every publish reads for itself, no clock is asked."""
-        return cls(world.clock.monotonic(), world.clock.now()) if world.topic_reads is TopicReads.SECOND else NEVER
+        return cls(world.clock.monotonic(), world.clock.now()) if world.topic_known_s else NEVER
 
     def still_counts(self, world: World) -> bool:
         """Say whether what was read then may still be used, whichever clock stood still while the process did."""
-        if world.topic_reads is not TopicReads.SECOND:
+        known_s = world.topic_known_s
+        if not known_s:
             return False
         since_ms = world.clock.now() - self.at
-        return world.clock.monotonic() - self.monotonic_s < KNOWN_S and 0 <= since_ms < KNOWN_S * 1000
+        return world.clock.monotonic() - self.monotonic_s < known_s and 0 <= since_ms < known_s * 1000
 
 
 NEVER = Look()
@@ -41,5 +40,5 @@ NEVER = Look()
 
 def wait_for_publishers(world: World) -> None:
     """Return when no publish that begins from now on knows what was before a change that is stored."""
-    if world.topic_reads is not TopicReads.EVERY:
-        world.clock.sleep(AWAITED_S)
+    if world.topic_known_s:
+        world.clock.sleep(world.topic_known_s + CLOCKS_APART_S)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tagcast.tables import Table
-from tagcast.topic_settings import TopicReads
 
 from tagcast_aws.runtime.home import Home
 
@@ -24,7 +23,7 @@ class Settings:
     index_bucket: str
     allow_private_endpoints: bool
     time_scale: float
-    topic_reads: TopicReads
+    topic_known_s: float
     archive_streams: str
     archive_bodies: tuple[str, ...]
     cmq_keys: str
@@ -50,7 +49,7 @@ class Settings:
             index_bucket=environ["INDEX_BUCKET"],
             allow_private_endpoints=environ["ALLOW_PRIVATE_ENDPOINTS"] == "true",
             time_scale=float(environ["TIME_SCALE"]),
-            topic_reads=TopicReads(environ["TOPIC_READS"]),
+            topic_known_s=float(environ["TOPIC_KNOWN_SECONDS"]),
             archive_streams=environ["ARCHIVE_STREAMS"],
             archive_bodies=tuple(environ["ARCHIVE_BODIES"].replace(",", " ").split()),
             cmq_keys=environ["CMQ_KEYS"],
