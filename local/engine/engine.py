@@ -18,13 +18,12 @@ from botocore.config import Config
 
 from local.engine.credentials import Credentials, mint
 from local.engine.engine_calls import EngineCalls
-from local.engine.permission_guard import ROLES_PATH, role_as_json
+from local.engine.permission_guard import ROLES_PATH, SHOW_PATH, role_as_json
 from local.functions.frames import call_head
 from local.rules.permissions import Role
 
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
-SNAPSHOT_S = 5.0
 START_S = 20.0
 STOP_S = 20.0
 
@@ -85,7 +84,7 @@ class Engine:
 
     def start(self) -> None:
         """Start the process and wait until it answers."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.positions.mkdir(parents=True, exist_ok=True)
         log = (self.folder / "engine.log").open("wb")
         with log:
             self._process = subprocess.Popen(
@@ -103,6 +102,16 @@ class Engine:
                 self.stop()
                 raise EngineError(f"the engine did not start, see {self.folder / 'engine.log'}")
             time.sleep(0.05)
+
+    @property
+    def positions(self) -> Path:
+        """Where the readers of streams write down how far they are: files named READER.TABLE."""
+        return self.folder / "positions"
+
+    def show(self, queue_arn: str) -> None:
+        """Give back what was received of a queue by a process that is no more, and not ended."""
+        with self._asked(SHOW_PATH, START_S, json.dumps(queue_arn).encode()):
+            pass
 
     def permit(self, roles: Mapping[str, Role]) -> None:
         """Put roles in force, by the access key or the service that takes them on."""
@@ -168,5 +177,5 @@ class Engine:
             "TAGCAST_OWNER": self.owner.access_key,
             "TAGCAST_HOST": self.host,
             "TAGCAST_USES": str((self.uses or self.folder / "uses.jsonl").resolve()),
-            "TAGCAST_SNAPSHOT_S": str(SNAPSHOT_S),
+            "TAGCAST_POSITIONS": str(self.positions.resolve()),
         }

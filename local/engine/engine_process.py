@@ -4,8 +4,8 @@ Some private names of ministack are used, each held by `tests/unit/local/test_en
 `lambda_svc._execute_function_warm`, `app._build_persistence_save_dict`, `persistence._state_format_version`,
 `persistence._json_default`, `sqs._HANDLERS`, `stepfunctions._call_lambda`, `stepfunctions._add_event`,
 `stepfunctions._run_execution`, `stepfunctions._ExecutionError`, `firehose._put_s3_object`,
-`firehose._deliver_records_to_s3`, `sqs._prune_dedup`, the name `json` of the services, and those of the tables that
-`quicker_tables` and `statements` use.
+`firehose._deliver_records_to_s3`, `sqs._prune_dedup`, the name `json` of the services, and those of tables and
+queues that `quicker_tables`, `statements`, `kept`, `kept_tables` and `kept_queues` use.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import resource
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,12 @@ from urllib.parse import quote
 from local.engine import in_flight, long_poll, quicker_json, quicker_queues, quicker_tables, statements
 from local.engine.asgi import Application
 from local.engine.callers import FIREHOSE, STATES
-from local.engine.garbage import look_seldom
 from local.engine.http_server import serve
-from local.engine.permission_guard import PermissionGuard, Permissions
+from local.engine.kept import Kept
+from local.engine.kept_services import keeping
+from local.engine.permission_guard import ROLES_PATH, SHOW_PATH, PermissionGuard, Permissions
 from local.engine.request_scope import enter
 from local.engine.short_way import ShortWay
-from local.engine.snapshot import Snapshots, as_persisted
 from local.functions.lambda_api import ERROR_HEADER, UNKNOWN_FUNCTION, invocation_path
 from local.rules.limits import EXECUTION_EVENTS_MAX
 from local.rules.needs import Account, needs_of
@@ -164,7 +164,9 @@ def _stop_with_the_parent(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _application(permissions: Permissions, full: Callable[[], bool]) -> Application:
+def _application(
+    permissions: Permissions, full: Callable[[], bool], own_paths: Mapping[str, Callable[[Any], None]]
+) -> Application:
     """The engine behind the guard, with a short way for most calls."""
     from ministack import app
     from ministack.services import dynamodb, dynamodb_streams, firehose, sqs
@@ -175,18 +177,8 @@ def _application(permissions: Permissions, full: Callable[[], bool]) -> Applicat
         "AmazonSQS": sqs.handle_request,
         "Firehose_20150804": firehose.handle_request,
     }
-    return PermissionGuard(ShortWay(app.app, services, enter), permissions, os.environ["TAGCAST_OWNER"], full)
-
-
-def _snapshots(folder: Path) -> Snapshots:
-    """What keeps the state in the files from which the engine starts."""
-    from ministack import app
-    from ministack.core import persistence
-
-    def written(name: str, state: Any) -> str:
-        return as_persisted(persistence._state_format_version(name), state, persistence._json_default)
-
-    return Snapshots(app._build_persistence_save_dict, folder, written)
+    way = ShortWay(app.app, services, enter)
+    return PermissionGuard(way, permissions, os.environ["TAGCAST_OWNER"], full, own_paths)
 
 
 def main() -> None:
@@ -198,6 +190,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     host, _, port = os.environ["TAGCAST_LAMBDA_HOST"].partition(":")
     lambda_svc._execute_function_warm = host_executor(host, int(port), lambda_svc._execute_function_warm)
+    kept = Kept(folder, Path(os.environ["TAGCAST_POSITIONS"]))
     in_flight.install(sqs)
     long_poll.install(sqs._HANDLERS)
     quicker_json.install(responses, dynamodb, dynamodb_streams, sqs, firehose)
@@ -214,22 +207,16 @@ def main() -> None:
     firehose._deliver_records_to_s3 = forgetting_delivery(firehose._deliver_records_to_s3)
     firehose._put_s3_object = guarded_delivery(permissions, firehose._put_s3_object)
 
-    stopped, snapshots = threading.Event(), _snapshots(folder)
-    every_s = float(os.environ["TAGCAST_SNAPSHOT_S"])
-    saving = threading.Thread(target=snapshots.save_regularly, args=(every_s, stopped), daemon=True)
-    saving.start()
     threading.Thread(target=_stop_with_the_parent, args=(os.getppid(),), daemon=True).start()
-    application = snapshots.watching(_application(permissions, lambda: running.full))
+    own_paths: dict[str, Callable[[Any], None]] = {ROLES_PATH: permissions.put, SHOW_PATH: kept.queues.show}
+    application = keeping(_application(permissions, lambda: running.full, own_paths), kept.services, kept.journal)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    look_seldom()
     try:
         ports = int(os.environ["GATEWAY_PORT"]), int(os.environ["TAGCAST_FRAMES_PORT"])
-        asyncio.run(serve(application, os.environ["BIND_HOST"], *ports, os.environ["TAGCAST_HOST"]))
+        asyncio.run(serve(application, kept, os.environ["BIND_HOST"], *ports, os.environ["TAGCAST_HOST"]))
     finally:
-        stopped.set()
-        saving.join(timeout=10)
-        snapshots.save_last()
+        kept.end()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Its own server is Python throughout and takes longer over a request than the eng
 import asyncio
 import signal
 from collections.abc import Mapping, MutableMapping
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -32,12 +32,26 @@ ASGI_LIMITS: Mapping[str, Any] = {
 """What aiohttp's server is told, so that it leaves a request as it is."""
 
 
-async def serve(application: Application, host: str, port: int, frames_port: int, known_as: str = "") -> None:
-    """Start the application, and serve it, beside HTTP in frames, until SIGTERM or SIGINT.
+class Kept(Protocol):
+    """What an earlier process kept of the application."""
+
+    def restore(self) -> None:
+        """Take it over, after the application has started."""
+
+    async def keep_short(self) -> None:
+        """See to it, until it is cancelled, that the next process has little to read."""
+
+
+async def serve(
+    application: Application, kept: Kept, host: str, port: int, frames_port: int, known_as: str = ""
+) -> None:
+    """Start the application as it was *kept*, and serve it, beside HTTP in frames, until SIGTERM or SIGINT.
 
     *known_as* is a name by which it may be called over HTTP besides those of this machine.
     """
     life = await _started(application)
+    kept.restore()
+    keeping = asyncio.ensure_future(kept.keep_short())
     ended = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, ended.set)
@@ -50,6 +64,7 @@ async def serve(application: Application, host: str, port: int, frames_port: int
     finally:
         frames.close()
         await runner.cleanup()
+        keeping.cancel()
         life.cancel()
 
 

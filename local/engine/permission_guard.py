@@ -20,6 +20,8 @@ from local.rules.needs import Account, needs_of
 from local.rules.permissions import Grant, Need, Role
 
 ROLES_PATH = "/_tagcast/roles"
+SHOW_PATH = "/_tagcast/show"
+"""Where the stack has a queue, named by its ARN, show again what was received of it and not ended."""
 TYPE_HEADER = "x-amz-invocation-type"
 BY_CONTENT = (b"content-length", b"x-amz-crc32")
 DECISIONS_KEPT = 20_000
@@ -105,16 +107,22 @@ def role_from(given: Mapping[str, Any]) -> Role:
 class PermissionGuard:
     """An ASGI application around the engine's; *owner* is the access key of who may do everything.
 
-    `full` says whether no other execution may be started.
+    `full` says whether no other execution may be started; *own_paths* are what the owner asks of no service of AWS.
     """
 
     def __init__(
-        self, engine: Application, permissions: Permissions, owner: str, full: Callable[[], bool] = lambda: False
+        self,
+        engine: Application,
+        permissions: Permissions,
+        owner: str,
+        full: Callable[[], bool] = lambda: False,
+        own_paths: Mapping[str, Callable[[Any], None]] | None = None,
     ) -> None:
         self._engine = engine
         self._full = full
         self._permissions = permissions
         self._owner = owner
+        self._own_paths = own_paths or {ROLES_PATH: permissions.put}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or hand it on."""
@@ -127,8 +135,8 @@ class PermissionGuard:
         if role is None and key != self._owner:
             await _answer(send, unknown_key(service))
             return
-        if role is None and scope["path"] == ROLES_PATH:
-            self._permissions.put(json.loads(await whole(receive) or b"{}"))
+        if role is None and (act := self._own_paths.get(scope["path"])) is not None:
+            act(json.loads(await whole(receive) or b"{}"))
             await _answer(send, Refusal(204, (), b""))
             return
         if role is None and not _is_measured(service, headers):

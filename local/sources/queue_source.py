@@ -1,12 +1,10 @@
 """Plays Lambda's event source mapping of an SQS queue: batches, partial failures, groups in order."""
 
 import threading
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from io import FileIO
-from pathlib import Path
 from typing import Any
 
 from local.engine.engine_calls import EngineCallError, EngineCalls
@@ -18,7 +16,6 @@ from local.sources.batch_result import Invoke, failed_items
 RETRY_S = 5
 LONG_POLL_S = 1
 RECEIVING_MAX = 2
-RECEIPTS_KEPT = 1_000
 
 
 @dataclass
@@ -37,19 +34,7 @@ class QueueSource:
     invoke: Invoke
     batch_size: int = 10
     warn: Callable[[str], None] = print
-    receipts: Path | None = None
-    _recent: deque[str] = field(default_factory=lambda: deque(maxlen=RECEIPTS_KEPT), init=False)
-    _kept: FileIO | None = field(default=None, init=False)
-    _writing: threading.Lock = field(default_factory=threading.Lock, init=False)
     _receiving: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(RECEIVING_MAX), init=False)
-
-    def recover(self) -> None:
-        """Give back what a process that was killed held: on AWS its visibility would end after minutes."""
-        if self.receipts is None or not self.receipts.exists():
-            return
-        for receipt in self.receipts.read_text().split():
-            self._shows_again(receipt, 0)
-        self.receipts.unlink()
 
     def step(self) -> int:
         """Handle what is received at once; answers how many messages that is.
@@ -65,7 +50,6 @@ class QueueSource:
             self._receiving.release()
         if not messages:
             return 0
-        self._remember(messages)
         batches = by_topic(messages)
         with ThreadPoolExecutor(len(batches)) as beside:
             others = [beside.submit(self._handle, batch) for batch in batches[1:]]
@@ -110,17 +94,6 @@ class QueueSource:
             "awsRegion": self.queue_arn.split(":")[3],
         }
 
-    def _remember(self, messages: list[dict[str, Any]]) -> None:
-        if self.receipts is not None:
-            with self._writing:
-                self._recent.extend(message["ReceiptHandle"] for message in messages)
-                if self._kept is None:
-                    self._kept = self.receipts.open("wb", buffering=0)
-                # Until it is cut off, an older end may stand behind it: receipts, too, or half of one, which is none.
-                self._kept.seek(0)
-                self._kept.write("\n".join(self._recent).encode())
-                self._kept.truncate()
-
     def _delete(self, messages: list[dict[str, Any]]) -> None:
         if messages:
             entries = [{"Id": str(i), "ReceiptHandle": m["ReceiptHandle"]} for i, m in enumerate(messages)]
@@ -129,7 +102,7 @@ class QueueSource:
     def _shows_again(self, receipt: str, after_s: int) -> bool:
         """Give a message back; say False if nobody holds it by that *receipt*.
 
-        The function gave it back itself, another batch took or ended it, or it is not of this snapshot of the queue.
+        The function gave it back itself, or another batch took or ended it.
         """
         request = {"QueueUrl": self.queue_url, "ReceiptHandle": receipt, "VisibilityTimeout": after_s}
         try:

@@ -62,11 +62,10 @@ class Sources:
         for source in template.sources():
             if source.of_stream:
                 stream = self._stream_source(source, deployment, engine)
-                stream.catch_up(_unfinished(engine, stream.stream_arn))
                 self._repeat(STREAM_IDLE_S, stream.step, "the stream", self._draining, self._streams)
             else:
                 queue = self._queue_source(source, deployment, engine)
-                queue.recover()
+                engine.show(queue.queue_arn)  # On AWS its visibility would end after minutes.
                 for _ in range(BATCHES_AT_ONCE):
                     self._repeat(0.0, queue.step, "the queue", self._ending, self._feeds)
         for rule, logical_id in template.scheduled():
@@ -107,12 +106,11 @@ class Sources:
             invoke=self._invoke,
             batch_size=int(source.properties.get("BatchSize", 10)),
             warn=warn,
-            receipts=self.folder / "receipts",
         )
 
     def _stream_source(self, source: SourceSpec, deployment: Deployment, engine: Engine) -> StreamSource:
         calls = engine.calls(self.callers.functions[source.function])
-        failures = deployment.outputs.get(f"OnFailure{source.logical_id}")
+        failures, arn = deployment.outputs.get(f"OnFailure{source.logical_id}"), f"Arn{source.logical_id}"
 
         def give_up(obituary: dict[str, object]) -> None:
             warn(f"gave up on records of the stream: {json.dumps(obituary)}")
@@ -122,11 +120,13 @@ class Sources:
 
         return StreamSource(
             call=partial(calls.call, "dynamodbstreams"),
-            stream_arn=deployment.outputs[f"Arn{source.logical_id}"],
+            stream_arn=deployment.outputs[arn],
             function=deployment.functions[source.function].name,
             invoke=self._invoke,
             rules=StreamRules.of(source.properties, source.filters),
             on_failure=give_up,
+            first=partial(_lanes, engine, deployment.outputs[arn]),
+            position=engine.positions / f"{source.function}.{deployment.outputs[arn].split('/')[1]}",
             sleep=self._stopped.wait,
             stopped=self._stopped.is_set,
             urgent=self._draining.is_set,
@@ -175,20 +175,13 @@ def queue_url(engine: Engine, arn: str) -> str:
     return f"{engine.url}/{arn.split(':')[4]}/{arn.split(':')[5]}"
 
 
-def _unfinished(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of messages that are owed to somebody and of lanes, which a killed stack may not have told."""
-    table = stream_arn.split("/")[1]
-    pages = (
-        engine.client("dynamodb")
-        .get_paginator("scan")
-        .paginate(
-            TableName=table,
-            FilterExpression="pending > :zero OR attribute_exists(generation)",
-            ExpressionAttributeValues={":zero": {"N": "0"}},
-        )
-    )
-    for page in pages:
-        yield from page["Items"]
+def _lanes(engine: Engine, stream_arn: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of lanes that are owed a workflow: those that ran ended with the engine."""
+    table, tables = stream_arn.split("/")[1], engine.client("dynamodb")
+    indexes = tables.describe_table(TableName=table)["Table"].get("GlobalSecondaryIndexes", ())
+    for index in indexes:
+        for page in tables.get_paginator("scan").paginate(TableName=table, IndexName=index["IndexName"]):
+            yield from page["Items"]
 
 
 def scheduled_event() -> Mapping[str, Any]:

@@ -7,9 +7,12 @@ after so many attempts or when its records are too old, with a note to the on-fa
 import base64
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from local.engine.engine_calls import EngineCallError
 from local.functions.quick_json import encoded
 from local.rules.limits import LAMBDA_PAYLOAD_BYTES_MAX
 from local.sources.batch_result import Invoke, failed_items
@@ -60,7 +63,7 @@ class StreamRules:
 
 @dataclass
 class StreamSource:
-    """Reads one stream of one shard (the engine has no more) from its oldest record on."""
+    """Reads one stream of one shard (the engine has no more), from where *position* says that it was, or its start."""
 
     call: Call
     stream_arn: str
@@ -70,27 +73,35 @@ class StreamSource:
     on_failure: Callable[[dict[str, Any]], None]
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], object] = time.sleep
+    position: Path | None = None
+    first: Callable[[], Iterable[Mapping[str, Any]]] | None = None
+    """Answers the rows that are told before all others, as if they had just been written."""
     stopped: Callable[[], bool] = lambda: False
     urgent: Callable[[], bool] = lambda: False
     _iterator: str | None = field(default=None, init=False)
     _last: str | None = field(default=None, init=False)
 
-    def catch_up(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Hand over *rows* as if they had just been written: the engine forgets its streams with the process."""
-        told = [self._insertion(place, row) for place, row in enumerate(rows)]
-        self._hand_over(told)
+    def __post_init__(self) -> None:
+        """Know how far an earlier process was; who has not read anything says that, too, so that all is kept for it."""
+        if self.position is not None:
+            with self.position.open("a+") as written:
+                written.seek(0)
+                self._last = written.read()
 
     def step(self) -> bool:
         """Handle what the stream has; answers whether there may be more to handle at once.
 
         What is little waits for company, unless it is `urgent`: an invocation costs as much for one record as for many.
         """
+        if self.first is not None:
+            self._hand_over([self._insertion(place, row) for place, row in enumerate(self.first())])
+            self.first = None
         read = self.call("GetRecords", {"ShardIterator": self._iterator or self._open(), "Limit": READ_MAX})
         records = [self.event_record(each) for each in read["Records"]]
         self._hand_over(records)
         self._iterator = read.get("NextShardIterator")
-        if records:
-            self._last = records[-1]["dynamodb"]["SequenceNumber"]
+        if records and not self.stopped():  # What it leaves when it is stopped comes again.
+            self._reached(records[-1]["dynamodb"]["SequenceNumber"])
         return len(records) >= (1 if self.urgent() else READ_MAX if self.rules.window_s else MANY)
 
     def event_record(self, record: Mapping[str, Any]) -> Record:
@@ -99,6 +110,13 @@ class StreamSource:
         if record.get("userIdentity"):
             event["userIdentity"] = record["userIdentity"]
         return {**event, "dynamodb": record["dynamodb"], "eventSourceARN": self.stream_arn}
+
+    def _reached(self, number: str) -> None:
+        self._last = number
+        if self.position is not None:
+            draft = self.position.with_name(f"{self.position.name}.draft")
+            draft.write_text(number)
+            draft.replace(self.position)
 
     def _insertion(self, place: int, row: Mapping[str, Any]) -> Record:
         change = {
@@ -122,7 +140,10 @@ class StreamSource:
         shard = described["StreamDescription"]["Shards"][-1]["ShardId"]
         request = {"StreamArn": self.stream_arn, "ShardId": shard, "ShardIteratorType": "TRIM_HORIZON"}
         if self._last:
-            request |= {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": self._last}
+            after = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": self._last}
+            # Its last record is forgotten if all have read it; then the oldest is the next.
+            with suppress(EngineCallError):
+                return str(self.call("GetShardIterator", request | after)["ShardIterator"])
         return str(self.call("GetShardIterator", request)["ShardIterator"])
 
     def _admits(self, record: Record) -> bool:

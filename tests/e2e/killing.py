@@ -1,16 +1,15 @@
 """Kills real processes with SIGKILL at random moments while messages are published, then counts what came of it.
 
 ``python -m tests.e2e.killing --what workers --seconds 60`` kills workers of the functions, one at a time;
-``--what stack`` kills the whole service with its engine and starts it again, from its last snapshot. A snapshot is
-taken every few seconds: what was acknowledged after the last one is as gone as a disk that was never written, and is
-counted apart. ``--audit`` proves the same from the archive, by the Spark job (workers only: an archive remembers what
-tables that were set back have forgotten).
+``--what stack`` kills the whole service with its engine and starts it again. A member of a group pulls and acknowledges
+meanwhile, and before each kill a secret is written. ``--audit`` proves the same from the archive, by the Spark job.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import signal
@@ -34,20 +33,21 @@ from rich.table import Table
 from tests.running_stack import RunningStack, start_stack, wait_until
 
 TOPIC = "orders"
+GROUP = "group"
+SECRET = "killing"
 WANTED: dict[str, Callable[[list[str]], bool]] = {
     "everything": lambda tags: True,
     "apples": lambda tags: "apple" in tags,
     "flaky": lambda tags: True,
+    GROUP: lambda tags: True,
 }
 """Who wants which messages: the oracle, written without any code of the service."""
 FLAKINESS = 0.05
 TIME_SCALE = "10"
 """Waits are ten times shorter than life."""
 KILL_PAUSE_S = (0.2, 1.2)
-STACK_PAUSE_S = (6.0, 10.0)
+STACK_PAUSE_S = (2.0, 6.0)
 SETTLE_S = 180.0
-SAVING_S = 2.0
-"""A snapshot takes a while, service by service."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,11 @@ class Receiver:
 
     dice: random.Random
     received: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    first_at: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def take(self, subscription: str, message_id: str) -> None:
+        self.received[subscription].append(message_id)
+        self.first_at.setdefault((subscription, message_id), time.monotonic())
 
     def __post_init__(self) -> None:
         receiver, lock = self, threading.Lock()
@@ -77,7 +82,7 @@ class Receiver:
                 with lock:
                     refused = push["subscription"] == "flaky" and receiver.dice.random() < FLAKINESS
                     if not refused:
-                        receiver.received[push["subscription"]].append(push["message_id"])
+                        receiver.take(push["subscription"], push["message_id"])
                 self.send_response(500 if refused else 200)
                 self.send_header("content-length", "0")
                 self.end_headers()
@@ -112,7 +117,12 @@ class Experiment:
     receiver: Receiver = field(init=False)
     sent: list[Sent] = field(default_factory=list)
     kills: Counter[str] = field(default_factory=Counter)
-    lost_spans: list[tuple[float, float]] = field(default_factory=list)
+    restarts: list[tuple[int, float]] = field(default_factory=list)
+    """How many messages had been acknowledged at each kill of the whole stack, and when it ran again."""
+    acknowledged: dict[str, float] = field(default_factory=dict)
+    """When a member of the group was told that its acknowledgement was taken."""
+    forgotten: list[str] = field(default_factory=list)
+    ended: threading.Event = field(default_factory=threading.Event)
     refusals: int = 0
 
     def begin(self) -> None:
@@ -127,18 +137,26 @@ class Experiment:
             }
             if name == "apples":
                 body["filter"] = {"kind": "tags", "tags": ["apple"]}
+            if name == GROUP:
+                body = {"endpoint": {"protocol": "pull"}, "ordered": True}
             call("PUT", f"{self.stack.url}/topics/{TOPIC}/subscriptions/{name}", body)
+        self.stack.owner("secretsmanager").create_secret(Name=SECRET, SecretString="0")
 
-    @property
-    def saved_at(self) -> float:
-        """When the last snapshot was written; 0 before the first."""
-        state = self.folder / "engine" / "state" / "dynamodb.json"
-        return state.stat().st_mtime if state.exists() else 0.0
-
-    def wait_for_a_snapshot(self) -> None:
-        asked_at = time.time()
-        while self.saved_at < asked_at + SAVING_S:
-            time.sleep(0.1)
+    def pull(self) -> None:
+        """Pull and acknowledge as a member of the group, until the end; note what comes after its acknowledgement."""
+        group = f"{self.stack.url}/topics/{TOPIC}/subscriptions/{GROUP}"
+        while not self.ended.is_set():
+            try:
+                pulled = call("POST", f"{group}/pull", {"wait_seconds": 1, "invisible_seconds": 30})["messages"]
+                for each in pulled:
+                    self.receiver.take(GROUP, each["message_id"])
+                    if each["message_id"] in self.acknowledged:
+                        self.forgotten.append(f"the acknowledgement of {each['message_id']}")
+                if pulled:
+                    call("POST", f"{group}/ack", {"receipt_handles": [each["receipt_handle"] for each in pulled]})
+                    self.acknowledged |= dict.fromkeys((each["message_id"] for each in pulled), time.monotonic())
+            except (urllib.error.URLError, OSError, ValueError):
+                time.sleep(0.05)
 
     def publish(self, until: float) -> None:
         """Publish one message after the other; each with an Idempotency-Key, again until it is acknowledged."""
@@ -192,13 +210,17 @@ class Experiment:
             time.sleep(self.dice.uniform(*STACK_PAUSE_S))
             port = self.stack.url.rpartition(":")[2]
             pids = [pid for pid, _ in self.workers()]
-            killed_at = time.time()
+            secret = str(self.dice.random())
+            self.stack.owner("secretsmanager").put_secret_value(SecretId=SECRET, SecretString=secret)
             for pid in (self.stack.process.pid, int(self.stack.where["engine_pid"]), *pids):
                 os.kill(pid, signal.SIGKILL)
             self.stack.process.wait()
-            self.lost_spans.append((self.saved_at, killed_at))
+            sent = len(self.sent)
             self.kills["the whole stack"] += 1
             self.stack = start_stack(self.folder, "--port", port, "--time-scale", TIME_SCALE)
+            self.restarts.append((sent, time.monotonic()))
+            if self.stack.owner("secretsmanager").get_secret_value(SecretId=SECRET)["SecretString"] != secret:
+                self.forgotten.append("a secret")
 
     def settle(self) -> float:
         """Wait until nobody is owed anything; return how long it took, in seconds."""
@@ -219,13 +241,21 @@ class Experiment:
             return False
         return state in ("deleted", "discarded")
 
-    def unprotected(self, sent: Sent) -> bool:
-        """Say whether the message was acknowledged after the last snapshot before a kill of the whole stack."""
-        return any(saved_at - SAVING_S <= sent.at <= killed_at for saved_at, killed_at in self.lost_spans)
+    def latest_s(self) -> float:
+        """How long after a restart the last of what was acknowledged before came to who refuses nothing."""
+        return max(
+            (
+                self.receiver.first_at.get(("everything", each.message_id), math.inf) - ready_at
+                for before, ready_at in self.restarts
+                for each in self.sent[:before]
+            ),
+            default=0.0,
+        )
 
     def count(self) -> Outcome:
         """Compare what was acknowledged with what was received."""
-        outcome = Outcome(len(self.sent), self.refusals, dict(self.kills))
+        outcome = Outcome(len(self.sent), self.refusals, dict(self.kills), latest_s=self.latest_s())
+        outcome.forgotten = self.forgotten
         wanted = {each.message_id: each for each in self.sent}
         for name, wants in WANTED.items():
             received = self.receiver.received[name]
@@ -233,10 +263,7 @@ class Experiment:
             outcome.pairs += sum(wants(each.tags) for each in self.sent)
             for each in self.sent:
                 if wants(each.tags) and not times[each.message_id]:
-                    if self.unprotected(each):
-                        outcome.after_snapshot += 1
-                    else:
-                        outcome.lost.append((name, each.message_id))
+                    outcome.lost.append((name, each.message_id))
             outcome.unexpected += [(name, each) for each in times if each in wanted and not wants(wanted[each].tags)]
             outcome.duplicated += sum(number - 1 for number in times.values())
             firsts = list(dict.fromkeys(each for each in received if each in wanted))
@@ -264,7 +291,9 @@ class Outcome:
     refused: int
     kills: dict[str, int]
     pairs: int = 0
-    after_snapshot: int = 0
+    latest_s: float = 0.0
+    forgotten: list[str] = field(default_factory=list)
+    unarchived: bool = False
     lost: list[tuple[str, str]] = field(default_factory=list)
     unexpected: list[tuple[str, str]] = field(default_factory=list)
     duplicated: int = 0
@@ -281,7 +310,9 @@ class Outcome:
             ("messages acknowledged", self.acknowledged),
             ("deliveries owed", self.pairs),
             ("lost", len(self.lost)),
-            ("acknowledged after the last snapshot, and gone with it", self.after_snapshot),
+            ("acknowledgements and secrets forgotten", len(self.forgotten)),
+            ("the archive lacks something", "yes" if self.unarchived else "no"),
+            ("latest after a restart", f"{self.latest_s:.1f} s"),
             ("unexpected", len(self.unexpected)),
             ("duplicated", self.duplicated),
             ("out of order", len(self.out_of_order)),
@@ -298,15 +329,20 @@ def run(what: str, seconds: float, seed: int, folder: Path, *, audit: bool = Fal
     experiment = Experiment(folder, random.Random(seed))
     experiment.begin()
     try:
-        if what == "stack":
-            experiment.wait_for_a_snapshot()
         until = time.monotonic() + seconds
+        member = threading.Thread(target=experiment.pull, daemon=True)
+        member.start()
         producer = threading.Thread(target=experiment.publish, args=(until,), daemon=True)
         producer.start()
         (experiment.kill_workers if what == "workers" else experiment.kill_stack)(until)
         producer.join()
         took_s = experiment.settle()
+        experiment.ended.set()
+        member.join()
         outcome = experiment.count()
+        outcome.unarchived = not wait_until(
+            lambda: experiment.stack.has_archived(TOPIC, len(experiment.sent)), SETTLE_S
+        )
         if audit:
             outcome.violations = experiment.audit()
         return outcome, took_s
@@ -323,15 +359,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--audit", action="store_true")
     options = parser.parse_args()
-    if options.audit and options.what == "stack":
-        parser.error("--audit is for --what workers")
     with tempfile.TemporaryDirectory() as folder:
         outcome, took_s = run(options.what, options.seconds, options.seed, Path(folder) / "data", audit=options.audit)
     Console().print(outcome.table(took_s))
     for name, found in (("lost", outcome.lost), ("unexpected", outcome.unexpected), ("order", outcome.out_of_order)):
         for each in found[:20]:
             print(name, *each)
-    return int(bool(outcome.lost or outcome.unexpected or outcome.out_of_order or outcome.violations))
+    for what in outcome.forgotten[:20]:
+        print("forgotten", what)
+    broken = outcome.lost or outcome.unexpected or outcome.out_of_order or outcome.forgotten or outcome.unarchived
+    return int(bool(broken or outcome.violations))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ TOPIC = "secrets"
 ISSUER = Issuer("planted")
 CLIENT = ISSUER.issue("planted")
 MISFIT = Certified(CLIENT.chain, ISSUER.issue("another").key)
-ROWS = "engine/state/dynamodb.json"
+ROWS = "engine/journal/"
 """Where the engine keeps the tables: rows need the URL of a subscription, and what its attempts met."""
 
 
@@ -123,7 +123,8 @@ def test_no_secret_is_said_printed_or_kept_in_clear(
             ("lane", TOPIC, "hook"), ("message", TOPIC, sent), ("subscriptions", TOPIC), ("message", TOPIC, "0" * 20),
         )]  # fmt: skip
         saved = f"SECRETS#{TOPIC}".encode()
-        assert wait_until(lambda: saved in kept(stack.folder)[ROWS]), "the engine has saved what it has"
+        rows = [content for name, content in kept(stack.folder).items() if name.startswith(ROWS)]
+        assert any(saved in content for content in rows), "the engine has kept what it answered for"
         ask("DELETE", subscription)
         assert wait_until(lambda: stack.archived("subscriptions", TOPIC) and stack.archived("deliveries", TOPIC))
 
@@ -142,6 +143,6 @@ def test_no_secret_is_said_printed_or_kept_in_clear(
     assert found_in(json.dumps(archived).encode(), (*never, *beside)) == []
     files = kept(stack.folder)
     for name, content in files.items():
-        allowed = set(beside) if name == ROWS else set()
+        allowed = set(beside) if name.startswith(ROWS) else set()
         assert set(found_in(content, (*never, *beside))) <= allowed, name
     assert found_in(files["engine/engine.log"] + USES.read_bytes(), (*never, *beside, BODY)) == []

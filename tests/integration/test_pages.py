@@ -19,7 +19,7 @@ from tagcast_aws.dispatch.group_queues import SqsGroupQueues
 from tagcast_aws.store.dynamodb import DynamoStore
 
 from local.sources.expiry import Expiry
-from local.sources.sources import _unfinished
+from local.sources.sources import _lanes
 
 ROOT = Path(__file__).parents[2]
 LISTING = {
@@ -99,15 +99,16 @@ def test_what_expired_on_more_than_a_page_is_deleted() -> None:
         stub.assert_no_pending_responses()
 
 
-def test_a_stack_that_starts_again_finds_what_is_owed_on_more_than_a_page() -> None:
+def test_a_stack_that_starts_again_finds_waiting_lanes_on_more_than_a_page() -> None:
     dynamodb = client("dynamodb")
     engine: Any = SimpleNamespace(client=lambda service: dynamodb)
     with Stubber(dynamodb) as stub:
+        described = {"Table": {"GlobalSecondaryIndexes": [{"IndexName": "wake"}]}}
+        stub.add_response("describe_table", described, {"TableName": "t"})
         for more, page in pages():
-            first = {"TableName": "t", "FilterExpression": ANY, "ExpressionAttributeValues": ANY}
-            stub.add_response("scan", page, first | more)
+            stub.add_response("scan", page, {"TableName": "t", "IndexName": "wake"} | more)
 
-        assert names(_unfinished(engine, "arn:aws:dynamodb:us-east-1:1:table/t/stream/1")) == list("abcde")
+        assert names(_lanes(engine, "arn:aws:dynamodb:us-east-1:1:table/t/stream/1")) == list("abcde")
         stub.assert_no_pending_responses()
 
 

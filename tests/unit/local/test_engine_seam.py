@@ -18,8 +18,10 @@ from ministack.services import dynamodb, dynamodb_streams, firehose, lambda_svc,
 
 from local.engine import in_flight, quicker_json, quicker_queues, quicker_tables
 from local.engine.engine_process import forgetting_delivery
+from local.engine.kept_queues import HELD, KEPT
+from local.engine.kept_services import as_persisted
+from local.engine.kept_tables import BESIDE_TABLES
 from local.engine.long_poll import WAKERS
-from local.engine.snapshot import as_persisted
 from local.rules.needs import Account, needs_of
 from local.rules.permissions import Need
 
@@ -45,9 +47,40 @@ def test_the_state_is_read_as_we_write_it(tmp_path: Path, monkeypatch: pytest.Mo
         assert persistence.load_state(name)["a"]["q"] == {"body": b"\x00\xff", "tuple": [1]}
 
 
-def test_tables_are_saved_before_queues() -> None:
-    order = list(app._state_map)
-    assert order.index("dynamodb") < order.index("sqs")
+def test_items_are_written_by_the_functions_that_the_journal_stands_before() -> None:
+    source = inspect.getsource(dynamodb)
+    for name, parameters in (
+        ("_set_item", ["table", "pk_val", "sk_val", "item"]),
+        ("_remove_item", ["table", "pk_val", "sk_val"]),
+        ("_items_replaced", ["table"]),
+        ("_emit_stream_event", ["table_name", "event_name", "old_item", "new_item", "replicate"]),
+        ("_build_change_record", ["table", "event_name", "old_item", "new_item", "view_type"]),
+    ):
+        assert list(inspect.signature(getattr(dynamodb, name)).parameters) == parameters
+    swapped = source.count('["items"] = defaultdict(') - len(("when it starts", "a replica, which is written to"))
+    assert source.count("_items_replaced(") - len(("its definition",)) == swapped
+    assert source.count("_stream_records[table_name].append(") == 1
+
+
+def test_the_state_of_tables_and_queues_has_the_parts_that_are_kept() -> None:
+    assert set(dynamodb.get_state()) == {"tables", *BESIDE_TABLES}
+    assert set(sqs.get_state()) == {"queues", "queue_name_to_url"}
+    assert {"executions", "map_runs", "state_machines"} <= set(stepfunctions.get_state())
+    source = inspect.getsource(sqs._act_create_queue)
+    assert [name for name in KEPT if f'"{name}": ' in source] == list(KEPT)
+    source = inspect.getsource(sqs._collect_fifo)
+    assert set(re.findall(r'm\["(\w+)"\] (?:\+)?= ', source)) == set(HELD)
+
+
+def test_messages_move_by_the_functions_that_the_journal_stands_before() -> None:
+    assert list(inspect.signature(sqs._collect_msgs).parameters) == ["q", "max_n", "vis_timeout"]
+    assert "_dlq_sweep(q)" in inspect.getsource(sqs._act_receive_message)
+    assert "_act_send_message(sub, url)" in inspect.getsource(sqs._act_send_message_batch)
+    changing = {name for name, action in sqs._HANDLERS.items() if '["messages"]' in inspect.getsource(action)}
+    assert changing == {
+        "SendMessage", "DeleteMessage", "DeleteMessageBatch", "ChangeMessageVisibility",
+        "ChangeMessageVisibilityBatch", "PurgeQueue",
+    }  # fmt: skip
 
 
 def test_requests_are_served_on_the_event_loop_so_that_a_copy_made_there_is_consistent() -> None:
@@ -56,10 +89,6 @@ def test_requests_are_served_on_the_event_loop_so_that_a_copy_made_there_is_cons
     assert "_MAIN_LOOP = asyncio.get_running_loop()" in inspect.getsource(app)
     assert "to_thread(_reset_all_state)" in inspect.getsource(app)
     assert inspect.getsource(app).count("to_thread(") == 1
-
-
-def test_stream_records_are_still_not_saved() -> None:
-    assert "_stream_records" not in inspect.getsource(dynamodb.get_state)
 
 
 def test_the_workflow_reaches_functions_through_the_name_that_we_guard() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -16,7 +15,6 @@ from local.engine.asgi import Application, Receive, Scope, Send, answer, whole
 from local.engine.http_server import asgi_server
 from local.engine.long_poll import LongPoll
 from local.engine.short_way import ShortWay
-from local.engine.snapshot import Snapshots
 
 PATIENCE_S = 60
 
@@ -155,27 +153,6 @@ def test_a_receive_waits_no_longer_than_it_was_asked_to_and_looks_meanwhile_for_
     assert run(play()) == ({}, {})
     assert len(looks) > 3
     assert looks[-1] is None
-
-
-def test_a_snapshot_is_written_after_a_write_and_never_without_one(tmp_path: Path) -> None:
-    rows: list[int] = []
-    snapshots = Snapshots(lambda: {"tables": lambda: list(rows)}, tmp_path, lambda name, state: json.dumps(state))
-    written = tmp_path / "tables.json"
-
-    async def engine(scope: Scope, receive: Receive, send: Send) -> None:
-        rows.append(len(rows))
-        await answer(send, 200, [], b"")
-
-    async def play() -> list[str]:
-        watched, found = snapshots.watching(engine), []
-        for target in (b"DynamoDB_20120810.PutItem", b"DynamoDB_20120810.GetItem", b"AmazonSQS.DeleteMessage"):
-            scope = {"type": "http", "method": "POST", "headers": [(b"x-amz-target", target)]}
-            await watched(scope, _nothing, _nowhere)
-            await asyncio.to_thread(snapshots.save)
-            found.append(written.read_text())
-        return found
-
-    assert run(play()) == ["[0]", "[0]", "[0, 1, 2]"]
 
 
 async def _nothing() -> dict[str, Any]:

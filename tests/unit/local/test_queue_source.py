@@ -6,10 +6,7 @@ import json
 import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
-
-import pytest
 
 from local.engine.engine_calls import EngineCallError, EngineCalls
 from local.functions.lambda_api import Invocation
@@ -48,14 +45,12 @@ class Queue:
         return {}
 
 
-def source_of(queue: Queue, invoke: Invoke, folder: Path) -> QueueSource:
+def source_of(queue: Queue, invoke: Invoke) -> QueueSource:
     calls = cast("EngineCalls", queue)
-    return QueueSource(
-        calls, calls, "u", "arn:aws:sqs:r:1:q", "f", invoke, warn=lambda text: None, receipts=folder / "receipts"
-    )
+    return QueueSource(calls, calls, "u", "arn:aws:sqs:r:1:q", "f", invoke, warn=lambda text: None)
 
 
-def test_what_is_done_goes_from_the_queue_and_what_failed_comes_again_soon(tmp_path: Path) -> None:
+def test_what_is_done_goes_from_the_queue_and_what_failed_comes_again_soon() -> None:
     events: list[dict[str, Any]] = []
 
     def invoke(function: str, payload: bytes) -> Invocation:
@@ -63,7 +58,7 @@ def test_what_is_done_goes_from_the_queue_and_what_failed_comes_again_soon(tmp_p
         return Invocation(b'{"batchItemFailures": [{"itemIdentifier": "b"}]}')
 
     queue = Queue()
-    source = source_of(queue, invoke, tmp_path)
+    source = source_of(queue, invoke)
 
     assert (source.step(), source.step()) == (3, 0)
     assert queue.deleted == ["receipt-a", "receipt-c"]
@@ -74,32 +69,19 @@ def test_what_is_done_goes_from_the_queue_and_what_failed_comes_again_soon(tmp_p
     ]  # fmt: skip
 
 
-def test_what_the_function_gave_back_itself_is_left_alone_without_a_warning(tmp_path: Path) -> None:
+def test_what_the_function_gave_back_itself_is_left_alone_without_a_warning() -> None:
     def invoke(function: str, payload: bytes) -> Invocation:
         return Invocation(json.dumps({"batchItemFailures": [{"itemIdentifier": name} for name in "bc"]}).encode())
 
     said: list[str] = []
-    source = source_of(queue := Queue(refuses="receipt-b"), invoke, tmp_path)
+    source = source_of(queue := Queue(refuses="receipt-b"), invoke)
     source.warn = said.append
     source.step()
     assert (queue.deleted, queue.shown_again) == (["receipt-a"], [("receipt-c", RETRY_S)])
     assert said == ["f: 1 of 3 queue messages will be tried again"]
 
 
-def test_what_a_killed_stack_held_is_shown_again_at_once_and_only_once(tmp_path: Path) -> None:
-    def killed(function: str, payload: bytes) -> Invocation:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        source_of(Queue(), killed, tmp_path).step()
-
-    queue = Queue(refuses="receipt-b")
-    for _ in range(2):
-        source_of(queue, killed, tmp_path).recover()
-    assert queue.shown_again == [("receipt-a", 0), ("receipt-c", 0)]
-
-
-def test_a_batch_that_lasts_keeps_nobody_from_receiving_the_next(tmp_path: Path) -> None:
+def test_a_batch_that_lasts_keeps_nobody_from_receiving_the_next() -> None:
     """As many batches overlap as there are threads, and few of those receive at a time."""
     lasting, begun = threading.Event(), threading.Semaphore(0)
     polls, most = 0, 0
@@ -120,7 +102,7 @@ def test_a_batch_that_lasts_keeps_nobody_from_receiving_the_next(tmp_path: Path)
         lasting.wait(10)
         return Invocation(b"{}")
 
-    source = source_of(Endless(), invoke, tmp_path)
+    source = source_of(Endless(), invoke)
     threads = [threading.Thread(target=source.step, daemon=True) for _ in range(BATCHES_AT_ONCE)]
     for thread in threads:
         thread.start()

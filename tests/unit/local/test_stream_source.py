@@ -1,7 +1,9 @@
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from local.engine.engine_calls import EngineCallError
 from local.functions.lambda_api import Invocation
 from local.sources.stream_source import StreamRules, StreamSource
 
@@ -84,6 +86,55 @@ def test_a_stream_is_read_on_behind_its_last_record_when_its_iterator_is_gone() 
     assert opened == [("TRIM_HORIZON", None), ("AFTER_SEQUENCE_NUMBER", "1")]
 
 
+def source_at(stream: Stream, position: Path, **how: Any) -> StreamSource:
+    return StreamSource(
+        stream.call, "arn:s", "f", lambda *_: DONE, StreamRules(), lambda _: None, position=position, **how
+    )
+
+
+def test_a_later_process_reads_on_where_the_one_before_was(tmp_path: Path) -> None:
+    stream, position = Stream("a", "b"), tmp_path / "f.s"
+    source_at(stream, position)
+    assert position.read_text() == ""
+    source_at(stream, position).step()
+    assert position.read_text() == "1"
+    opened: list[Any] = []
+
+    def call(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        opened.append(request.get("SequenceNumber"))
+        return stream.call(operation, request)
+
+    later = source_at(stream, position)
+    later.call = call
+    later.step()
+    assert opened[1] == "1"
+
+
+def test_what_is_left_when_the_stack_stops_comes_again(tmp_path: Path) -> None:
+    position = tmp_path / "f.s"
+    source_at(Stream("a", "b"), position, stopped=lambda: True).step()
+    assert position.read_text() == ""
+
+
+def test_a_reader_whose_last_record_is_forgotten_reads_what_is_left(tmp_path: Path) -> None:
+    stream, seen = Stream("a", "b"), list[bytes]()
+    (tmp_path / "f.s").write_text("gone")
+
+    def call(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if request.get("SequenceNumber") == "gone":
+            raise EngineCallError("TrimmedDataAccessException")
+        return stream.call(operation, request)
+
+    def invoke(_: str, payload: bytes) -> Invocation:
+        seen.append(payload)
+        return DONE
+
+    source = source_at(stream, tmp_path / "f.s")
+    source.call, source.invoke = call, invoke
+    source.step()
+    assert len(json.loads(seen[0])["Records"]) == 2
+
+
 def test_bisection_isolates_the_poison_and_the_rest_goes_on() -> None:
     rules = StreamRules(bisect=True, attempts_max=4)
     batches, given_up = run(Stream("a", "poison", "c", "d"), rules, lambda keys: CRASH if "poison" in keys else DONE)
@@ -106,9 +157,13 @@ def test_binary_attributes_travel_as_base64_whether_they_are_read_or_told_again(
         seen.append(payload)
         return DONE
 
-    source = StreamSource(Stream("a").call, "arn:aws:dynamodb:r:1:s", "relay", invoke, StreamRules(), lambda _: None)
+    def lanes() -> list[dict[str, Any]]:
+        return [{"pk": {"S": "p"}, "sk": {"S": "s"}, "body": {"B": b"hi"}}]
+
+    arn = "arn:aws:dynamodb:r:1:s"
+    source = StreamSource(Stream("a").call, arn, "relay", invoke, StreamRules(), lambda _: None, first=lanes)
     source.step()
-    source.catch_up([{"pk": {"S": "p"}, "sk": {"S": "s"}, "body": {"B": b"hi"}}])
+    source.step()
     for payload in seen:
         assert json.loads(payload)["Records"][0]["dynamodb"]["NewImage"]["body"] == {"B": "aGk="}
     assert len(seen) == 2

@@ -1,0 +1,73 @@
+"""All that the engine keeps: what it answered for, even if all processes are killed, but not if the power fails."""
+
+import gc
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from local.engine.garbage import look_seldom
+from local.engine.journal import Journal
+from local.engine.kept_queues import OF_QUEUES, KeptQueues
+from local.engine.kept_services import KeptServices, as_persisted
+from local.engine.kept_tables import KeptTables
+
+
+class Kept:
+    """What outlives the process: tables and queues by the journal, other services by the files that they start from."""
+
+    def __init__(self, folder: Path, positions: Path) -> None:
+        from ministack.services import dynamodb, sqs
+
+        self._folder = folder
+        self.journal = Journal(folder.parent / "journal")
+        self.tables, self.queues = KeptTables(dynamodb, self.journal, positions), KeptQueues(sqs, self.journal)
+        self.services = KeptServices(self._states, folder, self._written)
+        self.tables.install()
+        self.queues.install()
+
+    def restore(self) -> None:
+        """Take over what an earlier process kept, after the engine has read its files."""
+        gc.disable()  # All that comes into being here stays.
+        state, changes = self.journal.read()
+        if state is not None:
+            self.tables.restore(state["tables"])
+            self.queues.restore(state["queues"])
+        for kind, *change in changes:
+            (self.queues if kind in OF_QUEUES else self.tables).make_again(kind, *change)
+        self.queues.end()
+        gc.enable()
+
+    async def keep_short(self) -> None:
+        """Renew the journal whenever it has grown, for ever; leave what was restored alone."""
+        look_seldom()
+        await self.journal.renew_when_grown(self.state)
+
+    def state(self) -> dict[str, Any]:
+        """What the journal is about."""
+        return {"tables": self.tables.state(), "queues": self.queues.state()}
+
+    def end(self) -> None:
+        """Keep what there is when nothing runs any more."""
+        self.journal.write()
+        self.services.keep()
+
+    def _states(self) -> Mapping[str, Callable[[], Any]]:
+        from ministack import app
+
+        states = app._build_persistence_save_dict()
+        own = {"dynamodb": self.tables.structure, "sqs": self.queues.structure}
+        return {**states, **own, "stepfunctions": lambda: without_executions(states["stepfunctions"]())}
+
+    def _written(self, name: str, state: Any) -> str:
+        from ministack.core import persistence
+
+        return as_persisted(persistence._state_format_version(name), state, persistence._json_default)
+
+
+def without_executions(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of Step Functions without what ends with the process: a lane starts its workflow by the same name.
+
+    >>> without_executions({"state_machines": 1, "executions": 2, "map_runs": 3})
+    {'state_machines': 1}
+    """
+    return {name: value for name, value in state.items() if name not in ("executions", "map_runs")}

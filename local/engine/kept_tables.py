@@ -1,0 +1,128 @@
+"""Tells the journal what changes in the engine's tables and their streams, and makes it again when the engine starts.
+
+A stream is kept as long as somebody has not read it: its readers write down how far they are, in files of a folder.
+"""
+
+from collections import defaultdict
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from local.engine.journal import Journal
+
+BESIDE_TABLES = (
+    *("tags", "ttl_settings", "pitr_settings", "kinesis_destinations", "contributor_insights"),
+    *("backups", "resource_policies", "exports", "imports"),
+)
+"""What the service has of tables in stores of their own."""
+
+
+class KeptTables:
+    """The tables of the engine's service *tables*; the readers' files in *positions* are named READER.TABLE."""
+
+    def __init__(self, tables: ModuleType, journal: Journal, positions: Path) -> None:
+        self._tables = tables
+        self._journal = journal
+        self._positions = positions
+        self._set, self._remove = tables._set_item, tables._remove_item
+        self._was: tuple[Any, Any] = (None, None)
+        self._known: dict[str, dict[str, Any]] | None = None
+
+    def install(self) -> None:
+        """Stand before what writes items and streams."""
+        tables, journal = self._tables, self._journal
+        emit, replaced = tables._emit_stream_event, tables._items_replaced
+
+        def set_item(table: dict[str, Any], pk: Any, sk: Any, item: Any) -> Any:
+            journal.add("put", table["TableId"], pk, sk, item)
+            return self._set(table, pk, sk, item)
+
+        def remove_item(table: dict[str, Any], pk: Any, sk: Any) -> Any:
+            journal.add("cut", table["TableId"], pk, sk)
+            return self._remove(table, pk, sk)
+
+        def emit_record(name: str, event: str, old: Any, new: Any, replicate: bool = True) -> None:
+            before = _last(tables._stream_records.get(name))
+            emit(name, event, old, new, replicate)
+            record = _last(tables._stream_records.get(name))
+            if record is not before:
+                told = record["dynamodb"]
+                of_it = [record["eventID"], told["SequenceNumber"], told["ApproximateCreationDateTime"]]
+                journal.add("told", tables._tables[name]["TableId"], event, *of_it)
+
+        def items_replaced(table: dict[str, Any]) -> None:
+            replaced(table)
+            journal.add("items", table["TableId"], table["items"])
+
+        for function in (set_item, remove_item, items_replaced):
+            setattr(tables, f"_{function.__name__}", function)
+        tables._emit_stream_event = emit_record  # type: ignore[attr-defined]
+
+    def structure(self) -> dict[str, Any]:
+        """The state of the service but for items, as the engine reads it."""
+        tables = self._tables
+        bare = tables.AccountRegionScopedDict()
+        for place, table in tables._tables.all_items():
+            left = {name: value for name, value in table.items() if name != tables._INDEX_MEMBERS}
+            bare.set_scoped(*place, left | {"items": {}, "ItemCount": 0, "TableSizeBytes": 0})
+        return {"tables": bare, **{name: getattr(tables, f"_{name}") for name in BESIDE_TABLES}}
+
+    def state(self) -> dict[str, Any]:
+        """The items of all tables, and what their streams have for somebody."""
+        self._trim()
+        return {
+            table["TableId"]: {
+                "items": table["items"],
+                "records": self._tables._stream_records.get_scoped(*place) or [],
+                "trimmed": self._tables._stream_trimmed.get_scoped(*place) or 0,
+            }
+            for place, table in self._tables._tables.all_items()
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a state; of tables that are gone, nothing."""
+        for place, table in self._tables._tables.all_items():
+            if (found := state.get(table["TableId"])) is not None:
+                table["items"] = defaultdict(dict, found["items"])
+                self._tables._update_counts(table)
+                self._tables._stream_records.set_scoped(*place, found["records"])
+                self._tables._stream_trimmed.set_scoped(*place, found["trimmed"])
+
+    def make_again(self, kind: str, table_id: str, *change: Any) -> None:
+        """Make a change of the journal again."""
+        if self._known is None:
+            self._known = {table["TableId"]: table for table in self._tables._tables.all_values()}
+        table = self._known.get(table_id)
+        if table is None:
+            return
+        match kind:
+            case "put":
+                pk, sk, item = change
+                self._was = (self._set(table, pk, sk, item), item)
+            case "cut":
+                self._was = (self._remove(table, *change), None)
+            case "told":
+                self._tell_again(table, *change)
+            case "items":
+                table["items"] = defaultdict(dict, change[0])
+                self._tables._update_counts(table)
+
+    def _tell_again(self, table: dict[str, Any], event: str, event_id: str, number: str, told_at: float) -> None:
+        view = table["StreamSpecification"].get("StreamViewType", "NEW_AND_OLD_IMAGES")
+        record = self._tables._build_change_record(table, event, *self._was, view)
+        record["eventID"] = event_id
+        record["dynamodb"] |= {"SequenceNumber": number, "ApproximateCreationDateTime": told_at}
+        self._tables._stream_records.setdefault(table["TableName"], []).append(record)
+
+    def _trim(self) -> None:
+        """Forget of each stream what all have read who ever wrote down how far they are."""
+        streams, trimmed = self._tables._stream_records, self._tables._stream_trimmed
+        for place, records in streams.all_items():
+            read = min((path.read_text() for path in self._positions.glob(f"*.{place[2]}")), default="")
+            number = sum(each["dynamodb"]["SequenceNumber"] <= read for each in records)
+            del records[:number]
+            trimmed.set_scoped(*place, (trimmed.get_scoped(*place) or 0) + number)
+
+
+def _last(records: list[Any] | None) -> Any:
+    return records[-1] if records else None

@@ -1,0 +1,179 @@
+"""The engine by itself, killed with SIGKILL: what it answered for is there when it comes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.engine.engine import Engine
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+ROWS = 100_000
+START_CPU_S = 5.0
+"""CPU of the engine until it answers: what a start takes where nothing else runs."""
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Killed:
+    """An engine that can be killed and started again on its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.start()
+
+    def start(self) -> None:
+        self.engine = Engine(self.folder, "127.0.0.1:9")
+        self.engine.start()
+
+    def kill(self) -> None:
+        assert self.engine.pid is not None
+        os.kill(self.engine.pid, signal.SIGKILL)
+        self.engine.stop()
+
+    def come_back(self) -> None:
+        self.kill()
+        self.start()
+
+    def client(self, service: str) -> Any:
+        return self.engine.client(service)
+
+    def cpu_s(self) -> float:
+        fields = Path(f"/proc/{self.engine.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Iterator[Killed]:
+    started = Killed(tmp_path / "engine")
+    yield started
+    started.engine.stop()
+
+
+def make_table(killed: Killed) -> str:
+    table = killed.client("dynamodb").create_table(
+        TableName="Things", BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+    )  # fmt: skip
+    return str(table["TableDescription"]["TableId"])
+
+
+def test_a_row_and_what_the_stream_tells_of_it_are_there(killed: Killed) -> None:
+    make_table(killed)
+    before: list[Any] = []
+    for number in range(3):
+        tables = killed.client("dynamodb")
+        tables.put_item(TableName="Things", Item={"pk": {"S": f"{number}"}, "b": {"B": b"\x00\xff"}})
+        tables.update_item(
+            TableName="Things", Key={"pk": {"S": "0"}}, UpdateExpression="ADD n :one",
+            ExpressionAttributeValues={":one": {"N": "1"}},
+        )  # fmt: skip
+        before = records(killed)
+        killed.come_back()
+        assert records(killed) == before
+        assert killed.client("dynamodb").scan(TableName="Things")["Count"] == number + 1
+    assert len(before) == 6
+    row = killed.client("dynamodb").get_item(TableName="Things", Key={"pk": {"S": "0"}})["Item"]
+    assert row == {"pk": {"S": "0"}, "b": {"B": b"\x00\xff"}, "n": {"N": "3"}}
+
+
+def records(killed: Killed) -> list[Any]:
+    streams = killed.client("dynamodbstreams")
+    [stream] = streams.list_streams(TableName="Things")["Streams"]
+    shard = streams.describe_stream(StreamArn=stream["StreamArn"])["StreamDescription"]["Shards"][0]["ShardId"]
+    iterator = streams.get_shard_iterator(
+        StreamArn=stream["StreamArn"], ShardId=shard, ShardIteratorType="TRIM_HORIZON"
+    )["ShardIterator"]
+    found: list[Any] = streams.get_records(ShardIterator=iterator)["Records"]
+    return found
+
+
+def test_a_message_is_there_unless_it_was_deleted_and_who_holds_one_may_still_end_it(killed: Killed) -> None:
+    queue = {"QueueUrl": killed.client("sqs").create_queue(QueueName="q")["QueueUrl"]}
+    queues = killed.client("sqs")
+    queues.send_message_batch(**queue, Entries=[{"Id": each, "MessageBody": each} for each in "abc"])
+    held = [
+        queues.receive_message(**queue, VisibilityTimeout=invisible_s)["Messages"][0] for invisible_s in (300, 300, 2)
+    ]
+    queues.delete_message(**queue, ReceiptHandle=held[0]["ReceiptHandle"])
+    received_at = time.monotonic()
+
+    killed.come_back()
+
+    queues = killed.client("sqs")
+    queues.delete_message(**queue, ReceiptHandle=held[1]["ReceiptHandle"])
+    shown = queues.receive_message(**queue, WaitTimeSeconds=10, MessageSystemAttributeNames=["All"])["Messages"]
+    assert [each["Body"] for each in shown] == ["c"]
+    assert shown[0]["Attributes"]["ApproximateReceiveCount"] == "2"
+    assert time.monotonic() - received_at >= 1.5
+
+
+def test_an_ordered_queue_keeps_its_order_its_numbers_and_what_was_sent_twice(killed: Killed) -> None:
+    attributes = {"FifoQueue": "true"}
+    queue = {"QueueUrl": killed.client("sqs").create_queue(QueueName="q.fifo", Attributes=attributes)["QueueUrl"]}
+
+    def send(number: int) -> int:
+        of_order = {"MessageGroupId": "g", "MessageDeduplicationId": f"{number}"}
+        return int(killed.client("sqs").send_message(**queue, MessageBody=f"{number}", **of_order)["SequenceNumber"])
+
+    numbers = [send(number) for number in range(3)]
+    killed.come_back()
+    assert send(1) == numbers[1]
+    assert send(3) > max(numbers)
+    found = killed.client("sqs").receive_message(**queue, MaxNumberOfMessages=10)["Messages"]
+    assert [each["Body"] for each in found] == ["0", "1", "2", "3"]
+
+
+def test_secrets_keys_and_objects_are_there(killed: Killed) -> None:
+    key = killed.client("kms").create_key()["KeyMetadata"]["KeyId"]
+    killed.come_back()
+    sealed = killed.client("kms").encrypt(KeyId=key, Plaintext=b"plain")["CiphertextBlob"]
+    killed.client("secretsmanager").create_secret(Name="s", SecretString="first")
+    killed.come_back()
+    killed.client("secretsmanager").put_secret_value(SecretId="s", SecretString="second")
+    killed.client("s3").create_bucket(Bucket="bucket")
+    killed.come_back()
+    killed.client("s3").put_object(Bucket="bucket", Key="a/b", Body=b"object", Metadata={"m": "1"})
+    killed.come_back()
+
+    assert killed.client("kms").decrypt(CiphertextBlob=sealed)["Plaintext"] == b"plain"
+    assert killed.client("secretsmanager").get_secret_value(SecretId="s")["SecretString"] == "second"
+    found = killed.client("s3").get_object(Bucket="bucket", Key="a/b")
+    assert (found["Body"].read(), found["Metadata"]) == (b"object", {"m": "1"})
+
+
+def test_a_torn_write_at_the_end_of_the_journal_is_one_that_was_never_answered_for(killed: Killed) -> None:
+    make_table(killed)
+    killed.client("dynamodb").put_item(TableName="Things", Item={"pk": {"S": "kept"}})
+    killed.kill()
+    log = max((killed.folder / "journal").glob("*.log"))
+    with log.open("ab") as torn:
+        torn.write(log.read_bytes().splitlines()[-1][:-7])
+    killed.start()
+    killed.client("dynamodb").put_item(TableName="Things", Item={"pk": {"S": "after"}})
+    killed.come_back()
+    rows = killed.client("dynamodb").scan(TableName="Things")["Items"]
+    assert sorted(row["pk"]["S"] for row in rows) == ["after", "kept"]
+
+
+def test_an_engine_with_a_large_journal_starts_in_seconds(killed: Killed) -> None:
+    table = make_table(killed)
+    killed.kill()
+    item = {"body": {"S": "x" * 200}, "map": {"M": {"0": {"S": "waiting"}, "1": {"S": "done"}}}, "n": {"N": "1"}}
+    with (killed.folder / "journal" / "00000009.log").open("w") as log:
+        for number in range(ROWS):
+            put = ["put", table, f"{number}", "__no_sort__", {"pk": {"S": f"{number}"}, **item}]
+            told = ["told", table, "INSERT", f"{number}", f"{number:030d}", time.time()]
+            log.write(f"{json.dumps([put, told])}\n")
+    killed.start()
+    assert killed.cpu_s() < START_CPU_S
+    described = killed.client("dynamodb").describe_table(TableName="Things")["Table"]
+    assert described["ItemCount"] == ROWS
