@@ -12,7 +12,7 @@ UNORDERED = Mutant(
     "tagcast.delivery.fan_out:_Line._serve",
     "works = [_serve(",
     "closed = {each: part.served() for each, part in parts.items()}\n"
-    "        await RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, closed, round_at).write()\n"
+    "        await RoundEnd(world, batch.rows, batch.theirs, closed, round_at).write()\n"
     "        works = [_serve(",
 )
 

@@ -32,7 +32,7 @@ MUTANTS = (
         "tagcast.delivery.fan_out:_Line._serve",
         "works = [_serve(",
         "closed = {each: part.served() for each, part in parts.items()}\n"
-        "        await RoundEnd(world, topic, batch.topic_id, batch.rows, batch.theirs, closed, round_at).write()\n"
+        "        await RoundEnd(world, batch.rows, batch.theirs, closed, round_at).write()\n"
         "        works = [_serve(",
         FAILING,
     ),
