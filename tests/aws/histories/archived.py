@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.aws.deployment import Deployment
+from tests.aws.histories.letter_checks import is_letter
 from tests.simulation.checks.archive import ArchiveChecks
 from tests.simulation.ledger import Ledger
 
@@ -39,5 +40,6 @@ class FirehoseChecks(ArchiveChecks):
         found = []
         for name, taken in self._deployment.firehose.streams.items():
             kind = name.rpartition("-")[2]
-            found += [Line(kind, json.loads(text), text) for record in taken for text in record.decode().splitlines()]
+            texts = [text for record in taken for text in record.decode().splitlines() if not is_letter(text)]
+            found += [Line(kind, json.loads(text), text) for text in texts]
         return found

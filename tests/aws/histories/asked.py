@@ -8,6 +8,7 @@ from random import Random
 from tagcast.model import Endpoint, Protocol, RetryPolicy
 from tagcast.pushing.circuit import LANES_MIN
 
+from tests.aws.histories.letter_checks import LETTERS
 from tests.simulation.asked import batched
 from tests.simulation.plan import Action, Aim, Subscriber
 
@@ -47,10 +48,10 @@ def grouped(seed: int, aim: Aim, subscribers: tuple[Subscriber, ...]) -> tuple[S
     if dice.random() >= aim.grouped:
         return subscribers
     chosen = dice.sample(range(len(subscribers)), min(len(subscribers), dice.choice((1, 1, 2))))
-    return tuple(_as_group(dice, each) if place in chosen else each for place, each in enumerate(subscribers))
+    return tuple(_as_group(seed, dice, each) if place in chosen else each for place, each in enumerate(subscribers))
 
 
-def _as_group(dice: Random, subscriber: Subscriber) -> Subscriber:
+def _as_group(seed: int, dice: Random, subscriber: Subscriber) -> Subscriber:
     retry = RetryPolicy(subscriber.settings.retry.strategy, dice.choice((0, 1, 2, 3, 8)))
     settings = replace(
         subscriber.settings,
@@ -59,6 +60,7 @@ def _as_group(dice: Random, subscriber: Subscriber) -> Subscriber:
         ordered=dice.random() < 0.5,
         max_per_second=None,
         batching=None,
+        dead_letter_topic=LETTERS if Random(f"aws letters {seed} {subscriber.name}").random() < 0.6 else None,
     )
     return replace(subscriber, settings=settings, mode=GROUP)
 

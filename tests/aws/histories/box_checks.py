@@ -16,6 +16,7 @@ from tests.aws.histories.answers import AnswerChecks, Asked
 from tests.aws.histories.archived import FirehoseChecks
 from tests.aws.histories.entries import EntryChecks
 from tests.aws.histories.group_checks import GroupChecks
+from tests.aws.histories.letter_checks import LetterChecks, is_of_letters
 from tests.aws.histories.member_checks import MemberChecks
 from tests.aws.http_api import Answer
 from tests.aws.lambdas import Ended
@@ -53,6 +54,7 @@ class BoxChecks(Checks):
         self._strangers = history.deployment.functions.strangers
         self.members = MemberChecks(self.ledger)
         self.groups = GroupChecks(history, self.ledger, self.members)
+        self._letters = LetterChecks(self.ledger)
         self._calls: dict[str, Counter[Any]] = {}
         self._senders: dict[int, tuple[str, Attempt]] = {}
         touched = {action.subscriber for action in history.plan.actions}
@@ -72,13 +74,17 @@ class BoxChecks(Checks):
     # Tables and queues.
 
     def committed(self, worker: Worker | None, changes: list[Change]) -> None:
+        changes = self._letters.committed(changes)
+        if not changes:
+            return
         self._entries.before(worker, changes)
         super().committed(worker, changes)
         self.members.committed(changes)
         self.groups.committed(changes)
 
     def removed_by_ttl(self, key: Key, old: Row) -> None:
-        super().removed_by_ttl(key, old)
+        if not is_of_letters(key.pk, key.sk):
+            super().removed_by_ttl(key, old)
 
     def queued(self, message: QueuedMessage) -> None:
         self.enqueued(message.body)

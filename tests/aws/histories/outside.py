@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tagcast.model import Draft, Strategy, SubscriptionSettings
 
+from tests.aws.histories.letter_checks import LETTERS
 from tests.aws.histories.members import Members
 from tests.aws.histories.plan import BODY_BYTES_MAX
 from tests.aws.http_api import Answer
@@ -35,8 +36,11 @@ class Outside:
         history = self._history
         functions, plan = history.deployment.functions, history.plan
         functions.sizes = {"section_max": plan.section_max, "part_max": plan.part_max}
-        functions.configure(TOPIC_KNOWN_SECONDS=f"{plan.topic_known_s:g}")
+        known = f"{plan.topic_known_s:g}"
+        functions.configure(TOPIC_KNOWN_SECONDS=known, DEAD_LETTER_TOPICS=f"{plan.topic}:{LETTERS}")
         self._expect(201, "PUT", ("topics", history.plan.topic), self._topic(history.plan.retention_s))
+        if any(subscriber.settings.dead_letter_topic for subscriber in plan.subscribers):
+            self._expect(201, "PUT", ("topics", LETTERS), self._topic(history.plan.retention_s))
         for subscriber in history.plan.subscribers:
             path = ("topics", history.plan.topic, "subscriptions", subscriber.name)
             self._expect(201, "PUT", path, self._wanted(subscriber.name))
@@ -174,7 +178,7 @@ def body_of(settings: SubscriptionSettings) -> dict[str, Any]:
         retry["interval_seconds"] = settings.retry.interval_s
     body: dict[str, Any] = {"endpoint": {"protocol": settings.endpoint.protocol.value}, "retry": retry}
     if settings.is_group:
-        body["ordered"] = settings.ordered
+        body |= {"ordered": settings.ordered, "dead_letter_topic": settings.dead_letter_topic}
     else:
         body["endpoint"]["url"] = settings.endpoint.target
         body |= {"timeout_seconds": settings.timeout_s, "content_format": settings.content_format.value}

@@ -107,4 +107,14 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
         ),
         1,
     ),
+    (
+        Mutant(
+            "a discard makes no letter",
+            "tagcast.pulling.ending:end_without_pull",
+            "if state is EntryState.DISCARDED:",
+            "if False:",
+            CALM,
+        ),
+        19,
+    ),
 )

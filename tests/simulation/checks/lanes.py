@@ -9,7 +9,7 @@ from tagcast.model import EntryState
 from tagcast.rows.due import REMEMBERED_MAX, due_of
 
 from tests.simulation.baton import Worker
-from tests.simulation.ledger import Change, Ledger, Row, delays_ms, ordinal_in
+from tests.simulation.ledger import Change, Ledger, Row, delays_ms, is_group, ordinal_in
 
 ASLEEP, AWAKE = ("paused", "suspended"), ("blocked", "lost_contact")
 NAMES_BYTES = 512
@@ -106,9 +106,12 @@ class LaneChecks:
         sid, generation = worker.lane
         before = (old for key, old, _ in changes if key.pk.startswith("LANES#") and old is not None)
         lane: dict[str, Any] = next(before, {}) or self.ledger.lanes.get(sid, {})
+        is_emptied = lane.get("state") == "removed" and is_group(self.ledger.owner(ordinal_in(sid)))
         mine = lane.get("generation") == generation and (claimed or lane.get("claim") == worker.claim)
         for key, old, new in changes:
             if key.pk.startswith(("RATE#", "HOSTS")):  # What is taken or told there in vain changes no delivery.
+                continue
+            if key.pk.startswith("MSG#") and is_emptied:  # Who got it from the queue of a removed group cancels it.
                 continue
             if key.pk.startswith("DUE#") and new is None:
                 known = self.ledger.receipts.get(key.sk.partition("#")[2])

@@ -1,0 +1,69 @@
+"""Dead letters on the box: each discard of a pull makes one, and one only within five minutes.
+
+Their topic stands apart from the one that all other checks look at: it has no subscriptions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+from tagcast.pulling.dead_letter import DEAD_LETTER_FROM, DEAD_LETTER_OF
+from tagcast.rows.message import message_row_of
+
+from tests.simulation.ledger import Change, Ledger, Receipt, Row, is_group
+
+LETTERS, ONCE_MS = "letters", 300_000
+
+
+class LetterChecks:
+    """What groups that name a dead-letter topic discard is published there."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._accepted: dict[tuple[str, str], list[int]] = defaultdict(list)
+        """When letters of a message and a group were accepted."""
+
+    def committed(self, changes: list[Change]) -> list[Change]:
+        """Take down new letters; return the changes that are about anything else."""
+        for key, old, new in changes:
+            if key.pk.startswith(f"MSG#{LETTERS}#") and old is None and new is not None:
+                self._new(new)
+        rest = [change for change in changes if not is_of_letters(change[0].pk, change[0].sk)]
+        for key, old, new in rest:
+            is_map = key.pk.startswith("MSG#") and key.sk != "TALLY" and new is not None and "bounds" not in new
+            if is_map and old is not None and new is not None and "matched" in new:
+                self._discarded(new["message_id"], Receipt.of(old), Receipt.of(new))
+        return rest
+
+    def _new(self, row: Row) -> None:
+        ledger, letter = self.ledger, message_row_of(row).message
+        message_id = letter.properties[DEAD_LETTER_OF]
+        topic, _, group = letter.properties[DEAD_LETTER_FROM].partition("/")
+        told = f"the letter of {message_id} by {topic}/{group}"
+        if topic != ledger.stage.plan.topic or message_id not in ledger.receipts:
+            ledger.fail("letters", f"{told}, which never was")
+        earlier = self._accepted[message_id, group]
+        if earlier and ledger.clocks_agree and letter.accepted_at - earlier[-1] < ONCE_MS:
+            ledger.fail("letters", f"{told} is published twice within five minutes")
+        earlier.append(letter.accepted_at)
+
+    def _discarded(self, message_id: str, before: Receipt, after: Receipt) -> None:
+        for ordinal in before.owed & before.handed - after.owed:
+            owner = self.ledger.owner(ordinal)
+            state, _ = after.terminal(ordinal) or ("", 0)
+            has_letters = is_group(owner) and owner.get("dead_letter_topic") == LETTERS
+            if has_letters and state == "discarded" and not self._accepted[message_id, owner["name"]]:
+                self.ledger.fail("letters", f"{message_id} is discarded by {owner['name']} without one")
+
+
+def is_of_letters(pk: str, sk: str) -> bool:
+    """Say whether a row is of the topic of letters."""
+    return LETTERS in pk.split("#") or sk.partition("#")[0] == LETTERS
+
+
+def is_letter(line: str) -> bool:
+    """Say whether a line of the archive is about a letter."""
+    fields: dict[str, Any] = json.loads(line)
+    return fields.get("topic") == LETTERS
