@@ -77,7 +77,8 @@ async def _give_back(world: World, receipts: Sequence[str]) -> None:
 async def _within(seconds: float, event: asyncio.Event) -> bool:
     """Wait for *event* so long at most, and say whether it came."""
     try:
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()
     except TimeoutError:
         return False
     return True
