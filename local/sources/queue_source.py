@@ -3,7 +3,7 @@
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,9 @@ from local.sources.batch_result import Invoke, failed_items
 # On AWS what failed comes back when its visibility ends (minutes); nobody wants to wait that long here.
 RETRY_S = 5
 LONG_POLL_S = 1
-RECEIVING_MAX = 2
+TURNS, LASTS_S = 2, 0.5
+"""So many batches overlap, but for those that last longer."""
+TOPICS_AT_ONCE = 64
 
 
 @dataclass
@@ -34,28 +36,25 @@ class QueueSource:
     invoke: Invoke
     batch_size: int = 10
     warn: Callable[[str], None] = print
-    _receiving: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(RECEIVING_MAX), init=False)
+    _turns: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(TURNS), init=False)
+    _beside: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(TOPICS_AT_ONCE), init=False)
 
     def step(self) -> int:
         """Handle what is received at once; answers how many messages that is.
 
-        Few receive at a time, however many batches overlap. Each topic has a batch of its own, as it may on AWS: there
-        are few workers here, and a topic that holds one for long holds up no other.
+        Two batches overlap, and as many more as last: so what comes meanwhile makes full batches, and one that hangs
+        keeps nobody from receiving. Each topic has a batch of its own, as it may on AWS: there are few workers here.
         """
-        if not self._receiving.acquire(timeout=LONG_POLL_S):
+        if not self._turns.acquire(timeout=LONG_POLL_S):
             return 0
         try:
             messages = self._received()
+            batches = [self._beside.submit(self._handle, batch) for batch in by_topic(messages)]
+            wait(batches, LASTS_S)
         finally:
-            self._receiving.release()
-        if not messages:
-            return 0
-        batches = by_topic(messages)
-        with ThreadPoolExecutor(len(batches)) as beside:
-            others = [beside.submit(self._handle, batch) for batch in batches[1:]]
-            self._handle(batches[0])
-        for other in others:
-            other.result()
+            self._turns.release()
+        for batch in batches:
+            batch.result()
         return len(messages)
 
     def _handle(self, messages: list[dict[str, Any]]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from local.engine.engine_calls import EngineCallError, EngineCalls
 from local.functions.lambda_api import Invocation
 from local.sources.batch_result import Invoke
-from local.sources.queue_source import RECEIVING_MAX, RETRY_S, QueueSource
+from local.sources.queue_source import LASTS_S, RETRY_S, TURNS, QueueSource
 from local.sources.sources import BATCHES_AT_ONCE
 
 MESSAGES = [
@@ -81,33 +81,59 @@ def test_what_the_function_gave_back_itself_is_left_alone_without_a_warning() ->
     assert said == ["f: 1 of 3 queue messages will be tried again"]
 
 
-def test_a_batch_that_lasts_keeps_nobody_from_receiving_the_next() -> None:
-    """As many batches overlap as there are threads, and few of those receive at a time."""
-    lasting, begun = threading.Event(), threading.Semaphore(0)
-    polls, most = 0, 0
+def begun_at_s(batch_s: float) -> list[float]:
+    """Let a queue that is never empty be taken from for a second, in batches that last so long."""
+    began_s, begun, over = time.monotonic(), list[float](), threading.Event()
 
     class Endless(Queue):
         def call(self, service: str, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-            nonlocal polls, most
             if operation != "ReceiveMessage":
                 return super().call(service, operation, request)
-            polls += 1
-            most = max(most, polls)
-            time.sleep(0.01)
-            polls -= 1
             return {"Messages": MESSAGES[:1]}
 
     def invoke(function: str, payload: bytes) -> Invocation:
-        begun.release()
-        lasting.wait(10)
+        begun.append(time.monotonic() - began_s)
+        over.wait(batch_s)
         return Invocation(b"{}")
 
     source = source_of(Endless(), invoke)
-    threads = [threading.Thread(target=source.step, daemon=True) for _ in range(BATCHES_AT_ONCE)]
+
+    def take() -> None:
+        while time.monotonic() - began_s < 2.5 * LASTS_S:
+            source.step()
+
+    threads = [threading.Thread(target=take, daemon=True) for _ in range(BATCHES_AT_ONCE)]
     for thread in threads:
         thread.start()
-    assert all(begun.acquire(timeout=10) for _ in threads)
-    lasting.set()
+    time.sleep(2.5 * LASTS_S)
+    over.set()
     for thread in threads:
         thread.join(10)
-    assert most <= RECEIVING_MAX
+    return [at_s for at_s in begun if at_s < 2.5 * LASTS_S]
+
+
+def test_batches_that_last_keep_nobody_from_receiving() -> None:
+    begun = begun_at_s(10.0)
+
+    assert len([at_s for at_s in begun if at_s < LASTS_S / 2]) <= TURNS
+    assert len(begun) > 2 * TURNS
+
+
+def test_batches_that_end_soon_overlap_by_two() -> None:
+    begun = begun_at_s(LASTS_S / 5)
+
+    assert len(begun) <= TURNS * (2.5 * LASTS_S / (LASTS_S / 5) + 1)
+
+
+def test_a_batch_is_about_one_topic() -> None:
+    said = [
+        {**MESSAGES[0], "MessageId": str(place), "Body": json.dumps({"topic": f"t{place % 2}"})} for place in range(4)
+    ]
+    events: list[list[str]] = []
+
+    def invoke(function: str, payload: bytes) -> Invocation:
+        events.append([record["messageId"] for record in json.loads(payload)["Records"]])
+        return Invocation(b"{}")
+
+    assert source_of(Queue(left=said), invoke).step() == 4
+    assert sorted(events) == [["0", "2"], ["1", "3"]]
