@@ -43,7 +43,7 @@ def test_a_denial_wins_over_what_is_allowed() -> None:
 
 def test_managed_policies_count() -> None:
     assert roles().allows("FanOutFunction", "sqs:ReceiveMessage", deployed().arn("DeliveryQueue"))
-    assert roles().allows("RelayFunction", "dynamodb:GetRecords", "arn:any")
+    assert not roles().allows("RelayFunction", "dynamodb:GetRecords", "arn:any")
     assert not roles().allows("PublishFunction", "sqs:ReceiveMessage", deployed().arn("DeliveryQueue"))
 
 

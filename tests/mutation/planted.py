@@ -45,7 +45,6 @@ TAIL, INDEXING = "unit/test_tail.py", "unit/test_indexing.py"
 SIGNING = "integration/test_signing_key.py"
 GUARD = "integration/test_endpoints_guard.py"
 GROUP_QUEUES, WORDS = "integration/test_group_queues.py", "integration/test_endpoint_words.py"
-WIDE_ORDER = "unit/test_wide_order.py"
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
 FIRST_ROUND = (
@@ -379,16 +378,9 @@ KEEPING = (
     _planted(
         "what is left stays invisible",
         "functions.fan_out.app:handle",
-        "        if left:",
-        "        if False:",
+        "for name in left if name in receipts",
+        "for name in ()",
         f"{PACKS}::test_what_does_not_fit_behind_a_slow_part",
-    ),
-    _planted(
-        "what comes again is taken for the end of its batch",
-        "functions.fan_out.app:handle",
-        "for name, entry in records.items() if entry in again",
-        "for name in list(records)[len(records) - len(again) :]",
-        f"{WIDE_ORDER}::test_what_is_not_begun_when_time_is_over",
     ),
     _planted(
         "each thread that needs a client makes one",
