@@ -1957,7 +1957,7 @@ BOUNDED = (
     ),
     _planted(
         "what an invocation counted before it raised is lost",
-        "tagcast_aws.runtime.metering:metered",
+        "tagcast_aws.runtime.metering:_counted",
         "finally:",
         "except ZeroDivisionError:",
         "cloudwatch/test_raising_handlers.py::test_what_a_function_counted",

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Collection
 from functools import cache, wraps
-from typing import Any, cast
+from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
 from tagcast.ports import Clock
@@ -50,13 +50,18 @@ def telemetry(clock: Clock, watched: Collection[str] = ()) -> PowertoolsTelemetr
 
 def metered(handler: Handler) -> Handler:
     """Return *handler* as one that writes, when it ends, whatever was counted meanwhile."""
-    counting = metrics().log_metrics(handler)
+    counting: Handler = metrics().log_metrics(handler)
 
     @wraps(handler)
     def invoked(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        try:
-            return cast("dict[str, Any]", counting(event, context))
-        finally:
-            by_subscription().flush()
+        return _counted(counting, event, context)
 
     return invoked
+
+
+def _counted(counting: Handler, event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Answer an event, and write what was counted by subscription, also if that raises."""
+    try:
+        return counting(event, context)
+    finally:
+        by_subscription().flush()
