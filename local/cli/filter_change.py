@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Group
-from rich.text import Text
 from tagcast_client.operation import path_of
 
 from local.cli.filters import (
@@ -19,7 +17,7 @@ from local.cli.filters import (
     filter_of,
 )
 from local.cli.session import SubscriptionName, TopicName, session_of
-from local.cli.subscriptions import subscription_fields
+from local.cli.subscriptions import with_note
 
 
 def set_filter(
@@ -52,4 +50,4 @@ def set_filter(
         {"filter": described},
         headers={"if-match": if_match} if if_match else None,
     )
-    session.show(answer, lambda shown: Group(Text(f"The filter of {name} was replaced."), subscription_fields(shown)))
+    session.show(answer, lambda shown: with_note(f"The filter of {name} was replaced.", shown))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from tagcast_client.operation import Json, path_of
 from local.cli.instant import readable_instant
 from local.cli.screen import fields_table, rows_table, state_text
 from local.cli.session import Cursor, EveryPage, Limit, Listing, Page, SubscriptionName, TopicName, session_of
-from local.cli.subscriptions import subscription_fields
+from local.cli.subscriptions import pending_note, subscription_fields
 from local.cli.visible import visible_json
 
 
@@ -63,6 +64,8 @@ def lane(
     session.out.print(subscription_fields(described))
     session.out.print(Text("lane", style="bold underline"))
     session.out.print(lane_fields(described))
+    if (note := pending_note(described)) is not None:
+        session.out.print(note)
     deliveries = backlog.get("deliveries", [])
     if not deliveries:
         session.out.print("Nothing is owed.")
@@ -98,25 +101,38 @@ def lanes(ctx: typer.Context, limit: Limit = 20, cursor: Cursor = None, every: E
     session_of(ctx).show_list("/lanes", LISTING, Page(limit, cursor, every))
 
 
-def _command(ctx: typer.Context, topic: str, subscription: str, verb: str, body: Json | None = None) -> None:
+def _command(
+    ctx: typer.Context,
+    topic: str,
+    subscription: str,
+    verb: str,
+    done: Callable[[Json], str],
+    body: Json | None = None,
+) -> None:
     session = session_of(ctx)
     answer = session.api.request("POST", path_of("topics", topic, "subscriptions", subscription, verb), body)
-    session.show(answer, lambda shown: Group(Text(f"{verb}: {subscription} on {topic}"), lane_fields(shown)))
+    session.show(answer, lambda shown: Group(Text(done(shown)), lane_fields(shown)))
 
 
 def pause(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
     """Make no more attempts until `resume`; what is owed waits, and still expires."""
-    _command(ctx, topic, subscription, "pause")
+    _command(ctx, topic, subscription, "pause", lambda lane: f"{subscription} on {topic} is paused.")
 
 
 def resume(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
     """End a pause, or a suspension by 410 Gone."""
-    _command(ctx, topic, subscription, "resume")
+    _command(ctx, topic, subscription, "resume", lambda lane: f"{subscription} on {topic} goes on.")
 
 
 def retry(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
     """Attempt the head now, whatever the schedule says."""
-    _command(ctx, topic, subscription, "retry")
+
+    def done(lane: Json) -> str:
+        if lane.get("state") == "active":
+            return f"Nothing is owed to {subscription} on {topic}: nothing was retried."
+        return f"{subscription} on {topic}: its head is attempted now."
+
+    _command(ctx, topic, subscription, "retry", done)
 
 
 def skip(
@@ -126,4 +142,11 @@ def skip(
     reason: Annotated[str, typer.Option(help="Why; recorded with the delivery.")],
 ) -> None:
     """Cancel the head, so that the next delivery takes its place."""
-    _command(ctx, topic, subscription, "skip", {"reason": reason})
+    _command(
+        ctx,
+        topic,
+        subscription,
+        "skip",
+        lambda lane: f"{subscription} on {topic}: its head was skipped.",
+        {"reason": reason},
+    )

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from local.cli.receiver import FaultPlan, Push, Receiver, Reply
-from local.cli.session import session_of
+from local.cli.session import Session, session_of
 from local.cli.visible import visible_json, visible_line
 
 BODY_SHOWN_MAX = 60
@@ -50,9 +51,7 @@ def body_text(body: bytes) -> str:
 
 def push_line(push: Push, reply: Reply, name: str | None) -> Text:
     """One push in one line: when, who, which message, which attempt, what was answered; a batch's messages below it."""
-    line = Text(datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3], style="dim")
-    if name:
-        line.append(f" {name}", style="bold")
+    line = _begun(name)
     line.append(f" {visible_line(f'{push.topic}/{push.subscription}')}", style="cyan")
     line.append(f" #{push.number} {visible_line(push.message_id)} attempt {push.attempt} ")
     line.append(str(reply.status), style="green" if reply.succeeded else "red")
@@ -62,6 +61,17 @@ def push_line(push: Push, reply: Reply, name: str | None) -> Text:
     for message in push.batched:
         _with_content(line.append(f"\n    {visible_line(message.message_id)}"), message.tags or (), message.body)
     return line
+
+
+def check_line(origin: str, name: str | None) -> Text:
+    """One question whether this endpoint agrees, in one line: when, who asked, what was answered."""
+    line = _begun(name)
+    return line.append(f" endpoint check by {visible_line(origin)}: ").append("agreed", style="green")
+
+
+def _begun(name: str | None) -> Text:
+    line = Text(datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3], style="dim")
+    return line.append(f" {name}", style="bold") if name else line
 
 
 def _with_content(line: Text, tags: Sequence[str], body: bytes) -> Text:
@@ -85,6 +95,11 @@ def _push_json(push: Push, reply: Reply) -> str:
         ensure_ascii=False,
     )
     return visible_json(pushed)
+
+
+def _report_check(session: Session, name: str | None, origin: str) -> None:
+    if not session.as_json:
+        session.out.print(check_line(origin, name), soft_wrap=True)
 
 
 def _say_totals(out: Console, receiver: Receiver) -> None:
@@ -112,7 +127,8 @@ def listen(
 ) -> None:
     """Receive pushes and print one line for each, and for each message of a batch; can fail on purpose.
 
-    Pushes are counted per subscription, retries included. Nothing is verified: signatures are ignored.
+    Pushes are counted per subscription, retries included. Nothing is verified: signatures are ignored. Asked whether it
+    agrees to be pushed to, it agrees.
     """
     session = session_of(ctx)
     out = session.out
@@ -131,7 +147,13 @@ def listen(
             enough.set()
 
     try:
-        receiver = Receiver(lambda push: plan.reply_to(push.number), report, port=port, host=host).start()
+        receiver = Receiver(
+            lambda push: plan.reply_to(push.number),
+            report,
+            on_check=partial(_report_check, session, name),
+            port=port,
+            host=host,
+        ).start()
     except OSError as error:
         raise typer.BadParameter(f"cannot listen on {host}:{port}: {error.strerror}") from None
     if not session.as_json:

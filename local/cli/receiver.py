@@ -1,7 +1,8 @@
-"""A small HTTP receiver of pushes that counts them and can fail on purpose; it verifies nothing."""
+"""A small HTTP receiver of pushes: it counts them, can fail on purpose, verifies nothing, and agrees to pushes."""
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
@@ -79,6 +80,20 @@ def _messages_of(headers: Mapping[str, str], body: bytes) -> tuple[Received, ...
     return ()
 
 
+def token_of(body: bytes) -> str | None:
+    """Return the token that an endpoint repeats to agree, or None for what is a push.
+
+    >>> token_of(b'{"verification_token": "abc"}'), token_of(b'{"body": "abc"}'), token_of(b"abc")
+    ('abc', None, None)
+    """
+    try:
+        asked = json.loads(body)
+    except ValueError:
+        return None
+    token = asked.get("verification_token") if isinstance(asked, dict) and len(asked) == 1 else None
+    return token if isinstance(token, str) else None
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
@@ -98,6 +113,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Take a push."""
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        if "x-tagcast-topic" not in self.headers and (token := token_of(body)) is not None:
+            self.server.receiver.agreed(self.headers.get("user-agent", "?"))
+            self._answer(200, body=token.encode())
+            return
         reply = self.server.receiver.take(dict(self.headers.items()), body)
         self._answer(reply.status)
 
@@ -105,10 +124,22 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer people and probes."""
         self._answer(200)
 
-    def _answer(self, status: int) -> None:
+    def do_OPTIONS(self) -> None:
+        """Agree to be pushed to, as CloudEvents' webhooks do."""
+        origin = self.headers.get("webhook-request-origin")
+        if origin is None:
+            self._answer(200)
+            return
+        self.server.receiver.agreed(origin)
+        self._answer(200, {"webhook-allowed-origin": origin, "webhook-allowed-rate": "*"})
+
+    def _answer(self, status: int, headers: Mapping[str, str] | None = None, body: bytes = b"") -> None:
         self.send_response(status)
-        self.send_header("content-length", "0")
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body)))
         self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Keep standard error clean; the receiver reports its pushes itself."""
@@ -117,7 +148,8 @@ class _Handler(BaseHTTPRequestHandler):
 class Receiver:
     """Listens on 127.0.0.1 (any free port when 0) and answers each push as `reply_to` says.
 
-    `on_push` is called for every push, one at a time, before the reply leaves.
+    `on_push` is called for every push, one at a time, before the reply leaves; `on_check` with who asked whether this
+    endpoint agrees to be pushed to, which it does.
     """
 
     def __init__(
@@ -125,11 +157,13 @@ class Receiver:
         reply_to: Callable[[Push], Reply],
         on_push: Callable[[Push, Reply], None] = lambda push, reply: None,
         *,
+        on_check: Callable[[str], None] = lambda origin: None,
         port: int = 0,
         host: str = "127.0.0.1",
     ) -> None:
         self._reply_to = reply_to
         self._on_push = on_push
+        self._on_check = on_check
         self._lock = threading.Lock()
         self._pushes: Counter[str] = Counter()
         self._places: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -164,6 +198,11 @@ class Receiver:
         """The distinct messages that were taken with success, in the order of their first."""
         with self._lock:
             return list(dict.fromkeys(push.message_id for push in self.accepted))
+
+    def agreed(self, origin: str) -> None:
+        """Report that somebody asked whether pushes are wanted, and was told so."""
+        with self._lock:
+            self._on_check(origin)
 
     def take(self, headers: dict[str, str], body: bytes) -> Reply:
         """Count a push, decide on it and report it."""

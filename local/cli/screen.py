@@ -18,6 +18,7 @@ STATE_STYLES = {
     "pending": "cyan",
     "blocked": "yellow",
     "lost_contact": "yellow",
+    "pending_confirmation": "yellow",
     "delivered": "green",
     "active": "green",
     "matched": "green",
@@ -43,9 +44,13 @@ def console(*, to_errors: bool = False) -> Console:
 
 
 def state_text(state: object) -> Text:
-    """A stored state word in its colour."""
+    """A stored state word in its colour, as people write it.
+
+    >>> state_text("pending_confirmation").plain
+    'pending confirmation'
+    """
     word = visible_line(str(state or "—"))
-    return Text(word, style=STATE_STYLES.get(word, ""))
+    return Text(word.replace("_", " "), style=STATE_STYLES.get(word, ""))
 
 
 def cell(value: Any) -> Text:

@@ -64,6 +64,10 @@ def _summary(topic: str, names: Sequence[str], results: list[Json]) -> Renderabl
     """Return how many were put, what secrets nobody is told again, and who was refused, with the place in the file."""
     refused = {place: result["error"] for place, result in enumerate(results) if "error" in result}
     lines: list[RenderableType] = [Text(f"{len(results) - len(refused)} subscribed to {topic}.")]
+    pending = [visible_line(str(result["name"])) for result in results if "state" in result]
+    if pending:
+        said = f"{len(pending)} of them pending confirmation, pushed nothing before they agree: {', '.join(pending)}."
+        lines.append(Text(f"{said}\nAsk again with: tagcast verify {topic} NAME", style="yellow"))
     told = [[result["name"], result["secret"]] for result in results if "secret" in result]
     if told:
         lines.append(rows_table(told, "subscription", "secret"))

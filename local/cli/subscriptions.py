@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
@@ -35,6 +35,7 @@ from local.cli.session import (
     TopicName,
     session_of,
 )
+from local.cli.visible import visible_line
 
 
 class Strategy(StrEnum):
@@ -92,6 +93,31 @@ def subscription_fields(answer: Json) -> Table:
     for name in readable.keys() & shown.keys():
         shown[name] = readable[name](shown[name])
     return fields_table(shown, leave_out=("lane", *(_OF_PUSHES if is_group else ())))
+
+
+def pending_note(answer: Json) -> Text | None:
+    """What helps a subscription whose endpoint has not agreed yet; None for any other.
+
+    >>> pending = {"state": "pending_confirmation", "state_reason": "http 404", "topic": "fruit", "name": "shop"}
+    >>> print(pending_note(pending))
+    Nothing is pushed before its endpoint agrees; it answered: http 404.
+    Ask it again with: tagcast verify fruit shop
+    >>> pending_note({"name": "shop"}) is None
+    True
+    """
+    if "state" not in answer:
+        return None
+    reason = visible_line(str(answer.get("state_reason")))
+    again = f"tagcast verify {answer.get('topic')} {answer.get('name')}"
+    said = f"Nothing is pushed before its endpoint agrees; it answered: {reason}.\nAsk it again with: {again}"
+    return Text(said, style="yellow")
+
+
+def with_note(sentence: str, answer: Json) -> Group:
+    """A subscription as the answer to a change shows it: what was done, its fields, what it still needs."""
+    note = pending_note(answer)
+    shown: list[RenderableType] = [Text(sentence), subscription_fields(answer)]
+    return Group(*shown) if note is None else Group(*shown, note)
 
 
 def _backlog_text(lane: Json) -> str | None:
@@ -226,7 +252,12 @@ def subscribe(
         headers={"if-match": if_match} if if_match else None,
     )
     done = "subscribed to" if answer.status == 201 else "updated on"
-    session.show(answer, lambda shown: Group(Text(f"{name} {done} {topic}."), subscription_fields(shown)))
+
+    def drawn(shown: Json) -> Group:
+        pending = ", pending confirmation" if "state" in shown else ""
+        return with_note(f"{name} {done} {topic}{pending}.", shown)
+
+    session.show(answer, drawn)
 
 
 def unsubscribe(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:

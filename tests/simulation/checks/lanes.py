@@ -14,7 +14,7 @@ from tests.simulation.ledger import Change, Ledger, Row, delays_ms, is_group, or
 ASLEEP, AWAKE = ("paused", "suspended"), ("blocked", "lost_contact")
 NAMES_BYTES = 512
 """So long are the names of what joined a backlog last; earlier ones may be missing then."""
-WAITS = ("circuit", "rate", "unverified")
+WAITS = ("circuit", "rate", "pending confirmation")
 """What a due row says that waits for no answer of its receiver."""
 NOT_TAKEN, NOT_TAKEN_MS = "the group's queue did not take it", 10_000
 """What it says of trouble between the service and a group's queue, which counts no attempt; and so long it waits."""

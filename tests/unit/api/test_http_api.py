@@ -81,7 +81,16 @@ def test_a_subscription_says_that_its_endpoint_has_to_agree_until_it_did(api: Cl
     api.fakes.verifier.consents[url] = Consent("http 404")
     made = api("PUT", S, {**HOOK, "verification": "required"})
     assert (made.status, made.json["state"], made.json["state_reason"]) == (201, "pending_confirmation", "http 404")
+    assert made.json["lane"]["state"] == "pending_confirmation"
     assert api("POST", f"{S}/verify", {}).json["state_reason"] == "http 404"
+    sent = api("POST", "/topics/orders/messages", {"body": "x"}).json["message_id"]
+    api.fakes.deliver()
+    [entry] = api("GET", f"/topics/orders/messages/{sent}").json["subscribers"].values()
+    assert (entry["state"], entry["last_outcome"]) == ("blocked", "pending confirmation")
+    assert api("GET", "/lanes").json["lanes"][0]["state"] == "pending_confirmation"
+    assert api("POST", f"{S}/retry", {}).status == 409
+    assert api("POST", f"{S}/pause", {}).json["state"] == "paused"
+    assert api("POST", f"{S}/resume", {}).json["state"] == "pending_confirmation"
     api.fakes.verifier.consents[url] = Consent(per_second=2.0)
     agreed = api("POST", f"{S}/verify", {}).json
     assert ("state" in agreed, agreed["max_per_second"]) == (False, 2.0)

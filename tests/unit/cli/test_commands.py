@@ -366,11 +366,35 @@ def test_a_secret_is_exchanged_for_one_that_is_given_or_made(api: FakeApi, run: 
 def test_an_endpoint_is_asked_again_and_the_answer_is_told(api: FakeApi, run: Run) -> None:
     pending = {"name": "A", "state": "pending_confirmation", "state_reason": "http 404"}
     api.teach("POST /topics/t/subscriptions/A/verify", pending)
-    output = run("verify", "t", "A").output
-    assert "did not agree" in output
-    assert "http 404" in output
+    refused = run("verify", "t", "A")
+    assert refused.exit_code == 1
+    assert "did not agree" in refused.output
+    assert "it answered: http 404" in refused.output
     api.teach("POST /topics/t/subscriptions/A/verify", {"name": "A"})
-    assert "The endpoint of A agrees." in run("verify", "t", "A").output
+    agreed = run("verify", "t", "A")
+    assert (agreed.exit_code, "The endpoint of A agrees." in agreed.output) == (0, True)
+
+
+def test_an_endpoint_that_has_not_agreed_is_pending_confirmation_with_the_command_that_helps(
+    api: FakeApi, run: Run
+) -> None:
+    lane = {"state": "pending_confirmation", "backlog": 0, "head": None}
+    pending = {**SUBSCRIPTION, "lane": lane, "state": "pending_confirmation", "state_reason": "http 404"}
+    api.teach("PUT /topics/test1/subscriptions/A", pending, 201)
+    api.teach("GET /topics/test1/subscriptions/A", pending)
+    api.teach("GET /topics/test1/subscriptions/A/backlog?limit=20", {"deliveries": [], "next_cursor": None})
+    api.teach("GET /topics/test1/subscriptions?limit=50", {"subscriptions": [pending], "next_cursor": None})
+    made = run("subscribe", "test1", "A", "--url", "http://127.0.0.1:9000/")
+    assert (made.exit_code, "A subscribed to test1, pending confirmation." in made.output) == (0, True)
+    assert "pending confirmation" in run("subscriptions", "test1").output
+    for output in (made.output, run("lane", "test1", "A").output):
+        assert "it answered: http 404" in output
+        assert "tagcast verify test1 A" in output
+
+
+def test_a_retry_of_a_lane_that_owes_nothing_says_so(api: FakeApi, run: Run) -> None:
+    api.teach("POST /topics/t/subscriptions/A/retry", {"state": "active", "backlog": 0, "head": None})
+    assert "nothing was retried" in run("retry", "t", "A").output
 
 
 def test_skipping_needs_a_reason(api: FakeApi, run: Run) -> None:

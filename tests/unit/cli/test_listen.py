@@ -5,6 +5,7 @@ import threading
 import time
 
 import urllib3
+from tagcast.verification import Consent, confirmation, handshake
 from typer.testing import CliRunner
 
 from local.cli.app import app
@@ -119,6 +120,22 @@ def test_the_messages_of_a_batch_stand_below_its_line() -> None:
     batch, unreadable = lines
     assert batch.endswith("t/A #1 batch_1 attempt 1 200 2 messages\n    1 [a, b] hello\n    2 hello")
     assert unreadable.endswith("t/A #2 batch_1 attempt 1 200 {}")
+
+
+def test_the_receiver_agrees_by_the_handshake_and_by_repeating_the_token_and_counts_no_push() -> None:
+    asked: list[str] = []
+    receiver = Receiver(lambda push: Reply(500), on_check=asked.append).start()
+    try:
+        offered = urllib3.request("OPTIONS", receiver.url, headers={"webhook-request-origin": "me.example"})
+        question = json.dumps({"verification_token": "abc"})
+        repeated = urllib3.request("POST", receiver.url, body=question, headers={"user-agent": "tagcast/1"})
+        pushed = {"x-tagcast-topic": "t", "x-tagcast-subscription": "A"}
+        like_it = urllib3.request("POST", receiver.url, body=question, headers=pushed, retries=False)
+    finally:
+        receiver.stop()
+    assert handshake(offered.status, offered.headers["webhook-allowed-origin"], "*", "me.example") == Consent()
+    assert confirmation(repeated.status, repeated.data, "abc") == Consent()
+    assert (like_it.status, asked, receiver.totals()) == (500, ["me.example", "tagcast/1"], {"A": 1})
 
 
 def test_a_port_in_use_is_said_so() -> None:

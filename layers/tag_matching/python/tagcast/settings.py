@@ -13,7 +13,7 @@ HANDED_AT_ONCE = 10
 """As many as one request takes into the queue of a group."""
 DECAY_WINDOW = 100
 """As many as CMQ pushes at the same time."""
-UNVERIFIED = "unverified"
+UNVERIFIED = "pending confirmation"
 """Why a delivery waits whose endpoint has not agreed yet to be pushed to."""
 
 

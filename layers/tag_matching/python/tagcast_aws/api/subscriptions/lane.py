@@ -6,13 +6,18 @@ from typing import Annotated, NotRequired
 
 from pydantic import Field
 from tagcast.instant import rfc3339, rfc3339_or_none
+from tagcast.model import LaneState
 from tagcast.operating.lanes import DueDelivery, LaneView
 from tagcast.operating.urgency import UrgentLane
 from tagcast.ports import QueueCounts
+from tagcast.settings import UNVERIFIED
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.body import Body
 from tagcast_aws.api.limits import REASON_LENGTH_MAX
+
+PENDING_CONFIRMATION = "pending_confirmation"
+"""The state of a subscription whose endpoint has not agreed yet, and of its lane, unless somebody put that to sleep."""
 
 
 class SkipBody(Body):
@@ -92,8 +97,10 @@ class UrgentLanesAnswer(TypedDict):
     next_cursor: str | None
 
 
-def shown_lane(value: LaneView, counts: QueueCounts | None = None) -> LaneAnswer:
-    """Return the lane with its head, and what lies in the queue of a group."""
+def shown_lane(value: LaneView, counts: QueueCounts | None = None, *, is_pending: bool = False) -> LaneAnswer:
+    """Return the lane with its head, and what lies in the queue of a group; *is_pending* while its endpoint may not be
+    pushed to.
+    """
     head: HeadAnswer | None = None
     if value.head is not None:
         head = {
@@ -101,7 +108,7 @@ def shown_lane(value: LaneView, counts: QueueCounts | None = None) -> LaneAnswer
             "attempts": value.head.attempts,
             "next_attempt_at": rfc3339_or_none(value.head.next_attempt_at),
         }
-    answer: LaneAnswer = {"state": value.state.value, "backlog": value.backlog, "head": head}
+    answer: LaneAnswer = {"state": _state(value.state, is_pending=is_pending), "backlog": value.backlog, "head": head}
     if value.has_more:
         answer["backlog_has_more"] = True
     if value.is_filling:
@@ -109,6 +116,15 @@ def shown_lane(value: LaneView, counts: QueueCounts | None = None) -> LaneAnswer
     if counts is not None:
         answer |= {"queued": counts.waiting, "in_flight": counts.in_flight}
     return answer
+
+
+def _state(state: LaneState, *, is_pending: bool) -> str:
+    """Return the word for the state of a lane.
+
+    >>> _state(LaneState.BLOCKED, is_pending=True), _state(LaneState.PAUSED, is_pending=True)
+    ('pending_confirmation', 'paused')
+    """
+    return PENDING_CONFIRMATION if is_pending and not state.is_asleep else state.value
 
 
 def shown_delivery(value: DueDelivery) -> DeliveryAnswer:
@@ -129,4 +145,5 @@ def shown_urgent(value: UrgentLane) -> UrgentLaneAnswer:
     head: OwedHeadAnswer | None = None
     if value.head is not None and value.accepted_at is not None:
         head = {**shown_delivery(value.head), "accepted_at": rfc3339(value.accepted_at)}
-    return {"topic": value.topic, "subscription": value.subscription, "state": value.state.value, "head": head}
+    state = _state(value.state, is_pending=value.head is not None and value.head.last_outcome == UNVERIFIED)
+    return {"topic": value.topic, "subscription": value.subscription, "state": state, "head": head}

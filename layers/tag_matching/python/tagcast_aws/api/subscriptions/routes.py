@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from tagcast.errors import InvalidRequestError, NotFoundError, PreconditionFailedError
+from tagcast.errors import ConflictError, InvalidRequestError, NotFoundError, PreconditionFailedError
 from tagcast.instant import rfc3339
 from tagcast.model import Subscription
-from tagcast.operating.lanes import backlog, lane_view, lane_views, pause, repush, resume, retry_now, skip_head
+from tagcast.operating.lanes import (
+    LaneView,
+    backlog,
+    lane_view,
+    lane_views,
+    pause,
+    repush,
+    resume,
+    retry_now,
+    skip_head,
+)
 from tagcast.operating.urgency import urgent_lanes
 from tagcast.operating.verification import has_to_agree, put_verified, verify
 from tagcast.ports import World
@@ -119,23 +130,29 @@ def delete(world: World, request: Request[None]) -> Answer:
 
 def pause_lane(world: World, request: Request[EmptyBody]) -> Answer:
     """Stop the attempts of a subscription."""
-    return Answer(200, shown_lane(pause(world, request.topic, request.subscription)))
+    return _lane(world, request, pause(world, request.topic, request.subscription))
 
 
 def resume_lane(world: World, request: Request[EmptyBody]) -> Answer:
     """End a pause or a suspension."""
-    return Answer(200, shown_lane(resume(world, request.topic, request.subscription)))
+    return _lane(world, request, resume(world, request.topic, request.subscription))
 
 
 def retry_lane(world: World, request: Request[EmptyBody]) -> Answer:
-    """Attempt the head at once."""
-    return Answer(200, shown_lane(retry_now(world, request.topic, request.subscription)))
+    """Attempt the head at once; ConflictError while the endpoint has not agreed to be pushed to."""
+    if get_subscription(world, request.topic, request.subscription).settings.unverified is not None:
+        raise ConflictError("its endpoint has not agreed to be pushed to; ask it again (verify)")
+    return _lane(world, request, retry_now(world, request.topic, request.subscription))
 
 
 def skip_in_lane(world: World, request: Request[SkipBody]) -> Answer:
     """Cancel the head for a reason."""
-    lane = skip_head(world, request.topic, request.subscription, request.body.reason)
-    return Answer(200, shown_lane(lane))
+    return _lane(world, request, skip_head(world, request.topic, request.subscription, request.body.reason))
+
+
+def _lane(world: World, request: Request[Any], lane: LaneView) -> Answer:
+    present = get_subscription(world, request.topic, request.subscription).settings
+    return Answer(200, shown_lane(lane, is_pending=present.unverified is not None))
 
 
 def owed(world: World, request: Request[None]) -> Answer:

@@ -39,7 +39,7 @@ from tagcast_aws.api.subscriptions.client_certificate import (
 from tagcast_aws.api.subscriptions.consume_from import ConsumeFrom, instant_of, shown_from
 from tagcast_aws.api.subscriptions.endpoint import AnyEndpoint, endpoint_faults, endpoint_of, shown_endpoint
 from tagcast_aws.api.subscriptions.headers import OF_HEADERS, PushHeaders, header_faults, headers_of
-from tagcast_aws.api.subscriptions.lane import LaneAnswer, shown_lane
+from tagcast_aws.api.subscriptions.lane import PENDING_CONFIRMATION, LaneAnswer, shown_lane
 from tagcast_aws.api.subscriptions.retry import DecayRetry, Retry, policy, shown_retry
 from tagcast_aws.api.subscriptions.secret import Secret
 
@@ -62,10 +62,6 @@ _OF_EITHER: JsonDict = {
     "else": {"properties": OF_GROUPS},
     "allOf": [OF_BATCHES, OF_HEADERS, OF_CERTIFICATES],
 }
-
-
-PENDING_CONFIRMATION = "pending_confirmation"
-"""The state of a subscription whose endpoint has not agreed yet."""
 
 
 class SubscriptionBody(Body):
@@ -217,7 +213,7 @@ def shown(
     if warnings:
         answer["warnings"] = list(warnings)
     if lane is not None:
-        answer["lane"] = shown_lane(lane, counts)
+        answer["lane"] = shown_lane(lane, counts, is_pending=chosen.unverified is not None)
     return answer
 
 
