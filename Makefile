@@ -19,7 +19,7 @@ SEED ?= 1
 RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install spark jobs run test nightly demo chromium pictures bench twin simulate simulate-aws digests format docs lock sam-validate clean mutate fuzz permissions audit-dependencies python313
+.PHONY: help install spark jobs run test nightly demo worst-day chromium pictures bench twin simulate simulate-aws digests format docs lock sam-validate clean mutate fuzz permissions audit-dependencies python313
 
 help:  ## List the commands.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -65,6 +65,9 @@ nightly: .venv/.installed  ## Plant every planted bug, and play the long stories
 
 demo: .venv/.installed  ## Play scenario 1 against a stack of its own.
 	@$(BIN)/python -m local.demo
+
+worst-day: .venv/.installed  ## Play the worst day on a stack of its own, with a console to look at it: make worst-day PORT=8090
+	@exec $(BIN)/python -m tests.console.worst_day --port $(PORT) --console-port $(CONSOLE_PORT)
 
 bench: .venv/.installed .venv/.installed-spark  ## Measure the budgets.
 	@status=0; for name in $(filter-out push receivers,$(basename $(notdir $(wildcard tests/benchmarks/*.py)))); do \

@@ -9,15 +9,15 @@ from aiohttp import web
 from tagcast_client.models import Subscription
 
 from local.console.desk import Desk, desk_of
-from local.console.lanes import acts_of, lane_page
-from local.console.rendering import lane_path
+from local.console.lanes import PENDING, acts_of, command_of, lane_page
+from local.console.rendering import lane_path, word
 
 
 @dataclass(frozen=True)
 class Preview:
     """What an act will do, in sentences; *stop* says why it cannot be done.
 
-    *fields* are sent with it to *action*, or else to the page that shows this.
+    *fields* are sent with it to *action*, or else to the page that shows this. *command* does the same in a terminal.
     """
 
     title: str
@@ -28,6 +28,7 @@ class Preview:
     asks_reason: bool = False
     stop: str | None = None
     action: str = ""
+    command: str = ""
 
 
 def lane_preview(subscription: Subscription, act: str) -> Preview:
@@ -41,6 +42,10 @@ def lane_preview(subscription: Subscription, act: str) -> Preview:
         "retry": (
             f"Attempt {head.attempts + 1 if head else 1} of {at_head} is made now, whatever the schedule says.",
             f"If it succeeds, the {number} behind it follow; if it fails, it counts, and the schedule goes on from it.",
+        ),
+        "verify": (
+            f"The endpoint of {name} is asked again whether it agrees: by OPTIONS, then by a POST with a token.",
+            f"If it agrees, the {lane.backlog} that wait are pushed; if not, they go on waiting until their lives end.",
         ),
         "skip": (
             f"The delivery of {at_head} to {name} is cancelled for good; other subscriptions keep theirs.",
@@ -62,8 +67,17 @@ def lane_preview(subscription: Subscription, act: str) -> Preview:
         lane_path(subscription.topic, name),
         {"head": head.message_id if head else ""},
         asks_reason=act == "skip",
-        stop=None if act in acts_of(subscription) else f"The lane is {lane.state}: there is nothing to {act}.",
+        stop=None if act in acts_of(subscription) else _refusal(subscription, act),
+        command=command_of(act, subscription.topic, name),
     )
+
+
+def _refusal(subscription: Subscription, act: str) -> str:
+    """Say why an act would do nothing."""
+    assert subscription.lane is not None
+    if act == "retry" and subscription.lane.state == PENDING:
+        return "The endpoint has not agreed to be pushed to yet: a retry does nothing. Verify it instead."
+    return f"The lane is {word(subscription.lane.state)}: there is nothing to {act}."
 
 
 async def preview(request: web.Request) -> web.Response:
@@ -83,8 +97,14 @@ async def change(request: web.Request) -> web.Response:
         if told.fields["head"] != form.get("head"):
             return desk.page("confirm.html", 409, preview=told, changed="The head has changed since. Look again:")
         await desk.api.skip(topic, name, str(form.get("reason", "")))
+    elif act == "verify":
+        subscription = await desk.api.verify_endpoint(topic, name)
+        if subscription.state == PENDING:
+            changed = f"It did not agree: {subscription.state_reason}. Change the endpoint, then ask again:"
+            return desk.page("confirm.html", 409, preview=lane_preview(subscription, act), changed=changed)
     else:
         await {"retry": desk.api.retry, "pause": desk.api.pause, "resume": desk.api.resume}[act](topic, name)
+    desk.forget()
     raise web.HTTPSeeOther(lane_page(topic, name, act))
 
 
@@ -96,7 +116,10 @@ async def preview_push(request: web.Request) -> web.Response:
         f"Every subscription of {settings.name} that is blocked under BACKOFF_RETRY attempts its head now.",
         "Those under EXPONENTIAL_DECAY_RETRY, paused or suspended ones are left as they are.",
     )
-    return desk.page("confirm.html", preview=Preview(f"Push {topic}", sentences, "Push", f"/topics/{topic}"))
+    return desk.page(
+        "confirm.html",
+        preview=Preview(f"Push {topic}", sentences, "Push", f"/topics/{topic}", command=f"tagcast push {topic}"),
+    )
 
 
 async def push(request: web.Request) -> web.Response:
@@ -111,7 +134,7 @@ def _asked(request: web.Request) -> tuple[Desk, str, str, str]:
     return desk_of(request), found["topic"], found["subscription"], found["act"]
 
 
-_ACT = "/topics/{topic}/subscriptions/{subscription}/{act:retry|skip|pause|resume}"
+_ACT = "/topics/{topic}/subscriptions/{subscription}/{act:retry|verify|skip|pause|resume}"
 ROUTES = (
     web.get(_ACT, preview),
     web.post(_ACT, change),

@@ -6,14 +6,18 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from aiohttp import web
 from jinja2 import Environment
-from tagcast_client import AsyncClient
+from tagcast_client import AsyncClient, operations
+from tagcast_client.models import Topic, UrgentLane
 
 from local.console.archive_jobs import JobBoard
+from local.console.attention import Backlogs
+from local.console.kept import FRESH_S, PAGE, Kept
 from local.console.rendering import environment
 
 T = TypeVar("T")
@@ -26,6 +30,7 @@ class Desk:
     """One console; *reports* is where jobs leave their pages, *jobs* who runs them, *time_scale* the stack's.
 
     *key* is what the address that was printed has and nobody else knows; None lets in everybody on this machine.
+    *fresh_s* is how long lists that were read whole are shown before they are read again.
     """
 
     api: AsyncClient
@@ -33,13 +38,33 @@ class Desk:
     jobs: JobBoard
     time_scale: float = 1.0
     key: str | None = None
+    fresh_s: float = FRESH_S
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     templates: Environment = field(default_factory=environment)
+    lanes: Kept[UrgentLane] = field(init=False)
+    topics: Kept[Topic] = field(init=False)
+    backlogs: Backlogs = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin to keep what many pages count and sort."""
+        lanes = Kept(self.api, lambda cursor: operations.list_lanes(PAGE, cursor), self.fresh_s)
+        topics = Kept(self.api, lambda cursor: operations.list_topics(PAGE, cursor), self.fresh_s)
+        for name, kept in (("lanes", lanes), ("topics", topics), ("backlogs", Backlogs(self.api))):
+            object.__setattr__(self, name, kept)
+
+    def forget(self) -> None:
+        """Let the next page read anew what is kept: something was changed from here."""
+        self.lanes.forget()
+        self.topics.forget()
+
+    async def stop(self) -> None:
+        """End what is read beside the pages."""
+        await asyncio.gather(self.lanes.stop(), self.topics.stop(), self.backlogs.stop())
 
     def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
         """Render a page."""
         text = self.templates.get_template(template).render(
-            token=self.token, api_url=self.api.url, template=template, **values
+            token=self.token, api_url=self.api.url, template=template, read_at=datetime.now(UTC), **values
         )
         return web.Response(status=status, text=text, content_type="text/html")
 

@@ -20,14 +20,23 @@ from local.console.schedule import Line, Plan, planned, policy_of
 BACKLOG_SHOWN = 50
 DONE = {
     "retry": "The head is attempted now.",
+    "verify": "The endpoint agreed: what waited for it goes on.",
     "skip": "The head was skipped.",
     "pause": "The subscription is paused.",
     "resume": "The subscription goes on.",
     "saved": "The filter was saved.",
     "promoted": "The shadow is the filter now.",
     "ended": "The shadow ended.",
+    "made": "The subscription was made.",
+    "changed": "The subscription was changed.",
 }
-ACTS = {"blocked": ("retry", "skip", "pause"), "lost_contact": ("retry", "skip", "pause"), "active": ("pause",)}
+PENDING = "pending_confirmation"
+ACTS = {
+    "blocked": ("retry", "skip", "pause"),
+    "lost_contact": ("retry", "skip", "pause"),
+    "active": ("pause",),
+    PENDING: ("verify", "skip", "pause"),
+}
 ASLEEP = ("resume", "skip")
 
 
@@ -54,7 +63,22 @@ async def lane(request: web.Request) -> web.Response:
         history=history,
         time=None if head is None else timeline(desk, subscription, head, history),
         done=DONE.get(request.query.get("done", "")),
+        done_at=instant_of(request.query.get("at", "")),
+        commands=commands_of(subscription),
     )
+
+
+def instant_of(said: str) -> datetime:
+    """Return when something was done, as an address says it in seconds; without that, now.
+
+    >>> instant_of("1790000000").year
+    2026
+    """
+    return datetime.fromtimestamp(int(said), UTC) if said.isascii() and said.isdigit() and len(said) < 11 else _now()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 async def _history(desk: Desk, topic: str, name: str, message_id: str) -> list[Attempt]:
@@ -71,26 +95,43 @@ def history_in(why: Mapping[str, Any]) -> list[Attempt]:
 
 
 def acts_of(subscription: Subscription) -> tuple[str, ...]:
-    """Return what can be done to a lane in its state."""
+    """Return what can be done to a lane in its state, and does something."""
     lane = subscription.lane
     if lane is None:
         return ()
     acts = ACTS.get(lane.state, ASLEEP)
+    if subscription.state == PENDING and "verify" not in acts:
+        acts = ("verify", *acts)
     return acts if lane.backlog else tuple(act for act in acts if act not in ("skip", "retry"))
+
+
+def command_of(act: str, topic: str, name: str) -> str:
+    """Return the command that does the same as an act of a page.
+
+    >>> command_of("skip", "orders", "billing")
+    "tagcast skip orders billing --reason '…'"
+    """
+    return f"tagcast {act} {topic} {name}" + (" --reason '…'" if act == "skip" else "")
+
+
+def commands_of(subscription: Subscription) -> list[str]:
+    """Return the commands that do the same as the buttons of the page."""
+    return [command_of(act, subscription.topic, subscription.name) for act in acts_of(subscription)]
 
 
 def timeline(desk: Desk, subscription: Subscription, head: Delivery, history: list[Attempt]) -> dict[str, Any]:
     """Return the life of the head on a line: acceptance, attempts that are remembered, what is planned, and its end."""
-    now = datetime.now(UTC)
+    now = _now()
     accepted_at = datetime.fromtimestamp(accepted_at_of(head.message_id) / 1000, UTC)
-    line = Line(accepted_at, now, head.expires_at)
+    line = Line(accepted_at, head.expires_at)
     plan = Plan((), spent=False)
-    if head.next_attempt_at is not None:
+    if head.next_attempt_at is not None and subscription.state != PENDING:
         policy = policy_of(subscription.retry)
         plan = planned(policy, head.attempts, head.next_attempt_at, head.expires_at, desk.time_scale)
     tried = [each.ended_at for each in history] or [each for each in (head.last_attempt_at,) if each is not None]
     return {
         "accepted_at": accepted_at,
+        "line": line,
         "now": line.at(now),
         "tried": [line.at(each) for each in tried],
         "planned": [line.at(each) for each in plan.attempts],
@@ -99,8 +140,8 @@ def timeline(desk: Desk, subscription: Subscription, head: Delivery, history: li
 
 
 def lane_page(topic: str, name: str, done: str) -> str:
-    """Return where the page of a lane says that something was done."""
-    return f"{lane_path(topic, name)}?done={done}"
+    """Return where the page of a lane says that something was done, and when."""
+    return f"{lane_path(topic, name)}?done={done}&at={_now().timestamp():.0f}"
 
 
 ROUTES = (web.get("/topics/{topic}/subscriptions/{subscription}", lane),)

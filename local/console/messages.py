@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlencode
 
 from aiohttp import web
 from tagcast_client import NotFoundError, operations
 from tagcast_client.models import Entry, Message
 
 from local.console.desk import Desk, desk_of
+from local.console.kept import part_of
 from local.console.lanes import history_in
 from local.console.verdicts import lines
 
@@ -19,29 +22,51 @@ SUBSCRIPTIONS_SHOWN = 100
 MAP_PAGES_MAX = 10
 BODY_SHOWN = 20_000
 OWED = ("blocked", "pending")
+STATES = ("discarded", "expired", "blocked", "pending", "cancelled", "filtered", "delivered")
+"""The states of a delivery, those first that somebody asks about."""
+NOT_FOR_IT = "not for it"
 
 
 @dataclass(frozen=True)
 class Fate:
     """What became of a message for one subscription; without an *entry* it was not for it.
 
-    *after_s* is how long after its acceptance the last attempt was.
+    *after_s* is how long after its acceptance the last attempt was. *lane* is the state of the lane in which it waits.
     """
 
     name: str
     entry: Entry | None
     after_s: float | None
+    lane: str = ""
+
+    @property
+    def state(self) -> str:
+        """Return the state that deliveries are counted by."""
+        return NOT_FOR_IT if self.entry is None else self.entry.state
+
+    @property
+    def word(self) -> str:
+        """Return the one word for it: of what waits that of its lane, which says why."""
+        return self.lane if self.lane and self.state == "blocked" else self.state
 
 
-def fates(message: Message, names: list[str]) -> list[Fate]:
-    """Return the fate at every matched subscription, owed ones first, then at those of *names* that are no others.
+def fates(message: Message, names: list[str], lanes: Mapping[str, str] | None = None) -> list[Fate]:
+    """Return the fate at every matched subscription, failed ones first, then at those of *names* that are no others.
 
-    While not all of a wide message's map was read, nobody is said to have no part in it.
+    *lanes* are the states of lanes that are not active. While not all of a wide message's map was read, nobody is said
+    to have no part in it.
     """
-    found = [Fate(name, entry, _after_s(message, entry)) for name, entry in message.subscribers.items()]
-    found.sort(key=lambda fate: (fate.entry is not None and fate.entry.state not in OWED, fate.name))
+    states = lanes or {}
+    found = [
+        Fate(name, entry, _after_s(message, entry), states.get(name, "")) for name, entry in message.subscribers.items()
+    ]
+    found.sort(key=lambda fate: (_rank(fate.state), fate.name))
     others = [] if message.next_cursor else [name for name in names if name not in message.subscribers]
     return found + [Fate(name, None, None) for name in others]
+
+
+def _rank(state: str) -> int:
+    return STATES.index(state) if state in STATES else len(STATES)
 
 
 def _after_s(message: Message, entry: Entry) -> float | None:
@@ -51,23 +76,46 @@ def _after_s(message: Message, entry: Entry) -> float | None:
 async def message(request: web.Request) -> web.Response:
     """Show a message or its receipt; with ``?why=NAME`` also why that subscription did or did not get it."""
     desk, topic, message_id = desk_of(request), request.match_info["topic"], request.match_info["message_id"]
-    name = request.query.get("why", "").strip()
-    found, names = await asyncio.gather(_message(desk, topic, message_id), _names(desk, topic))
+    query = request.query
+    name, state = query.get("why", "").strip(), query.get("state", "").strip()
+    found, names, lanes = await asyncio.gather(
+        _message(desk, topic, message_id), _names(desk, topic), desk.lanes.look()
+    )
     why = await _why(desk, topic, message_id, name) if name else None
-    told = fates(found, names)
+    told = fates(found, names, {lane.subscription: lane.state for lane in lanes.items if lane.topic == topic})
+    chosen = [fate for fate in told if state in ("", fate.state)]
+    asked = {key: value for key, value in (("why", name), ("state", state)) if value}
     return desk.page(
         "message.html",
         message=found,
-        fates=told[:SUBSCRIPTIONS_SHOWN],
-        hidden=max(0, len(told) - SUBSCRIPTIONS_SHOWN),
+        counts=[(each, count) for each, count in Counter(fate.state for fate in told).items()],
+        state=state,
+        part=part_of(chosen, query.get("page", ""), SUBSCRIPTIONS_SHOWN),
+        page_query=lambda number: urlencode({**asked, "page": number}),
         longest_s=max((fate.after_s or 0.0 for fate in told), default=0.0),
         body=body_text(found),
         body_shown=BODY_SHOWN,
         name=name,
         why=why,
+        answer=answer_of(why) if why else "",
+        word=next((fate.word for fate in told if fate.name == name), ""),
         history=history_in(why) if why else [],
         tree=lines(why["filter"]["explanation"]) if why and why.get("filter") else [],
     )
+
+
+def answer_of(why: Mapping[str, Any]) -> str:
+    """Return why a subscription did or did not get a message, with the word that its lane has elsewhere.
+
+    >>> answer_of({"reason": "its filter matched; the delivery is blocked (http 500)",
+    ...     "delivery": {"state": "blocked", "lane": "lost_contact"}})
+    'its filter matched; the delivery waits, since its lane is lost contact (http 500)'
+    """
+    reason, delivery = str(why["reason"]), why.get("delivery") or {}
+    lane = str(delivery.get("lane", ""))
+    if delivery.get("state") != "blocked" or lane in ("", "blocked"):
+        return reason
+    return reason.replace("the delivery is blocked", f"the delivery waits, since its lane is {lane.replace('_', ' ')}")
 
 
 async def _message(desk: Desk, topic: str, message_id: str) -> Message:

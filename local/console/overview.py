@@ -1,52 +1,41 @@
-"""The first page: the lanes that need attention, then the topics."""
+"""The first page: the lanes that need attention, all of them counted by what they need and by their causes."""
 
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from urllib.parse import urlencode
 
 from aiohttp import web
-from tagcast_client import operations
-from tagcast_client.models import OwedHead, UrgentLane
 
+from local.console.attention import GROUPS_SHOWN, Choice, by_need, causes, host_of, outcome_of, place, topic_of
 from local.console.desk import desk_of
-from local.console.rendering import expires_soon
+from local.console.kept import part_of
 
-LANES_SHOWN, TOPICS_SHOWN = 25, 25
-NEEDS = {"suspended": 0, "lost_contact": 1, "blocked": 1, "paused": 2}
-"""Nobody but people ends a suspension; a pause is what somebody wanted."""
-
-
-def by_need(lane: UrgentLane, head: OwedHead) -> tuple[bool, int, datetime]:
-    """Return the place of a lane: first what expires within the hour, then by its state, then by its age."""
-    return not expires_soon(head.expires_at), NEEDS.get(lane.state, 1), head.accepted_at
-
-
-def sorted_by_need(lanes: tuple[UrgentLane, ...]) -> list[UrgentLane]:
-    """Return lanes with those first that need people most; those without a head last."""
-    owing = [(by_need(lane, lane.head), lane) for lane in lanes if lane.head is not None]
-    owing.sort(key=lambda each: each[0])
-    return [lane for _, lane in owing] + [lane for lane in lanes if lane.head is None]
+LANES_SHOWN = 25
 
 
 async def overview(request: web.Request) -> web.Response:
-    """Show what needs attention, and which topics there are."""
-    desk = desk_of(request)
-    lanes, topics = await asyncio.gather(
-        desk.api.send(operations.list_lanes(LANES_SHOWN, request.query.get("lanes"))),
-        desk.api.send(operations.list_topics(TOPICS_SHOWN, request.query.get("topics"))),
+    """Show what needs attention, and what is chosen of it."""
+    desk, choice = desk_of(request), Choice.of(request.query)
+    lanes, topics = await asyncio.gather(desk.lanes.look(), desk.topics.look())
+    chosen = sorted(filter(choice.takes, lanes.items), key=place)
+    part = part_of(chosen, request.query.get("page", ""), LANES_SHOWN)
+    return desk.page(
+        "overview.html",
+        reading=lanes,
+        needs=by_need(lanes.items),
+        choice=choice,
+        part=part,
+        backlogs=await desk.backlogs.of(part.items),
+        hosts=causes(chosen, host_of),
+        topics_hurt=causes(chosen, topic_of),
+        outcomes=causes(chosen, outcome_of),
+        groups_shown=GROUPS_SHOWN,
+        topics=len(topics.items),
+        topics_known=topics.is_whole,
+        states=sorted({lane.state for lane in lanes.items}),
+        page_query=lambda number: urlencode({**choice.asked, "page": number}),
     )
-    return desk.page("overview.html", lanes=sorted_by_need(lanes.items), more_lanes=lanes.next_cursor, topics=topics)
 
 
-async def owed(request: web.Request) -> web.Response:
-    """Tell what one topic retains: its cell in the table of topics, asked for when it comes into sight."""
-    desk, name = desk_of(request), request.match_info["topic"]
-    topic, oldest = await asyncio.gather(
-        desk.api.send(operations.get_topic(name)),
-        desk.api.send(operations.list_messages(name, bodies=False, limit=1, cursor=None)),
-    )
-    return desk.page("owed.html", topic=topic, oldest=next(iter(oldest.items), None))
-
-
-ROUTES = (web.get("/", overview), web.get("/topics/{topic}/owed", owed))
+ROUTES = (web.get("/", overview),)

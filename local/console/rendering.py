@@ -20,6 +20,18 @@ from local.cli.visible import visible
 HERE = Path(__file__).parent
 EXPIRING_S = 3_600
 """What expires within this time is said to be urgent."""
+PLACES = (
+    ("/", "Overview", "overview.html", "o"),
+    ("/topics", "Topics", "topics.html", "t"),
+    ("/search", "Search", "search.html", "s"),
+    ("/tail", "Tail", "tail.html", "l"),
+    ("/workbench", "Filters", "workbench.html", "f"),
+    ("/groups", "Groups", "groups.html", ""),
+    ("/hosts", "Hosts", "hosts.html", ""),
+    ("/archive", "Archive", "archive.html", ""),
+    ("/costs", "Costs", "costs.html", ""),
+)
+"""Where people go: address, name, template, and the key behind g of the five that have one."""
 
 
 def environment() -> Environment:
@@ -40,6 +52,8 @@ def environment() -> Environment:
         "pairs_text": pairs_text,
         "query_text": urlencode,
         "short": short,
+        "slug": slug,
+        "outcome": outcome,
         "size": size,
         "rate": rate,
         "usd": usd,
@@ -49,6 +63,9 @@ def environment() -> Environment:
         "lane_path": lane_path,
         "message_path": message_path,
         "expires_soon": expires_soon,
+        "places": PLACES,
+        "counted": counted,
+        "word": word,
     }
     return made
 
@@ -82,6 +99,50 @@ def moment(instant: datetime | None, now: datetime | None = None) -> Markup:
 def expires_soon(instant: datetime | None) -> bool:
     """Say whether something ends within the hour."""
     return instant is not None and (instant - datetime.now(UTC)).total_seconds() < EXPIRING_S
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "lane"), counted(1_200, "lane"), counted(2, "delivery", "deliveries")
+    ('1 lane', '1,200 lanes', '2 deliveries')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+OUTCOMES: Mapping[str, str] = {
+    "circuit": "not attempted: the host gives no answer",
+    "pending confirmation": "not attempted: the endpoint has not agreed yet",
+    "rate": "not attempted: its rate is used up",
+}
+"""What is told of a delivery before any attempt at it, as people read it."""
+
+
+def outcome(told: str | None) -> str | None:
+    """Return what came of an attempt, or why none was made.
+
+    >>> outcome("http 500"), outcome("circuit"), outcome(None)
+    ('http 500', 'not attempted: the host gives no answer', None)
+    """
+    return None if told is None else OUTCOMES.get(told, told)
+
+
+def slug(text: str) -> str:
+    """Return a text as a part of the id of an element, by which it is known when the page is read again.
+
+    >>> slug("http://a:9/x y"), slug("http 500")
+    ('http---a-9-x-y', 'http-500')
+    """
+    return "".join(each if each.isalnum() else "-" for each in text)
+
+
+def word(state: str) -> str:
+    """Return a state as people read it.
+
+    >>> word("pending_confirmation")
+    'pending confirmation'
+    """
+    return state.replace("_", " ")
 
 
 def short(message_id: str) -> Markup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tagcast.model import RetryPolicy, Strategy
@@ -12,8 +12,9 @@ from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, delay_s
 
 PLANNED_SHOWN = 60
 MEAN_S = sum(BACKOFF_INTERVAL_S_RANGE) / 2
-WIDTH, NOW_AT = 1000.0, 400.0
-"""The line of time: the past takes this part of it, and the rest of the life the other."""
+STEPS_S = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 21_600)
+TICKS_MAX = 5
+"""So many marks have room on a telephone, each with the time of day below it."""
 
 
 @dataclass(frozen=True)
@@ -59,27 +60,45 @@ def planned(policy: RetryPolicy, attempts: int, first: datetime, expires_at: dat
 
 
 @dataclass(frozen=True)
+class Tick:
+    """A mark on the axis of a line of time: its place, and the time of day that it stands for (UTC)."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True)
 class Line:
-    """A line of time from *begins* through *now* to *ends*; `at` says where an instant stands on it."""
+    """A line of time from *begins* to *ends* in one scale; `at` says where an instant stands on it, in percent."""
 
     begins: datetime
-    now: datetime
     ends: datetime
 
     def at(self, instant: datetime) -> float:
-        """Return the place of an instant, from 0 to ``WIDTH``; what is over or to come keeps within the line.
+        """Return the place of an instant; what is over or to come keeps within the line.
 
         >>> from datetime import UTC
         >>> noon, hour = datetime(2026, 5, 1, 12, tzinfo=UTC), timedelta(hours=1)
-        >>> line = Line(noon, noon + hour, noon + 3 * hour)
-        >>> [line.at(noon + n * hour) for n in (0, 1, 2, 3, 9)]
-        [0.0, 400.0, 700.0, 1000.0, 1000.0]
+        >>> line = Line(noon, noon + 4 * hour)
+        >>> [line.at(noon + n * hour) for n in (-1, 0, 1, 4, 9)]
+        [0.0, 0.0, 25.0, 100.0, 100.0]
         """
-        past, rest = self.now - self.begins, self.ends - self.now
-        if instant <= self.now:
-            return round(NOW_AT * max(0.0, _part(instant - self.begins, past)), 1)
-        return round(min(WIDTH, NOW_AT + (WIDTH - NOW_AT) * _part(instant - self.now, rest)), 1)
+        whole = self.ends - self.begins
+        part = (instant - self.begins) / whole if whole > timedelta() else 1.0
+        return round(100 * min(1.0, max(0.0, part)), 2)
 
+    @property
+    def ticks(self) -> list[Tick]:
+        """Return marks at round times of day, a few of them.
 
-def _part(of: timedelta, whole: timedelta) -> float:
-    return of / whole if whole > timedelta() else 1.0
+        >>> from datetime import UTC
+        >>> noon = datetime(2026, 5, 1, 12, 10, tzinfo=UTC)
+        >>> [(tick.at, tick.label) for tick in Line(noon, noon + timedelta(hours=20)).ticks]
+        [(19.17, '16:00'), (39.17, '20:00'), (59.17, '00:00'), (79.17, '04:00'), (99.17, '08:00')]
+        """
+        whole_s = (self.ends - self.begins).total_seconds()
+        step_s = next((step for step in STEPS_S if whole_s / step <= TICKS_MAX), STEPS_S[-1])
+        shape = "%H:%M" if step_s >= 60 else "%H:%M:%S"
+        first_s = (int(self.begins.timestamp()) // step_s + 1) * step_s
+        instants = [datetime.fromtimestamp(first_s + n * step_s, UTC) for n in range(TICKS_MAX + 1)]
+        return [Tick(self.at(each), each.strftime(shape)) for each in instants if each < self.ends]

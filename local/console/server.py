@@ -62,5 +62,6 @@ class ConsoleServer:
     async def stop(self) -> None:
         """End the job that runs here, stop listening, and close the connections to the API."""
         await self._desk.jobs.stop()
+        await self._desk.stop()
         await self._runner.cleanup()
         await self._desk.api.aclose()

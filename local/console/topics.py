@@ -1,18 +1,52 @@
-"""The page of a topic: what is published to it, who is subscribed, what is owed."""
+"""All topics, to be searched; and the page of one: what is published to it, who is subscribed, what is owed."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 from aiohttp import web
 from tagcast_client import NewMessage, operations
 
+from local.console.attention import causes, topic_of
 from local.console.desk import desk_of
+from local.console.kept import part_of
 from local.console.rendering import message_path
 
-SUBSCRIPTIONS_SHOWN, MESSAGES_SHOWN = 50, 25
+TOPICS_SHOWN, SUBSCRIPTIONS_SHOWN, MESSAGES_SHOWN = 25, 50, 25
+
+
+async def topics(request: web.Request) -> web.Response:
+    """Show the topics with a text in their name, those with most lanes that are not active first."""
+    desk, query = desk_of(request), request.query
+    text, owing = query.get("text", "").strip(), query.get("owing") == "yes"
+    reading, lanes = await asyncio.gather(desk.topics.look(), desk.lanes.look())
+    troubles = {cause.name: cause for cause in causes(lanes.items, topic_of)}
+    found = [each for each in reading.items if text.lower() in each.name.lower()]
+    found = [each for each in found if not owing or each.name in troubles]
+    found.sort(key=lambda each: (-troubles[each.name].lanes if each.name in troubles else 0, each.name))
+    asked = {name: value for name, value in (("text", text), ("owing", "yes" if owing else "")) if value}
+    return desk.page(
+        "topics.html",
+        reading=reading,
+        troubles=troubles,
+        text=text,
+        owing=owing,
+        part=part_of(found, query.get("page", ""), TOPICS_SHOWN),
+        page_query=lambda number: urlencode({**asked, "page": number}),
+    )
+
+
+async def owed(request: web.Request) -> web.Response:
+    """Tell what one topic retains: its cell in the table of topics, asked for when it comes into sight."""
+    desk, name = desk_of(request), request.match_info["topic"]
+    topic, oldest = await asyncio.gather(
+        desk.api.send(operations.get_topic(name)),
+        desk.api.send(operations.list_messages(name, bodies=False, limit=1, cursor=None)),
+    )
+    return desk.page("owed.html", topic=topic, oldest=next(iter(oldest.items), None))
 
 
 async def topic(request: web.Request) -> web.Response:
@@ -24,7 +58,11 @@ async def topic(request: web.Request) -> web.Response:
         desk.api.send(operations.list_messages(name, False, MESSAGES_SHOWN, request.query.get("messages"))),
     )
     return desk.page(
-        "topic.html", topic=settings, subscriptions=subscriptions, messages=messages, once=str(uuid.uuid4())
+        "topic.html",
+        topic=settings,
+        subscriptions=subscriptions,
+        messages=messages,
+        once=str(uuid.uuid4()),
     )
 
 
@@ -81,4 +119,9 @@ def pairs(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in found}
 
 
-ROUTES = (web.get("/topics/{topic}", topic), web.post("/topics/{topic}/messages", publish))
+ROUTES = (
+    web.get("/topics", topics),
+    web.get("/topics/{topic}", topic),
+    web.get("/topics/{topic}/owed", owed),
+    web.post("/topics/{topic}/messages", publish),
+)

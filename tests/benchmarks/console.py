@@ -41,7 +41,7 @@ from tests.console.browser import console_of
 from tests.running_stack import RunningStack, start_stack
 
 TOPICS, SUBSCRIPTIONS_EACH, BLOCKED = 1_000, 10, 500
-FIRST_S_MAX, BYTES_MAX = 0.5, 300_000
+FIRST_S_MAX, BYTES_MAX = 0.3, 60_000
 TIMES = 20
 STEADY, CAUGHT_UP_S = 0.9, 600.0
 BATCH = 25

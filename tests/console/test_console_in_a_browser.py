@@ -287,3 +287,40 @@ def test_groups_and_costs_are_shown(window: Window) -> None:
     expect(page.get_by_role("row").filter(has_text="statements")).to_contain_text("nobody")
     page.get_by_role("link", name="Costs").click()
     expect(page.get_by_role("row").filter(has_text="orders")).to_contain_text(re.compile("counting|USD"))
+
+
+def test_a_page_is_read_again_in_its_place(window: Window) -> None:
+    page = window.open("/topics/orders/subscriptions/search-index")
+    expect(page.locator("#age-words")).to_contain_text("again every 3 s")
+    before = page.locator("#read-at").get_attribute("datetime")
+    page.get_by_role("link", name="edit").focus()
+    page.evaluate("document.querySelector('#backlog-title').dataset.keptNode = 'yes'; scrollTo(0, 120)")
+    sent = window.api.publish("orders", "one more").message_id
+
+    expect(page.locator(f"#due-{sent}")).to_be_attached()
+    assert page.locator("#read-at").get_attribute("datetime") != before
+    assert page.evaluate("document.activeElement.textContent") == "edit"
+    assert page.evaluate("document.querySelector('#backlog-title').dataset.keptNode") is None, (
+        "attributes are read, too"
+    )
+    assert page.evaluate("scrollY") == 120
+    page.get_by_role("button", name="Hold").click()
+    expect(page.locator("#age-words")).to_contain_text("held")
+
+
+def test_the_five_places_have_keys_that_can_be_turned_off(window: Window) -> None:
+    page = window.open("/")
+    for key, title in (("t", "Topics"), ("s", "Search"), ("l", "Tail"), ("f", "Filters"), ("o", "Overview")):
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        expect(page.locator("h1")).to_have_text(title)
+    page.keyboard.press("/")
+    expect(page.get_by_role("textbox", name="Message id")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("?")
+    expect(page.get_by_role("heading", name="Keys")).to_be_visible()
+    page.get_by_label("Turn them off").check()
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    expect(page.get_by_role("heading", name="Keys")).to_be_hidden()
+    page.evaluate("localStorage.clear()")

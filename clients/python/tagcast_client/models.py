@@ -213,12 +213,17 @@ class OwedHead(Delivery):
 
 @dataclass(frozen=True, slots=True)
 class UrgentLane:
-    """A lane that is not active, whichever topic it is of."""
+    """A lane that is not active, whichever topic it is of; *host* is where its pushes go, None of a group.
+
+    While the endpoint has not agreed to be pushed to, the state is `pending_confirmation`, and *state_reason* says why.
+    """
 
     topic: str
     subscription: str
     state: str
     head: OwedHead | None
+    host: str | None = None
+    state_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from tests.unit.cli.conftest import FakeApi
 
 
 def test_the_console_is_served_for_the_api_that_the_command_names(api: FakeApi) -> None:
-    api.teach("GET /lanes?limit=25", {"lanes": [], "next_cursor": None})
-    api.teach("GET /topics?limit=25", {"topics": [], "next_cursor": None})
+    api.teach("GET /lanes?limit=100", {"lanes": [], "next_cursor": None})
+    api.teach("GET /topics?limit=100", {"topics": [], "next_cursor": None})
     command = [sys.executable, "-m", "local.cli.app", "--url", api.url, "console", "--port", "0"]
 
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -54,7 +54,9 @@ class Visitor:
         self.world = InMemoryApi()
         self.api = Client(API, transport=self.world)
         reached = AsyncClient(API, transport=self.world, retries=Retries(seconds=0))
-        self.desk = Desk(reached, reports, JobBoard(LocalJobs(reports.parent, faking_jobs(reports))), key=key)
+        self.desk = Desk(
+            reached, reports, JobBoard(LocalJobs(reports.parent, faking_jobs(reports))), key=key, fresh_s=0
+        )
         self._server = ConsoleServer(self.desk)
         self._loop.run_until_complete(self._server.start(0))
         self.url = self._server.url.partition("?")[0].rstrip("/")

@@ -8,13 +8,16 @@ from heapq import merge
 
 from tagcast.errors import Fault, InvalidRequestError
 from tagcast.ids import accepted_at_of
-from tagcast.model import LaneState
+from tagcast.model import LaneState, Subscription
 from tagcast.operating.lanes import DueDelivery, due_delivery
 from tagcast.operating.subscription_names import subscription_name
 from tagcast.paging import Page
 from tagcast.ports import World
+from tagcast.pushing.push_slots import host_of
 from tagcast.rows import stored
+from tagcast.rows.keys import subscription_key
 from tagcast.rows.lane import WAKE_SHARDS, Lane, lane_of, place_in_index
+from tagcast.rows.registry import subscription_of
 
 ANY_TIME = 1 << 53
 Places = tuple[Lane | None, ...]
@@ -23,12 +26,17 @@ Places = tuple[Lane | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class UrgentLane:
-    """A lane that is not active, by name, with what it owes first; *accepted_at* is when that was accepted."""
+    """A lane that is not active, by name, with what it owes first; *accepted_at* is when that was accepted.
+
+    *host* is where its pushes go, None of a group; *unverified* is why its endpoint may not be pushed to yet.
+    """
 
     topic: str
     subscription: str
     state: LaneState
     head: DueDelivery | None
+    host: str | None = None
+    unverified: str | None = None
 
     @property
     def accepted_at(self) -> int | None:
@@ -48,8 +56,10 @@ def urgent_lanes(world: World, limit: int, cursor: str | None) -> Page[UrgentLan
     last = list(after)
     for shard, lane in found[:limit]:
         last[shard] = lane
-    shown = (_urgent(world, lane) for _, lane in found[:limit] if lane.state is not LaneState.REMOVED)
-    return Page(tuple(each for each in shown if each is not None), _written(last) if len(found) > limit else None)
+    named = _named(world, [lane for _, lane in found[:limit] if lane.state is not LaneState.REMOVED])
+    known = _subscriptions(world, named)
+    shown = (_urgent(world, lane, name, known.get(lane.subscription_id)) for lane, name in named)
+    return Page(tuple(shown), _written(last) if len(found) > limit else None)
 
 
 def _shard(world: World, shard: int, limit: int, after: Lane | None) -> list[tuple[int, Lane]]:
@@ -57,14 +67,25 @@ def _shard(world: World, shard: int, limit: int, after: Lane | None) -> list[tup
     return [(shard, lane_of(row)) for row in world.store.lanes_to_wake(shard, ANY_TIME, limit, after=behind)]
 
 
-def _urgent(world: World, lane: Lane) -> UrgentLane | None:
-    """Return the lane under its subscription's name, or None if that is not known any more."""
-    name = subscription_name(world, lane.topic, lane.subscription_id)
-    if name is None:
-        return None
+def _named(world: World, lanes: list[Lane]) -> list[tuple[Lane, str]]:
+    """Return lanes with the names of their subscriptions; one whose name is not known any more is left out."""
+    named = ((lane, subscription_name(world, lane.topic, lane.subscription_id)) for lane in lanes)
+    return [(lane, name) for lane, name in named if name is not None]
+
+
+def _subscriptions(world: World, named: list[tuple[Lane, str]]) -> dict[str, Subscription]:
+    """Return the subscriptions of lanes, read together, by their ids."""
+    rows = world.store.get_many([subscription_key(lane.topic, name) for lane, name in named])
+    return {each.subscription_id: each for each in map(subscription_of, rows.values())}
+
+
+def _urgent(world: World, lane: Lane, name: str, of: Subscription | None) -> UrgentLane:
     heads = stored.dues(world.store, lane.subscription_id, limit=1)
     head = due_delivery(heads[0], lane, world.clock.now(), is_head=True) if heads else None
-    return UrgentLane(lane.topic, name, lane.state, head)
+    if of is None:
+        return UrgentLane(lane.topic, name, lane.state, head)
+    host = None if of.settings.is_group else host_of(of.settings.endpoint)
+    return UrgentLane(lane.topic, name, lane.state, head, host, of.settings.unverified)
 
 
 def _written(last: list[Lane | None]) -> str:

@@ -10,7 +10,6 @@ from tagcast.model import LaneState
 from tagcast.operating.lanes import DueDelivery, LaneView
 from tagcast.operating.urgency import UrgentLane
 from tagcast.ports import QueueCounts
-from tagcast.settings import UNVERIFIED
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.body import Body
@@ -82,12 +81,18 @@ class OwedHeadAnswer(DeliveryAnswer):
 
 
 class UrgentLaneAnswer(TypedDict):
-    """A lane that is not active, whichever topic it is of."""
+    """A lane that is not active, whichever topic it is of.
+
+    ``host`` is where its pushes go. The ``state`` is ``pending_confirmation`` while the endpoint has not agreed to be
+    pushed to; ``state_reason`` says why.
+    """
 
     topic: str
     subscription: str
     state: str
     head: OwedHeadAnswer | None
+    host: NotRequired[str]
+    state_reason: NotRequired[str]
 
 
 class UrgentLanesAnswer(TypedDict):
@@ -145,5 +150,14 @@ def shown_urgent(value: UrgentLane) -> UrgentLaneAnswer:
     head: OwedHeadAnswer | None = None
     if value.head is not None and value.accepted_at is not None:
         head = {**shown_delivery(value.head), "accepted_at": rfc3339(value.accepted_at)}
-    state = _state(value.state, is_pending=value.head is not None and value.head.last_outcome == UNVERIFIED)
-    return {"topic": value.topic, "subscription": value.subscription, "state": state, "head": head}
+    answer: UrgentLaneAnswer = {
+        "topic": value.topic,
+        "subscription": value.subscription,
+        "state": _state(value.state, is_pending=value.unverified is not None),
+        "head": head,
+    }
+    if value.host is not None:
+        answer["host"] = value.host
+    if value.unverified is not None:
+        answer["state_reason"] = value.unverified
+    return answer

@@ -1,0 +1,204 @@
+"""The lanes that need attention: chosen by state and cause, counted, and sorted by what only a person can mend."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from urllib.parse import urlencode
+
+from tagcast_client import AsyncClient, TagcastError, operations
+from tagcast_client.models import UrgentLane
+
+from local.console.rendering import expires_soon
+
+COUNTED_MAX = 100
+COUNTED_FRESH_S, PATIENCE_S = 20.0, 0.15
+GROUPS_SHOWN = 8
+AT_ONCE = 8
+BY_HAND = ("suspended", "pending_confirmation")
+NOBODY = "pulled by its members"
+LATEST = datetime.max.replace(tzinfo=UTC)
+Name = tuple[str, str]
+"""A lane by its topic and its subscription."""
+
+
+class Need(StrEnum):
+    """What a lane needs, the worst first."""
+
+    PERSON = "person"
+    SOON = "soon"
+    RETRIED = "retried"
+    PAUSED = "paused"
+
+    @property
+    def words(self) -> str:
+        """Say it behind a number of lanes."""
+        return {
+            Need.PERSON: "need somebody: nothing is tried until then",
+            Need.SOON: "expire within the hour",
+            Need.RETRIED: "are retried by themselves",
+            Need.PAUSED: "are paused: somebody wanted that",
+        }[self]
+
+
+def need_of(lane: UrgentLane) -> Need:
+    """Return what a lane needs: whom nothing but a person helps comes before what is retried by itself."""
+    if lane.state in BY_HAND:
+        return Need.PERSON
+    if lane.head is not None and expires_soon(lane.head.expires_at):
+        return Need.SOON
+    return Need.PAUSED if lane.state == "paused" else Need.RETRIED
+
+
+def host_of(lane: UrgentLane) -> str:
+    """Return where the pushes of a lane go."""
+    return lane.host or NOBODY
+
+
+def topic_of(lane: UrgentLane) -> str:
+    """Return the topic of a lane."""
+    return lane.topic
+
+
+def outcome_of(lane: UrgentLane) -> str:
+    """Return what came of the last attempt at the head."""
+    return (lane.head and lane.head.last_outcome) or "no attempt yet"
+
+
+def place(lane: UrgentLane) -> tuple[int, datetime, Name]:
+    """Return where a lane stands: by what it needs, then by how long it has been owing."""
+    owed_since = LATEST if lane.head is None else lane.head.accepted_at
+    return list(Need).index(need_of(lane)), owed_since, (lane.topic, lane.subscription)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which lanes are shown; what is empty is not asked about. *text* is a part of a topic's or subscription's name."""
+
+    need: str = ""
+    state: str = ""
+    host: str = ""
+    topic: str = ""
+    outcome: str = ""
+    text: str = ""
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Choice:
+        """Read it from an address."""
+        return cls(**{each.name: query.get(each.name, "").strip() for each in fields(cls)})
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """Return what is asked about."""
+        return {each.name: value for each in fields(self) if (value := getattr(self, each.name))}
+
+    def takes(self, lane: UrgentLane) -> bool:
+        """Say whether a lane is one of those."""
+        return (
+            self.need in ("", need_of(lane))
+            and self.state in ("", lane.state)
+            and self.host in ("", host_of(lane))
+            and self.topic in ("", lane.topic)
+            and self.outcome in ("", outcome_of(lane))
+            and self.text.lower() in f"{lane.topic} / {lane.subscription}".lower()
+        )
+
+    def path(self, **changes: str) -> str:
+        """Return where the lanes of this choice are shown, with some of it changed.
+
+        >>> Choice(state="blocked").path(host="http://a:9"), Choice(state="blocked").path(state="")
+        ('/?state=blocked&host=http%3A%2F%2Fa%3A9', '/')
+        """
+        asked = replace(self, **changes).asked
+        return f"/?{urlencode(asked)}" if asked else "/"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Lanes that have something in common: how many of them there are, in how many topics, since when, in what states.
+
+    *outcomes* are the most frequent ones, with how many lanes have each.
+    """
+
+    name: str
+    lanes: int
+    topics: int
+    since: datetime | None
+    states: tuple[tuple[str, int], ...]
+    outcomes: tuple[tuple[str, int], ...]
+    need: Need
+
+
+def causes(lanes: Iterable[UrgentLane], by: Callable[[UrgentLane], str]) -> list[Cause]:
+    """Return the groups of lanes that *by* makes, the largest first."""
+    groups: dict[str, list[UrgentLane]] = {}
+    for lane in lanes:
+        groups.setdefault(by(lane), []).append(lane)
+    found = [_cause(name, each) for name, each in groups.items()]
+    return sorted(found, key=lambda cause: (-cause.lanes, cause.name))
+
+
+def _cause(name: str, lanes: Sequence[UrgentLane]) -> Cause:
+    return Cause(
+        name,
+        len(lanes),
+        len({each.topic for each in lanes}),
+        min((each.head.accepted_at for each in lanes if each.head), default=None),
+        tuple(Counter(each.state for each in lanes).most_common()),
+        tuple(Counter(map(outcome_of, lanes)).most_common(2)),
+        min((need_of(each) for each in lanes), key=list(Need).index),
+    )
+
+
+def by_need(lanes: Iterable[UrgentLane]) -> dict[Need, Counter[str]]:
+    """Return how many lanes there are of each need, by state."""
+    counts: dict[Need, Counter[str]] = {need: Counter() for need in Need}
+    for lane in lanes:
+        counts[need_of(lane)][lane.state] += 1
+    return counts
+
+
+class Backlogs:
+    """How much lanes owe, counted to :data:`COUNTED_MAX`; what was counted just now is not counted again."""
+
+    def __init__(self, api: AsyncClient) -> None:
+        self._api = api
+        self._known: dict[Name, tuple[float, str]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def of(self, lanes: Sequence[UrgentLane]) -> Mapping[Name, str]:
+        """Return what is known of *lanes*, after a moment; what takes longer is there when they are asked for again."""
+        names = [(lane.topic, lane.subscription) for lane in lanes]
+        now = time.monotonic()
+        self._known = {name: each for name, each in self._known.items() if now - each[0] < COUNTED_FRESH_S}
+        missing = [name for name in names if name not in self._known]
+        if missing and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._count(missing))
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=PATIENCE_S)
+        return {name: self._known[name][1] for name in names if name in self._known}
+
+    async def stop(self) -> None:
+        """End a count that is under way."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _count(self, names: Sequence[Name]) -> None:
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def counted(name: Name) -> None:
+            async with places:
+                try:
+                    page = await self._api.send(operations.backlog(*name, COUNTED_MAX, None))
+                except TagcastError:  # It is gone by now, or the next page says that nobody answers.
+                    return
+            more = "" if page.next_cursor is None else "+"
+            self._known[name] = time.monotonic(), f"{len(page.items)}{more}"
+
+        await asyncio.gather(*map(counted, names))

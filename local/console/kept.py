@@ -1,0 +1,116 @@
+"""Lists that take several requests, read whole and kept for a moment: pages count and sort what they show."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Generic, TypeVar
+
+from tagcast_client import AsyncClient, TagcastError
+from tagcast_client.operation import Operation, Page
+
+T = TypeVar("T")
+PAGE = 100
+FRESH_S = 3.0
+PATIENCE_S, PATIENCE_WITH_LAST_S = 0.2, 0.05
+"""So long a page waits for a reading that is under way; then it shows the one before, or what was read so far."""
+
+
+@dataclass(frozen=True)
+class Part(Generic[T]):
+    """Some of a list that is known whole: which page of how many, and of how many in all."""
+
+    items: Sequence[T]
+    number: int
+    pages: int
+    total: int
+
+
+def part_of(items: Sequence[T], asked: str, size: int) -> Part[T]:
+    """Return the page that was *asked* for; what is no page of the list is the nearest one.
+
+    >>> part_of("abcde", "2", 2).items, part_of("abcde", "9", 2).number, part_of("", "x", 2).pages
+    ('cd', 3, 1)
+    """
+    pages = max(1, -(-len(items) // size))
+    number = min(max(1, int(asked)), pages) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1
+    return Part(items[(number - 1) * size : number * size], number, pages, len(items))
+
+
+@dataclass(frozen=True)
+class Reading(Generic[T]):
+    """A list as it was at *read_at*; while it *is_whole* not yet, more is being read.
+
+    *fault* says why it could not be read again since.
+    """
+
+    items: tuple[T, ...]
+    read_at: datetime
+    is_whole: bool = True
+    fault: str = ""
+
+
+class Kept(Generic[T]):
+    """One list of the API; what is older than *fresh_s* is read again when somebody looks, while they see the last."""
+
+    def __init__(
+        self, api: AsyncClient, listed: Callable[[str | None], Operation[Page[T]]], fresh_s: float = FRESH_S
+    ) -> None:
+        self._api = api
+        self._listed = listed
+        self._fresh_s = fresh_s
+        self._last: Reading[T] | None = None
+        self._read_s = -math.inf
+        self._is_forgotten = False
+        self._task: asyncio.Task[None] | None = None
+        self._fault: TagcastError | None = None
+
+    async def look(self) -> Reading[T]:
+        """Return what was read last, or what was read so far of the first time. Raises TagcastError if that failed."""
+        is_fresh = time.monotonic() - self._read_s < self._fresh_s and not self._is_forgotten
+        if self._task is None and not is_fresh:
+            self._task = asyncio.create_task(self._read())
+        if (task := self._task) is not None:
+            has_last = self._last is not None and self._last.is_whole and not self._is_forgotten
+            await asyncio.wait({task}, timeout=PATIENCE_WITH_LAST_S if has_last else PATIENCE_S)
+        if self._last is None and self._fault is not None:
+            raise self._fault
+        return self._last or Reading((), datetime.now(UTC), is_whole=False)
+
+    def forget(self) -> None:
+        """Let the next look read anew, and wait for that: something was changed from here."""
+        self._is_forgotten = True
+
+    async def stop(self) -> None:
+        """End a reading that is under way."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _read(self) -> None:
+        began_s, began_at, self._is_forgotten = time.monotonic(), datetime.now(UTC), False
+        found: list[T] = []
+        cursor: str | None = None
+        is_first, self._fault = self._last is None or not self._last.is_whole, None
+        try:
+            while True:
+                page = await self._api.send(self._listed(cursor))
+                found += page.items
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+                if is_first:
+                    self._last = Reading(tuple(found), began_at, is_whole=False)
+            self._last = Reading(tuple(found), began_at)
+        except TagcastError as fault:
+            self._fault, began_s = fault, -math.inf
+            if self._last is not None:
+                self._last = Reading(self._last.items, self._last.read_at, self._last.is_whole, str(fault))
+        finally:
+            self._read_s, self._task = began_s, None

@@ -1,0 +1,133 @@
+"use strict";
+/* Three things: what moves is read again in its place, every page says how old it is, and places have keys.
+   Without this script every link and form works as well. */
+(() => {
+  const STALE_S = 60;
+  const byId = (id) => document.getElementById(id);
+  const every = Number(document.body.dataset.live || 0);
+  let held = false, fault = "", asking = false;
+
+  /* Read again in place: nodes that are the same stay the same nodes, so that focus, scroll and open parts stay, too.
+     What reads itself again (hx-get), forms, and what is marked data-keep are left alone. */
+  const isSame = (one, other) =>
+    one.nodeType === other.nodeType && one.nodeName === other.nodeName && (one.id || "") === (other.id || "");
+  const isKept = (node) => node.nodeType === Node.ELEMENT_NODE && node.hasAttribute("data-keep");
+
+  function become(node, wanted) {
+    if (node.nodeType !== Node.ELEMENT_NODE) {
+      if (node.data !== wanted.data) node.data = wanted.data;
+      return;
+    }
+    if (node.matches("form, [hx-get]:not(a)") || node.isEqualNode(wanted)) return;
+    for (const { name } of [...node.attributes])
+      if (!wanted.hasAttribute(name) && name !== "open") node.removeAttribute(name);
+    for (const { name, value } of wanted.attributes)
+      if (node.getAttribute(name) !== value && name !== "open") node.setAttribute(name, value);
+    children(node, wanted);
+  }
+
+  function children(parent, wanted) {
+    const named = new Map([...parent.children].filter((each) => each.id).map((each) => [each.id, each]));
+    let at = parent.firstChild;
+    for (const next of [...wanted.childNodes]) {
+      while (at && isKept(at)) at = at.nextSibling;
+      const found = (next.id && named.get(next.id)) || (at && isSame(at, next) ? at : null);
+      if (found && found.nodeName === next.nodeName) {
+        if (found === at) at = at.nextSibling;
+        else parent.insertBefore(found, at);
+        become(found, next);
+      } else {
+        const made = document.importNode(next, true);
+        parent.insertBefore(made, at);
+        if (window.htmx && made.nodeType === Node.ELEMENT_NODE) window.htmx.process(made);
+      }
+    }
+    while (at) {
+      const behind = at.nextSibling;
+      if (!isKept(at)) at.remove();
+      at = behind;
+    }
+  }
+
+  function show(text) {
+    const wanted = new DOMParser().parseFromString(text, "text/html");
+    const main = wanted.getElementById("main"), focused = document.activeElement;
+    if (!main) throw new Error("the answer is no page of the console");
+    become(byId("main"), main);
+    become(byId("read-at"), wanted.getElementById("read-at"));
+    document.body.dataset.live = wanted.body.dataset.live || "0";
+    if (focused && focused.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true });
+  }
+
+  async function look() {
+    if (asking || held || document.hidden || !Number(document.body.dataset.live)) return;
+    if (window.getSelection().type === "Range") return;  // Somebody copies.
+    asking = true;
+    try {
+      const answer = await fetch(location.href, { redirect: "error", headers: { "X-Refresh": "yes" } });
+      if (!answer.ok) throw new Error(answer.status === 404 ? "it is gone by now" : `answered with ${answer.status}`);
+      show(await answer.text());
+      fault = "";
+    } catch (error) {
+      fault = error.message || "nobody answers";
+    } finally {
+      asking = false;
+      tell();
+    }
+  }
+
+  /* How old the page is. */
+  function words(seconds) {
+    if (seconds < 120) return `${Math.max(0, Math.round(seconds))} s`;
+    return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
+  }
+
+  function tell() {
+    const age = (Date.now() - Date.parse(byId("read-at").getAttribute("datetime"))) / 1000;
+    const again = Number(document.body.dataset.live) ? (held ? ", held" : `, again every ${document.body.dataset.live} s`) : "";
+    byId("age-words").textContent = ` · ${words(age)} ago${again}${fault ? `; not since then: ${fault}` : ""}`;
+    byId("age").classList.toggle("old", Boolean(fault) || age > STALE_S);
+  }
+
+  /* Keys: g and then the letter of a place, / to find a message, ? for the list of them. They can be turned off. */
+  const OFF = "tagcast-keys-off";
+  let going = false;
+  function isTyping(target) {
+    return target.closest && target.closest("input, select, textarea, [contenteditable]");
+  }
+  function pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || localStorage.getItem(OFF)) return;
+    const place = going && document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    going = event.key === "g";
+    if (place) place.click();
+    else if (event.key === "/") byId("find").focus();
+    else if (event.key === "?") byId("keys").showModal();
+    else return;
+    event.preventDefault();
+  }
+
+  addEventListener("DOMContentLoaded", () => {
+    const address = new URL(location.href);
+    if (address.searchParams.has("done")) {
+      for (const name of ["done", "at"]) address.searchParams.delete(name);
+      history.replaceState(null, "", address);
+    }
+    tell();
+    setInterval(tell, 1000);
+    const hold = byId("hold"), off = byId("keys-off");
+    if (every) {
+      hold.hidden = false;
+      hold.addEventListener("click", () => {
+        held = !held;
+        hold.setAttribute("aria-pressed", String(held));
+        tell();
+        look();
+      });
+      setInterval(look, every * 1000);
+      addEventListener("visibilitychange", look);
+    }
+    off.checked = Boolean(localStorage.getItem(OFF));
+    off.addEventListener("change", () => (off.checked ? localStorage.setItem(OFF, "yes") : localStorage.removeItem(OFF)));
+    addEventListener("keydown", pressed);
+  });
+})();

@@ -1,0 +1,122 @@
+"""Which lanes come first, how they are counted, and what is kept of lists that take several requests."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from tagcast_client import AsyncClient, UnreachableError
+from tagcast_client.models import OwedHead, UrgentLane
+from tagcast_client.operation import Operation, Page
+
+from local.console.attention import Choice, Need, by_need, causes, host_of, place
+from local.console.kept import Kept
+
+NOW = datetime.now(UTC)
+HEAD = OwedHead("07530546929946125525", "blocked", 1, None, NOW + timedelta(hours=9), None, "http 500", NOW)
+FAILING = UrgentLane("orders", "billing", "blocked", HEAD, "http://a")
+
+
+def lane(name: str, state: str = "blocked", *, host: str = "http://a", left_h: float = 9, age_s: int = 0) -> UrgentLane:
+    head = replace(HEAD, expires_at=NOW + timedelta(hours=left_h), accepted_at=NOW - timedelta(seconds=age_s))
+    return replace(FAILING, subscription=name, state=state, host=host, head=head)
+
+
+LANES = (
+    lane("paused", "paused", age_s=900),
+    lane("retried"),
+    lane("retried-longer", "lost_contact", age_s=60, host="http://b"),
+    lane("expiring", left_h=0.5),
+    lane("new", "pending_confirmation"),
+    lane("gone", "suspended", age_s=5),
+    replace(FAILING, subscription="empty", head=None),
+)
+
+
+def test_what_only_a_person_can_mend_comes_first_then_what_is_lost_soon_then_the_oldest() -> None:
+    names = [each.subscription for each in sorted(LANES, key=place)]
+
+    assert names == ["gone", "new", "expiring", "retried-longer", "retried", "empty", "paused"]
+
+
+def test_lanes_are_counted_exactly_by_need_state_and_host() -> None:
+    counted = by_need(LANES)
+
+    assert {need: dict(states) for need, states in counted.items()} == {
+        Need.PERSON: {"pending_confirmation": 1, "suspended": 1},
+        Need.SOON: {"blocked": 1},
+        Need.RETRIED: {"blocked": 2, "lost_contact": 1},
+        Need.PAUSED: {"paused": 1},
+    }
+    assert [(cause.name, cause.lanes, cause.need) for cause in causes(LANES, host_of)] == [
+        ("http://a", 6, Need.PERSON),
+        ("http://b", 1, Need.RETRIED),
+    ]
+
+
+def test_a_choice_takes_what_fits_all_that_is_asked() -> None:
+    def chosen(**asked: str) -> list[str]:
+        return [each.subscription for each in LANES if Choice.of(asked).takes(each)]
+
+    assert chosen(need="retried", host="http://b") == ["retried-longer"]
+    assert chosen(text="ORDERS / ret", state="blocked") == ["retried"]
+    assert chosen(topic="payments") == []
+    assert len(chosen()) == len(LANES)
+
+
+class PagedApi(AsyncClient):
+    """Answers with pages of one item each, slowly if told so; *gone* does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__("http://api.test")
+        self.items, self.pause_s, self.gone, self.asked = ["a", "b", "c"], 0.0, False, 0
+
+    async def send(self, operation: Operation[Page[str]]) -> Page[str]:  # type: ignore[override]
+        self.asked += 1
+        if self.gone:
+            raise UnreachableError("http://api.test", "nobody listens", refused=True)
+        await asyncio.sleep(self.pause_s)
+        place = int(operation.path or 0)
+        return Page((self.items[place],), str(place + 1) if place + 1 < len(self.items) else None)
+
+
+def pages(cursor: str | None) -> Operation[Page[str]]:
+    return Operation("GET", cursor or "", lambda answer: Page((), None))
+
+
+def test_a_list_is_read_whole_once_in_a_while_and_shown_as_far_as_it_was_read_the_first_time() -> None:
+    async def played() -> None:
+        api = PagedApi()
+        api.pause_s = 0.15
+        kept = Kept[str](api, pages, fresh_s=60)
+        first = await kept.look()
+        assert (first.items, first.is_whole) == (("a",), False)
+        await asyncio.sleep(0.5)
+        whole = await kept.look()
+        assert (whole.items, whole.is_whole, api.asked) == (("a", "b", "c"), True, 3)
+        assert (await kept.look(), api.asked) == (whole, 3)
+        api.items, api.pause_s = ["d"], 0.0
+        kept.forget()
+        assert (await kept.look()).items == ("d",)
+        await kept.stop()
+        await api.aclose()
+
+    asyncio.run(played())
+
+
+def test_what_cannot_be_read_again_is_shown_as_it_was_with_the_reason() -> None:
+    async def played() -> None:
+        api = PagedApi()
+        kept = Kept[str](api, pages, fresh_s=0)
+        before = await kept.look()
+        api.gone = True
+        then = await kept.look()
+        assert (then.items, then.read_at) == (before.items, before.read_at)
+        assert "api.test" in then.fault
+        api.gone = False
+        assert (await kept.look()).fault == ""
+        await kept.stop()
+        await api.aclose()
+
+    asyncio.run(played())
