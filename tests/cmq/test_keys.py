@@ -102,12 +102,6 @@ def test_keys_are_read_as_they_were_written() -> None:
     assert KeyRing.of(None) == KeyRing()
 
 
-def test_what_another_release_says_of_a_key_besides_is_left_out() -> None:
-    text = '{"keys": [{"secret_id": "AKID1", "secret_key": "s", "created_at": 5, "topics": ["a"], "owner": "b"}]}'
-
-    assert KeyRing.of(text).keys == (Key("AKID1", "s", 5, topics=("a",)),)
-
-
 def test_a_revoked_key_has_lost_its_secret_part_and_no_other_has() -> None:
     ring = KeyRing((made("a", unsigned_at=False), made("b", unsigned_at=False)))
 

@@ -1,12 +1,7 @@
 """Why a subscription did or did not get a message, when subscriptions come and go."""
 
-from dataclasses import replace
-
 from tagcast.operating.explaining import explain
-from tagcast.ports import Put
 from tagcast.registry import subscriptions
-from tagcast.rows.keys import name_key
-from tagcast.rows.removal import removal
 
 from tests.fakes.world import FakeWorld
 
@@ -40,20 +35,3 @@ def test_a_message_that_was_accepted_before_the_removal_was_for_it() -> None:
     assert told(fake, other) == (True, "its filter did not match")
     fake.deliver()
     assert told(fake, owed) == (True, "its filter matched; the delivery is cancelled")
-
-
-def test_a_row_of_an_earlier_release_says_the_second() -> None:
-    fake = FakeWorld()
-    fake.topic()
-    made = fake.subscribe("A")
-    subscriptions.delete_subscription(fake.world, "test1", "A")
-    key = name_key("test1", made.ordinal)
-    row = fake.store.get(key)
-    assert row is not None
-    earlier = {name: row[name] for name in ("name", "ordinal", "ttl")}
-    fake.store.write(Put(key, earlier))
-    [missed] = fake.publish("second")
-    assert told(fake, missed) == (False, REMOVED)
-    found = removal(fake.world, "test1", made.ordinal)
-    assert found is not None
-    assert replace(found, until=0).removed_at == fake.clock.now()

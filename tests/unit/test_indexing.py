@@ -126,7 +126,7 @@ def test_a_few_changes_build_no_part(large: FakeWorld, builds: Builds) -> None:
 
 def test_a_part_of_another_form_is_built_again(large: FakeWorld, builds: Builds) -> None:
     assert matched(large) is None
-    large.index_archive.contents[parts(large)[0]] = b"of another release"
+    large.index_archive.contents[parts(large)[0]] = b"of another format"
     restart(large)
     assert until_accepted(large, is_cold=True) == (PARTS, COUNT)
     assert len(builds) == PARTS + 1
@@ -137,8 +137,8 @@ def test_an_index_is_that_of_what_was_kept_which_may_be_newer_in_part(large: Fak
     before = read_topic(large.world, "wide")
     large.subscribe("subscriber-000000", "newer", topic="wide")
     rows = KeptSubscriptions()
-    found = [rows.of(row) for row in stored.subscription_rows(large.store, "wide", after="", limit=COUNT)]
-    kept_subscriptions.save(large.world, before, [each for each in found if each is not None])
+    found = stored.subscription_rows(large.store, "wide", after="", limit=COUNT)
+    kept_subscriptions.save(large.world, before, [rows.of(row) for row in found])
     restart(large)
     assert matched(large, "newer") == 1
 

@@ -11,10 +11,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from tagcast.model import Subscription
 from tagcast.operating.verification import verify
-from tagcast.pushing.webhook_signature import SecretError, signature
 from tagcast.registry import rotation, subscriptions
 from tagcast.rows.keys import secrets_key
-from tagcast.rows.sealed import plain_text
 from tagcast.sealing.secrets import opened
 from tagcast.settings import Signature, SubscriptionSettings
 from tagcast.verification import Consent
@@ -166,16 +164,6 @@ def test_a_certificate_stays_when_the_secret_is_exchanged_or_something_else_is_c
 
     assert (known(fake).client_key or "").endswith(CHAIN.key)
     assert stored(fake).settings.client_certificate is not None
-
-
-@pytest.mark.parametrize("secret", [None, SECRET])
-def test_a_release_that_knows_secrets_but_no_certificates_makes_no_push(fake: FakeWorld, secret: str | None) -> None:
-    put(fake, secret=secret)
-    assert (known(fake).secret, known(fake).client_key is None) == (secret, False)
-
-    as_that_release_reads = json.loads(plain_text(known(fake)))["secret"]
-    with pytest.raises(SecretError):
-        signature(as_that_release_reads, "1", 1, b"")
 
 
 def test_an_endpoint_is_asked_with_the_opened_secrets_of_its_subscription(fake: FakeWorld) -> None:

@@ -14,9 +14,8 @@ from tagcast.model import Subscription
 from tagcast.registry import subscriptions
 from tagcast.registry.directory import Directory, directory_of, kept_directory_of
 from tagcast.registry.reading import READ_AT_ONCE, READ_FOR_S
-from tagcast.rows.keys import subscription_key
 from tagcast.rows.recent_changes import RECENT_MAX
-from tagcast.tables import Row, Update
+from tagcast.tables import Row
 
 from tests.benchmarks.wide import topic_with
 from tests.fakes.memory_store import MemoryStore
@@ -115,25 +114,10 @@ def test_a_topic_that_changed_too_often_meanwhile_is_read_from_the_beginning(wid
 
 def test_what_was_left_in_another_form_is_read_again(wide: FakeWorld) -> None:
     assert without_time(wide) is None
-    wide.index_archive.contents = dict.fromkeys(wide.index_archive.contents, b"of another release")
+    wide.index_archive.contents = dict.fromkeys(wide.index_archive.contents, b"of another format")
     restart(wide)
     assert len(kept_directory_of(wide.world, "wide").by_name) == COUNT
     assert wide.store.rows_read > COUNT
-
-
-def test_a_topic_with_a_secret_in_the_clear_is_read_and_nowhere_kept(wide: FakeWorld) -> None:
-    wide.store.write(Update(subscription_key("wide", FIRST), {"secret": "of an earlier release"}))
-    assert len(kept_directory_of(wide.world, "wide").by_name) == COUNT
-    assert not wide.index_archive.contents
-
-
-def test_a_subscription_whose_secret_comes_in_the_clear_meanwhile_is_not_forgotten(wide: FakeWorld) -> None:
-    assert without_time(wide) is None
-    wide.subscribe(FIRST, "changed", topic="wide")
-    wide.store.write(Update(subscription_key("wide", FIRST), {"secret": "of an earlier release"}))
-    restart(wide)
-    assert kept_directory_of(wide.world, "wide").by_name[FIRST].settings.secret == "of an earlier release"
-    assert not [name for name in wide.index_archive.contents if name.endswith("/subscriptions")]
 
 
 def test_a_publish_is_answered_after_some_seconds_of_reading_and_in_the_end_it_is_accepted(wide: FakeWorld) -> None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tagcast.errors import ConditionLostError, UnavailableError
+from tagcast.errors import UnavailableError
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
 from tagcast.ports import Key, Table
-from tagcast.pushing.webhook_signature import SecretError, signature
 from tagcast.registry import shadows, subscriptions
 from tagcast.rows import stored_secrets
 from tagcast.rows.keys import secrets_key, subscription_key
-from tagcast.rows.registry import subscription_row
-from tagcast.sealing.secrets import OPENED_S, opened, seal_in_place
+from tagcast.sealing.secrets import OPENED_S, opened
 from tagcast.settings import Signature
 
 from tests.fakes.world import FakeWorld
@@ -37,16 +35,6 @@ def settings_of(fake: FakeWorld, secret: str | None = SECRET) -> SubscriptionSet
 
 def subscribe(fake: FakeWorld, secret: str | None = SECRET, name: str = "A") -> Subscription:
     return subscriptions.put_subscription(fake.world, "test1", name, settings_of(fake, secret))[0]
-
-
-def in_clear(fake: FakeWorld, name: str = "A") -> Subscription:
-    """A subscription as an earlier release stored it."""
-    known = subscribe(fake, name=name)
-    clear = replace(known, settings=replace(known.settings, secret=SECRET, sealed=None))
-    key = subscription_key("test1", name)
-    fake.store.rows[key] = {"pk": key.pk, "sk": key.sk, **subscription_row(clear)}
-    del fake.store.rows[secrets_key("test1", name)]
-    return clear
 
 
 def known(fake: FakeWorld, name: str = "A") -> Subscription:
@@ -178,61 +166,6 @@ def test_a_process_opens_a_secret_again_only_after_a_while(fake: FakeWorld) -> N
 
     assert fake.vault.opened == ["A", "A"]
     assert set(pushed_with(fake)) == {SECRET}
-
-
-def test_a_secret_that_an_earlier_release_stored_signs_until_the_sweep_seals_it(fake: FakeWorld) -> None:
-    before = in_clear(fake)
-    fake.publish("1")
-    fake.deliver()
-    assert SECRET in kept(fake)
-
-    fake.sweep()
-    fake.publish("2")
-    fake.deliver()
-
-    assert SECRET not in kept(fake)
-    assert known(fake) == replace(before, settings=known(fake).settings)
-    assert opened(fake.world, known(fake)).settings == before.settings
-    assert pushed_with(fake) == [SECRET, SECRET]
-
-
-def test_a_secret_in_clear_that_becomes_a_header_is_sealed(fake: FakeWorld) -> None:
-    before = in_clear(fake)
-    chosen = replace(before.settings, secret=None, headers={"x-key": SECRET})
-    subscriptions.put_subscription(fake.world, "test1", "A", chosen)
-
-    assert opened(fake.world, known(fake)).settings.headers == {"x-key": SECRET}
-    assert SECRET not in kept(fake)
-
-
-def test_one_secret_that_cannot_be_sealed_stops_none_of_the_others(fake: FakeWorld) -> None:
-    for name in "ABC":
-        in_clear(fake, name)
-    del fake.store.rows[subscription_key("test1", "B")]["strategy"]
-
-    fake.sweep()
-
-    assert [SECRET in repr(fake.store.rows[subscription_key("test1", name)]) for name in "ABC"] == [False, True, False]
-    assert [what for what, _ in fake.telemetry.faults] == ["secrets of a subscription"]
-
-
-def test_what_changed_meanwhile_is_not_sealed_over(fake: FakeWorld) -> None:
-    before = in_clear(fake)
-    subscribe(fake, OTHER)
-
-    with pytest.raises(ConditionLostError):
-        seal_in_place(fake.world, before)
-
-    assert opened(fake.world, known(fake)).settings.secret == OTHER
-
-
-def test_a_release_that_knows_nothing_of_sealing_makes_no_push_rather_than_one_without_a_signature(
-    fake: FakeWorld,
-) -> None:
-    subscribe(fake)
-
-    with pytest.raises(SecretError):
-        signature(str(fake.store.rows[ROW]["secret"]), "m", 1, b"")
 
 
 def test_a_group_s_own_secret_is_no_subscriber_s(fake: FakeWorld) -> None:

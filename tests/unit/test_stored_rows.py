@@ -1,4 +1,4 @@
-"""Every kind of row, literally as it is stored: another release has to read it, and a renamed attribute loses it."""
+"""Every kind of row, literally as it is stored: a renamed attribute loses what stands in the tables."""
 
 from __future__ import annotations
 
@@ -144,18 +144,6 @@ def test_a_topic_of_cmq_says_besides_what_its_filters_read() -> None:
 
     assert topic_row(topic) == {**topic_row(TOPIC), "filter_type": "routing_key"}
     assert topic_of(topic_row(topic)) == topic
-
-
-@pytest.mark.parametrize(
-    ("form", "plain"),
-    [(ContentFormat.CMQ_JSON, ContentFormat.JSON), (ContentFormat.CMQ_SIMPLIFIED, ContentFormat.SIMPLIFIED)],
-)
-def test_a_form_of_cmq_is_stored_as_a_plain_format_and_a_mark(form: ContentFormat, plain: ContentFormat) -> None:
-    made = replace(SUBSCRIPTION, settings=replace(SUBSCRIPTION.settings, content_format=form))
-    pushed_plainly = replace(SUBSCRIPTION, settings=replace(SUBSCRIPTION.settings, content_format=plain))
-
-    assert subscription_row(made) == {**subscription_row(pushed_plainly), "push_form": "cmq"}
-    assert subscription_of(subscription_row(made)) == made
 
 
 def test_a_nonce_is_stored_under_what_a_request_is_known_by() -> None:

@@ -12,7 +12,6 @@ from tagcast.operating import lanes, messages
 from tagcast.operating.verification import has_to_agree, put_all_verified, put_verified, verify
 from tagcast.registry import subscriptions
 from tagcast.registry.subscribing import Made, Wanted
-from tagcast.rows.registry import subscription_of, subscription_row
 from tagcast.settings import UNVERIFIED
 from tagcast.verification import Consent, Verification
 
@@ -165,13 +164,6 @@ def test_an_answer_for_a_url_that_was_replaced_meanwhile_counts_for_nothing(fake
 
     fake.verifier.ask = agrees_late  # type: ignore[method-assign, assignment]
     assert verify(fake.world, "test1", "A").settings.unverified == "http 404"
-
-
-def test_a_row_of_the_release_before_counts_as_verified(fake: FakeWorld) -> None:
-    row = subscription_row(refused(fake))
-    old = {name: value for name, value in row.items() if name not in ("unverified", "allowed_per_second")}
-    assert subscription_of(row).settings.unverified == "http 404"
-    assert subscription_of(old).settings.unverified is None
 
 
 def test_only_a_deployment_where_it_is_optional_lets_subscribers_do_without(fake: FakeWorld) -> None:

@@ -45,7 +45,7 @@ MUTANTS = (
         WIDE,
     ),
     Mutant(
-        "a release that deflates takes what another one stored for a message without a body",
+        "a body that is stored as it is is read as none",
         "tagcast.rows.message:_message_of",
         'else row.get("body") or b""',
         'else b""',

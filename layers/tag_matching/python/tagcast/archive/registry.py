@@ -13,8 +13,8 @@ from tagcast.rows.filter_version import filter_version_of
 from tagcast.rows.registry import settings_attributes, subscription_of, topic_of
 
 _SECRETS = frozenset(each.name for each in fields(SubscriptionSettings) if not each.repr)
-_LEFT_OUT = _SECRETS | {"push_form"}
-"""What the archive is not told, and what it is told by the content format."""
+_LEFT_OUT = _SECRETS | {"sealed"}
+"""What the archive is not told."""
 
 
 def of_topic(change: Change) -> Iterator[Record]:
@@ -61,10 +61,9 @@ def _shown(settings: SubscriptionSettings) -> dict[str, str | int | None]:
     """Return what a subscriber chose, under the names of its row, without secrets."""
     place = Endpoint(settings.endpoint.protocol, _without_secrets(settings.endpoint))
     attributes = settings_attributes(replace(settings, endpoint=place))
-    shown = {
+    return {
         "endpoint" if name == "target" else name: value for name, value in attributes.items() if name not in _LEFT_OUT
     }
-    return {**shown, "content_format": settings.content_format.value}
 
 
 def _without_secrets(endpoint: Endpoint) -> str:
@@ -80,16 +79,13 @@ def _without_secrets(endpoint: Endpoint) -> str:
 
 
 def of_filter_version(change: Change, topic: str) -> Iterator[Record]:
-    """Yield since which version of the topic a version of a filter is evaluated; forgetting it is no event.
-
-    Rows of earlier releases do not say of which topic of that name they are.
-    """
+    """Yield since which version of the topic a version of a filter is evaluated; forgetting it is no event."""
     if change.after is None:
         return
     version = filter_version_of(change.after)
     yield record(
         RecordKind.SUBSCRIPTIONS,
-        f"{version.topic_id or topic}.{version.ordinal}.{version.version}.filter",
+        f"{version.topic_id}.{version.ordinal}.{version.version}.filter",
         part="filter",
         topic=topic,
         topic_id=version.topic_id,

@@ -83,7 +83,7 @@ def _absence(world: World, row: MessageRow, ordinal: int, version: FilterVersion
     if version is None:
         return "the subscription was made after the message was accepted"
     gone = None if ordinal in row.map.matched else removal(world, row.message.topic, ordinal)
-    if gone is None or not gone.precedes(row.message, row.subscriptions_version):
+    if gone is None or not gone.precedes(row.subscriptions_version):
         return None
     return f"the subscription was removed at {rfc3339(gone.removed_at)}, before the message was accepted"
 

@@ -123,14 +123,14 @@ def directory_of(world: World, name: str) -> Directory:
 def subscription_at(world: World, topic: str, ordinal: int) -> Subscription | None:
     """Return one subscription as it is now, None if there is none; of a large topic no other one is read for it.
 
-    Its name is in the history of its filter, which an earlier release may not have written. Raises NotFoundError.
+    Its name is in the history of its filter. Raises NotFoundError.
     """
     known = world.memory.of(Directories).get(topic)
     count = (read_topic(world, topic) if known is None else known.topic).subscription_count
-    name = None if count < ARCHIVED_SUBSCRIPTIONS_MIN else stored.subscription_name(world.store, topic, ordinal)
-    if name is None:
+    if count < ARCHIVED_SUBSCRIPTIONS_MIN:
         return directory_of(world, topic).by_ordinal.get(ordinal)
-    found = stored.subscription(world.store, topic, name)
+    name = stored.subscription_name(world.store, topic, ordinal)
+    found = None if name is None else stored.subscription(world.store, topic, name)
     return found if found is not None and found.ordinal == ordinal else None
 
 
@@ -160,16 +160,13 @@ def _directory_of(world: World, name: str, until_s: float | None = None) -> Dire
     return directories[name]
 
 
-def _kept(world: World, topic: Topic, until_s: float) -> Directory | None:
-    """Return a large topic as it was kept, with what changed since; None if it may not be kept."""
+def _kept(world: World, topic: Topic, until_s: float) -> Directory:
+    """Return a large topic as it was kept, with what changed since."""
     kept = kept_subscriptions.load(world, topic)
     if kept is not None and (fresh := _since(world, topic, kept)) is not None:
         reading.forget(world, topic)
         return fresh
-    kept = reading.read_on(world, topic, until_s)
-    if kept is None:
-        return None
-    fresh = _since(world, read_topic(world, topic.name), kept)
+    fresh = _since(world, read_topic(world, topic.name), reading.read_on(world, topic, until_s))
     if fresh is None:
         raise ConditionLostError
     return fresh

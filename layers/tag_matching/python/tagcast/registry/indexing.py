@@ -52,7 +52,7 @@ def index_of(world: World, topic: Topic, by_ordinal: Mapping[int, Subscription],
     name = f"{topic.topic_id}/{kept}"
     content = world.index_archive.load(name)
     if content is not None:
-        with suppress(SnapshotError):  # Another release wrote it: build it anew, as data of this one's format.
+        with suppress(SnapshotError):  # It is of another format: build it anew.
             return parted_index.from_snapshot(content)
     buildings = world.memory.of(Buildings)
     building = buildings.pop(topic.topic_id, None)

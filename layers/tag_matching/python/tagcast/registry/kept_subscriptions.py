@@ -53,7 +53,7 @@ def _opened(content: bytes) -> Kept | None:
     first, *pieces = content.split(b"\n")
     try:
         form, version, ordinals, names, in_order = json.loads(unpacked(first))
-    except (zlib.error, ValueError, TypeError):  # Another release wrote it: read the table.
+    except (zlib.error, ValueError, TypeError):  # It is damaged, or of another format: read the table.
         return None
     if form != FORMAT:
         return None
@@ -63,7 +63,7 @@ def _opened(content: bytes) -> Kept | None:
     return Kept(version, hashlib.sha256(content).hexdigest(), by_ordinal, by_name, frozenset(in_order))
 
 
-def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]) -> Kept | None:
+def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]) -> Kept:
     """Keep all *subscriptions* of *topic*, and return them; what is newer than its version its changes since name."""
     ordered = sorted(subscriptions)
     ordinals, names = [each.ordinal for each in ordered], [each.name for each in ordered]
@@ -73,7 +73,9 @@ def save(world: World, topic: Topic, subscriptions: Collection[KeptSubscription]
         lines.append(packed(f"[{','.join(each.content for each in ordered[start : start + PIECE])}]"))
     content = b"\n".join(lines)
     world.index_archive.save(_name(topic), content)
-    return _opened(content)
+    kept = _opened(content)
+    assert kept is not None
+    return kept
 
 
 def filters(by_ordinal: Mapping[int, Subscription]) -> Mapping[int, Mapping[str, object] | None]:

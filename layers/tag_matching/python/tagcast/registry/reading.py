@@ -9,7 +9,7 @@ import json
 import zlib
 from dataclasses import dataclass, field, replace
 
-from tagcast.errors import UnavailableError
+from tagcast.errors import NotFoundError, UnavailableError
 from tagcast.model import Topic
 from tagcast.ports import World
 from tagcast.registry import kept_subscriptions
@@ -40,10 +40,11 @@ class Readings(dict[str, Reading]):
     """What this process read of topics and did not finish, by their ids: perhaps nothing can be kept elsewhere."""
 
 
-def read_on(world: World, topic: Topic, until_s: float) -> Kept | None:
-    """Read and keep all subscriptions of *topic*, behind what was read before; None if they may not be kept.
+def read_on(world: World, topic: Topic, until_s: float) -> Kept:
+    """Read and keep all subscriptions of *topic*, behind what was read before.
 
-    Raises UnavailableError if *until_s* on the monotonic clock comes before: who asks again goes on behind it.
+    Raises NotFoundError if the topic is gone, and UnavailableError if *until_s* on the monotonic clock comes before:
+    who asks again goes on behind it.
     """
     readings = world.memory.of(Readings)
     reading = readings.pop(topic.topic_id, None) or _left(world, topic) or Reading(topic)
@@ -51,16 +52,11 @@ def read_on(world: World, topic: Topic, until_s: float) -> Kept | None:
     is_whole = False
     while not is_whole:
         present = stored.topic(world.store, topic.name)
-        caught_up = None if present is None else _caught_up(world, reading, present, rows)
-        if caught_up is None:
-            return None
-        reading = caught_up
+        if present is None:
+            raise NotFoundError("topic", topic.name)
+        reading = _caught_up(world, reading, present, rows)
         part = stored.subscription_rows(world.store, topic.name, after=reading.place, limit=READ_AT_ONCE)
-        found = [rows.of(row) for row in part]
-        sealed = {each.name: each for each in found if each is not None}
-        if len(sealed) < len(found):
-            return None
-        reading.found |= sealed
+        reading.found |= {each.name: each for each in map(rows.of, part)}
         is_whole = len(part) < READ_AT_ONCE
         reading.place = stored.place(part[-1]) if part else reading.place
         if not is_whole and world.clock.monotonic() >= until_s:
@@ -75,11 +71,8 @@ def forget(world: World, topic: Topic) -> None:
     world.memory.of(Readings).pop(topic.topic_id, None)
 
 
-def _caught_up(world: World, reading: Reading, topic: Topic, rows: KeptSubscriptions) -> Reading | None:
-    """Return *reading* as one of *topic*, which may have changed; one that begins anew if it changed too often.
-
-    None if what changed may not be kept.
-    """
+def _caught_up(world: World, reading: Reading, topic: Topic, rows: KeptSubscriptions) -> Reading:
+    """Return *reading* as one of *topic*, which may have changed; one that begins anew if it changed too often."""
     if (topic.topic_id, topic.subscriptions_version) == (reading.topic.topic_id, reading.topic.subscriptions_version):
         return reading
     changes = stored.changes(world.store, reading.topic, topic)
@@ -88,12 +81,8 @@ def _caught_up(world: World, reading: Reading, topic: Topic, rows: KeptSubscript
     found = reading.found
     for name, changed in changes[0].items():
         found.pop(name, None)
-        if changed is None:
-            continue
-        kept = rows.of(subscription_row(changed))
-        if kept is None:
-            return None
-        found[name] = kept
+        if changed is not None:
+            found[name] = rows.of(subscription_row(changed))
     return replace(reading, topic=topic)
 
 
@@ -113,7 +102,7 @@ def _left(world: World, topic: Topic) -> Reading | None:
     try:
         form, version, place = json.loads(unpacked(head))
         found = [KeptSubscription(*each) for each in json.loads(unpacked(rest))] if form == FORMAT else []
-    except (zlib.error, ValueError, TypeError):  # Another release wrote it: read from the beginning.
+    except (zlib.error, ValueError, TypeError):  # It is damaged, or of another format: read from the beginning.
         return None
     then = replace(topic, subscriptions_version=version)
     return Reading(then, place, {each.name: each for each in found}) if found else None

@@ -13,7 +13,6 @@ from functools import partial
 
 from tagcast.concurrency.isolation import each
 from tagcast.ports import World
-from tagcast.repairing.clear_secrets import seal_clear
 from tagcast.repairing.exchanged_secrets import forget_exchanged
 from tagcast.repairing.expiry import expire_retained, expire_sleeping
 from tagcast.repairing.orphans import remove_orphans
@@ -86,8 +85,7 @@ def _parts(world: World, swept: Swept, lanes: Lanes, ends: float) -> tuple[Corou
         swept.sent += sent
         swept.expired += expired
         if known.began_at != before.began_at:
-            rarely = (remove_orphans(world), seal_clear(world, ends))
-            await each(world, "a part of the sweep", rarely, lambda part: part)
+            await remove_orphans(world)
 
     async def silent() -> None:
         swept.removed += await remove_silent(world, ends)

@@ -31,7 +31,7 @@ class OwedDelivery:
 
     *unjudged* says that the subscription's filter function has yet to be asked; no other row has the attribute.
     *ended* is the end that a push brought and that the message's row does not say yet, because too many write that row:
-    such a delivery is never pushed again, and ends in no other way. The release before does not know it, and pushes.
+    such a delivery is never pushed again, and ends in no other way.
     *not_before* is when the receiver asked to be tried again, by Retry-After. *history* are the last attempts.
     """
 

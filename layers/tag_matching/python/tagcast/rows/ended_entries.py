@@ -1,7 +1,6 @@
 """The ended entries of a state map as attributes of their message's row: as readable text, or as few bytes.
 
-The text (``exceptions``) is what every release reads. A row that would become too large with it gets the compact form
-(``ended``) instead; the release before cannot read that one, but it could not have written such a row at all.
+A row that would become too large with the text (``exceptions``) gets the compact form (``ended``) instead.
 """
 
 from __future__ import annotations

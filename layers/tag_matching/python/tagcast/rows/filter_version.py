@@ -14,10 +14,7 @@ from tagcast.tables import Delete, Put, Row, Update
 
 @dataclass(frozen=True, slots=True)
 class FilterVersion:
-    """One version of a subscription's filter; *since* is the first version of its topic that evaluated it.
-
-    *topic_id* is None in rows of earlier releases, which do not say of which topic of that name they are.
-    """
+    """One version of a subscription's filter; *since* is the first version of its topic that evaluated it."""
 
     version: int
     filter: Mapping[str, object] | None
@@ -25,7 +22,7 @@ class FilterVersion:
     since: int
     ordinal: int
     name: str
-    topic_id: str | None
+    topic_id: str
 
 
 def filter_version_of(row: Row) -> FilterVersion:
@@ -38,7 +35,7 @@ def filter_version_of(row: Row) -> FilterVersion:
         since=number(row, "since"),
         ordinal=number(row, "ordinal"),
         name=text(row, "name"),
-        topic_id=optional_text(row, "topic_id"),
+        topic_id=text(row, "topic_id"),
     )
 
 

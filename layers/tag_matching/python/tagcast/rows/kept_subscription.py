@@ -6,14 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tagcast.model import Protocol, Subscription
-from tagcast.rows.registry import filter_of, has_clear_secret, subscription_of
+from tagcast.model import Subscription
+from tagcast.rows.registry import filter_of, subscription_of
 from tagcast.rows.values import number, text
 from tagcast.tables import Row, Value
 
-_KEY = ("pk", "sk")
-_LEFT_OUT_OF_GROUPS = (*_KEY, "secret")
-"""Of a group the secret stands in its row, for receipts: who publishes or hands over needs none."""
+_LEFT_OUT = ("pk", "sk", "secret")
+"""Only of a group a secret stands in its row, for receipts: who publishes or hands over needs none."""
 
 
 class KeptSubscription(NamedTuple):
@@ -31,16 +30,12 @@ class KeptSubscriptions:
     def __init__(self) -> None:
         self._orders: dict[tuple[Value, Value, Value], bool] = {}
 
-    def of(self, row: Row) -> KeptSubscription | None:
-        """Return what is kept of a row; None while the secret of who is pushed to is not sealed."""
-        is_group = row["protocol"] == Protocol.PULL
-        if has_clear_secret(row) and not is_group:
-            return None
+    def of(self, row: Row) -> KeptSubscription:
+        """Return what is kept of a row."""
         about = (row["protocol"], row["strategy"], row.get("ordered"))
         if about not in self._orders:
             self._orders[about] = subscription_of(row).settings.keeps_order
-        left_out = _LEFT_OUT_OF_GROUPS if is_group else _KEY
-        content = json.dumps({name: value for name, value in row.items() if name not in left_out})
+        content = json.dumps({name: value for name, value in row.items() if name not in _LEFT_OUT})
         return KeptSubscription(number(row, "ordinal"), text(row, "name"), self._orders[about], content)
 
 

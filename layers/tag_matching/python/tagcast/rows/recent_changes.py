@@ -6,19 +6,10 @@ The row is read for every publish and written for every change anyway, so that t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from tagcast.model import Topic
-from tagcast.tables import Row
 
 RECENT_MAX = 10
-
-
-def recent_of(row: Row) -> tuple[str, ...]:
-    """Return the names in a topic's row; none if a release that does not keep them made the last change."""
-    if row.get("recent_until") != row["subscriptions_version"]:
-        return ()
-    return tuple(cast("Sequence[str]", row.get("recent", ())))
 
 
 def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence[str]]:
@@ -27,10 +18,10 @@ def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence
     >>> from tagcast.model import Ordering
     >>> topic = Topic("orders", "1", 60, 1, Ordering.TOPIC, 0, 0, subscriptions_version=7, recent=("A",))
     >>> with_changes(topic, ("B", "C"))
-    {'subscriptions_version': 9, 'recent': ['A', 'B', 'C'], 'recent_until': 9}
+    {'subscriptions_version': 9, 'recent': ['A', 'B', 'C']}
     """
     version = topic.subscriptions_version + len(names)
-    return {"subscriptions_version": version, "recent": [*topic.recent, *names][-RECENT_MAX:], "recent_until": version}
+    return {"subscriptions_version": version, "recent": [*topic.recent, *names][-RECENT_MAX:]}
 
 
 def names_changed(known: Topic, topic: Topic) -> frozenset[str] | None:

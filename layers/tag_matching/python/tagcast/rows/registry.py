@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import NotRequired, TypedDict, cast
 
@@ -21,20 +21,9 @@ from tagcast.model import (
     SubscriptionSettings,
     Topic,
 )
-from tagcast.rows.recent_changes import recent_of
 from tagcast.rows.values import dense, number, optional_number, optional_text, text
 from tagcast.settings import ClientCertificate, Signature
 from tagcast.tables import Row, Value
-
-_CMQ = "cmq"
-_FORMS_OF_CMQ = {
-    ContentFormat.CMQ_JSON: ContentFormat.JSON,
-    ContentFormat.CMQ_SIMPLIFIED: ContentFormat.SIMPLIFIED,
-}
-"""Stored as what they are forms of, and with a mark: a release that does not know them pushes those instead."""
-_SEALED = "sealed:"
-"""Stands in the place of secrets that are encrypted elsewhere. No secret begins like this: a release that does not know
-it makes no push rather than one without a signature."""
 
 
 def topic_row(topic: Topic) -> Row:
@@ -87,7 +76,7 @@ def topic_of(row: Row) -> Topic:
         subscriptions_version=read["subscriptions_version"],
         subscription_count=read["subscription_count"],
         next_ordinal=read["next_ordinal"],
-        recent=recent_of(row),
+        recent=tuple(cast("Sequence[str]", row.get("recent", ()))),
         filter_type=FilterType(read["filter_type"]) if "filter_type" in read else None,
         keep=Keep(read.get("keep", Keep.OWED)),
     )
@@ -134,9 +123,9 @@ def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int |
         "interval_s": settings.retry.interval_s,
         "interval_s_max": settings.retry.interval_s_max,
         "timeout_s": settings.timeout_s,
-        "content_format": _FORMS_OF_CMQ.get(settings.content_format, settings.content_format).value,
-        "push_form": _CMQ if settings.content_format in _FORMS_OF_CMQ else None,
-        "secret": settings.secret if settings.sealed is None else sealed_mark(settings.sealed),
+        "content_format": settings.content_format.value,
+        "secret": settings.secret,
+        "sealed": settings.sealed,
         "signature": None if settings.signature is Signature.V1 else settings.signature.value,
         "ordered": 1 if settings.ordered else None,
         "dead_letter_topic": settings.dead_letter_topic,
@@ -150,26 +139,13 @@ def settings_attributes(settings: SubscriptionSettings) -> dict[str, str | int |
     }
 
 
-def sealed_mark(token: str) -> str:
-    """Return what the row of a subscription has instead of its secrets when they are sealed as *token*."""
-    return _SEALED + token
-
-
 def filter_of(row: Row) -> Mapping[str, object] | None:
     """Return the filter in the row of a subscription; None: it has none, and wants everything."""
     stored = optional_text(row, "filter")
     return None if stored is None else cast("Mapping[str, object]", json.loads(stored))
 
 
-def has_clear_secret(row: Row) -> bool:
-    """Say whether the row of a subscription has a secret in the clear, as an earlier release stored it."""
-    secret = optional_text(row, "secret")
-    return secret is not None and not secret.startswith(_SEALED)
-
-
 def _settings_of(row: Row) -> SubscriptionSettings:
-    secret = optional_text(row, "secret")
-    is_sealed = secret is not None and secret.startswith(_SEALED)
     return SubscriptionSettings(
         endpoint=Endpoint(Protocol(text(row, "protocol")), text(row, "target")),
         filter=filter_of(row),
@@ -180,15 +156,15 @@ def _settings_of(row: Row) -> SubscriptionSettings:
             interval_s_max=number(row, "interval_s_max"),
         ),
         timeout_s=number(row, "timeout_s"),
-        content_format=_content_format_of(row),
-        secret=None if is_sealed else secret,
+        content_format=ContentFormat(text(row, "content_format")),
+        secret=optional_text(row, "secret"),
         ordered="ordered" in row,
         dead_letter_topic=optional_text(row, "dead_letter_topic"),
         max_per_second=_rate(row, "max_per_second"),
         consume_from=optional_number(row, "consume_from"),
         batching=_batching_of(row),
         signature=Signature(optional_text(row, "signature") or Signature.V1),
-        sealed=secret.removeprefix(_SEALED) if secret is not None and is_sealed else None,
+        sealed=optional_text(row, "sealed"),
         unverified=optional_text(row, "unverified"),
         allowed_per_second=_rate(row, "allowed_per_second"),
         client_certificate=_certificate_of(row),
@@ -216,10 +192,3 @@ def _batching_of(row: Row) -> Batching | None:
     if "batch_messages_max" not in row:
         return None
     return Batching(number(row, "batch_messages_max"), number(row, "batch_bytes_max"))
-
-
-def _content_format_of(row: Row) -> ContentFormat:
-    stored = ContentFormat(text(row, "content_format"))
-    if row.get("push_form") != _CMQ:
-        return stored
-    return next(form for form, plain in _FORMS_OF_CMQ.items() if plain is stored)

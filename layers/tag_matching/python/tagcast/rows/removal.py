@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
-from tagcast.model import Message, Subscription
+from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.rows.keys import name_key
 from tagcast.rows.lane import Lane
-from tagcast.rows.message import TOMBSTONE_S
+from tagcast.rows.values import number
 from tagcast.tables import Put, Row
 
 
@@ -18,27 +17,17 @@ class Removal:
     """When a subscription was removed; publishes at *until*, a version of its topic, or later do not see it."""
 
     removed_at: int
-    until: int | None
+    until: int
 
-    def precedes(self, message: Message, subscriptions_version: int) -> bool:
+    def precedes(self, subscriptions_version: int) -> bool:
         """Say whether a publish that saw *subscriptions_version* of the topic came too late for the subscription."""
-        if self.until is None:
-            return self.removed_at <= message.accepted_at
         return self.until <= subscriptions_version
 
 
 def removal(world: World, topic: str, ordinal: int) -> Removal | None:
-    """Return when the subscription of *ordinal* was removed; None if it is there, or forgotten.
-
-    Rows of earlier releases say it by their time to live only, and name no version.
-    """
+    """Return when the subscription of *ordinal* was removed; None if it is there, or forgotten."""
     row = world.store.get(name_key(topic, ordinal))
-    if row is None:
-        return None
-    removed_at = cast("int | None", row.get("removed_at"))
-    if removed_at is None:
-        removed_at = (cast("int", row["ttl"]) - TOMBSTONE_S) * 1000
-    return Removal(removed_at, cast("int | None", row.get("until")))
+    return None if row is None else Removal(number(row, "removed_at"), number(row, "until"))
 
 
 def removal_put(subscription: Subscription, tombstone: Lane, subscriptions_version: int) -> Put:

@@ -6,16 +6,11 @@ import json
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
-from tagcast.model import Subscription, SubscriptionSettings
-from tagcast.rows.keys import exchange_key, secrets_key, subscription_key
-from tagcast.rows.registry import sealed_mark
+from tagcast.model import SubscriptionSettings
+from tagcast.rows.keys import exchange_key, secrets_key
 from tagcast.rows.values import number, optional_number, text
 from tagcast.settings import FormerSecret
 from tagcast.tables import Delete, Expectation, Key, Put, Row, Update, Value, Write
-
-_CERTIFIED = "certified:"
-"""Stands before the secret where pushes present a certificate. No secret begins like this: a release that knows sealed
-rows and no certificates makes no push rather than one without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +79,9 @@ def exchange_delete(listed: Exchange) -> Delete:
     return Delete(listed.key)
 
 
-def sealing_writes(known: Subscription, sealed: Sealed) -> tuple[Write, ...]:
-    """Return the writes that seal the secrets of *known*, which stand in its row, unless it changed since."""
-    mark, as_read = sealed_mark(sealed.token), {"version": known.version, "ordinal": known.ordinal}
-    return (
-        Update(subscription_key(known.topic, known.name), {"secret": mark}, expect=as_read),
-        *sealed_puts(known.topic, known.name, sealed),
-    )
-
-
 def plain_text(settings: SubscriptionSettings) -> bytes:
     """Return the present secrets in *settings* as they are encrypted."""
     hidden = {name: getattr(settings, name) for name in _hidden()}
-    if settings.client_key is not None:
-        hidden["secret"] = _CERTIFIED + (settings.secret or "")
     return json.dumps({name: value for name, value in hidden.items() if value is not None}).encode()
 
 
@@ -107,7 +91,7 @@ def formers_text(settings: SubscriptionSettings) -> bytes:
 
 
 def with_plain_text(settings: SubscriptionSettings, plain: bytes, formers: bytes | None = None) -> SubscriptionSettings:
-    """Return *settings* with the secrets that were encrypted; what another release knows besides is left out.
+    """Return *settings* with the secrets that were encrypted.
 
     >>> from tagcast.model import ContentFormat, Endpoint, Protocol, RetryPolicy, Strategy
     >>> at, retry = Endpoint(Protocol.HTTP, "http://a.test/"), RetryPolicy(Strategy.BACKOFF_RETRY, 3)
@@ -116,11 +100,8 @@ def with_plain_text(settings: SubscriptionSettings, plain: bytes, formers: bytes
     >>> with_plain_text(without_secrets(chosen), plain_text(chosen), formers_text(chosen)) == chosen
     True
     """
-    found = json.loads(plain)
-    if "client_key" in found:
-        found["secret"] = found["secret"].removeprefix(_CERTIFIED) or None
     exchanged = tuple(FormerSecret(*each) for each in json.loads(formers or b"[]"))
-    return replace(settings, **{name: found[name] for name in _hidden() if name in found}, formers=exchanged)
+    return replace(settings, **json.loads(plain), formers=exchanged)
 
 
 def without_secrets(settings: SubscriptionSettings) -> SubscriptionSettings:

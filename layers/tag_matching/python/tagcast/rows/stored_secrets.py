@@ -1,4 +1,4 @@
-"""Secrets of subscriptions as they are stored, read as values, and the rows in which some may stand."""
+"""Secrets of subscriptions as they are stored, read as values."""
 
 from __future__ import annotations
 
@@ -18,9 +18,3 @@ def exchange_rows(store: Store, until: int, limit: int) -> list[Row]:
     """Return the list of exchanged secrets that had to go before *until*, the earliest first."""
     last = keys.exchange_key(until, "", "").sk
     return store.query(Table.REGISTRY, keys.exchange_key(0, "", "").pk, sk_to=last, limit=limit)
-
-
-def subscription_rows(store: Store, topic: str) -> list[Row]:
-    """Return the rows of all subscriptions of a topic, in order of their names."""
-    low, high = keys.all_subscriptions(topic)
-    return store.query(Table.REGISTRY, low.pk, sk_from=low.sk, sk_to=high.sk)

@@ -56,8 +56,8 @@ class TailEvent:
 
     @classmethod
     def from_list(cls, kept: Sequence[str | int | None]) -> TailEvent:
-        """Read it; what a later release keeps besides is left out."""
-        happened_at, kind, *others = kept[:7]
+        """Read it."""
+        happened_at, kind, *others = kept
         return cls(cast("int", happened_at), EventKind(cast("str", kind)), *cast("tuple[str]", others))
 
 

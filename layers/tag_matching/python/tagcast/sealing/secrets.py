@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tagcast.errors import UnavailableError
-from tagcast.model import Subscription, SubscriptionSettings
+from tagcast.model import Subscription
 from tagcast.ports import World, Write
 from tagcast.rows import stored_secrets
 from tagcast.rows.sealed import (
@@ -18,7 +18,6 @@ from tagcast.rows.sealed import (
     plain_text,
     sealed_delete,
     sealed_puts,
-    sealing_writes,
     with_plain_text,
     without_secrets,
 )
@@ -57,8 +56,7 @@ class Opened(dict[str, _Known]):
 def sealed(world: World, changed: Subscription, known: Subscription | None) -> tuple[Subscription, tuple[Write, ...]]:
     """Return *changed*, which takes the place of *known*, as it is stored, and the writes that keep its secrets.
 
-    What was sealed before and is kept stays as it is, and so does what stands in clear in a row of an earlier release:
-    the sweep seals that. Raises UnavailableError.
+    What was sealed before and is kept stays as it is. Raises UnavailableError.
     """
     before = None if known is None else known.settings
     if changed.settings.is_group or (before is not None and before.sealed == changed.settings.sealed is not None):
@@ -66,16 +64,9 @@ def sealed(world: World, changed: Subscription, known: Subscription | None) -> t
     if not has_secrets(changed.settings):
         was_sealed = before is not None and before.sealed is not None
         return changed, (sealed_delete(changed.topic, changed.name),) if was_sealed else ()
-    if before is not None and _all_text(before) == _all_text(changed.settings):
-        return changed, ()
     made = _seal(world, changed)
     kept = replace(without_secrets(changed.settings), sealed=made.token)
     return replace(changed, settings=kept), sealed_puts(changed.topic, changed.name, made)
-
-
-def seal_in_place(world: World, known: Subscription) -> None:
-    """Seal secrets that stand in clear in the row of *known*; ConditionLostError if it changed since it was read."""
-    world.store.transact(sealing_writes(known, _seal(world, known)))
 
 
 def opened(world: World, subscription: Subscription) -> Subscription:
@@ -130,10 +121,6 @@ def _seal(world: World, subscription: Subscription) -> Sealed:
         return Sealed(token, content)
     formers = world.vault.seal(formers_text(settings), context)
     return Sealed(token, content, formers, max(former.until for former in settings.formers))
-
-
-def _all_text(settings: SubscriptionSettings) -> tuple[bytes, bytes]:
-    return plain_text(settings), formers_text(settings)
 
 
 def _context(subscription: Subscription) -> Mapping[str, str]:

@@ -78,9 +78,7 @@ def _revoked(keys: Sequence[Key]) -> list[Key]:
 
 
 def _key(given: Mapping[str, Any]) -> Key:
-    """Read one key; what another release says besides is left out."""
-    known = {each.name: given[each.name] for each in fields(Key) if each.name in given}
-    return Key(**known | {"topics": tuple(given["topics"])})
+    return Key(**{**given, "topics": tuple(given["topics"])})
 
 
 def _fields(key: Key) -> dict[str, object]:
