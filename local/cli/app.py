@@ -25,6 +25,7 @@ from local.cli.secrets import rotate_secret
 from local.cli.session import Commands, Session, SubscriptionName, TopicName, session_of
 from local.cli.shadows import shadow, versions
 from local.cli.subscribing import subscribe_all
+from local.cli.subscription_update import subscription
 from local.cli.subscriptions import list_subscriptions, subscribe, unsubscribe
 from local.cli.tail import tail
 from local.cli.topics import push, topics
@@ -87,6 +88,7 @@ app.add_typer(topics, name="topic", rich_help_panel=_TOPICS)
 app.command("subscribe", rich_help_panel=_TOPICS)(subscribe)
 app.command("subscribe-all", rich_help_panel=_TOPICS)(subscribe_all)
 app.command("unsubscribe", rich_help_panel=_TOPICS)(unsubscribe)
+app.add_typer(subscription, name="subscription", rich_help_panel=_TOPICS)
 app.command("rotate-secret", rich_help_panel=_TOPICS)(rotate_secret)
 app.command("verify", rich_help_panel=_TOPICS)(verify)
 app.command("subscriptions", rich_help_panel=_TOPICS)(list_subscriptions)

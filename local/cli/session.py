@@ -29,6 +29,17 @@ EveryPage = Annotated[bool, typer.Option("--all", help="Follow the cursors to th
 Renderer = Callable[[Json], RenderableType | None]
 
 
+PRECONDITION_FAILED = 412
+
+
+class RefusedError(Exception):
+    """The API refused, and the text says what to do; *problem* is what it said."""
+
+    def __init__(self, detail: str, problem: ProblemError) -> None:
+        super().__init__(detail)
+        self.problem = problem
+
+
 @dataclass(frozen=True)
 class Session:
     """One run of the command line."""
@@ -60,6 +71,20 @@ class Session:
     def warn(self, sentence: str) -> None:
         """Say on standard error what is not as it should be, and go on."""
         console(to_errors=True).print(Text(visible(sentence), style="yellow"))
+
+    def put(
+        self, path: str, body: Json, exists: str, change: str, *, replace: bool = False, if_match: str | None = None
+    ) -> Answer:
+        """Make what must not exist, unless it is to be replaced; *exists* and *change* say what helps then."""
+        if if_match is not None:
+            return self.api.request("PUT", path, body, headers={"if-match": if_match})
+        try:
+            return self.api.request("PUT", path, body, headers=None if replace else {"if-none-match": "*"})
+        except ProblemError as refused:
+            if replace or refused.status != PRECONDITION_FAILED:
+                raise
+            detail = f"{exists}. Change what you name: {change} …, or replace it as a whole: --replace"
+            raise RefusedError(detail, refused) from None
 
     def show_done(self, answer: Answer, sentence: str) -> None:
         """Print an answer of which a sentence is enough."""
@@ -154,8 +179,8 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except ProblemError as refused:
-            if isinstance(ctx.params, dict) and ctx.params.get("as_json"):
-                typer.echo(visible_json(refused.text.rstrip("\n")) or json.dumps(refused.problem))
+            if _as_json(ctx):
+                typer.echo(_problem_json(refused), err=True)
             else:
                 errors.print(fault_lines(refused.problem, refused.status))
                 if refused.status in (401, 403):
@@ -168,6 +193,17 @@ class Commands(TyperGroup):
                 errors.print("  Is `make run` running? Another address can be given with --url or TAGCAST_URL.")
             else:
                 errors.print(f"  {unreachable.reason}")
-        except (SigningError, JobError, KeyStoreError) as fault:
+        except (RefusedError, SigningError, JobError, KeyStoreError) as fault:
+            if isinstance(fault, RefusedError) and _as_json(ctx):
+                typer.echo(_problem_json(fault.problem), err=True)
+                raise typer.Exit(1) from None
             errors.print(Text.assemble(("error: ", "bold red"), str(fault)))
         raise typer.Exit(1)
+
+
+def _as_json(ctx: Any) -> bool:
+    return isinstance(ctx.params, dict) and bool(ctx.params.get("as_json"))
+
+
+def _problem_json(refused: ProblemError) -> str:
+    return visible_json(refused.text.rstrip("\n")) or json.dumps(refused.problem)

@@ -25,8 +25,11 @@ def subscribe_all(
     source: Annotated[
         str, typer.Argument(metavar="@FILE|-", help="A JSON array of subscriptions, each with its name.")
     ],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace those that exist as a whole: what is not named is lost.")
+    ] = False,
 ) -> None:
-    """Subscribe many endpoints to a topic, or replace those subscriptions; each stands on its own.
+    """Subscribe many endpoints to a topic; each stands on its own, and one that exists is refused (or see --replace).
 
     Each is written as the API takes it, with its name; an endpoint may be its URL alone:
     {"name": "billing", "endpoint": "https://…", "filter": …}.
@@ -36,7 +39,7 @@ def subscribe_all(
     items = _read(source)
     for _, part in parts(items):
         path = path_of("topics", topic, "subscriptions", "batch")
-        answer = session.api.request("POST", path, {"subscriptions": list(part)})
+        answer = session.api.request("POST", path, {"subscriptions": list(part), "replace": replace})
         if session.as_json:
             typer.echo(visible_json(answer.text.rstrip("\n")))
         results += answer.json.get("results", [])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -23,7 +21,31 @@ from local.cli.filters import (
     filter_of,
     filter_text,
 )
-from local.cli.push_options import batch_of, certificate_of, headers_of
+from local.cli.push_options import (
+    AfterFailure,
+    BatchBytes,
+    BatchMessages,
+    ClientCertificate,
+    ClientKey,
+    ContentFormat,
+    Function,
+    Headers,
+    Interval,
+    MaxInterval,
+    MaxPerSecond,
+    MaxRetries,
+    Queue,
+    Secret,
+    Signature,
+    Timeout,
+    Url,
+    Verification,
+    batch_of,
+    certificate_of,
+    given,
+    headers_of,
+    retry_of,
+)
 from local.cli.screen import fields_table, state_text
 from local.cli.session import (
     Cursor,
@@ -36,23 +58,6 @@ from local.cli.session import (
     session_of,
 )
 from local.cli.visible import visible_line
-
-
-class Strategy(StrEnum):
-    """What happens after a failed attempt."""
-
-    BACKOFF_RETRY = "BACKOFF_RETRY"
-    EXPONENTIAL_DECAY_RETRY = "EXPONENTIAL_DECAY_RETRY"
-
-
-class Format(StrEnum):
-    """How a message is wrapped for the endpoint."""
-
-    JSON = "json"
-    SIMPLIFIED = "simplified"
-    CLOUDEVENTS = "cloudevents"
-    CMQ_JSON = "cmq_json"
-    CMQ_SIMPLIFIED = "cmq_simplified"
 
 
 def _retry_text(retry: Any) -> str:
@@ -78,6 +83,18 @@ def _certificate_text(certificate: Json) -> str:
     return f"{certificate.get('subject')}, until {certificate.get('expires_at')}, {certificate.get('fingerprint')}"
 
 
+_SIGNED = {"v1": "v1 (by its secret)", "v1a": "v1a (by its key of the service: tagcast keys)"}
+
+
+def _signatures_text(schemes: list[str]) -> str:
+    """Say whether pushes are signed, and how.
+
+    >>> _signatures_text([]), _signatures_text(["v1", "v1a"])
+    ('no', 'v1 (by its secret), v1a (by its key of the service: tagcast keys)')
+    """
+    return ", ".join(_SIGNED.get(each, each) for each in schemes) or "no"
+
+
 _OF_PUSHES = ("timeout_seconds", "content_format")
 """What means nothing for a group, to which nothing is pushed."""
 
@@ -90,9 +107,14 @@ def subscription_fields(answer: Json) -> Table:
         shown["retry"] = {"strategy": "pulled again", "max_retries": retry.get("max_retries")}
     readable = {"endpoint": endpoint_text, "filter": filter_text, "retry": _retry_text}
     readable |= {"batch": _batch_text, "client_certificate": _certificate_text, "public_keys": "\n".join}
+    readable["signatures"] = _signatures_text
     for name in readable.keys() & shown.keys():
         shown[name] = readable[name](shown[name])
-    return fields_table(shown, leave_out=("lane", *(_OF_PUSHES if is_group else ())))
+    if protocol_of(answer.get("endpoint")) not in ("http", "https"):
+        shown.pop("signatures", None)
+    else:
+        shown = {("signed" if name == "signatures" else name): value for name, value in shown.items()}
+    return fields_table(shown, leave_out=("lane", "signature", *(_OF_PUSHES if is_group else ())))
 
 
 def pending_note(answer: Json) -> Text | None:
@@ -150,108 +172,67 @@ def subscribe(
     ctx: typer.Context,
     topic: TopicName,
     name: SubscriptionName,
-    url: Annotated[str | None, typer.Option(help="Push to this HTTP(S) endpoint.")] = None,
-    sqs: Annotated[str | None, typer.Option(metavar="URL|ARN", help="Push to this SQS queue.")] = None,
-    function: Annotated[
-        str | None, typer.Option("--lambda", metavar="NAME|ARN", help="Push to this Lambda function.")
-    ] = None,
+    url: Url = None,
+    sqs: Queue = None,
+    function: Function = None,
     tag: TagFilter = None,
     tag_expression: TagExpression = None,
     routing_key: RoutingKeyFilter = None,
     sql: SqlFilter = None,
     dialect: SqlDialect = None,
     filter_json: JsonFilter = None,
-    strategy: Annotated[
-        Strategy | None,
-        typer.Option(help="After a failed attempt, by default EXPONENTIAL_DECAY_RETRY."),
-    ] = None,
-    max_retries: Annotated[int | None, typer.Option(help="Retries before a delivery is discarded.")] = None,
-    interval: Annotated[
-        int | None, typer.Option(metavar="SECONDS", help="Between retries under BACKOFF_RETRY.")
-    ] = None,
-    max_interval: Annotated[
-        int | None, typer.Option(metavar="SECONDS", help="Longest wait under EXPONENTIAL_DECAY_RETRY.")
-    ] = None,
-    timeout: Annotated[int | None, typer.Option(metavar="SECONDS", help="Of one attempt, 1-30, by default 15.")] = None,
-    content_format: Annotated[
-        Format | None, typer.Option("--format", help="How a message is wrapped, by default json.")
-    ] = None,
-    secret: Annotated[
-        str | None,
-        typer.Option(
-            envvar="TAGCAST_SECRET", show_envvar=True, help="Signs the pushes: whsec_…, or generate: told once."
-        ),
-    ] = None,
-    header: Annotated[
-        list[str] | None, typer.Option(metavar="NAME: VALUE", help="On every push over HTTP, never shown; repeatable.")
-    ] = None,
-    client_certificate: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="PEM certificates that pushes over https present, their own first."),
-    ] = None,
-    client_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Its private key as PEM, never shown.")
-    ] = None,
-    signature: Annotated[
-        str | None, typer.Option(metavar="v1|v1a", help="v1a: signed with a key of the service, too: tagcast keys.")
-    ] = None,
-    max_per_second: Annotated[
-        float | None, typer.Option(metavar="RATE", help="Attempts per second, 0.01-1,000, by default any number.")
-    ] = None,
-    batch_messages: Annotated[
-        int | None, typer.Option(metavar="COUNT", help="Push up to so many messages in one request, 2-100.")
-    ] = None,
-    batch_bytes: Annotated[
-        int | None, typer.Option(metavar="BYTES", help="And so many bytes, by default 262,144.")
-    ] = None,
-    verification: Annotated[
-        str | None,
-        typer.Option(metavar="required|none", help="Whether the endpoint has to agree first."),
-    ] = None,
+    strategy: AfterFailure = None,
+    max_retries: MaxRetries = None,
+    interval: Interval = None,
+    max_interval: MaxInterval = None,
+    timeout: Timeout = None,
+    content_format: ContentFormat = None,
+    secret: Secret = None,
+    header: Headers = None,
+    client_certificate: ClientCertificate = None,
+    client_key: ClientKey = None,
+    signature: Signature = None,
+    max_per_second: MaxPerSecond = None,
+    batch_messages: BatchMessages = None,
+    batch_bytes: BatchBytes = None,
+    verification: Verification = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace one that exists as a whole: what is not named is lost.")
+    ] = False,
     if_match: Annotated[
         str | None, typer.Option(help="Replace only this version of the subscription (its ETag).")
     ] = None,
 ) -> None:
-    """Subscribe an endpoint to a topic, or replace a subscription as a whole.
+    """Subscribe an endpoint to a topic. One that exists is refused: see `subscription update`, or --replace.
 
     Without a filter option the subscription receives everything.
     """
-    described = filter_of(
-        tags=tag,
-        tag_expression=tag_expression,
-        patterns=routing_key,
-        sql=sql,
-        dialect=dialect,
-        filter_json=filter_json,
-    )
-    numbers = {"max_retries": max_retries, "interval_seconds": interval, "max_interval_seconds": max_interval}
-    retry = {
-        **({"strategy": strategy.value} if strategy else {}),
-        **{field: value for field, value in numbers.items() if value is not None},
-    }
-    settings = {
-        "filter": described,
-        "retry": retry or None,
-        "timeout_seconds": timeout,
-        "content_format": content_format and content_format.value,
-        "secret": secret,
-        "headers": headers_of(header),
-        "client_certificate": certificate_of(client_certificate, client_key),
-        "signature": signature,
-        "max_per_second": max_per_second,
-        "batch": batch_of(batch_messages, batch_bytes),
-        "verification": verification,
-    }
     body: Json = {"endpoint": endpoint_of(url, sqs, function)}
-    body |= {field: value for field, value in settings.items() if value is not None}
-    session = session_of(ctx)
-    answer = session.api.request(
-        "PUT",
-        path_of("topics", topic, "subscriptions", name),
-        body,
-        headers={"if-match": if_match} if if_match else None,
+    body |= given(
+        filter=filter_of(
+            tags=tag,
+            tag_expression=tag_expression,
+            patterns=routing_key,
+            sql=sql,
+            dialect=dialect,
+            filter_json=filter_json,
+        ),
+        retry=retry_of(strategy, max_retries, interval, max_interval),
+        timeout_seconds=timeout,
+        content_format=content_format and content_format.value,
+        secret=secret,
+        headers=headers_of(header),
+        client_certificate=certificate_of(client_certificate, client_key),
+        signature=signature,
+        max_per_second=max_per_second,
+        batch=batch_of(batch_messages, batch_bytes),
+        verification=verification,
     )
-    done = "subscribed to" if answer.status == 201 else "updated on"
+    change = f"tagcast subscription update {topic} {name}"
+    path = path_of("topics", topic, "subscriptions", name)
+    session = session_of(ctx)
+    answer = session.put(path, body, f"{name} on {topic} exists", change, replace=replace, if_match=if_match)
+    done = "subscribed to" if answer.status == 201 else "replaced on"
 
     def drawn(shown: Json) -> Group:
         pending = ", pending confirmation" if "state" in shown else ""

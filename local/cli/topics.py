@@ -12,6 +12,7 @@ from tagcast.topic_settings import Keep, Ordering
 from tagcast_client.operation import Json, path_of
 
 from local.cli.instant import readable_duration, readable_instant, seconds_of
+from local.cli.push_options import given
 from local.cli.screen import fields_table, rows_table
 from local.cli.session import Cursor, EveryPage, Limit, Listing, Page, TopicName, session_of
 
@@ -23,6 +24,20 @@ def _retention(text: str) -> int:
         return seconds_of(text)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+Retention = Annotated[
+    int | None,
+    typer.Option(parser=_retention, metavar="DURATION", help="Life of a message: 60 s to 1 d (90, 15m, 12h, 1d)."),
+]
+OrderingOption = Annotated[
+    Ordering | None, typer.Option("--ordering", help="One order for the whole topic, one per ordering key, or none.")
+]
+MaxMessageBytes = Annotated[int | None, typer.Option(help="Largest body, up to 262144 bytes.")]
+KeepOption = Annotated[
+    Keep | None,
+    typer.Option("--keep", help="Keep bodies as long as they are owed, or for life, for groups still to be made."),
+]
 
 
 def _lived(seconds: object) -> str:
@@ -59,31 +74,53 @@ LISTING = Listing(
 def create(
     ctx: typer.Context,
     topic: TopicName,
-    retention: Annotated[
-        int | None,
-        typer.Option(parser=_retention, metavar="DURATION", help="Life of a message: 60 s to 1 d (90, 15m, 12h, 1d)."),
-    ] = None,
-    ordering: Annotated[
-        Ordering | None, typer.Option(help="One order for the whole topic, one per ordering key, or none.")
-    ] = None,
-    max_message_bytes: Annotated[int | None, typer.Option(help="Largest body, up to 262144 bytes.")] = None,
-    keep: Annotated[
-        Keep | None,
-        typer.Option(help="Keep bodies as long as they are owed, or for life, for groups still to be made."),
-    ] = None,
+    retention: Retention = None,
+    ordering: OrderingOption = None,
+    max_message_bytes: MaxMessageBytes = None,
+    keep: KeepOption = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Replace one that exists as a whole: what is not named gets its default."),
+    ] = False,
 ) -> None:
-    """Create a topic, or replace the settings of one (settings left out get their defaults)."""
-    settings = {
-        "retention_seconds": retention,
-        "ordering": ordering and ordering.value,
-        "max_message_bytes": max_message_bytes,
-        "keep": keep and keep.value,
-    }
-    body = {name: value for name, value in settings.items() if value is not None}
+    """Create a topic. One that exists is refused: see `topic update`, or --replace."""
+    body = _settings(retention, ordering, max_message_bytes, keep)
     session = session_of(ctx)
-    answer = session.api.request("PUT", path_of("topics", topic), body)
-    done = "created" if answer.status == 201 else "updated"
+    change = f"tagcast topic update {topic}"
+    answer = session.put(path_of("topics", topic), body, f"Topic {topic} exists", change, replace=replace)
+    done = "created" if answer.status == 201 else "replaced"
     session.show(answer, lambda shown: Group(Text(f"Topic {topic} {done}."), topic_fields(shown)))
+
+
+@topics.command("update")
+def update(
+    ctx: typer.Context,
+    topic: TopicName,
+    retention: Retention = None,
+    ordering: OrderingOption = None,
+    max_message_bytes: MaxMessageBytes = None,
+    keep: KeepOption = None,
+    if_match: Annotated[str | None, typer.Option(help="Only this version of the topic (its ETag).")] = None,
+) -> None:
+    """Change the settings of a topic that are named; all others stay."""
+    body = _settings(retention, ordering, max_message_bytes, keep)
+    if not body:
+        raise typer.BadParameter("name what changes: --retention, --ordering, --max-message-bytes or --keep")
+    session = session_of(ctx)
+    headers = {"if-match": if_match} if if_match else None
+    answer = session.api.request("PATCH", path_of("topics", topic), body, headers=headers)
+    session.show(answer, lambda shown: Group(Text(f"Topic {topic} was changed."), topic_fields(shown)))
+
+
+def _settings(
+    retention: int | None, ordering: Ordering | None, max_message_bytes: int | None, keep: Keep | None
+) -> Json:
+    return given(
+        retention_seconds=retention,
+        ordering=ordering and ordering.value,
+        max_message_bytes=max_message_bytes,
+        keep=keep and keep.value,
+    )
 
 
 @topics.command("list")

@@ -10,6 +10,7 @@ FUNCTION_LINES_MAX = 50
 EMPTY_WORDS = {"data", "info", "manager", "util", "utils", "helper", "helpers", "common", "misc", "process"}
 LONG = {
     ("local/cli/listen.py", "listen"),
+    ("local/cli/subscription_update.py", "update"),
     ("local/cli/subscriptions.py", "subscribe"),
 }
 """Commands, whose signature is their list of options."""

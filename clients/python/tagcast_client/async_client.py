@@ -81,23 +81,35 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
         max_message_bytes: int | None = None,
         ordering: str | None = None,
         keep: str | None = None,
+        if_version: int | None = None,
+        if_absent: bool = False,
     ) -> models.Topic:
-        """Make a topic, or give it these settings; what is not named gets its default."""
+        """Make a topic, or give it these settings; what is not named gets its default.
+
+        With *if_version* only if it still has that version, with *if_absent* only if there is none; else
+        PreconditionFailedError.
+        """
         settings = {
             "retention_seconds": retention_seconds,
             "max_message_bytes": max_message_bytes,
             "ordering": ordering,
             "keep": keep,
         }
-        return await self.send(operations.put_topic(topic, settings))
+        return await self.send(operations.put_topic(topic, settings, if_version, if_absent))
+
+    async def change_topic(
+        self, topic: str, changes: Mapping[str, Any], *, if_version: int | None = None
+    ) -> models.Topic:
+        """Change the settings of a topic that *changes* name, None for the default; all others stay."""
+        return await self.send(operations.change_topic(topic, changes, if_version))
 
     async def get_topic(self, topic: str) -> models.Topic:
         """Return a topic."""
         return await self.send(operations.get_topic(topic))
 
-    async def delete_topic(self, topic: str) -> None:
+    async def delete_topic(self, topic: str, *, if_version: int | None = None) -> None:
         """Remove a topic that has no subscriptions."""
-        await self.send(operations.delete_topic(topic))
+        await self.send(operations.delete_topic(topic, if_version))
 
     def list_topics(self, *, page_size: int | None = None) -> AsyncIterator[models.Topic]:
         """Yield all topics, by name."""

@@ -39,7 +39,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic; *retained_messages* is told for one topic only, not in lists."""
+    """A topic; *version* is what `if_version` compares. *retained_messages* is told for one topic only."""
 
     name: str
     retention_seconds: int
@@ -48,6 +48,7 @@ class Topic:
     subscriptions: int
     created_at: datetime
     updated_at: datetime
+    version: int
     keep: str = "owed"
     retained_messages: int | None = None
 
@@ -96,7 +97,10 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription; *version* is what `if_version` compares. A *secret* is told once, to who has it made."""
+    """A subscription; *version* is what `if_version` compares. A *secret* is told once, to who has it made.
+
+    Its pushes over HTTP are signed by the schemes in *signatures*: `v1` by its secret, `v1a` by its key of the service.
+    """
 
     topic: str
     name: str
@@ -105,6 +109,7 @@ class Subscription:
     retry: Mapping[str, Any]
     timeout_seconds: int
     content_format: str
+    signatures: tuple[str, ...]
     version: int
     created_at: datetime
     updated_at: datetime

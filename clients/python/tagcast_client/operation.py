@@ -155,8 +155,10 @@ def key_header(idempotency_key: str | None) -> dict[str, str]:
     return {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
 
 
-def if_match_header(version: int | None) -> dict[str, str]:
-    """Return the header that makes a change conditional."""
+def condition(version: int | None, absent: bool = False) -> dict[str, str]:
+    """Return the headers that make a change conditional: it has that version, or there is none yet."""
+    if absent:
+        return {"If-None-Match": "*"}
     """Return the header of an idempotency key."""
     """Return the operation of one page of a list, whose items stand under *key*."""
     """Return a path below a subscription."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from tagcast_client import models
 from tagcast_client.decoding import decode
@@ -11,8 +11,8 @@ from tagcast_client.operation import (
     Answer,
     Operation,
     Page,
+    condition,
     given,
-    if_match_header,
     listing,
     nothing,
     reads,
@@ -21,10 +21,37 @@ from tagcast_client.operation import (
     topic_path,
 )
 
+T = TypeVar("T")
 
-def put_topic(topic: str, settings: Mapping[str, Any]) -> Operation[models.Topic]:
+
+def put_topic(
+    topic: str, settings: Mapping[str, Any], if_version: int | None = None, if_absent: bool = False
+) -> Operation[models.Topic]:
     """PUT /topics/{topic}."""
-    return Operation("PUT", topic_path(topic), reads(models.Topic), given(**settings))
+    return Operation(
+        "PUT",
+        topic_path(topic),
+        reads(models.Topic),
+        given(**settings),
+        headers=condition(if_version, if_absent),
+        repeatable=if_version is None and not if_absent,
+    )
+
+
+def change_topic(topic: str, changes: Mapping[str, Any], if_version: int | None) -> Operation[models.Topic]:
+    """PATCH /topics/{topic}."""
+    return _patch(topic_path(topic), models.Topic, changes, if_version)
+
+
+def change_subscription(
+    topic: str, name: str, changes: Mapping[str, Any], if_version: int | None
+) -> Operation[models.Subscription]:
+    """PATCH /topics/{topic}/subscriptions/{subscription}."""
+    return _patch(subscription_path(topic, name), models.Subscription, changes, if_version)
+
+
+def _patch(path: str, kind: type[T], changes: Mapping[str, Any], if_version: int | None) -> Operation[T]:
+    return Operation("PATCH", path, reads(kind), changes, headers=condition(if_version), repeatable=if_version is None)
 
 
 def get_topic(topic: str) -> Operation[models.Topic]:
@@ -32,9 +59,9 @@ def get_topic(topic: str) -> Operation[models.Topic]:
     return Operation("GET", topic_path(topic), reads(models.Topic))
 
 
-def delete_topic(topic: str) -> Operation[None]:
+def delete_topic(topic: str, if_version: int | None = None) -> Operation[None]:
     """DELETE /topics/{topic}."""
-    return Operation("DELETE", topic_path(topic), nothing, gone_is_done=True)
+    return Operation("DELETE", topic_path(topic), nothing, headers=condition(if_version), gone_is_done=True)
 
 
 def list_topics(limit: int | None, cursor: str | None) -> Operation[Page[models.Topic]]:
@@ -43,7 +70,7 @@ def list_topics(limit: int | None, cursor: str | None) -> Operation[Page[models.
 
 
 def put_subscription(
-    topic: str, name: str, settings: Mapping[str, Any], if_version: int | None
+    topic: str, name: str, settings: Mapping[str, Any], if_version: int | None, if_absent: bool = False
 ) -> Operation[models.Subscription]:
     """PUT /topics/{topic}/subscriptions/{subscription}; an endpoint may be a URL."""
     return Operation(
@@ -51,8 +78,8 @@ def put_subscription(
         subscription_path(topic, name),
         reads(models.Subscription),
         given(**described(settings)),
-        headers=if_match_header(if_version),
-        repeatable=if_version is None,
+        headers=condition(if_version, if_absent),
+        repeatable=if_version is None and not if_absent,
     )
 
 
@@ -85,7 +112,7 @@ def get_subscription(topic: str, name: str) -> Operation[models.Subscription]:
 def delete_subscription(topic: str, name: str, if_version: int | None) -> Operation[None]:
     """DELETE /topics/{topic}/subscriptions/{subscription}."""
     return Operation(
-        "DELETE", subscription_path(topic, name), nothing, headers=if_match_header(if_version), gone_is_done=True
+        "DELETE", subscription_path(topic, name), nothing, headers=condition(if_version), gone_is_done=True
     )
 
 
@@ -98,7 +125,7 @@ def change_filter(
         subscription_path(topic, name, "filter"),
         reads(models.Subscription),
         {"filter": filter},
-        headers=if_match_header(if_version),
+        headers=condition(if_version),
         repeatable=if_version is None,
     )
 
@@ -112,7 +139,7 @@ def rotate_secret(
         subscription_path(topic, name, "secret", "rotate"),
         reads(models.Subscription),
         given(secret=secret, grace_seconds=grace_seconds),
-        headers=if_match_header(if_version),
+        headers=condition(if_version),
         repeatable=secret is not None and if_version is None,
     )
 

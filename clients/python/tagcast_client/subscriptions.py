@@ -33,10 +33,12 @@ class Subscriptions(Connection):
         batch: Mapping[str, int] | None = None,
         verification: str | None = None,
         if_version: int | None = None,
+        if_absent: bool = False,
     ) -> models.Subscription:
         """Make a subscription, or replace its settings; *endpoint* is a URL, or an endpoint as the API writes it.
 
-        With *if_version* only if it still has that version; else PreconditionFailedError. The *secret* `generate` is
+        With *if_version* only if it still has that version, with *if_absent* only if there is none; else
+        PreconditionFailedError. The *secret* `generate` is
         made by the service, which tells it in this answer and never again. Pushes over HTTP carry the *headers* besides
         the service's own; no answer shows them. Those over https present the *client_certificate*: a `certificate` with
         those that vouch for it, and its `private_key`, both as PEM. Answers tell whose it is and when it ends.
@@ -58,7 +60,16 @@ class Subscriptions(Connection):
             "batch": batch,
             "verification": verification,
         }
-        return self.send(operations.put_subscription(topic, subscription, settings, if_version))
+        return self.send(operations.put_subscription(topic, subscription, settings, if_version, if_absent))
+
+    def change_subscription(
+        self, topic: str, subscription: str, changes: Mapping[str, Any], *, if_version: int | None = None
+    ) -> models.Subscription:
+        """Change what *changes* name, as the API writes it: None removes, objects are merged (RFC 7396).
+
+        All else stays, secret, headers and certificate included.
+        """
+        return self.send(operations.change_subscription(topic, subscription, changes, if_version))
 
     def change_filter(
         self, topic: str, subscription: str, filter: models.Filter | None, *, if_version: int | None = None

@@ -24,6 +24,7 @@ ORDER = {"body": "order 17", "tags": ["paid"], "properties": {"amount": "30"}}
 STORY: tuple[tuple[str, str, str, Any], ...] = (
     ("health", "GET", "/health", None),
     ("put_topic", "PUT", "/topics/orders", {"retention_seconds": 86400, "ordering": "topic"}),
+    ("change_topic", "PATCH", "/topics/orders", {"max_message_bytes": 131072}),
     ("list_topics", "GET", "/topics", None),
     ("put_subscription", "PUT", BILLING, {
         "endpoint": {"protocol": "https", "url": "https://example.com/hook"},
@@ -31,6 +32,7 @@ STORY: tuple[tuple[str, str, str, Any], ...] = (
         "retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15},
         "signature": "v1a",
     }),
+    ("change_subscription", "PATCH", BILLING, {"timeout_seconds": 5, "headers": {"x-tenant": "orders"}}),
     ("rotate_secret", "POST", f"{BILLING}/secret/rotate", {"secret": "generate", "grace_seconds": 604800}),
     ("verify_endpoint", "POST", f"{BILLING}/verify", {}),
     ("watched", "GET", "/topics/orders/tail", None),

@@ -127,6 +127,120 @@ def test_if_match_makes_a_change_conditional(api: Client) -> None:
     assert api("DELETE", S, if_match='"1", "2"').status == 204
 
 
+def test_a_topic_is_changed_in_part_and_on_condition_of_its_version(api: Client) -> None:
+    made = api("PUT", "/topics/t", {"ordering": "key", "retention_seconds": 60, "keep": "life"}, if_none_match="*")
+    assert (made.status, made.headers["ETag"]) == (201, f'"{made.json["version"]}"')
+    assert api("PUT", "/topics/t", {}, if_none_match="*").status == 412
+    changed = api("PATCH", "/topics/t", {"max_message_bytes": 9}, if_match=made.headers["ETag"])
+    kept = {name: changed.json[name] for name in ("ordering", "retention_seconds", "keep", "max_message_bytes")}
+    assert kept == {"ordering": "key", "retention_seconds": 60, "keep": "life", "max_message_bytes": 9}
+    assert changed.json["version"] > made.json["version"], "the clock stands still"
+    assert api("GET", "/topics/t").headers["ETag"] == changed.headers["ETag"]
+    for method in ("PATCH", "PUT", "DELETE"):
+        assert api(method, "/topics/t", if_match=made.headers["ETag"]).status == 412
+    assert api("PATCH", "/topics/t", {"retention_seconds": None}).json["retention_seconds"] == 86_400
+    assert api("PATCH", "/topics/t", {"retention_seconds": 1, "size": None}).pointers == [
+        "#/retention_seconds",
+        "#/size",
+    ]
+    assert api("PATCH", "/topics/none", {}, if_match='"1"').status == 404
+    assert api("DELETE", "/topics/t", if_match=api("GET", "/topics/t").headers["ETag"]).status == 204
+
+
+def test_two_who_change_another_setting_of_a_topic_at_once_both_succeed(api: Client) -> None:
+    original = api.fakes.store.write
+
+    def beside(write: Any) -> None:
+        api.fakes.store.write = original  # type: ignore[method-assign]
+        api("PATCH", "/topics/orders", {"retention_seconds": 60})
+        original(write)
+
+    api.fakes.store.write = beside  # type: ignore[method-assign]
+    shown = api("PATCH", "/topics/orders", {"max_message_bytes": 9}).json
+    assert (shown["retention_seconds"], shown["max_message_bytes"]) == (60, 9)
+
+
+SECRETS = {"secret": SECRET, "headers": {"Authorization": "Bearer 1", "X-Tenant": "a"}}
+
+
+def hidden(api: Client) -> tuple[Any, ...]:
+    settings = opened(api.fakes.world, get_subscription(api.fakes.world, "orders", "a")).settings
+    return settings.secret, settings.headers and dict(settings.headers), settings.client_certificate
+
+
+def test_a_subscription_is_changed_in_part_and_its_secrets_stay(api: Client) -> None:
+    headers = {"authorization": "Bearer 1", "x-tenant": "a"}
+    retry = {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15}
+    made = api("PUT", S, {**HOOK, **SECRETS, "retry": retry, "filter": {"kind": "tags", "tags": ["x"]}}).json
+    assert made["signatures"] == ["v1"]
+    changed = api("PATCH", S, {"timeout_seconds": 3, "retry": {"max_retries": 5}}, if_match='"1"')
+    assert (changed.status, changed.headers["ETag"]) == (200, '"2"')
+    times = {"updated_at": changed.json["updated_at"], "version": 2}
+    assert changed.json == {**made, **times, "timeout_seconds": 3, "retry": {**retry, "max_retries": 5}}
+    assert hidden(api) == (SECRET, headers, None)
+    assert api("PATCH", S, {"headers": {"x-tenant": None, "X-More": "1"}}).json["signatures"] == ["v1"]
+    assert hidden(api) == (SECRET, {"authorization": "Bearer 1", "x-more": "1"}, None)
+    assert api("PATCH", S, {"secret": None, "signature": "v1a"}).json["signatures"] == ["v1a"]
+    assert hidden(api)[:2] == (None, {"authorization": "Bearer 1", "x-more": "1"})
+    told = api("PATCH", S, {"secret": "generate", "filter": None, "retry": None}).json
+    assert (told["filter"], told["retry"]["strategy"], told["signatures"]) == (
+        None,
+        "EXPONENTIAL_DECAY_RETRY",
+        ["v1", "v1a"],
+    )
+    assert hidden(api)[0] == told["secret"]
+    assert api("PATCH", S, {}).json["version"] == told["version"]
+    assert api("PATCH", S, {}, if_match='"1"').status == 412
+    assert api("PATCH", "/topics/orders/subscriptions/none", {}).status == 404
+
+
+@pytest.mark.parametrize(
+    ("patch", "pointers"),
+    [
+        ({"timeout_seconds": 31, "colour": None}, ["#/colour"]),
+        ({"timeout_seconds": 31}, ["#/timeout_seconds"]),
+        ({"retry": {"strategy": "EXPONENTIAL_DECAY_RETRY"}}, ["#/retry/interval_seconds"]),
+        ({"filter": {"kind": "sql92", "expression": "a ="}}, ["#/filter/tags"]),
+        ({"endpoint": None}, ["#/endpoint/url"]),
+        ({"endpoint": {"url": "ftp://x"}}, ["#/endpoint/url"]),
+        ({"endpoint": {"url": None, "protocol": "sqs", "arn": "arn:aws:sqs:eu-west-1:123456789012:q"}}, ["#/headers"]),
+        ({"batch": {"max_bytes": 2048}}, ["#/batch/max_messages"]),
+        ({"headers": {"cookie": "a"}}, ["#/headers/cookie"]),
+        ({"client_certificate": {"certificate": "x"}}, ["#/client_certificate/private_key"]),
+    ],
+)
+def test_what_a_change_results_in_is_judged_as_a_put_is(api: Client, patch: Any, pointers: list[str]) -> None:
+    retry = {"strategy": "BACKOFF_RETRY", "max_retries": 3, "interval_seconds": 15}
+    api("PUT", S, {**HOOK, **SECRETS, "retry": retry, "filter": {"kind": "tags", "tags": ["x"]}})
+    refused = api("PATCH", S, patch)
+    assert (refused.status, refused.pointers) == (422, pointers)
+    assert api("GET", S).json["version"] == 1
+
+
+def test_a_change_of_a_group_and_of_one_that_waits_for_consent_changes_nothing_else(api: Client) -> None:
+    group = "/topics/orders/subscriptions/g"
+    api("PUT", group, {"endpoint": {"protocol": "pull"}, "consume_from": "earliest"})
+    assert api("PATCH", group, {"filter": {"kind": "tags", "tags": ["x"]}}).json["consume_from"] == "earliest"
+    assert api("PATCH", group, {"secret": SECRET}).pointers == ["#/secret"]
+    url, other = HOOK["endpoint"]["url"], "https://example.com/other"
+    api.fakes.verifier.consents[url] = api.fakes.verifier.consents[other] = Consent("http 404")
+    api("PUT", S, {**HOOK, "verification": "required"})
+    assert api("PATCH", S, {"timeout_seconds": 3}).json["state"] == "pending_confirmation"
+    assert [asked for asked, _ in api.fakes.verifier.asked] == [url]
+    assert api("PATCH", S, {"endpoint": {"url": other}}).json["state"] == "pending_confirmation"
+    assert [asked for asked, _ in api.fakes.verifier.asked] == [url, other]
+    assert "state" not in api("PATCH", S, {"verification": "none"}).json
+
+
+def test_what_exists_is_not_replaced_where_that_is_said(api: Client) -> None:
+    assert api("PUT", S, HOOK, if_none_match="*").status == 201
+    assert api("PUT", S, {**HOOK, "timeout_seconds": 3}, if_none_match="*").status == 412
+    assert api("PUT", S, HOOK, if_none_match='"1"').status == 400
+    several = {"replace": False, "subscriptions": [{**HOOK, "name": "a"}, {**HOOK, "name": "b"}]}
+    [refused, made] = api("POST", "/topics/orders/subscriptions/batch", several).json["results"]
+    assert (refused["error"]["status"], made["name"], api("GET", S).json["version"]) == (412, "b", 1)
+
+
 def test_every_fault_of_a_subscription_is_named_at_once(api: Client) -> None:
     body = {
         "endpoint": {"protocol": "https", "url": "http://x", "port": 1},

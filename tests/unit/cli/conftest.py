@@ -47,7 +47,7 @@ class FakeApi:
                 self.end_headers()
                 self.wfile.write(content)
 
-            do_GET = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815
+            do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _serve  # noqa: N815
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass

@@ -35,6 +35,73 @@ def test_creating_a_topic_sends_only_the_settings_given(api: FakeApi, run: Run) 
     assert "43200 (12 h)" in result.output
 
 
+def test_what_exists_is_refused_with_the_commands_that_help_unless_it_is_to_be_replaced(api: FakeApi, run: Run) -> None:
+    endpoint = ("--url", "http://127.0.0.1:9000/")
+    for words, path, change in (
+        (("topic", "create", "test1"), "/topics/test1", "tagcast topic update test1"),
+        (
+            ("subscribe", "test1", "A", *endpoint),
+            "/topics/test1/subscriptions/A",
+            "tagcast subscription update test1 A",
+        ),
+    ):
+        api.requests.clear()
+        api.teach(f"PUT {path}", {"title": "Precondition failed", "status": 412, "detail": "it exists"}, 412)
+        refused = run(*words)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert all(word in refused.stderr for word in ("exists", change, "--replace"))
+        assert json.loads(run("--json", *words).stderr)["status"] == 412
+        api.teach(f"PUT {path}", {**SUBSCRIPTION, "version": 2}, 200)
+        assert "replaced" in run(*words, "--replace").output
+        assert [each.headers.get("if-none-match") for each in api.requests] == ["*", "*", None]
+
+
+def test_an_update_names_what_changes_and_nothing_else(api: FakeApi, run: Run) -> None:
+    api.teach("PATCH /topics/t", {"topic": "t", "retention_seconds": 60})
+    assert "Topic t was changed." in run("topic", "update", "t", "--retention", "60", "--if-match", '"7"').output
+    path = "/topics/t/subscriptions/A"
+    api.teach(f"PATCH {path}", SUBSCRIPTION)
+    words = ["subscription", "update", "t", "A"]
+    assert (
+        run(*words, "--timeout", "5", "--max-retries", "9", "--header", "x-a: 1", "--without-header", "x-b").exit_code
+        == 0
+    )
+    assert run(*words, "--without", "secret", "--without", "client-certificate").exit_code == 0
+    assert [(each.method, each.body, each.headers.get("if-match")) for each in api.requests] == [
+        ("PATCH", {"retention_seconds": 60}, '"7"'),
+        ("PATCH", {"timeout_seconds": 5, "retry": {"max_retries": 9}, "headers": {"x-a": "1", "x-b": None}}, None),
+        ("PATCH", {"secret": None, "client_certificate": None}, None),
+    ]
+    for nothing in (["topic", "update", "t"], words):
+        assert run(*nothing).exit_code == 2
+
+
+def test_another_endpoint_filter_or_strategy_takes_the_place_of_the_present_one(api: FakeApi, run: Run) -> None:
+    path = "/topics/t/subscriptions/A"
+    api.teach(f"GET {path}", SUBSCRIPTION)
+    api.teach(f"PATCH {path}", SUBSCRIPTION)
+    words = ["--sqs", "arn:aws:sqs:eu-west-1:1:q", "--sql", "a = 1", "--strategy", "EXPONENTIAL_DECAY_RETRY"]
+    assert run("subscription", "update", "t", "A", *words).exit_code == 0
+    sent = api.requests[-1]
+    assert (sent.headers["if-match"], sent.body) == (
+        '"1"',
+        {
+            "endpoint": {"url": None, "protocol": "sqs", "arn": "arn:aws:sqs:eu-west-1:1:q"},
+            "filter": {"tags": None, "kind": "sql92", "expression": "a = 1"},
+            "retry": {"max_retries": None, "interval_seconds": None, "strategy": "EXPONENTIAL_DECAY_RETRY"},
+        },
+    )
+
+
+def test_a_command_says_whether_a_subscription_signs_and_how(api: FakeApi, run: Run) -> None:
+    for schemes, said in (([], "no"), (["v1"], "v1 (by its secret)"), (["v1a"], "v1a (by its key of the service")):
+        api.teach("GET /topics/t/subscriptions/A", {**SUBSCRIPTION, "signatures": schemes})
+        output = run("subscription", "show", "t", "A").output
+        assert [
+            line.split(None, 1)[1].startswith(said) for line in output.splitlines() if line.startswith("signed")
+        ] == [True]
+
+
 def test_a_list_prints_the_cursor_of_the_next_page(api: FakeApi, run: Run) -> None:
     api.teach("GET /topics?limit=1", {"topics": [{"topic": "test1"}], "next_cursor": "c/1+="})
     result = run("topic", "list", "--limit", "1")
@@ -154,9 +221,8 @@ def test_a_file_of_subscriptions_is_sent_in_parts_and_who_is_refused_is_told_by_
 
     assert result.exit_code == 1
     asked = [request.body for request in api.requests]
-    assert asked == [
-        {"subscriptions": [{**items[0], "endpoint": {"protocol": "http", "url": items[0]["endpoint"]}}, items[1]]}
-    ]
+    described = {**items[0], "endpoint": {"protocol": "http", "url": items[0]["endpoint"]}}
+    assert asked == [{"subscriptions": [described, items[1]], "replace": False}]
     for line in ("1 subscribed to test1.", "whsec_abc", "B (at /1) was refused:", "#/endpoint  is required"):
         assert line in result.output
     assert (

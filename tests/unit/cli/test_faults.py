@@ -37,7 +37,7 @@ def test_a_problem_is_verbatim_with_json(api: FakeApi, run: Run) -> None:
     api.teach("GET /topics/t", PROBLEM, 422)
     result = run("--json", "topic", "show", "t")
     assert result.exit_code == 1
-    assert json.loads(result.stdout) == PROBLEM
+    assert (result.stdout, json.loads(result.stderr)) == ("", PROBLEM)
 
 
 def test_a_refusal_of_the_gateway_itself_points_to_the_profile(api: FakeApi, run: Run) -> None:

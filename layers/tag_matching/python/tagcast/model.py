@@ -115,6 +115,11 @@ class Topic:
     filter_type: FilterType | None = None
     keep: Keep = Keep.OWED
 
+    @property
+    def version(self) -> int:
+        """Return what is another, greater number after every change of its settings."""
+        return self.updated_at
+
 
 @dataclass(frozen=True, slots=True)
 class Subscription:

@@ -6,16 +6,25 @@ See docs/semantics.md, Endpoint verification.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from tagcast.errors import ConflictError, Fault, InvalidRequestError, NotFoundError, UnavailableError
+from tagcast.concurrency.contention import until_won
+from tagcast.errors import (
+    ConditionLostError,
+    ConflictError,
+    Fault,
+    InvalidRequestError,
+    NotFoundError,
+    PreconditionFailedError,
+    UnavailableError,
+)
 from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.operating.lanes import retry_now
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
-from tagcast.registry.subscribing import Made, Result, Wanted, check_time, put_subscriptions
+from tagcast.registry.subscribing import Made, Result, Wanted, check_time, check_version, put_subscriptions
 from tagcast.registry.subscriptions import change_subscription, get_subscription, put_subscription
 from tagcast.rows import stored
 from tagcast.sealing.secrets import opened
@@ -54,6 +63,37 @@ def put_verified(
     return made
 
 
+def change_verified(
+    world: World,
+    topic: str,
+    name: str,
+    change: Callable[[Subscription], SubscriptionSettings],
+    if_match: int | None = None,
+    *,
+    wanted: str | None = None,
+) -> Subscription:
+    """Give a subscription what *change* makes of it; *if_match* is the version that it must have.
+
+    An endpoint that stays keeps its consent, or goes on waiting for it, unless *wanted* says something else; a new one
+    has to agree as :func:`has_to_agree` says, and if the former one did not. Raises NotFoundError and what
+    :func:`put_verified` does.
+    """
+
+    def attempt() -> Subscription:
+        known = get_subscription(world, topic, name)
+        check_version(known, if_match)
+        settings = change(known)
+        asks = has_to_agree(world, wanted)
+        if wanted is None:
+            asks = asks or settings.endpoint == known.settings.endpoint or known.settings.unverified is not None
+        try:
+            return put_verified(world, topic, name, settings, known.version, asks=asks)[0]
+        except PreconditionFailedError:
+            raise ConditionLostError from None
+
+    return until_won(world, f"topic {topic}", attempt)
+
+
 def put_all_verified(world: World, topic: str, wanted: Sequence[Wanted], asking: Collection[str]) -> list[Result]:
     """Put subscriptions as :func:`put_subscriptions` does; the endpoints of those named by *asking* have to agree.
 
@@ -66,8 +106,9 @@ def put_all_verified(world: World, topic: str, wanted: Sequence[Wanted], asking:
     ready: list[Wanted] = []
     for each in wanted:
         try:
+            check_version(known.get(each.name), each.if_match)
             ready.append(_ready(world, each, known.get(each.name), came_s) if each.name in asking else each)
-        except UnavailableError as refusal:
+        except (PreconditionFailedError, UnavailableError) as refusal:
             results[each.name] = refusal
     made = put_subscriptions(world, topic, ready, came_s)
     results |= {each.name: result for each, result in zip(ready, made, strict=True)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from tagcast.concurrency.contention import until_won
@@ -11,6 +12,7 @@ from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.registry.directory import Directories, read_topic
 from tagcast.registry.knowledge import wait_for_publishers
+from tagcast.registry.subscribing import NO_VERSION
 from tagcast.rows import stored
 from tagcast.rows.listed import retained_of
 from tagcast.rows.topic_writes import settings_update, topic_deletes, topic_puts
@@ -20,35 +22,65 @@ COUNTERS_LIFE_S = 4 * 366 * 86_400
 
 
 def put_topic(
-    world: World, name: str, *, retention_s: int, body_bytes_max: int, ordering: Ordering, keep: Keep = Keep.OWED
+    world: World,
+    name: str,
+    *,
+    retention_s: int,
+    body_bytes_max: int,
+    ordering: Ordering,
+    keep: Keep = Keep.OWED,
+    if_match: int | None = None,
 ) -> tuple[Topic, bool]:
     """Create the topic or replace its settings; return it and whether it is new.
 
-    Raises ConflictError when the ordering would change while anything is retained.
+    *if_match* is the version that it must have, ``NO_VERSION`` for none: then it must not exist. Raises ConflictError
+    when the ordering would change while anything is retained, and PreconditionFailedError.
     """
 
     def attempt() -> tuple[Topic, bool]:
         known = stored.topic(world.store, name)
-        now = world.clock.now()
+        _check_version(known, if_match)
         if known is None:
             return _create(world, replace(_new(world, name, retention_s, body_bytes_max, ordering), keep=keep)), True
-        if known.ordering is not ordering and retained_count(world, name):
-            raise ConflictError("the ordering cannot change while messages are retained")
-        changed = replace(
-            known,
-            retention_s=retention_s,
-            body_bytes_max=body_bytes_max,
-            ordering=ordering,
-            keep=keep,
-            updated_at=now,
-        )
-        world.store.write(settings_update(changed))
-        return changed, False
+        wanted = replace(known, retention_s=retention_s, body_bytes_max=body_bytes_max, ordering=ordering, keep=keep)
+        return _write_settings(world, known, wanted), False
 
     topic, is_new = until_won(world, f"topic {name}", attempt)
     if not is_new:
         wait_for_publishers(world)
     return topic, is_new
+
+
+def change_topic(world: World, name: str, change: Callable[[Topic], Topic], if_match: int | None = None) -> Topic:
+    """Give the topic the settings that *change* makes of it; *if_match* is the version that it must have.
+
+    Raises NotFoundError, ConflictError as :func:`put_topic` does, PreconditionFailedError.
+    """
+
+    def attempt() -> Topic:
+        known = read_topic(world, name)
+        _check_version(known, if_match)
+        return _write_settings(world, known, change(known))
+
+    changed = until_won(world, f"topic {name}", attempt)
+    wait_for_publishers(world)
+    return changed
+
+
+def _check_version(known: Topic | None, if_match: int | None) -> None:
+    present = NO_VERSION if known is None else known.version
+    if if_match is not None and present != if_match:
+        raise PreconditionFailedError(f"the topic {f'has version {present}' if present else 'does not exist'}")
+
+
+def _write_settings(world: World, known: Topic, wanted: Topic) -> Topic:
+    """Store the settings of *wanted*, unless those of *known* changed since it was read; return the topic as stored."""
+    if known.ordering is not wanted.ordering and retained_count(world, known.name):
+        raise ConflictError("the ordering cannot change while messages are retained")
+    changed = replace(wanted, updated_at=max(world.clock.now(), known.version + 1))
+    update = settings_update(changed)
+    world.store.write(replace(update, expect={**update.expect, "updated_at": known.updated_at}))
+    return changed
 
 
 def create_topic(world: World, name: str, *, body_bytes_max: int, ordering: Ordering, filter_type: FilterType) -> Topic:
@@ -65,15 +97,7 @@ def create_topic(world: World, name: str, *, body_bytes_max: int, ordering: Orde
 
 def resize_topic(world: World, name: str, body_bytes_max: int) -> Topic:
     """Change how large a body may be, and nothing else; NotFoundError if there is no such topic."""
-
-    def attempt() -> Topic:
-        changed = replace(read_topic(world, name), body_bytes_max=body_bytes_max, updated_at=world.clock.now())
-        world.store.write(settings_update(changed))
-        return changed
-
-    resized = until_won(world, f"topic {name}", attempt)
-    wait_for_publishers(world)
-    return resized
+    return change_topic(world, name, lambda known: replace(known, body_bytes_max=body_bytes_max))
 
 
 def _new(world: World, name: str, retention_s: int, body_bytes_max: int, ordering: Ordering) -> Topic:
@@ -114,15 +138,17 @@ def search_topics(world: World, word: str) -> tuple[tuple[str, str], ...]:
     return tuple(each for each in stored.topic_ids(world.store) if wanted in each[0].lower())
 
 
-def delete_topic(world: World, name: str) -> None:
+def delete_topic(world: World, name: str, if_match: int | None = None) -> None:
     """Remove the topic; ConflictError while it has subscriptions, NotFoundError if it is not there.
 
+    *if_match* is the version that it must have (PreconditionFailedError).
     Its counters stay for as long as receipts and the archive may name its ordinals, so that a later topic of that
     name uses none of them again.
     """
 
     def attempt() -> None:
         topic = read_topic(world, name)
+        _check_version(topic, if_match)
         if topic.subscription_count:
             raise ConflictError(f"topic {name} still has {topic.subscription_count} subscriptions")
         world.store.transact(topic_deletes(topic, world.clock.now() // 1000 + COUNTERS_LIFE_S))

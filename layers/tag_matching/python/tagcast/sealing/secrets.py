@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tagcast.errors import UnavailableError
-from tagcast.model import Subscription
+from tagcast.model import Subscription, SubscriptionSettings
 from tagcast.ports import World, Write
 from tagcast.rows import stored_secrets
 from tagcast.rows.sealed import (
@@ -27,6 +27,17 @@ OPENED_S = 900.0
 """So long a process knows secrets that it opened: what decryption costs is bounded by it, and how old they may be."""
 OPENED_MAX = 4_000
 """Each has at most 16 KiB, with a client certificate."""
+
+
+_SIGNING = "v1."
+"""Begins the token of what is sealed if pushes are signed by a secret in it: so much is known without opening it."""
+
+
+def is_signed_by_secret(settings: SubscriptionSettings) -> bool:
+    """Say whether pushes with these *settings* are signed by a secret, sealed or not; those of a group are none."""
+    if settings.sealed is not None:
+        return settings.sealed.startswith(_SIGNING)
+    return settings.secret is not None and not settings.is_group
 
 
 @dataclass(slots=True)
@@ -117,6 +128,7 @@ def _keep(world: World, token: str, known: _Known) -> None:
 def _seal(world: World, subscription: Subscription) -> Sealed:
     settings, context = subscription.settings, _context(subscription)
     token, content = world.dice.unique_id(world.clock.now()), world.vault.seal(plain_text(settings), context)
+    token = token if settings.secret is None else _SIGNING + token
     if not settings.formers:
         return Sealed(token, content)
     formers = world.vault.seal(formers_text(settings), context)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NotRequired
+from dataclasses import replace
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
+from tagcast.errors import NotFoundError
 from tagcast.instant import rfc3339
 from tagcast.model import BODY_BYTES_DEFAULT, BODY_BYTES_MAX, RETENTION_S_MAX, RETENTION_S_MIN, Keep, Ordering, Topic
 from tagcast.ports import World
-from tagcast.registry.topics import delete_topic, get_topic, list_topics, put_topic, retained_count
+from tagcast.registry.topics import change_topic, delete_topic, get_topic, list_topics, put_topic, retained_count
 from typing_extensions import TypedDict
 
 from tagcast_aws.api.http.body import Body
@@ -16,18 +18,54 @@ from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request
 from tagcast_aws.api.http.routing import Answer, Route
 
+_Retention = Annotated[int, Field(ge=RETENTION_S_MIN, le=RETENTION_S_MAX)]
+_BodyBytes = Annotated[int, Field(ge=1, le=BODY_BYTES_MAX)]
+_Ordering = Literal["topic", "key", "none"]
+_Keep = Literal["owed", "life"]
+
 
 class TopicBody(Body):
     """The settings of a topic; what is left out has its default."""
 
-    retention_seconds: Annotated[int, Field(ge=RETENTION_S_MIN, le=RETENTION_S_MAX)] = RETENTION_S_MAX
-    max_message_bytes: Annotated[int, Field(ge=1, le=BODY_BYTES_MAX)] = BODY_BYTES_DEFAULT
-    ordering: Literal["topic", "key", "none"] = Ordering.TOPIC.value
-    keep: Literal["owed", "life"] = Keep.OWED.value
+    retention_seconds: _Retention = RETENTION_S_MAX
+    max_message_bytes: _BodyBytes = BODY_BYTES_DEFAULT
+    ordering: _Ordering = Ordering.TOPIC.value
+    keep: _Keep = Keep.OWED.value
+
+    def of(self, known: Topic) -> Topic:
+        """Return the topic with these settings."""
+        return replace(
+            known,
+            retention_s=self.retention_seconds,
+            body_bytes_max=self.max_message_bytes,
+            ordering=Ordering(self.ordering),
+            keep=Keep(self.keep),
+        )
+
+
+class TopicPatch(Body):
+    """A merge patch (RFC 7396) of the settings of a topic: what is left out stays, null stands for the default."""
+
+    retention_seconds: _Retention | None = None
+    max_message_bytes: _BodyBytes | None = None
+    ordering: _Ordering | None = None
+    keep: _Keep | None = None
+
+    def of(self, known: Topic) -> Topic:
+        """Return the topic with what this names."""
+        named = {name: getattr(self, name) for name in self.model_fields_set}
+        chosen = {name: value for name, value in (_settings(known) | named).items() if value is not None}
+        return TopicBody.model_validate(chosen).of(known)
+
+
+def _settings(value: Topic) -> dict[str, Any]:
+    """Return the settings of a topic as a request that puts them writes them."""
+    answer = shown(value)
+    return {name: value for name, value in answer.items() if name in TopicBody.model_fields}
 
 
 class TopicAnswer(TypedDict):
-    """A topic; ``retained_messages`` where one topic is asked for."""
+    """A topic; ``retained_messages`` where one topic is asked for. Its ``version`` is its ETag."""
 
     name: str
     retention_seconds: int
@@ -36,6 +74,7 @@ class TopicAnswer(TypedDict):
     subscriptions: int
     created_at: str
     updated_at: str
+    version: int
     keep: NotRequired[str]
     retained_messages: NotRequired[int]
 
@@ -57,8 +96,25 @@ def shown(value: Topic) -> TopicAnswer:
         "subscriptions": value.subscription_count,
         "created_at": rfc3339(value.created_at),
         "updated_at": rfc3339(value.updated_at),
+        "version": value.version,
         "keep": value.keep.value,
     }
+
+
+def _answer(value: Topic, status: int = 200, **more: int) -> Answer:
+    return Answer(status, {**shown(value), **more}, {"ETag": f'"{value.version}"'})
+
+
+def _wanted_version(world: World, request: Request[Any]) -> int | None:
+    """Return the version that a conditional change must find; None without a condition."""
+
+    def present() -> int | None:
+        try:
+            return get_topic(world, request.topic).version
+        except NotFoundError:
+            return None
+
+    return request.version("topic", present)
 
 
 def put(world: World, request: Request[TopicBody]) -> Answer:
@@ -70,15 +126,21 @@ def put(world: World, request: Request[TopicBody]) -> Answer:
         body_bytes_max=request.body.max_message_bytes,
         ordering=Ordering(request.body.ordering),
         keep=Keep(request.body.keep),
+        if_match=_wanted_version(world, request),
     )
-    return Answer(201 if is_new else 200, shown(topic))
+    return _answer(topic, 201 if is_new else 200)
+
+
+def change(world: World, request: Request[TopicPatch]) -> Answer:
+    """Change those settings of a topic that the request names."""
+    get_topic(world, request.topic)  # What does not exist is 404, whatever version it must have.
+    wanted = _wanted_version(world, request)
+    return _answer(change_topic(world, request.topic, request.body.of, wanted))
 
 
 def one(world: World, request: Request[None]) -> Answer:
     """Answer with one topic and how much it retains."""
-    answer = shown(get_topic(world, request.topic))
-    answer["retained_messages"] = retained_count(world, request.topic)
-    return Answer(200, answer)
+    return _answer(get_topic(world, request.topic), retained_messages=retained_count(world, request.topic))
 
 
 def several(world: World, request: Request[None]) -> Answer:
@@ -89,7 +151,7 @@ def several(world: World, request: Request[None]) -> Answer:
 
 def delete(world: World, request: Request[None]) -> Answer:
     """Remove a topic without subscriptions."""
-    delete_topic(world, request.topic)
+    delete_topic(world, request.topic, _wanted_version(world, request))
     return Answer(204)
 
 
@@ -97,7 +159,24 @@ _ONE = "/topics/{topic}"
 
 ROUTES = (
     Route("GET", "/topics", several, "List the topics", {200: TopicsAnswer}, query=PAGING),
-    Route("PUT", _ONE, put, "Create or replace a topic", {201: TopicAnswer, 200: TopicAnswer}, body=TopicBody),
+    Route(
+        "PUT",
+        _ONE,
+        put,
+        "Create or replace a topic",
+        {201: TopicAnswer, 200: TopicAnswer},
+        body=TopicBody,
+        headers=("If-Match", "If-None-Match"),
+    ),
+    Route(
+        "PATCH",
+        _ONE,
+        change,
+        "Change settings of a topic",
+        {200: TopicAnswer},
+        body=TopicPatch,
+        headers=("If-Match",),
+    ),
     Route("GET", _ONE, one, "Look at a topic", {200: TopicAnswer}),
-    Route("DELETE", _ONE, delete, "Remove a topic that has no subscriptions", {204: None}),
+    Route("DELETE", _ONE, delete, "Remove a topic that has no subscriptions", {204: None}, headers=("If-Match",)),
 )

@@ -25,9 +25,10 @@ _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
         {"type": "string", "pattern": limits.IDEMPOTENCY_KEY},
     ),
     "If-Match": (
-        "The ETag that the subscription must have, or *.",
+        "The ETag that it must have, or *.",
         {"type": "string", "pattern": rf"^\*$|{limits.ENTITY_TAGS}"},
     ),
+    "If-None-Match": ("With *: only if it does not exist yet.", {"type": "string", "pattern": r"^\*$"}),
     "traceparent": ("The trace of messages that name none (W3C); ignored where it is invalid.", {"type": "string"}),
     "tracestate": ("What belongs to the traceparent.", {"type": "string"}),
 }

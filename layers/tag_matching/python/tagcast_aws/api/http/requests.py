@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import Generic, TypeVar
 from urllib.parse import unquote
 
-from tagcast.errors import Fault, InvalidRequestError, TooLargeError
+from tagcast.errors import Fault, InvalidRequestError, PreconditionFailedError, TooLargeError
 from tagcast.trace_context import TraceContext, trace_read
 
 from tagcast_aws.api.http.authorization import Rights
@@ -130,6 +130,33 @@ class Request(Generic[B]):
         if not _ENTITY_TAGS.fullmatch(text.strip()):
             raise MalformedError('If-Match must be * or a list of quoted versions such as "3"')
         return tuple(_STRONG_TAG.findall(text))
+
+    def if_none_match(self) -> bool:
+        """Say whether the request is only for what does not exist yet: ``If-None-Match: *``."""
+        text = self.headers.get("if-none-match")
+        if text is not None and text.strip() != "*":
+            raise MalformedError("If-None-Match must be *")
+        return text is not None
+
+    def version(self, what: str, present: Callable[[], int | None]) -> int | None:
+        """Return the version that the resource must have for the change; 0: it must not exist; None: any, or none.
+
+        *present* tells the version that it has, None while it does not exist; *what* is its noun. Raises
+        PreconditionFailedError where that is decided already.
+        """
+        allowed, is_new = self.if_match(), self.if_none_match()
+        if allowed is None and not is_new:
+            return None
+        found = present()
+        if is_new and found is not None:
+            raise PreconditionFailedError(f"the {what} exists")
+        if allowed is None:
+            return 0
+        if found is None:
+            raise PreconditionFailedError(f"the {what} does not exist")
+        if allowed != ("*",) and str(found) not in allowed:
+            raise PreconditionFailedError(f"the {what} has version {found}")
+        return found
 
 
 def content_of(event: Mapping[str, object], headers: Mapping[str, str]) -> bytes:

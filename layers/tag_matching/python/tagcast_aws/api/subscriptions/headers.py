@@ -33,10 +33,12 @@ REFUSED = (*_OF_THE_SERVICE, *_OF_PROXIES)
 _NOT_CHOSEN = "must not begin with a name of the service or of proxies (docs/http-api.md, Pushes)"
 
 _SCHEMA: JsonDict = {"writeOnly": True, "format": "push-headers"}
-_Name = Annotated[str, StringConstraints(pattern=limits.PUSH_HEADER_NAME)]
-_Value = Annotated[str, StringConstraints(pattern=limits.PUSH_HEADER_VALUE, max_length=limits.PUSH_HEADER_LENGTH_MAX)]
+HeaderName = Annotated[str, StringConstraints(pattern=limits.PUSH_HEADER_NAME)]
+HeaderValue = Annotated[
+    str, StringConstraints(pattern=limits.PUSH_HEADER_VALUE, max_length=limits.PUSH_HEADER_LENGTH_MAX)
+]
 PushHeaders = Annotated[
-    dict[_Name, _Value],
+    dict[HeaderName, HeaderValue],
     Field(min_length=1, max_length=limits.PUSH_HEADERS_MAX, json_schema_extra=_SCHEMA),
     members_at_most(limits.PUSH_HEADERS_MAX, "headers"),
 ]

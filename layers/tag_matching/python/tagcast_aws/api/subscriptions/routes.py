@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tagcast.errors import ConflictError, InvalidRequestError, NotFoundError, PreconditionFailedError
+from tagcast.errors import ConflictError, InvalidRequestError, NotFoundError
 from tagcast.instant import rfc3339
 from tagcast.model import Subscription
 from tagcast.operating.lanes import (
@@ -52,6 +52,8 @@ from tagcast_aws.api.subscriptions.lane import (
     shown_lane,
     shown_urgent,
 )
+from tagcast_aws.api.subscriptions.patch import SubscriptionPatch
+from tagcast_aws.api.subscriptions.patch import change as change_subscription
 from tagcast_aws.api.subscriptions.public_keys import public_keys
 from tagcast_aws.api.subscriptions.secret import RotationBody, made
 from tagcast_aws.api.subscriptions.settings import (
@@ -68,7 +70,7 @@ from tagcast_aws.api.subscriptions.several import ROUTE as SEVERAL
 def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     """Create or replace a subscription."""
     check_dead_letters(world, request.rights, request.topic, request.body.dead_letter_topic)
-    wanted = _wanted_version(world, request.topic, request.subscription, request.if_match())
+    wanted = _wanted_version(world, request)
     settings = certified(request.body.settings(), request.body.client_certificate)
     secret, untold = made(world, settings.secret)
     settings = replace(settings, secret=secret)
@@ -80,16 +82,30 @@ def put(world: World, request: Request[SubscriptionBody]) -> Answer:
     return _with_lane(world, subscription, 201 if is_new else 200, _told(untold))
 
 
+def change(world: World, request: Request[SubscriptionPatch]) -> Answer:
+    """Change what the request names of a subscription; all else stays, what nobody is shown included."""
+    known = get_subscription(world, request.topic, request.subscription)
+    check_dead_letters(world, request.rights, request.topic, request.body.dead_letter_topic)
+    wanted = _wanted_version(world, request)
+    if not request.body.model_fields_set:
+        return _with_lane(world, known, 200)
+    try:
+        changed, untold = change_subscription(world, request.topic, request.subscription, request.body, wanted)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(tuple(narrowed(fault, known.settings.endpoint) for fault in error.faults)) from None
+    return _with_lane(world, changed, 200, _told(untold))
+
+
 def put_filter(world: World, request: Request[NewFilterBody]) -> Answer:
     """Give a subscription another filter; all else stays, what nobody is shown included."""
-    wanted = _wanted_version(world, request.topic, request.subscription, request.if_match())
+    wanted = _wanted_version(world, request)
     changed = change_filter(world, request.topic, request.subscription, request.body.filter, wanted)
     return _with_lane(world, changed, 200)
 
 
 def rotate(world: World, request: Request[RotationBody]) -> Answer:
     """Give a subscription another secret; for a while the former one signs besides."""
-    wanted = _wanted_version(world, request.topic, request.subscription, request.if_match())
+    wanted = _wanted_version(world, request)
     secret, untold = made(world, request.body.secret)
     assert secret is not None
     grace_s = request.body.grace_seconds
@@ -123,7 +139,7 @@ def several(world: World, request: Request[None]) -> Answer:
 
 def delete(world: World, request: Request[None]) -> Answer:
     """Remove a subscription; what it is owed is cancelled."""
-    wanted = _wanted_version(world, request.topic, request.subscription, request.if_match())
+    wanted = _wanted_version(world, request)
     delete_subscription(world, request.topic, request.subscription, wanted)
     return Answer(204)
 
@@ -186,18 +202,17 @@ def _with_lane(world: World, subscription: Subscription, status: int, told: Mapp
     return Answer(status, {**answer, **(told or {})}, {"ETag": f'"{subscription.version}"'})
 
 
-def _wanted_version(world: World, topic: str, name: str, allowed: tuple[str, ...] | None) -> int | None:
+def _wanted_version(world: World, request: Request[Any]) -> int | None:
     """Return the version that a conditional change must find; None without a condition."""
-    if allowed is None:
-        return None
-    get_topic(world, topic)
-    try:
-        present_version = get_subscription(world, topic, name).version
-    except NotFoundError:
-        raise PreconditionFailedError("the subscription does not exist") from None
-    if allowed != ("*",) and str(present_version) not in allowed:
-        raise PreconditionFailedError(f"the subscription has version {present_version}")
-    return present_version
+
+    def present() -> int | None:
+        get_topic(world, request.topic)
+        try:
+            return get_subscription(world, request.topic, request.subscription).version
+        except NotFoundError:
+            return None
+
+    return request.version("subscription", present)
 
 
 _ALL = "/topics/{topic}/subscriptions"
@@ -215,6 +230,15 @@ ROUTES = (
         "Create or replace a subscription",
         {201: SubscriptionAnswer, 200: SubscriptionAnswer},
         body=SubscriptionBody,
+        headers=("If-Match", "If-None-Match"),
+    ),
+    Route(
+        "PATCH",
+        _ONE,
+        change,
+        "Change a subscription in part",
+        {200: SubscriptionAnswer},
+        body=SubscriptionPatch,
         headers=("If-Match",),
     ),
     Route(

@@ -11,10 +11,11 @@ from pydantic.config import JsonDict
 from tagcast.errors import Fault
 from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339
-from tagcast.model import ContentFormat, Subscription, SubscriptionSettings
+from tagcast.model import ContentFormat, Protocol, Subscription, SubscriptionSettings
 from tagcast.operating.lanes import LaneView
 from tagcast.ports import QueueCounts
 from tagcast.rows.filter_version import FilterVersion
+from tagcast.sealing.secrets import is_signed_by_secret
 from tagcast.settings import Signature
 from typing_extensions import TypedDict
 
@@ -124,9 +125,10 @@ class SubscriptionBody(Body):
 class SubscriptionAnswer(TypedDict):
     """A subscription with its lane, as far as that was looked at.
 
-    Only the request that had the service make a secret is told it, and only one that exchanges it until when the former
-    one signs besides. By any of *public_keys* pushes with the signature ``v1a`` verify, and those of no other
-    subscription.
+    What is pushed over HTTP is signed by the schemes in *signatures*: ``v1`` by its secret, ``v1a`` by its key of the
+    service, or by none. By any of *public_keys* pushes with ``v1a`` verify, and those of no other subscription. Only
+    the request that had the service make a secret is told it, and only one that exchanges it until when the former one
+    signs besides.
     """
 
     topic: str
@@ -136,6 +138,7 @@ class SubscriptionAnswer(TypedDict):
     retry: dict[str, Any]
     timeout_seconds: int
     content_format: str
+    signatures: list[str]
     ordered: NotRequired[bool]
     dead_letter_topic: NotRequired[str]
     consume_from: NotRequired[str]
@@ -189,6 +192,7 @@ def shown(
         "retry": shown_retry(chosen.retry),
         "timeout_seconds": chosen.timeout_s,
         "content_format": chosen.content_format.value,
+        "signatures": _signatures(chosen),
         "version": value.version,
         "created_at": rfc3339(value.created_at),
         "updated_at": rfc3339(value.updated_at),
@@ -215,6 +219,14 @@ def shown(
     if lane is not None:
         answer["lane"] = shown_lane(lane, counts, is_pending=chosen.unverified is not None)
     return answer
+
+
+def _signatures(chosen: SubscriptionSettings) -> list[str]:
+    """Return the schemes by which pushes with these settings are signed; only those over HTTP are."""
+    if chosen.endpoint.protocol not in (Protocol.HTTP, Protocol.HTTPS):
+        return []
+    by_secret = [Signature.V1.value] if is_signed_by_secret(chosen) else []
+    return by_secret if chosen.signature is Signature.V1 else [*by_secret, chosen.signature.value]
 
 
 def shown_version(value: FilterVersion) -> VersionAnswer:

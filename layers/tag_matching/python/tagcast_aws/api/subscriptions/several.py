@@ -10,7 +10,7 @@ from pydantic import StringConstraints
 from tagcast.errors import Fault, InvalidRequestError
 from tagcast.operating.verification import has_to_agree, put_all_verified
 from tagcast.ports import World
-from tagcast.registry.subscribing import Made, Result, Wanted
+from tagcast.registry.subscribing import NO_VERSION, Made, Result, Wanted
 from typing_extensions import TypedDict
 
 from tagcast_aws.api import limits
@@ -34,11 +34,15 @@ class NamedSubscription(SubscriptionBody):
 
 
 class SubscriptionsBody(Body):
-    """Subscriptions to be put, each on its own: the items are read one by one, as :class:`NamedSubscription`."""
+    """Subscriptions to be put, each on its own: the items are read one by one, as :class:`NamedSubscription`.
+
+    Unless it is to *replace*, one that exists is refused.
+    """
 
     item_models: ClassVar[tuple[type[Body], ...]] = (NamedSubscription,)
 
     subscriptions: Annotated[list[Any], one_by_one(NamedSubscription)]
+    replace: bool = True
 
 
 class PutSubscriptionsAnswer(TypedDict):
@@ -85,7 +89,8 @@ def _read(world: World, request: Request[SubscriptionsBody], item: object, names
     except (ForbiddenError, InvalidRequestError) as error:
         return _problem(error)
     secret, untold = made(world, settings.secret)
-    return _Asked(Wanted(body.name, replace(settings, secret=secret)), asks, untold)
+    if_match = None if request.body.replace else NO_VERSION
+    return _Asked(Wanted(body.name, replace(settings, secret=secret), if_match), asks, untold)
 
 
 def _refused(faults: Sequence[Fault]) -> RefusedAnswer:

@@ -1,0 +1,26 @@
+"""Merge patches of JSON (RFC 7396)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def merged(present: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *present* with what *patch* names: null removes, an object is merged, anything else takes its place.
+
+    >>> merged({"retry": {"strategy": "BACKOFF_RETRY", "max_retries": 3}, "batch": {}}, {"retry": {"max_retries": 5}})
+    {'retry': {'strategy': 'BACKOFF_RETRY', 'max_retries': 5}, 'batch': {}}
+    >>> merged({"filter": {"kind": "tags"}}, {"filter": None}), merged({}, {"batch": {"max_bytes": None}})
+    ({}, {'batch': {}})
+    """
+    result = dict(present)
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, Mapping):
+            before = result.get(name)
+            result[name] = merged(before if isinstance(before, Mapping) else {}, value)
+        else:
+            result[name] = value
+    return result
