@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -20,7 +21,6 @@ from local.cli.session import (
     EveryPage,
     Limit,
     Listing,
-    MessageId,
     Page,
     Session,
     TopicName,
@@ -32,6 +32,7 @@ from local.cli.visible import visible_json
 BATCH_MESSAGES_MAX = 100
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 ATTEMPTED_MAX = 100
+ID_DIGITS = 20
 
 
 def copies_per_batch(message: Json, count: int) -> Iterator[int]:
@@ -150,8 +151,35 @@ def list_messages(
     session_of(ctx).show_list(path_of("topics", topic, "messages"), LISTING, Page(limit, cursor, every))
 
 
-def _state_map(answers: Sequence[Json]) -> RenderableType:
-    """Return the message as its first page tells it, and the entries of all *answers*."""
+ROWS_SHOWN = 50
+"""So many of those that do not fail are shown, unless all are asked for."""
+FAILING = ("blocked", "discarded", "expired")
+
+
+def counts_text(counts: Json) -> Text:
+    """How many subscriptions a message has, by the states of their deliveries, those that fail first.
+
+    >>> counts_text({"delivered": 4850, "blocked": 100, "pending": 50}).plain
+    '5,000: 100 blocked, 50 pending, 4,850 delivered'
+    >>> counts_text({}).plain
+    'none matched'
+    """
+    if not counts:
+        return Text("none matched")
+    states = [state for state in dict.fromkeys((*FAILING, "pending", *counts)) if state in counts]
+    parts = [Text.assemble(f"{counts[state]:,} ", state_text(state)) for state in states]
+    return Text.assemble(f"{sum(counts.values()):,}: ", Text(", ").join(parts))
+
+
+def _first_few(entries: Json) -> Json:
+    """Return the entries of those that fail, and a page of the others."""
+    others = [name for name, entry in entries.items() if entry.get("state") not in FAILING]
+    left_out = set(others[ROWS_SHOWN:])
+    return {name: entry for name, entry in entries.items() if name not in left_out}
+
+
+def _state_map(first: Json, entries: Json) -> RenderableType:
+    """Return the message as its first page tells it, its counts, and these entries."""
     rows = [
         [
             name,
@@ -160,12 +188,15 @@ def _state_map(answers: Sequence[Json]) -> RenderableType:
             readable_instant(entry.get("last_attempt_at")),
             entry.get("last_outcome"),
         ]
-        for answer in answers
-        for name, entry in (answer.get("subscribers") or {}).items()
+        for name, entry in entries.items()
     ]
-    fields = fields_table(answers[0], leave_out=("subscribers", "next_cursor"))
+    told = dict(first)
+    del told["subscribers"]
+    if "counts" in told:
+        told["subscribers"] = counts_text(told.pop("counts"))
+    fields = fields_table(told, leave_out=("next_cursor",))
     if not rows:
-        return Group(fields, Text("No subscription matched."))
+        return fields
     return Group(fields, rows_table(rows, "subscription", "state", "attempts", "last attempt", "last outcome"))
 
 
@@ -188,31 +219,76 @@ def _attempt_rows(answers: Sequence[Json]) -> RenderableType:
     return rows_table(rows, "subscription", "attempt", "ended", "ms", "outcome", "response")
 
 
+Only = Annotated[
+    str | None, typer.Option(help="Only deliveries in this state, such as blocked, or failing (any that is not well).")
+]
+Place = Annotated[str, typer.Argument(metavar="[TOPIC]", help="Name of the topic; without it every topic is asked.")]
+OptionalId = Annotated[str | None, typer.Argument(metavar="MESSAGE_ID", help="Id of the message: 20 digits.")]
+
+
+def _located(session: Session, place: str, message_id: str | None) -> tuple[str, str]:
+    """Return topic and id of a message of which perhaps only the id is given, in the first place."""
+    if message_id is not None:
+        return place, message_id
+    if not (place.isascii() and place.isdigit() and len(place) == ID_DIGITS):
+        raise typer.BadParameter("give the id of a message, 20 digits, with its topic before it or without")
+    found = session.api.request("GET", path_of("messages", place), query={"only": "cancelled"})
+    return str(found.json["topic"]), place
+
+
 def message(
     ctx: typer.Context,
-    topic: TopicName,
-    message_id: MessageId,
+    topic: Place,
+    message_id: OptionalId = None,
     attempts: Annotated[bool, typer.Option("--attempts", help="Show the last attempts that did not succeed.")] = False,
+    only: Only = None,
     cursor: Cursor = None,
     every: EveryPage = False,
 ) -> None:
-    """Show a message, or its receipt, with the state of every subscription it was for, 1,000 a page."""
+    """Show a message, or its receipt: how many deliveries are in which state, then those that fail, then others.
+
+    Its id alone is enough. A page has 1,000 deliveries. With --json one document a page.
+    """
     session = session_of(ctx)
-    path = path_of("topics", topic, "messages", message_id, *(["attempts"] if attempts else []))
-    answers = session.read(path, Page(ATTEMPTED_MAX if attempts else None, cursor, every))
+    topic, message_id = _located(session, topic, message_id)
+    path, page = path_of("topics", topic, "messages", message_id), Page(None, cursor, every)
+    if attempts:
+        _show_attempts(session, path + "/attempts", replace(page, limit=ATTEMPTED_MAX))
+        return
+    answers = session.read(path, page, only)
+    if session.as_json:
+        return
+    entries = {name: entry for answer in answers for name, entry in (answer.get("subscribers") or {}).items()}
+    if every or cursor or only:
+        session.out.print(_state_map(answers[0], entries))
+        session.tell_of_more(answers[-1], "--all")
+        return
+    if "next_cursor" in answers[0]:  # Those that fail may stand on any page.
+        failing = session.api.request("GET", path, query={"only": "failing"}).json["subscribers"]
+        entries = failing | {name: entry for name, entry in entries.items() if name not in failing}
+    shown = _first_few(entries)
+    session.out.print(_state_map(answers[0], shown))
+    if left := sum((answers[0].get("counts") or {}).values()) - len(shown):
+        session.out.print(Text(f"{left:,} more: --all, or --only STATE", style="dim"))
+
+
+def _show_attempts(session: Session, path: str, page: Page) -> None:
+    answers = session.read(path, page)
     if not session.as_json:
-        session.out.print(_attempt_rows(answers) if attempts else _state_map(answers))
+        session.out.print(_attempt_rows(answers))
         session.tell_of_more(answers[-1], "--all")
 
 
 def explain(
     ctx: typer.Context,
-    topic: TopicName,
-    message_id: MessageId,
+    topic: Place,
+    message_id: OptionalId = None,
+    *,
     subscription: Annotated[str, typer.Option("--subscription", "-s", help="Name of the subscription.")],
 ) -> None:
-    """Say why a subscription did or did not receive a message."""
+    """Say why a subscription did or did not receive a message, whose id alone is enough."""
     session = session_of(ctx)
+    topic, message_id = _located(session, topic, message_id)
     path = path_of("topics", topic, "messages", message_id, "explain")
     answer = session.api.request("GET", path, query={"subscription": subscription})
     session.show(answer, lambda shown: explanation_tree(f"{message_id} → {subscription}", shown))

@@ -107,10 +107,10 @@ class Session:
         self.out.print(rows_table(rows, *listing.headings))
         self.tell_of_more(answers[-1], "--all")
 
-    def read(self, path: str, page: Page) -> list[Json]:
+    def read(self, path: str, page: Page, only: str | None = None) -> list[Json]:
         """Return the answer of one page, or of all of them; with --json print each on a line of its own."""
         answers: list[Json] = []
-        for answer in pages(self.api, path, page.limit, page.cursor):
+        for answer in pages(self.api, path, page.limit, page.cursor, only):
             if self.as_json:
                 typer.echo(visible_json(answer.text.rstrip("\n")))
             answers.append(answer.json)
@@ -125,10 +125,12 @@ class Session:
             self.out.print(Text(f"There is more: {options}", style="dim"), soft_wrap=True)
 
 
-def pages(api: Client, path: str, limit: int | None = None, cursor: str | None = None) -> Iterator[Answer]:
+def pages(
+    api: Client, path: str, limit: int | None = None, cursor: str | None = None, only: str | None = None
+) -> Iterator[Answer]:
     """The pages of a list, following `next_cursor` from the given one to the end."""
     while True:
-        answer = api.request("GET", path, query={"limit": limit, "cursor": cursor})
+        answer = api.request("GET", path, query={"limit": limit, "cursor": cursor, "only": only})
         yield answer
         cursor = answer.json.get("next_cursor")
         if not cursor:

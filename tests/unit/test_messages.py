@@ -50,6 +50,39 @@ def test_pages_with_bodies_end_before_an_answer_is_too_large_and_lead_through_al
     assert found == ids
 
 
+def test_a_message_is_found_by_its_id_among_the_topics_that_one_may_read(fake_topics: FakeWorld) -> None:
+    fake = fake_topics
+    [message_id] = fake.publish("x", topic="t150")
+
+    found, _ = get(fake, f"/messages/{message_id}", {})
+    assert (found["topic"], found["message_id"], found["counts"]) == ("t150", message_id, {})
+    assert get(fake, f"/messages/{'9' * 20}", {})[0]["status"] == 404
+    scope = {"scope": "read"}
+    for topics, status in (("t15*", 200), ("t1 t2", 404)):
+        claims = {**scope, "tagcast_topics": topics}
+        assert answered(fake.world, "GET", f"/messages/{message_id}", claims=claims)["statusCode"] == status
+
+
+@pytest.fixture
+def fake_topics() -> FakeWorld:
+    fake = FakeWorld()
+    for number in range(151):
+        assert answered(fake.world, "PUT", f"/topics/t{number}", "{}")["statusCode"] == 201
+    return fake
+
+
+def test_entries_in_one_state_are_shown_alone_with_the_counts_of_all(retained: tuple[FakeWorld, list[str]]) -> None:
+    fake, _ = retained
+    fake.subscribe("B")
+    [message_id] = fake.publish("x")
+    fake.deliver()
+    whole, _ = get(fake, f"/topics/test1/messages/{message_id}", {})
+    assert (list(whole["subscribers"]), whole["counts"]) == (["A", "B"], {"blocked": 1, "delivered": 1})
+    some, _ = get(fake, f"/topics/test1/messages/{message_id}", {"only": "delivered"})
+    assert (list(some["subscribers"]), some["counts"]) == (["B"], whole["counts"])
+    assert get(fake, f"/topics/test1/messages/{message_id}", {"only": "well"})[0]["errors"][0]["pointer"] == "#/only"
+
+
 def test_a_list_tells_how_large_bodies_are_unless_they_are_asked_for(retained: tuple[FakeWorld, list[str]]) -> None:
     fake, ids = retained
     page, size = get(fake, "/topics/test1/messages", {"limit": "100"})

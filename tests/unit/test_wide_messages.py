@@ -15,10 +15,11 @@ from tagcast.delivery.publishing import publish
 from tagcast.delivery.queueing import entries_of
 from tagcast.errors import ConflictError
 from tagcast.model import Draft, Entry, EntryState, Keep, Ordering, Strategy
+from tagcast.operating import messages
 from tagcast.operating.attempts import list_attempts
 from tagcast.operating.explaining import explain
 from tagcast.operating.lanes import skip_head
-from tagcast.operating.messages import list_retained, message_view
+from tagcast.operating.messages import FAILING, list_retained, message_view
 from tagcast.ports import Row, Table
 from tagcast.queues import Audience, entry_in, entry_text
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
@@ -236,6 +237,39 @@ def test_a_view_shows_one_section_after_the_other_and_explains_every_entry(fake:
     assert shown(fake, f"/topics/test1/messages/{message_id}") == [{"a", "b"}, {"c", "d"}, {"e"}]
     assert explain(fake.world, "test1", message_id, "d")["received"] is True
     assert "blocked" in str(explain(fake.world, "test1", message_id, "e")["reason"])
+
+
+def test_a_wide_message_counts_all_its_entries_and_shows_those_in_one_state_from_every_section(fake: FakeWorld) -> None:
+    for name in ("b", "d", "e"):
+        fake.pusher.behaviours[name] = lambda push: FAIL
+    [message_id] = fake.publish("1")
+    assert message_view(fake.world, "test1", message_id).counts == {EntryState.PENDING: 5}
+    fake.deliver()
+
+    first = message_view(fake.world, "test1", message_id)
+    failing = message_view(fake.world, "test1", message_id, only=FAILING)
+
+    assert first.counts == {EntryState.DELIVERED: 2, EntryState.BLOCKED: 3}
+    assert list(first.subscribers) == ["b", "a"], "who fails comes first"
+    assert (list(failing.subscribers), failing.next_section) == (["b", "d", "e"], None)
+    assert failing.subscribers["d"].last_outcome == "http 500"
+    assert failing.subscribers["d"].filter_version == 1
+    assert message_view(fake.world, "test1", message_id, 1, only=FAILING).counts is None
+    assert list(message_view(fake.world, "test1", message_id, 1, only=FAILING).subscribers) == ["d", "e"]
+    fake.clock.sleep(86_401)
+    assert message_view(fake.world, "test1", message_id).counts == {EntryState.DELIVERED: 2, EntryState.EXPIRED: 3}
+
+
+def test_a_page_of_one_state_has_as_many_sections_as_have_a_page_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = wide_world(Strategy.EXPONENTIAL_DECAY_RETRY)
+    monkeypatch.setattr(messages, "PAGE_ENTRIES_MAX", 3)
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    path = f"/topics/test1/messages/{message_id}?only=delivered"
+    page = json.loads(answered(fake.world, "GET", path)["body"])
+    assert (set(page["subscribers"]), page["counts"]) == ({"a", "b"}, {"delivered": 5})
+    rest = json.loads(answered(fake.world, "GET", f"{path}&cursor={page['next_cursor']}")["body"])
+    assert (set(rest["subscribers"]), "next_cursor" in rest) == ({"c", "d", "e"}, False)
 
 
 def shown(fake: FakeWorld, target: str) -> list[set[str]]:

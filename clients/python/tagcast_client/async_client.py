@@ -117,12 +117,21 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
 
     # Messages
 
-    async def get_message(self, topic: str, message_id: str, *, cursor: str | None = None) -> models.Message:
-        """Return a message, or its receipt, with what became of it for each subscription.
+    async def get_message(
+        self, topic: str, message_id: str, *, cursor: str | None = None, only: str | None = None
+    ) -> models.Message:
+        """Return a message, or its receipt, with what became of it for each subscription, those that fail first.
 
         Of one that matched more than a thousand these are some; *cursor* is its ``next_cursor``, for those behind them.
+        *only* is a state, or `failing`: then no others are among them.
         """
-        return await self.send(operations.get_message(topic, message_id, cursor))
+        return await self.send(operations.get_message(topic, message_id, cursor, only))
+
+    async def find_message(
+        self, message_id: str, *, cursor: str | None = None, only: str | None = None
+    ) -> models.Message:
+        """Return the same, whichever topic has the message: each is asked."""
+        return await self.send(operations.find_message(message_id, cursor, only))
 
     def list_messages(
         self, topic: str, *, bodies: bool = False, page_size: int | None = None

@@ -143,7 +143,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message or its receipt: whom it was owed to, and what became of that."""
+    """A message or its receipt: whom it was owed to, and what became of that; *counts* of all, by their states."""
 
     message_id: str
     topic: str
@@ -164,6 +164,7 @@ class Message:
     replay_of: str | None = None
     filter_errors: tuple[str, ...] = ()
     filter_error_count: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
     next_cursor: str | None = None
 
     @property

@@ -15,6 +15,8 @@ from tagcast_client.operation import (
     given,
     listing,
     nothing,
+    path_of,
+    query_of,
     reads,
     reads_results,
     subscription_path,
@@ -164,10 +166,16 @@ def list_versions(topic: str, name: str) -> Operation[tuple[models.Version, ...]
     return Operation("GET", subscription_path(topic, name, "versions"), read)
 
 
-def get_message(topic: str, message_id: str, cursor: str | None) -> Operation[models.Message]:
+def get_message(topic: str, message_id: str, cursor: str | None, only: str | None) -> Operation[models.Message]:
     """GET /topics/{topic}/messages/{message_id}."""
-    query = {} if cursor is None else {"cursor": cursor}
+    query = query_of({"cursor": cursor, "only": only})
     return Operation("GET", topic_path(topic, "messages", message_id), reads(models.Message), query=query)
+
+
+def find_message(message_id: str, cursor: str | None, only: str | None) -> Operation[models.Message]:
+    """GET /messages/{message_id}."""
+    query = query_of({"cursor": cursor, "only": only})
+    return Operation("GET", path_of("messages", message_id), reads(models.Message), query=query)
 
 
 def list_messages(topic: str, bodies: bool, limit: int | None, cursor: str | None) -> Operation[Page[models.Message]]:

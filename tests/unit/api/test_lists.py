@@ -21,7 +21,12 @@ LISTS = {
     "list_lanes": ("/lanes", "lanes", "subscription"),
     "list_attempts": ("/topics/test1/messages/{message_id}/attempts", "deliveries", "subscription"),
 }
-TRIED_ELSEWHERE = {"list_hosts": "tests/unit/test_circuit.py", "get_message": "wide messages", "tail": "test_tail.py"}
+TRIED_ELSEWHERE = {
+    "find_message": "wide messages",
+    "get_message": "wide messages",
+    "list_hosts": "tests/unit/test_circuit.py",
+    "tail": "test_tail.py",
+}
 
 
 @pytest.fixture(scope="module")

@@ -345,15 +345,41 @@ def test_the_state_map_of_a_message_is_a_table(api: FakeApi, run: Run) -> None:
 def test_a_message_of_more_pages_is_shown_page_by_page_or_as_a_whole(api: FakeApi, run: Run) -> None:
     first, second = ({"message_id": ID, "subscribers": {name: {"state": "delivered"}}} for name in ("A", "Z"))
     cursor = "c" * 300
-    api.teach(f"GET /topics/t/messages/{ID}", {**first, "next_cursor": cursor})
+    counts = {"blocked": 1, "delivered": 2}
+    api.teach(f"GET /topics/t/messages/{ID}", {**first, "counts": counts, "next_cursor": cursor})
+    failing = {"Failed": {"state": "blocked", "last_outcome": "http 500"}}
+    api.teach(f"GET /topics/t/messages/{ID}?only=failing", {"subscribers": failing})
     api.teach(f"GET /topics/t/messages/{ID}?cursor={cursor}", second)
     page = run("message", "t", ID).output
-    assert f"There is more: --cursor {cursor}, or --all\n" in page
-    assert ("A" in page, "Z" in page) == (True, False)
+    assert "3: 1 blocked, 2 delivered" in page
+    assert page.index("Failed") < page.index("│ A "), "those that fail stand first, whichever page has them"
+    assert ("Z" in page, "1 more: --all, or --only STATE" in page) == (False, True)
     assert "Z" in run("message", "t", ID, "--cursor", cursor).output
     whole = run("message", "t", ID, "--all").output
     assert ("A" in whole, "Z" in whole, "--cursor" in whole) == (True, True, False)
     assert len(run("--json", "message", "t", ID, "--all").stdout.splitlines()) == 2
+
+
+def test_of_many_deliveries_those_that_fail_are_shown_with_some_others(api: FakeApi, run: Run) -> None:
+    states = ["blocked"] * 60 + ["delivered"] * 140
+    entries = {f"s{place:03}": {"state": state} for place, state in enumerate(states)}
+    shown = {"message_id": ID, "subscribers": entries, "counts": {"delivered": 140, "blocked": 60}}
+    api.teach(f"GET /topics/t/messages/{ID}", shown)
+    few = run("message", "t", ID).output
+    assert ("s059" in few, "s109" in few, "s110" in few, "90 more" in few) == (True, True, False, True)
+    assert "s199" in run("message", "t", ID, "--all").output
+    api.teach(f"GET /topics/t/messages/{ID}?only=blocked", {**shown, "subscribers": {"s001": entries["s001"]}})
+    assert "s001" in run("message", "t", ID, "--only", "blocked").output
+
+
+def test_the_id_of_a_message_is_enough_to_find_it(api: FakeApi, run: Run) -> None:
+    api.teach(f"GET /messages/{ID}?only=cancelled", {"topic": "t", "message_id": ID, "subscribers": {}})
+    api.teach(f"GET /topics/t/messages/{ID}", {"message_id": ID, "subscribers": {}, "counts": {}})
+    api.teach(f"GET /topics/t/messages/{ID}/explain?subscription=A", {"received": False})
+    assert "none matched" in run("message", ID).output
+    assert "received: ✗ false" in run("explain", ID, "-s", "A").output
+    for words in (["message", "t"], ["explain", "t", "-s", "A"]):
+        assert run(*words).exit_code == 2
 
 
 def test_the_attempts_of_a_message_are_a_table(api: FakeApi, run: Run) -> None:

@@ -1,12 +1,13 @@
-"""Use cases of messages: the full state map of one, and the list of what is retained."""
+"""Use cases of messages: the full state map of one, wherever it is, and the list of what is retained."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
-from tagcast.errors import NotFoundError
+from tagcast.errors import ConflictError, NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.model import Entry, EntryState, Message
 from tagcast.paging import Page
@@ -18,19 +19,25 @@ from tagcast.rows import stored, stored_maps
 from tagcast.rows.attempt_history import history_in
 from tagcast.rows.due import OwedDelivery
 from tagcast.rows.filter_version import FilterVersion
+from tagcast.rows.keys import message_key
 from tagcast.rows.listed import retained_of
 from tagcast.rows.message import MessageRow
 from tagcast.rows.pulled import Pulled
 
+FAILING = frozenset((EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRED))
+"""What somebody has to look at: owed after it could not be delivered, or given up."""
+PAGE_ENTRIES_MAX = 1_000
+FOUND_AT_ONCE = 100
 READ_ROWS = 10
 FRONT_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """A message or its receipt, with one entry per matched subscription.
+    """A message or its receipt, with one entry per matched subscription, those that fail first.
 
     Of a wide message it shows the entries of one section of its map; behind that comes the *next_section*, if any.
+    *counts* are of all of its entries, by their states, wherever they were counted.
     """
 
     message: Message
@@ -40,18 +47,96 @@ class MessageView:
     filter_errors: tuple[str, ...]
     filter_error_count: int
     next_section: int | None = None
+    counts: Mapping[EntryState, int] | None = None
 
 
-def message_view(world: World, topic: str, message_id: str, section: int = 0) -> MessageView:
+def message_view(
+    world: World, topic: str, message_id: str, section: int = 0, only: Collection[EntryState] = ()
+) -> MessageView:
     """Return the message or its receipt; NotFoundError when there is neither (any more).
 
     *section* says which entries of a wide message are shown; a section that there is not is as if it were the last.
+    Only the view of the first has its counts. With *only* the entries in these states are shown, of as many sections
+    as have a thousand of them together; *section* is where that goes on.
     """
-    owner = read_topic(world, topic)
-    row = shown(world, read_message(world, topic, message_id), section)
-    versions = versions_in_force(world, topic, row.subscriptions_version, row.map.matched)
-    known = stored.names(world.store, topic) if row.section is None else _names(versions)
-    return _view(Backlogs(world, owner.topic_id), row, known, versions)
+    backlogs = Backlogs(world, read_topic(world, topic).topic_id)
+    row = read_message(world, topic, message_id)
+    if not row.bounds:
+        versions = versions_in_force(world, topic, row.subscriptions_version, row.map.matched)
+        return _chosen(_view(backlogs, row, stored.names(world.store, topic), versions), only)
+    if only or section == 0:
+        return _of_sections(backlogs, stored_maps.sections(world.store, row), section, only)
+    return _of_section(backlogs, stored_maps.section_of_read(world.store, row, min(section, len(row.bounds) - 1)))
+
+
+def find_message(world: World, message_id: str, is_open: Callable[[str], bool] = lambda topic: True) -> str:
+    """Return the topic of a message, among those that *is_open* says yes to; each of them is asked for its id.
+
+    Raises NotFoundError, and ConflictError if several have it: an id is unique in its topic, and hardly ever elsewhere.
+    """
+    topics = [name for name, _ in stored.topic_ids(world.store) if is_open(name)]
+    found: list[str] = []
+    for start in range(0, len(topics), FOUND_AT_ONCE):
+        asked = {message_key(topic, message_id): topic for topic in topics[start : start + FOUND_AT_ONCE]}
+        found += (asked[key] for key in world.store.get_many(tuple(asked)))
+    if not found:
+        raise NotFoundError("message", message_id)
+    if len(found) > 1:
+        raise ConflictError(f"several topics have a message {message_id}: {', '.join(found)}")
+    return found[0]
+
+
+def _chosen(view: MessageView, only: Collection[EntryState]) -> MessageView:
+    """Return the view of a whole message with its counts, and with those entries that are asked for."""
+    counts = Counter(entry.state for entry in view.subscribers.values())
+    chosen = {name: entry for name, entry in view.subscribers.items() if not only or entry.state in only}
+    return replace(view, counts=counts, subscribers=chosen)
+
+
+def _of_section(backlogs: Backlogs, row: MessageRow, only: Collection[int] | None = None) -> MessageView:
+    """Return the view of one section, with the entries of *only* some ordinals, or of all."""
+    chosen = row.map.matched if only is None else only
+    versions = versions_in_force(backlogs.world, row.message.topic, row.subscriptions_version, chosen)
+    return _view(backlogs, row, _names(versions), versions, chosen)
+
+
+def _of_sections(
+    backlogs: Backlogs, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
+) -> MessageView:
+    """Return the first section with the counts of all; or, from *section* on, entries in the states asked for."""
+    handed = next((part for part in parts if part.map.handed), parts[0])
+    pulls = _pulls(backlogs.world, handed)
+    expired = parts[0].message.is_expired(backlogs.world.clock.now())
+    states = [_states(part, pulls, expired=expired) for part in parts]
+    counts = Counter(state for part in states for state in part.values()) if section == 0 else None
+    if not only:
+        return replace(_of_section(backlogs, parts[0]), counts=counts)
+    entries: dict[str, Entry] = {}
+    at = min(section, len(parts) - 1)
+    view = _of_section(backlogs, parts[at], ())
+    while at < len(parts):
+        chosen = [ordinal for ordinal, state in states[at].items() if state in only]
+        if entries and len(entries) + len(chosen) > PAGE_ENTRIES_MAX:
+            break
+        if chosen:
+            entries |= _of_section(backlogs, parts[at], chosen).subscribers
+        at += 1
+    return replace(view, subscribers=entries, counts=counts, next_section=at if at < len(parts) else None)
+
+
+def _states(row: MessageRow, pulls: Mapping[int, Pulled], *, expired: bool) -> dict[int, EntryState]:
+    """Return the states of a part of a map, without the reads that an entry takes."""
+    waiting = (row.map.waiting | row.map.handed) - pulls.keys()
+    return {
+        ordinal: row.map.entry(ordinal).state
+        if ordinal not in row.map.owed
+        else EntryState.EXPIRED
+        if expired
+        else EntryState.PENDING
+        if ordinal in waiting
+        else EntryState.BLOCKED
+        for ordinal in sorted(row.map.matched)
+    }
 
 
 def shown(world: World, row: MessageRow, section: int) -> MessageRow:
@@ -143,10 +228,11 @@ def _view(
     row: MessageRow,
     known: Mapping[int, str],
     versions: Mapping[int, FilterVersion] | None,
+    only: Collection[int] | None = None,
 ) -> MessageView:
     expired = row.message.is_expired(backlogs.world.clock.now())
     entries, pulls = {}, _pulls(backlogs.world, row)
-    for ordinal in sorted(row.map.matched):
+    for ordinal in sorted(row.map.matched if only is None else only):
         entry = _shown_entry(backlogs, row, ordinal, pulls, expired=expired)
         if versions is not None and ordinal in versions and ordinal not in row.map.late:
             entry = replace(entry, filter_version=versions[ordinal].version)
@@ -155,7 +241,7 @@ def _view(
         message=row.message,
         body=row.message.draft.body if row.has_body and not expired else None,
         state=_state(row, expired=expired),
-        subscribers=entries,
+        subscribers=dict(sorted(entries.items(), key=lambda named: named[1].state not in FAILING)),
         filter_errors=row.filter_errors,
         filter_error_count=row.filter_error_count,
         next_section=_next_section(row),

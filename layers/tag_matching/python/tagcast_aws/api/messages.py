@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Collection, Mapping
 from typing import Any, NotRequired
 
 from tagcast.errors import Fault, InvalidRequestError
 from tagcast.instant import rfc3339
-from tagcast.model import Entry
+from tagcast.model import Entry, EntryState
 from tagcast.operating.attempts import attempt_json, list_attempts
 from tagcast.operating.explaining import explain
-from tagcast.operating.messages import MessageView, list_retained, message_view
+from tagcast.operating.messages import FAILING, MessageView, find_message, list_retained, message_view
 from tagcast.ports import World
 from typing_extensions import TypedDict
 
+from tagcast_aws.api.http.authorization import covers
 from tagcast_aws.api.http.paging import PAGING, encode_cursor, page
 from tagcast_aws.api.http.requests import Request, required_name
 from tagcast_aws.api.http.routing import Answer, Route, encoded_size
 from tagcast_aws.api.limits import PAGE_BYTES_MAX
 
 SECTION_DIGITS_MAX = 5
+ONLY: Mapping[str, Collection[EntryState]] = {"failing": FAILING} | {each.value: (each,) for each in EntryState}
+"""Which entries of a message may be asked for alone."""
 
 
 class EntryAnswer(TypedDict):
@@ -37,7 +41,8 @@ class MessageAnswer(TypedDict):
     """A message or its receipt, with its state map; its body is text, base64, or null once it is gone.
 
     One that matched more than a thousand is shown with some of its entries, and ``next_cursor`` while there are more.
-    Lists have ``body_bytes`` instead, unless bodies were asked for.
+    Those that fail stand first. ``counts`` are of all its entries, by their states: the first page has them. Lists have
+    ``body_bytes`` instead of bodies, unless those were asked for, and no counts.
     """
 
     body: NotRequired[str | None]
@@ -60,6 +65,7 @@ class MessageAnswer(TypedDict):
     replay_of: NotRequired[str]
     filter_errors: NotRequired[list[str]]
     filter_error_count: NotRequired[int]
+    counts: NotRequired[dict[str, int]]
     next_cursor: NotRequired[str]
 
 
@@ -181,9 +187,27 @@ def retained(world: World, request: Request[None]) -> Answer:
 
 def one(world: World, request: Request[None]) -> Answer:
     """Answer with a message or its receipt."""
-    section = _section(request.page()[1])
-    found = message_view(world, request.topic, request.path["message_id"], section)
+    return _message(world, request, request.topic)
+
+
+def find(world: World, request: Request[None]) -> Answer:
+    """Answer with a message or its receipt, whichever of the topics that the caller may read has it."""
+    rights = request.rights
+
+    def is_open(topic: str) -> bool:
+        return rights is None or covers(rights.topics, topic)
+
+    return _message(world, request, find_message(world, request.path["message_id"], is_open))
+
+
+def _message(world: World, request: Request[None], topic: str) -> Answer:
+    section, only = _section(request.page()[1]), request.query.get("only")
+    if only is not None and only not in ONLY:
+        raise InvalidRequestError((Fault(f"must be one of {', '.join(ONLY)}", "/only"),))
+    found = message_view(world, topic, request.path["message_id"], section, ONLY[only] if only else ())
     answer = message(found)
+    if found.counts is not None:
+        answer["counts"] = {state.value: found.counts[state] for state in EntryState if found.counts.get(state)}
     if found.next_section is not None:
         answer["next_cursor"] = encode_cursor(str(found.next_section)) or ""
     return Answer(200, answer)
@@ -216,7 +240,16 @@ _ONE = "/topics/{topic}/messages/{message_id}"
 
 ROUTES = (
     Route("GET", _ALL, retained, "List the retained messages", {200: MessagesAnswer}, query=(*PAGING, "bodies")),
-    Route("GET", _ONE, one, "Look at a message or its receipt", {200: MessageAnswer}, query=("cursor",)),
+    Route("GET", _ONE, one, "Look at a message or its receipt", {200: MessageAnswer}, query=("cursor", "only")),
+    Route(
+        "GET",
+        "/messages/{message_id}",
+        find,
+        "Find a message by its id, whichever topic has it",
+        {200: MessageAnswer},
+        query=("cursor", "only"),
+        names_no_topic=True,
+    ),
     Route(
         "GET",
         _ONE + "/attempts",

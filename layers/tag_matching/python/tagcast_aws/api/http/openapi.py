@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
+from tagcast.model import EntryState
 from tagcast.rows.tail import EVENTS_MAX, EventKind
 
 from tagcast_aws.api import limits
@@ -38,6 +39,7 @@ _QUERY: dict[str, dict[str, Any]] = {
     "cursor": {"type": "string", "format": "cursor", "pattern": limits.CURSOR, "maxLength": limits.CURSOR_LENGTH_MAX},
     "subscription": {"type": "string", "pattern": limits.NAME},
     "bodies": {"type": "boolean", "default": False},
+    "only": {"type": "string", "enum": ["failing", *(each.value for each in EntryState)]},
     "kind": {"type": "string", "enum": [each.value for each in EventKind]},
     "max_events": {"type": "integer", "minimum": 0, "maximum": EVENTS_MAX, "default": EVENTS_MAX},
     "state": {"type": "string", "pattern": limits.TAIL_STATE},

@@ -35,6 +35,7 @@ OPERATIONS: Mapping[tuple[str, str], tuple[str, str]] = {
     ("POST", f"{_TOPIC}/push"): ("push", "lanes"),
     ("GET", f"{_TOPIC}/messages"): ("list_messages", "messages"),
     ("GET", _MESSAGE): ("get_message", "messages"),
+    ("GET", "/messages/{message_id}"): ("find_message", "messages"),
     ("GET", f"{_MESSAGE}/attempts"): ("list_attempts", "messages"),
     ("GET", f"{_MESSAGE}/explain"): ("explain", "messages"),
     ("GET", f"{_TOPIC}/tail"): ("tail", "messages"),
