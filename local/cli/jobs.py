@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 from tagcast.instant import rfc3339
+from tagcast_client.operation import path_of
 
 from local.cli.filters import (
     JsonFilter,
@@ -164,10 +165,15 @@ def replay(
     ] = False,
     as_is: AsItIs = False,
 ) -> None:
-    """Send archived messages (those with their bodies) again to one subscription, as new messages."""
-    place, days = _archive(data, uri), _days(first, end)
+    """Send archived messages (those with their bodies) again to one subscription, as new messages.
+
+    Its present filter says which: others are counted as filtered out, and not sent.
+    """
+    place, days, api = _archive(data, uri), _days(first, end), session_of(ctx).api
+    present = api.request("GET", path_of("topics", topic, "subscriptions", subscription)).json
     arguments = [*days.arguments(), "--topic", topic, "--subscription", subscription, "--rate", f"{rate:g}"]
-    arguments += ["--preview", "false" if send else "true", "--api", session_of(ctx).api.url]
+    arguments += ["--filter", json.dumps(present.get("filter")), "--preview", "false" if send else "true"]
+    arguments += ["--api", api.url]
     _run(ctx, "replay", place, arguments, first=_compacting(place, days, as_is))
 
 

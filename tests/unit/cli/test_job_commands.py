@@ -13,7 +13,7 @@ from rich.console import Console
 from local.cli import jobs
 from local.cli.job_arguments import Days
 from local.cli.job_run import Archive, JobError, Link, Result, run_job
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import FakeApi, Run
 
 WHERE = {
     "job_environment": {"AWS_ACCESS_KEY_ID": "jobs", "AWS_SECRET_ACCESS_KEY": "x"},
@@ -86,3 +86,20 @@ def test_the_exit_code_of_an_audit_is_the_job_s(
     assert result.exit_code == code
     assert asked[0][-2:] == ["--as-of", "2026-11-02T00:00:00Z"]
     assert result.output.startswith("Nothing was proved") == (code == 3)
+
+
+def test_a_replay_asks_for_the_filter_of_its_subscription(
+    api: FakeApi, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def job(name: str, place: Archive, arguments: list[str], errors: Console, *, first: Link = ()) -> Result:
+        asked.extend(arguments)
+        return Result({"job": name, "messages": 70, "filtered_out": 130}, 0)
+
+    monkeypatch.setattr(jobs, "run_job", job)
+    api.teach("GET /topics/t/subscriptions/A", {"name": "A", "filter": {"kind": "tags", "tags": ["x"]}})
+    result = run("replay", "t", "A", "--archive", str(tmp_path))
+    assert json.loads(asked[asked.index("--filter") + 1]) == {"kind": "tags", "tags": ["x"]}
+    assert asked[asked.index("--preview") + 1] == "true"
+    assert "filtered out" in result.output

@@ -1,5 +1,6 @@
 """RocketMQ's tag expressions: ``TagA || TagB``."""
 
+import re
 from dataclasses import dataclass
 
 from tagcast.errors import FilterSyntaxError
@@ -7,6 +8,7 @@ from tagcast.filters.tags import java_hash_code
 
 EVERYTHING = "*"
 _SEPARATOR = "||"
+_OPERATOR = re.compile(r"\|\||\||&&")
 # Java's String.trim: everything up to the blank, and nothing above it (a no-break space is part of a tag).
 _TRIMMED = "".join(map(chr, range(0x21)))
 
@@ -44,8 +46,8 @@ class TagExpression:
 def parse_tag_expression(text: str | None) -> TagExpression:
     """Split at ``||``, trim, drop empty parts and duplicates; ``*``, empty and ``None`` mean everything.
 
-    Two texts that RocketMQ accepts and then delivers nothing for are refused with :class:`FilterSyntaxError`:
-    one that has no tag left, and one that mixes ``*`` with tags.
+    Texts that RocketMQ accepts and then delivers nothing for are refused with :class:`FilterSyntaxError`: one that has
+    no tag left, one that mixes ``*`` with tags, and one with ``&&`` or a single ``|``, which would be part of a tag.
 
     >>> parse_tag_expression(" TagA||TagB || TagA ").tags
     ('TagA', 'TagB')
@@ -58,6 +60,10 @@ def parse_tag_expression(text: str | None) -> TagExpression:
     tags = tuple(dict.fromkeys(part for part in parts if part))
     if not tags:
         raise _refused("the expression has no tag", text, 0, expected="a tag or *")
+    other = next((found for found in _OPERATOR.finditer(text) if found[0] != _SEPARATOR), None)
+    if other is not None:
+        reason = f"{other[0]} joins no tags: write tags with {_SEPARATOR} between them, any of which is enough, or *"
+        raise _refused(reason, text, other.start(), expected=_SEPARATOR)
     if EVERYTHING not in tags:
         return TagExpression(tags)
     if len(tags) == 1:
