@@ -42,7 +42,7 @@ CORE = (
     "concurrency.isolation",
     "repairing.relay",
     "concurrency.contention",
-    "delivery.settling",
+    "delivery.ending",
     "rows.message",
     "rows.message_writes",
     "rows.accepted",

@@ -1505,7 +1505,7 @@ ADAPTERS = (
     _planted(
         "what removed subscriptions owe ends one by one",
         "tagcast.delivery.outcomes:Outcomes.cancel",
-        "done = await self.settle_together(together)",
+        "done = await self.end_together(together)",
         "done, together = set[str](), together[:0]",
         "unit/test_herd.py::test_what_removed_subscriptions_owe",
     ),

@@ -88,16 +88,16 @@ MUTANTS = (
     ),
     Mutant(
         "the ends of a batch are written by whoever pushed it",
-        "tagcast.delivery.outcomes:Outcomes.settle_together",
-        "endings, (self.hold.check(),))",
-        "endings, ())",
+        "tagcast.delivery.outcomes:Outcomes.end_together",
+        "together, self.hold.check())",
+        "together)",
         RACING,
     ),
     Mutant(
         "the ends of a batch are written over what others wrote",
-        "tagcast.delivery.settling:settle_together",
-        "map_writes(before, _after(before, ending))]",
-        "(__import__('dataclasses').replace(each, expect={}) for each in map_writes(before, _after(before, ending)))]",
+        "tagcast.delivery.ending:end_together",
+        "*map_writes(before, _after(before, ending)),",
+        "*(__import__('dataclasses').replace(each, expect={}) for each in map_writes(before, _after(before, ending))),",
         RACING,
     ),
 )

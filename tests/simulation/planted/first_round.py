@@ -51,7 +51,7 @@ MUTANTS = (
     ),
     Mutant(
         "what one of many updates did not write counts as written",
-        "tagcast.delivery.settling:settle_each",
+        "tagcast.delivery.ending:end_each",
         "if not is_done",
         "if False",
         Aim(faults=("error", "throttle", "queue_copy"), rate=0.08),

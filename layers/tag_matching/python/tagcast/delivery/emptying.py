@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from tagcast.delivery.ending import Conflict, EntryEnd, end_entry_beside
 from tagcast.delivery.lane_hold import LaneHold
-from tagcast.delivery.settling import Ending, Lost, settle
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
 from tagcast.ports import GroupQueue, Received
 from tagcast.queues import RECEIVED_MAX
-from tagcast.rows import stored, stored_maps
-from tagcast.rows.message import MessageRow
+from tagcast.rows import stored
 from tagcast.rows.pulled import last_pull
 
 WAIT_S, INVISIBLE_S = 1, 120
@@ -50,13 +49,7 @@ async def _cancel(hold: LaneHold, queue: GroupQueue, received: Received) -> None
         known = (await world.executor.run(look)).get(ordinal)
         entry = last_pull(known, pulls, world.clock.now()).ending(state)
 
-    def plan(before: MessageRow) -> Ending | None:
-        return Ending({ordinal: entry}) if ordinal in before.map.owed else None
-
-    async def again(lost: Lost) -> bool:
-        return await hold.wait(lost.times)
-
-    read = partial(stored_maps.entry, world.store, hold.task.topic, received.message_id, ordinal)
-    match await settle(world.store, world.executor, read, plan, again):
-        case Lost(error=error):
-            raise error
+    end = EntryEnd(hold.task.topic, received.message_id, ordinal, entry)
+    came = await end_entry_beside(world.store, world.executor, end, lambda conflict: hold.wait(conflict.times))
+    if isinstance(came, Conflict):
+        raise came.error

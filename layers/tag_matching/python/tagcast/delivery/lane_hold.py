@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tagcast.concurrency.contention import pause_s
-from tagcast.delivery.settling import write_all
+from tagcast.delivery.ending import write_all
 from tagcast.delivery.workflow_task import Task
 from tagcast.errors import ContendedError
 from tagcast.model import LaneState

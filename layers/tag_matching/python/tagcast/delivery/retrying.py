@@ -69,7 +69,7 @@ async def retry(
     try:
         if subscription.settings.batching is not None:
             await _write_together(hold, known, rows, progress, unwritten)
-        await _write(hold, subscription, known, progress, unwritten)
+        await _write(hold, subscription, known, rows, progress, unwritten)
     except ConditionLostError:
         came = Retried.OVERTAKEN
     finally:
@@ -160,7 +160,7 @@ async def _write_together(
 ) -> None:
     """Write the ends of a batch, several at once where nobody is in the way; take from *progress* what is written."""
     ends = [(known[each], known[each].as_last_seen(entry), rows[each]) for each, entry in progress.settled.items()]
-    for message_id in await Outcomes(hold).settle_together(ends if len(ends) > 1 else ()):
+    for message_id in await Outcomes(hold).end_together(ends if len(ends) > 1 else ()):
         progress.judged.discard(message_id)
         del progress.settled[message_id]
         unwritten.discard(message_id)
@@ -170,6 +170,7 @@ async def _write(
     hold: LaneHold,
     subscription: Subscription,
     known: Mapping[str, OwedDelivery],
+    rows: Mapping[str, MessageRow],
     progress: Progress,
     unwritten: set[str],
 ) -> None:
@@ -178,13 +179,13 @@ async def _write(
     marked: list[OwedDelivery] = []
     for message_id, entry in progress.settled.items():
         due = known[message_id]
-        standing = await outcomes.settle(due, due.as_last_seen(entry), patient=False)
+        standing = await outcomes.end(due, due.as_last_seen(entry), patient=False, known=rows[message_id])
         if standing is None or standing.ended:
             unwritten.discard(message_id)
         if standing is not None:
             marked.append(standing)
     for due in (known[each] for each in known if each in progress.handed):
-        await outcomes.settle(due, Entry(EntryState.PENDING), patient=True)
+        await outcomes.end(due, Entry(EntryState.PENDING), patient=True, known=rows[due.message_id])
     waiting = progress.judged - progress.settled.keys() - progress.failures.keys() - progress.handed
     for due in (known[each] for each in known if each in waiting):
         await outcomes.write_yes(due)
@@ -199,7 +200,7 @@ async def _write(
         unwritten.discard(head.message_id)
         hold.is_claimed = False
     for due in marked:
-        await outcomes.settle(due, due.ending(EntryState.EXPIRED), patient=True)
+        await outcomes.end(due, due.ending(EntryState.EXPIRED), patient=True)
 
 
 def _rescheduled(

@@ -11,8 +11,8 @@ from functools import partial
 
 from tagcast.concurrency.contention import pause_s
 from tagcast.concurrency.side_by_side import side_by_side
+from tagcast.delivery.ending import TURN_S, Conflict, Ending, end_each, end_planned_beside
 from tagcast.delivery.serving import Part
-from tagcast.delivery.settling import TURN_S, Ending, Lost, settle, settle_each
 from tagcast.ports import World
 from tagcast.rows import stored_maps
 from tagcast.rows.message import MessageRow
@@ -45,7 +45,7 @@ class RoundEnd:
         together = [(self.rows[each], ending) for each, ending in endings.items()]
         left = list(endings)
         if len(together) > 1:
-            left, faults = await settle_each(world.store, world.executor, together)
+            left, faults = await end_each(world.store, world.executor, together)
         return faults + await side_by_side([self._alone(self.rows[each], endings[each]) for each in left])
 
     async def _alone(self, row: MessageRow, ending: Ending) -> None:
@@ -55,12 +55,13 @@ class RoundEnd:
         def plan(before: MessageRow) -> Ending | None:
             return ending if before is row else self._ending(row, before)
 
-        async def again(lost: Lost) -> bool:
-            await world.clock.pause(pause_s(world, lost.times, len(row.bounds) * TURN_S))
-            return lost.times < TRIES_MAX + len(row.bounds)
+        async def again(conflict: Conflict) -> bool:
+            await world.clock.pause(pause_s(world, conflict.times, len(row.bounds) * TURN_S))
+            return conflict.times < TRIES_MAX + len(row.bounds)
 
-        came = await settle(world.store, world.executor, partial(stored_maps.again, world.store, row), plan, again, row)
-        if isinstance(came, Lost):
+        read = partial(stored_maps.again, world.store, row)
+        came = await end_planned_beside(world.store, world.executor, read, plan, again, row)
+        if isinstance(came, Conflict):
             raise came.error
 
     def _ending(self, row: MessageRow, before: MessageRow) -> Ending | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 
 from tagcast.concurrency.contention import until_won
-from tagcast.delivery.settling import Ending, Lost, NotOwed, settle_at_once, write_all
+from tagcast.delivery.ending import Conflict, EntryEnd, end_entry, write_all
 from tagcast.errors import ConflictError, NotFoundError
 from tagcast.model import EntryState, LaneState, Strategy, Subscription
 from tagcast.paging import Page
@@ -16,10 +15,9 @@ from tagcast.ports import World, Write
 from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import directory_of
 from tagcast.registry.subscriptions import get_subscription
-from tagcast.rows import stored, stored_maps
-from tagcast.rows.due import OwedDelivery, due_change, due_delete_as_read
+from tagcast.rows import stored
+from tagcast.rows.due import OwedDelivery, due_change
 from tagcast.rows.lane import Lane, generation_update, lane_delete, lane_put, lane_update
-from tagcast.rows.message import MessageRow
 
 COUNTED_MAX = 1_000
 
@@ -246,16 +244,9 @@ def _skip(world: World, subscription: Subscription, lane: Lane, head: OwedDelive
         move = generation_update(lane, moved.generation, lane.same_generation())
     else:
         move = lane_update(moved, lane.same_generation())
-    beside = (due_delete_as_read(head), move)
-    ended = {subscription.ordinal: head.ending(EntryState.CANCELLED, f"skipped: {reason}")}
-
-    def plan(before: MessageRow) -> Ending | None:
-        return Ending(ended, beside=beside) if before.map.is_with_lane(subscription.ordinal) else None
-
-    match settle_at_once(world.store, partial(stored_maps.owed_entry, world.store, lane.topic, head), plan):
-        case Lost(error=error):
-            raise error
-        case NotOwed():
-            world.store.transact(beside)
+    cancelled = head.ending(EntryState.CANCELLED, f"skipped: {reason}")
+    came = end_entry(world.store, EntryEnd.of_due(lane.topic, head, cancelled, move))
+    if isinstance(came, Conflict):
+        raise came.error
     if not moved.state.is_asleep:
         world.workflow.start(subscription.topic, subscription.subscription_id, moved.generation)

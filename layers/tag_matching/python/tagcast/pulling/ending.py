@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from tagcast.concurrency.contention import TRIES_MAX, pause_s
-from tagcast.delivery.settling import Ended, Ending, Lost, NotOwed, settle_at_once, turn_s
+from tagcast.delivery.ending import Conflict, Ended, EntryEnd, NotOwed, end_entry
 from tagcast.errors import UnavailableError
 from tagcast.model import Entry, EntryState, Message, Subscription
 from tagcast.ports import World
 from tagcast.pulling.dead_letter import publish_dead_letter
-from tagcast.rows import stored, stored_maps
+from tagcast.rows import stored
 from tagcast.rows.message import MessageRow
 from tagcast.rows.pulled import Pulled, last_pull, pulled_put
 
@@ -21,20 +19,16 @@ def end(world: World, group: Subscription, message_id: str, entry: Entry, known:
     Raises UnavailableError when too many write the message's row at once.
     """
 
-    def plan(before: MessageRow) -> Ending | None:
-        return Ending({group.ordinal: entry}) if group.ordinal in before.map.owed else None
+    def again(conflict: Conflict) -> bool:
+        world.clock.sleep(pause_s(world, conflict.times, conflict.all_s))
+        return conflict.times < TRIES_MAX
 
-    def again(lost: Lost) -> bool:
-        world.clock.sleep(pause_s(world, lost.times, lost.before.map.pending * turn_s(lost.before)))
-        return lost.times < TRIES_MAX
-
-    read = partial(stored_maps.entry, world.store, group.topic, message_id, group.ordinal)
-    match settle_at_once(world.store, read, plan, again, known):
+    match end_entry(world.store, EntryEnd(group.topic, message_id, group.ordinal, entry), again, known):
         case Ended():
             return True
         case NotOwed():
             return False
-        case Lost():
+        case Conflict():
             raise UnavailableError(f"message {message_id} is being changed by too many others; try again")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tagcast.concurrency.isolation import each
-from tagcast.delivery.settling import Ended, Ending, Lost, NotOwed, settle_at_once
+from tagcast.delivery.ending import Conflict, Ended, Ending, EntryEnd, NotOwed, end_entry, end_planned
 from tagcast.errors import ConditionLostError
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
@@ -20,12 +20,11 @@ from tagcast.ports import Row, World, Write
 from tagcast.repairing.forgetting import forget
 from tagcast.repairing.reading import messages_with_maps
 from tagcast.rows import stored, stored_maps
-from tagcast.rows.due import OwedDelivery, due_delete, due_delete_as_read, due_of
+from tagcast.rows.due import OwedDelivery, due_delete_as_read, due_of
 from tagcast.rows.lane import Lane, wake_update
 from tagcast.rows.listed import retained_of
 from tagcast.rows.message import MessageRow
 from tagcast.rows.pulled import Pulled
-from tagcast.rows.stored_maps import owed_entry
 
 PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
 QUIET_PAGES_MAX = 10
@@ -99,20 +98,9 @@ async def _due(row: Row) -> OwedDelivery:
 
 
 def expire_due(world: World, lane: Lane, due: OwedDelivery) -> bool:
-    """Settle one owed delivery as expired, with its attempts; say whether its due row is gone."""
-    ordinal = ordinal_of(due.subscription_id)
-
-    def plan(before: MessageRow) -> Ending | None:
-        if not before.map.is_with_lane(ordinal):
-            return None
-        return Ending({ordinal: _expired(due)}, beside=(due_delete_as_read(due),))
-
-    match settle_at_once(world.store, partial(owed_entry, world.store, lane.topic, due), plan, _Tries().again):
-        case NotOwed():
-            world.store.write(due_delete(due))
-        case Lost():
-            return False
-    return True
+    """End one owed delivery as expired, with its attempts; say whether its due row is gone."""
+    end = EntryEnd.of_due(lane.topic, due, due.ending(EntryState.EXPIRED))
+    return not isinstance(end_entry(world.store, end, _Tries().again), Conflict)
 
 
 @dataclass(slots=True)
@@ -121,7 +109,7 @@ class _Tries:
 
     left: int = TRIES_MAX
 
-    def again(self, _: Lost) -> bool:
+    def again(self, _: Conflict) -> bool:
         self.left -= 1
         return self.left > 0
 
@@ -235,13 +223,13 @@ def _expire_message(
     before: MessageRow | None = known
     read = partial(stored_maps.again, world.store, known)
     while tries.left:
-        match settle_at_once(world.store, read, plan, tries.again, before):
+        match end_planned(world.store, read, plan, tries.again, before):
             case Ended(after, entries):
                 before, expired = after, expired + entries
             case NotOwed(found):
                 if found is not None and not found.map.owed:
                     forget(world, found)
                 break
-            case Lost():
+            case Conflict():
                 break
     return expired

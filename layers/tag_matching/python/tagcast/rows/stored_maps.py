@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tagcast.ids import ordinal_of
 from tagcast.ports import Store
 from tagcast.rows import keys
-from tagcast.rows.due import OwedDelivery
 from tagcast.rows.message import MessageRow, message_row_of
 from tagcast.rows.sections import section_number, section_of, section_with
 from tagcast.tables import Table
@@ -39,14 +37,6 @@ def entry(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow
     if row is None or not row.bounds:
         return row
     return section_of_read(store, row, section_with(row, ordinal))
-
-
-def owed_entry(store: Store, topic: str, due: OwedDelivery) -> MessageRow | None:
-    """Return the message of an owed delivery with that part of its map which has its entry."""
-    row = message(store, topic, due.message_id)
-    if row is None or not row.bounds:
-        return row
-    return section_of_read(store, row, section_with(row, ordinal_of(due.subscription_id)))
 
 
 def entries(store: Store, topic: str, message_ids: Sequence[str], ordinal: int) -> dict[str, MessageRow]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from tagcast.delivery.settling import Ended, Ending, Lost, NotOwed, settle_at_once, write_all
+from tagcast.delivery.ending import Conflict, Ended, Ending, NotOwed, end_planned, write_all
 from tagcast.errors import ConditionLostError
 from tagcast.model import Draft, Entry, EntryState, Message
 from tagcast.ports import Delete, Key, Put, Row, Table, Update, Write
@@ -137,7 +137,7 @@ def overtaken(losses: int) -> Overtaken:
 def test_after_a_lost_condition_the_message_is_read_again_even_if_it_was_known() -> None:
     store = overtaken(losses=2)
 
-    result = settle_at_once(
+    result = end_planned(
         store, partial(stored.message, store, "t", "m"), all_that_is_owed, lambda lost: lost.times < 3, ACCEPTED
     )
 
@@ -148,11 +148,9 @@ def test_after_a_lost_condition_the_message_is_read_again_even_if_it_was_known()
 def test_without_patience_the_last_look_and_its_error_come_back() -> None:
     store = overtaken(losses=2)
 
-    result = settle_at_once(
-        store, partial(stored.message, store, "t", "m"), all_that_is_owed, lambda lost: lost.times < 2
-    )
+    result = end_planned(store, partial(stored.message, store, "t", "m"), all_that_is_owed, lambda lost: lost.times < 2)
 
-    assert isinstance(result, Lost)
+    assert isinstance(result, Conflict)
     assert (result.before, result.times) == (ACCEPTED, 2)
     assert store.calls == ["get", "write", "get", "write"]
 
@@ -164,7 +162,7 @@ def test_what_is_not_owed_any_more_is_not_written(message: tuple[str, str]) -> N
     store.rows[MESSAGE] = {**message_row(ACCEPTED), **map_attributes(ended)}
     del store.rows[MESSAGE]["owed"], store.rows[MESSAGE]["body"]
 
-    result = settle_at_once(store, partial(stored.message, store, *message), all_that_is_owed, lambda lost: True)
+    result = end_planned(store, partial(stored.message, store, *message), all_that_is_owed, lambda lost: True)
 
     assert isinstance(result, NotOwed)
     assert (result.found is None) == (message[1] == "gone")

@@ -1,0 +1,295 @@
+"""How entries end: nothing else makes an entry terminal.
+
+A message is read, a plan says what ends of it, and that is written on condition that nobody wrote the message since.
+Who loses the condition says whether to try again. The plain functions are for blocking callers; beside an event loop
+`end_entry_beside` and `end_planned_beside` do the same.
+
+See docs/architecture.md, Invariants, 2, 3 and 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import partial
+
+from tagcast.concurrency.side_by_side import side_by_side
+from tagcast.errors import ConditionLostError
+from tagcast.ids import ordinal_of
+from tagcast.model import Entry, EntryState
+from tagcast.ports import Executor, Store, Write
+from tagcast.rows import stored_maps
+from tagcast.rows.attempt_history import remembering
+from tagcast.rows.due import OwedDelivery, due_delete_as_read
+from tagcast.rows.message import MessageRow
+from tagcast.rows.message_writes import lone_update, map_writes
+from tagcast.tables import UPDATES_MAX, fitting
+
+TURN_S = 0.02
+UNITS_PER_S = 1_000
+ENDED_BYTES = 50
+"""About what an entry takes that did not end in the first round."""
+TOGETHER_BYTES_MAX = 2 * 1024 * 1024
+"""At most 2 MiB together, because a transaction takes 4 MiB, a request 16, and sizes are estimates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What ends of a message: entries by ordinal; *beside* is written with it.
+
+    With *round_at* the first round ends, too, for those who are *served* (None: for all).
+
+    What is *handed* to its group's queue ends nowhere yet; it is only written where it lies.
+    """
+
+    entries: Mapping[int, Entry]
+    round_at: int | None = None
+    served: Set[int] | None = None
+    beside: Sequence[Write] = ()
+    handed: Set[int] = frozenset()
+
+
+Read = Callable[[], MessageRow | None]
+"""Reads a message with that part of its map in which something is to end; None when even the receipt is gone."""
+
+Plan = Callable[[MessageRow], Ending | None]
+"""Says what ends of a message as it was just read; None when nothing of it is owed here any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryEnd:
+    """The end of one entry; *beside* is written in the same transaction, whether the entry is still owed or not.
+
+    With *due*, its row in a backlog, the entry ends only while it is with the lane: what lies in its group's queue ends
+    there. The row goes with it; where the entry is not with the lane the row is stale, and goes alone.
+    An *entry* that is pending was handed to its group's queue.
+    """
+
+    topic: str
+    message_id: str
+    ordinal: int
+    entry: Entry
+    due: OwedDelivery | None = None
+    beside: tuple[Write, ...] = ()
+
+    @classmethod
+    def of_due(cls, topic: str, due: OwedDelivery, entry: Entry, *beside: Write) -> EntryEnd:
+        """Return the end of a delivery that stands in a backlog."""
+        return cls(topic, due.message_id, ordinal_of(due.subscription_id), entry, due, beside)
+
+    @property
+    def around(self) -> tuple[Write, ...]:
+        """Return what is written besides the message."""
+        return self.beside if self.due is None else (due_delete_as_read(self.due), *self.beside)
+
+    def read(self, store: Store) -> MessageRow | None:
+        """Return the message with that part of its map which has the entry."""
+        return stored_maps.entry(store, self.topic, self.message_id, self.ordinal)
+
+    def plan(self, before: MessageRow) -> Ending | None:
+        """Return what ends of the message, None if the entry is not owed here."""
+        in_map = before.map
+        is_owed = self.ordinal in in_map.owed if self.due is None else in_map.is_with_lane(self.ordinal)
+        if not is_owed:
+            return None
+        if not self.entry.state.is_terminal:
+            return Ending({}, beside=self.around, handed={self.ordinal})
+        return Ending({self.ordinal: self.entry}, beside=self.around)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """So many *entries* came to their ends; *after* is the message's row since."""
+
+    after: MessageRow
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotOwed:
+    """Nothing of the message was owed: *found* is its row, None when even the receipt is gone."""
+
+    found: MessageRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The condition was lost so many *times*: somebody else wrote what was read as *before*, or what stands beside."""
+
+    before: MessageRow | None
+    times: int
+    error: ConditionLostError
+
+    @property
+    def all_s(self) -> float:
+        """Return how many seconds all who may still write the message need one after the other."""
+        return 0.0 if self.before is None else self.before.map.pending * turn_s(self.before)
+
+
+Again = Callable[[Conflict], bool]
+AgainBeside = Callable[[Conflict], Awaitable[bool]]
+
+
+def once(_: Conflict) -> bool:
+    """Say that one try was enough."""
+    return False
+
+
+async def once_beside(_: Conflict) -> bool:
+    """Say that one try was enough."""
+    return False
+
+
+def end_entry(
+    store: Store, end: EntryEnd, again: Again = once, known: MessageRow | None = None
+) -> Ended | NotOwed | Conflict:
+    """Bring one entry to its end; *known* is its message if it was read already.
+
+    Returns a Conflict when *again* says no to it.
+    """
+    return end_planned(store, partial(end.read, store), end.plan, again, known, stale=end.around)
+
+
+async def end_entry_beside(
+    store: Store, executor: Executor, end: EntryEnd, again: AgainBeside = once_beside, known: MessageRow | None = None
+) -> Ended | NotOwed | Conflict:
+    """Do as :func:`end_entry` does, with calls of the store carried out by *executor*."""
+    return await end_planned_beside(store, executor, partial(end.read, store), end.plan, again, known, stale=end.around)
+
+
+def end_planned(
+    store: Store,
+    read: Read,
+    plan: Plan,
+    again: Again,
+    known: MessageRow | None = None,
+    *,
+    stale: Sequence[Write] = (),
+) -> Ended | NotOwed | Conflict:
+    """Bring what *plan* says of a message to its end; where that is nothing, write what is *stale*.
+
+    *known* is what *read* would return if it was read already. Returns a Conflict when *again* says no to it.
+    """
+    times = 0
+    while True:  # It ends: *again* ends it, if nothing else does.
+        came = _try_once(store, read, plan, known, stale, times)
+        if not isinstance(came, Conflict) or not again(came):
+            return came
+        known, times = None, came.times
+
+
+async def end_planned_beside(
+    store: Store,
+    executor: Executor,
+    read: Read,
+    plan: Plan,
+    again: AgainBeside,
+    known: MessageRow | None = None,
+    *,
+    stale: Sequence[Write] = (),
+) -> Ended | NotOwed | Conflict:
+    """Do as :func:`end_planned` does, with calls of the store carried out by *executor*."""
+    times = 0
+    while True:  # It ends: *again* ends it, if nothing else does.
+        came = await executor.run(partial(_try_once, store, read, plan, known, stale, times))
+        if not isinstance(came, Conflict) or not await again(came):
+            return came
+        known, times = None, came.times
+
+
+def _try_once(
+    store: Store, read: Read, plan: Plan, known: MessageRow | None, stale: Sequence[Write], times: int
+) -> Ended | NotOwed | Conflict:
+    before = read() if known is None else known
+    ending = None if before is None else plan(before)
+    try:
+        if before is None or ending is None:
+            if stale:
+                write_all(store, stale)
+            return NotOwed(before)
+        after = _after(before, ending)
+        write_all(store, (*ending.beside, *map_writes(before, after)))
+    except ConditionLostError as error:
+        return Conflict(before, times + 1, error)
+    return Ended(after, len(ending.entries))
+
+
+async def end_together(
+    store: Store, executor: Executor, ends: Sequence[tuple[EntryEnd, MessageRow]], *beside: Write
+) -> bool:
+    """Bring entries of several messages, which were just read, to their ends in one transaction with *beside*.
+
+    Says whether that was done: nothing is written if anybody wrote one of them since, or one is not owed any more.
+    """
+    writes: list[Write] = []
+    for end, before in ends:
+        ending = end.plan(before)
+        if ending is None:
+            return False
+        writes += [*map_writes(before, _after(before, ending)), *ending.beside]
+    try:
+        await executor.run(partial(write_all, store, (*beside, *writes)))
+    except ConditionLostError:
+        return False
+    return True
+
+
+async def end_each(
+    store: Store, executor: Executor, endings: Sequence[tuple[MessageRow, Ending]]
+) -> tuple[list[str], list[Exception]]:
+    """Bring messages, which were just read, to their ends: each by itself, many in a request.
+
+    Returns the ids of those that have to be ended alone, because they take more than one write or somebody wrote them
+    since, and the faults of requests that failed as a whole.
+    """
+    lone = {row.message.message_id: (row, ending) for row, ending in endings if _is_lone(row, ending)}
+    left = [row.message.message_id for row, _ in endings if row.message.message_id not in lone]
+
+    async def write(some: Sequence[str]) -> None:
+        updates = [lone_update(row, _after(row, ending)) for row, ending in map(lone.__getitem__, some)]
+        done = await executor.run(partial(store.update_each, updates))
+        left.extend(message_id for message_id, is_done in zip(some, done, strict=True) if not is_done)
+
+    requests = fitting(list(lone), UPDATES_MAX, TOGETHER_BYTES_MAX, lambda each: _size_after(*lone[each]))
+    return left, await side_by_side([write(some) for some in requests])
+
+
+def _is_lone(before: MessageRow, ending: Ending) -> bool:
+    """Say whether the update of its row is all that there is to write: nobody is owed the message any more."""
+    lists_nothing = before.section is None and not before.map.is_retained
+    return lists_nothing and not ending.beside and before.map.owed <= ending.entries.keys()
+
+
+def _size_after(before: MessageRow, ending: Ending) -> int:
+    return size_of(before) + ENDED_BYTES * len(ending.entries)
+
+
+def _after(before: MessageRow, ending: Ending) -> MessageRow:
+    after = before.settled(ending.entries, round_at=ending.round_at, served=ending.served, handed=ending.handed)
+    if any(entry.history and entry.state is not EntryState.DELIVERED for entry in ending.entries.values()):
+        return remembering(before, after, ending.entries)
+    return after
+
+
+def turn_s(row: MessageRow) -> float:
+    """Return how far apart the writers of one message's row should be, in seconds.
+
+    A turn is a read and a transaction, some 20 ms; and one row gives a thousand write units a second, of which a
+    transactional write takes two for each KiB of the row: body and all that has ended. Half of that, so that the row
+    is never idle.
+    """
+    return max(TURN_S, size_of(row) / 1024 / UNITS_PER_S)
+
+
+def size_of(row: MessageRow) -> int:
+    """Return about how many bytes the row of a map has: the body where it stands there, and all that has ended."""
+    body = 0 if row.section else len(row.message.draft.body)
+    return body + len(row.histories) + ENDED_BYTES * len(row.map.settled)
+
+
+def write_all(store: Store, writes: Sequence[Write]) -> None:
+    """Carry out one write as it is, several as a transaction."""
+    if len(writes) == 1:
+        store.write(writes[0])
+    else:
+        store.transact(writes)
