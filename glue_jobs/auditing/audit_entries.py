@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 from tagcast.model import EntryState
-from tagcast.pushing.verdicts import FILTER_ERROR
+from tagcast.pushing.engine import FILTER_ERROR
 
 from glue_jobs.auditing.history import GRANULARITY_MS
 

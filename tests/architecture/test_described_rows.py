@@ -44,7 +44,7 @@ from tagcast.rows.due import OwedDelivery, due_row
 from tagcast.rows.keys import message_key, section_key
 from tagcast.rows.message import message_row, message_row_of
 from tagcast.settings import ClientCertificate, FormerSecret, Signature
-from tagcast.state_map import Late, StateMap
+from tagcast.state_map import AddedLater, StateMap
 from tagcast.trace_context import trace_made
 
 from tests.fakes.memory_store import MemoryStore
@@ -238,8 +238,8 @@ def widen_all(fake: FakeWorld, store: WatchedStore) -> None:
     relay(fake.world, [Arrival("1", row)])
     fake.deliver()
     section = stored_maps.sections(store, row)[1]
-    ended, late = {3: Entry(EntryState.EXPIRED), 4: Entry(EntryState.DELIVERED, 1, 6)}, Late(1, 1)
-    full = replace(StateMap.of(range(5)).settle(ended, round_at=5, served={1}), handed=frozenset({2}))
+    ended, late = {3: Entry(EntryState.EXPIRED), 4: Entry(EntryState.DELIVERED, 1, 6)}, AddedLater(1, 1)
+    full = replace(StateMap.of(range(5)).settle(ended, round_at=5, served={1}), with_consumer=frozenset({2}))
     store.note(section_key("wide", unsent, 1), message_row(replace(section, map=full.adding(9, late), histories=b"h")))
     heavy = StateMap.of(range(2_000)).settle(
         {each: Entry(EntryState.DISCARDED, 4, 1, "x" * 200) for each in range(2_000)}

@@ -96,7 +96,7 @@ class Functions(Service):
         self.strangers: dict[str, Callable[[Any], Any]] = {}
         """Functions of subscribers by name: from the event to the answer, or to what is raised."""
         self.sizes: Mapping[str, int] = {}
-        """What the worlds of all processes have otherwise: `section_max`, `part_max`."""
+        """What the worlds of all processes have otherwise: `section_max`, `slice_max`."""
         self._chance = Random(f"lambda {seed}")
         self._seed = seed
         self._serial = 0

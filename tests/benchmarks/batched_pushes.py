@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tagcast.delivery.lane_lease import Task
 from tagcast.delivery.redelivery import redeliver
-from tagcast.delivery.workflow_task import Task
 from tagcast.model import Batching, Outcome
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored

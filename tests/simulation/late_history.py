@@ -26,7 +26,7 @@ from tagcast.rows import stored
 from tagcast.rows.due import LATE_POSITION
 from tagcast.rows.keys import message_key
 from tagcast.rows.message import MessageRow
-from tagcast.state_map import Late
+from tagcast.state_map import AddedLater
 from tagcast.tables import Update
 
 from tests.simulation.group_history import LIFE_S, BrokenPromiseError, GroupHistory
@@ -55,7 +55,7 @@ class LateHistory(GroupHistory):
         self.since = self.consume_from = self.begins_at = 0
         self.tags: dict[str, str] = {}
         self.filters: dict[int, str] = {}
-        self.added: dict[str, Late] = {}
+        self.added: dict[str, AddedLater] = {}
         self.added_before: set[str] = set()
         self.held_late: list[Handed] = []
         self.wishes: dict[str, tuple[str, bool] | None] = {}
@@ -154,7 +154,9 @@ class LateHistory(GroupHistory):
         if self.late is not None and not self.late_removed and self.dice.random() < 0.3:
             subscriptions.delete_subscription(self.world.world, "test1", "late")
             rows = (stored.message(self.world.store, "test1", each) for each in self.published)
-            self.added_before = {row.message.message_id for row in rows if row and self.late.ordinal in row.map.late}
+            self.added_before = {
+                row.message.message_id for row in rows if row and self.late.ordinal in row.map.added_later
+            }
             self.late_removed = True
 
     # Its members.
@@ -231,7 +233,7 @@ class LateHistory(GroupHistory):
     def _check_entry(self, row: MessageRow, in_backlog: set[str]) -> None:
         assert self.late is not None
         message_id, ordinal = row.message.message_id, self.late.ordinal
-        late, is_matched = row.map.late.get(ordinal), ordinal in row.map.matched
+        late, is_matched = row.map.added_later.get(ordinal), ordinal in row.map.matched
         if self.added.get(message_id, late) != late:
             raise BrokenPromiseError("a late entry changed")
         if row.subscriptions_version >= self.since:
@@ -245,10 +247,10 @@ class LateHistory(GroupHistory):
         if message_id not in self.added:
             self._check_new(row, late)
             self.added[message_id] = late
-        if ordinal in row.map.owed - row.map.handed and message_id not in in_backlog:
+        if ordinal in row.map.owed - row.map.with_consumer and message_id not in in_backlog:
             raise BrokenPromiseError("a late entry is owed that nobody works on")
 
-    def _check_new(self, row: MessageRow, late: Late) -> None:
+    def _check_new(self, row: MessageRow, late: AddedLater) -> None:
         if self.filters.get(late.filter_version) != self.tags[row.message.message_id]:
             raise BrokenPromiseError("a late entry does not match the filter that it names")
         if row.message.accepted_at < self.consume_from:

@@ -120,7 +120,7 @@ class Plan:
     """Every call of a port is a change of turns."""
     section_max: int = 1_000
     """So many entries a section of a wide message's map has."""
-    part_max: int = 96
+    slice_max: int = 96
     """So many messages a part of a batch has, unless one entry names more."""
 
 
@@ -204,7 +204,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> Plan:
         rate=aim.rate or rate,
         restless=aim.restless,
         section_max=section_max(seed, aim.wide),
-        part_max=part_max(seed, aim.parted),
+        slice_max=slice_max(seed, aim.parted),
         topic_known_s=1.0 if Random(f"reads {seed}").random() < aim.knowing else 0.0,
     )
 
@@ -215,10 +215,10 @@ def section_max(seed: int, wide: float) -> int:
     return dice.choice((1, 1, 2, 3)) if dice.random() < wide else Plan.section_max
 
 
-def part_max(seed: int, parted: float) -> int:
+def slice_max(seed: int, parted: float) -> int:
     """Draw how many messages a part of a batch has, likewise."""
     dice = Random(f"parts {seed}")
-    return dice.choice((1, 1, 2, 3)) if dice.random() < parted else Plan.part_max
+    return dice.choice((1, 1, 2, 3)) if dice.random() < parted else Plan.slice_max
 
 
 def _subscribers(dice: Random, aim: Aim, rules: tuple[Rule, ...]) -> tuple[Subscriber, ...]:

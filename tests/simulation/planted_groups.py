@@ -11,7 +11,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "what the queue did not take counts as handed over",
-                "tagcast.pushing.handing:hand_over",
+                "tagcast.pushing.engine:_enqueued",
                 "if message.message_id not in lost:",
                 "if True:",
             ),
@@ -20,18 +20,18 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "the first round does not say what it handed over",
-                "tagcast.delivery.round_end:RoundEnd._ending",
-                "handed=handed)",
-                "handed=frozenset())",
+                "tagcast.delivery.fan_out:RoundEnd._ending",
+                "enqueued=enqueued)",
+                "enqueued=frozenset())",
             ),
             2,
         ),
         (
             Mutant(
                 "a worker does not say what it handed over",
-                "tagcast.delivery.outcomes:_ending",
-                "handed={ordinal}",
-                "handed=frozenset()",
+                "tagcast.delivery.ending:EntryEnd.plan",
+                "enqueued={self.ordinal}",
+                "enqueued=frozenset()",
             ),
             2,
         ),
@@ -39,7 +39,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
             Mutant(
                 "what was handed over is listed as retained",
                 "tagcast.state_map:StateMap.is_retained",
-                "bool(self.owed - self.handed)",
+                "bool(self.owed - self.with_consumer)",
                 "bool(self.owed)",
             ),
             2,

@@ -31,7 +31,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
             Mutant(
                 "whoever lost the lane adds to it",
                 f"{FILLING}:_add_together",
-                "writes: list[Write] = [hold.check()]",
+                "writes: list[Write] = [lease.check()]",
                 "writes: list[Write] = []",
             ),
             790,
@@ -76,8 +76,8 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
             Mutant(
                 "a late entry names the first version of the filter",
                 f"{FILLING}:_add_together",
-                "Late(world.clock.now(), group.version)",
-                "Late(world.clock.now(), 1)",
+                "AddedLater(world.clock.now(), group.version)",
+                "AddedLater(world.clock.now(), 1)",
             ),
             1,
         ),

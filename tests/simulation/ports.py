@@ -45,7 +45,7 @@ def world_of(history: History, store: SimStore) -> World:
         dice=SimDice(history),
         telemetry=SimTelemetry(history),
         section_max=history.plan.section_max,
-        part_max=history.plan.part_max,
+        slice_max=history.plan.slice_max,
     )
 
 

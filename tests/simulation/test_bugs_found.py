@@ -14,10 +14,10 @@ from tagcast.errors import ConditionLostError, NotFoundError, UnavailableError
 from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
 from tagcast.operating import lanes
 from tagcast.ports import Delete, Key, Put, Row, World, Write
-from tagcast.pushing.circuit import Passage
-from tagcast.pushing.course import Share
+from tagcast.pushing.circuit import CircuitCheck
+from tagcast.pushing.engine import attempt_run
+from tagcast.pushing.ordered_sender import Run
 from tagcast.pushing.push_slots import PushSlots
-from tagcast.pushing.verdicts import attempt_judged
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key, message_key, topic_key
 from tagcast.rows.lane import Lane, lane_of
@@ -288,11 +288,12 @@ def test_a_clock_that_is_set_back_lets_nothing_through_without_a_verdict() -> No
     message = stored(fake, message_id).message
     world = replace(fake.world, clock=SetBack(message.expires_at))
 
-    share = Share(PushSlots(world.clock), 2.0, Passage(world, subscription))
-    progress = asyncio.run(attempt_judged(world, subscription, [(message, 0)], {message_id}, share))
+    slots, circuit = PushSlots(world.clock), CircuitCheck(world, subscription)
+    run = Run(subscription, [(message, 0)], slots, 2.0, circuit, unjudged={message_id})
+    result = asyncio.run(attempt_run(world, run))
 
     assert fake.pusher.pushes == []
-    assert progress.settled[message_id].state is EntryState.EXPIRED
+    assert result.ended[message_id].state is EntryState.EXPIRED
 
 
 def test_a_worker_asks_a_filter_function_that_came_after_its_claim() -> None:

@@ -11,7 +11,7 @@ from tagcast.archive.record import Change, Record, RecordKind
 from tagcast.archive.records import records_of
 from tagcast.model import Draft, Message
 from tagcast.rows.message import MessageRow, message_row
-from tagcast.state_map import Late, StateMap
+from tagcast.state_map import AddedLater, StateMap
 
 from glue_jobs import audit
 from glue_jobs.io.schemas import SCHEMAS
@@ -53,7 +53,7 @@ def late_entry() -> tuple[Record, ...]:
     """What is told of an entry that was added for a younger group, which no history of these has."""
     message = Message("fruit", "07457000000000000001", Draft(b"x"), 1, 2)
     row = MessageRow(message, StateMap.of([1]), 3, 1)
-    rows = (message_row(each) for each in (row, row.adding(2, Late(1, 1))))
+    rows = (message_row(each) for each in (row, row.adding(2, AddedLater(1, 1))))
     before, after = ({**row, "pk": "MSG#fruit#1", "sk": "MSG"} for row in rows)
     return records_of(Change(before, after, 1), keeps_body=lambda topic: False)
 

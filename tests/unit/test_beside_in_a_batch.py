@@ -76,7 +76,7 @@ def test_topics_that_end_together_need_no_request_more(timed: TimedWorld) -> Non
 
 def test_what_was_left_comes_again_at_once_and_is_reported(timed: TimedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tagcast.delivery.fan_out.GO_ON_S", 0.0)
-    timed.world = replace(timed.world, part_max=1)
+    timed.world = replace(timed.world, slice_max=1)
     queue, answer, began_s = served(timed, HANGS_S)
 
     assert len(queue.deleted) == len(queue.given_back) == 1

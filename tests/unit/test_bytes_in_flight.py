@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tagcast.model import ContentFormat, Draft, Endpoint, Protocol
-from tagcast.pushing.bytes_in_flight import BYTES_MAX, COPIES, BytesInFlight, Load
+from tagcast.pushing.push_slots import BYTES_MAX, COPIES, BytesInFlight, Load
 
 from tests.fakes.virtual_time import TimedWorld
 from tests.fakes.world import OK

@@ -22,7 +22,7 @@ from tagcast.pushing.circuit import (
     UNREACHED_S,
     WAIT_S_MAX,
     WINDOW_S,
-    Passage,
+    CircuitCheck,
 )
 from tagcast.registry import subscriptions, topics
 from tagcast.rows import stored
@@ -80,11 +80,11 @@ def forget(fake: FakeWorld) -> None:
     fake.world = replace(fake.world, memory=Memory())
 
 
-def passage(fake: FakeWorld, name: str) -> Passage:
-    return Passage(fake.world, subscriptions.get_subscription(fake.world, "test1", name))
+def passage(fake: FakeWorld, name: str) -> CircuitCheck:
+    return CircuitCheck(fake.world, subscriptions.get_subscription(fake.world, "test1", name))
 
 
-def asked(fake: FakeWorld, name: str) -> Passage:
+def asked(fake: FakeWorld, name: str) -> CircuitCheck:
     way = passage(fake, name)
     asyncio.run(way.ask(15, None))
     return way
@@ -262,7 +262,7 @@ def test_one_of_those_that_ask_is_the_probe_and_the_others_wait(fake: FakeWorld)
 def test_of_two_that_ask_at_the_same_time_one_is_the_probe(fake: FakeWorld, store: RacedStore) -> None:
     fail_lanes(fake)
     fake.clock.sleep(PROBE_GAP_S)
-    others: list[Passage] = []
+    others: list[CircuitCheck] = []
 
     def other() -> None:
         way = passage(fake, "D1")

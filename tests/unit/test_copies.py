@@ -7,7 +7,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tagcast.delivery.workflow_task import Task
+from tagcast.delivery.lane_lease import Task
 from tagcast.errors import ContendedError
 from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Push
 from tagcast.ports import Row, Table, Write
@@ -216,20 +216,6 @@ def test_a_late_good_answer_counts_its_own_attempt_and_leaves_a_due_row_that_is_
     wake(fake)
     assert dues(fake) == []
     assert len(fake.pusher.pushes) == pushed
-
-
-def test_what_expires_before_its_first_round_beside_a_lane_that_does_not_hold_it_costs_no_due_row(
-    fake: FakeWorld, store: CopyStore
-) -> None:
-    fake.publish("1")
-    fake.deliver()
-    [late] = fake.publish("2")
-    fake.clock.sleep(60)
-
-    fake.deliver()
-
-    assert entry(fake, late).state is EntryState.EXPIRED
-    assert late not in [due.message_id for due in dues(fake)]
 
 
 def test_a_lane_s_row_names_the_last_that_joined_and_stays_small(fake: FakeWorld) -> None:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
-from tagcast.delivery.serving import SHARE_S_MAX
+from tagcast.delivery.subscription_round import TIME_S_MAX
 from tagcast.errors import ConditionLostError
 from tagcast.filters.function_filter import TIMEOUT_MAX_S
 from tagcast.ids import subscription_id
 from tagcast.model import Message, Strategy, Subscription
 from tagcast.operating import lanes
 from tagcast.ports import Table, Update, Write
-from tagcast.pushing.push_slots import Rank
-from tagcast.pushing.receivers import LastPush, LastPushes
+from tagcast.pushing.ordered_sender import LastPush, LastPushes
+from tagcast.pushing.push_slots import Priority
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import lane_of
@@ -82,7 +82,7 @@ def done_after_s(hanging: int, healthy: int, strategy: Strategy, bodies: tuple[s
     for name in names("healthy", healthy):
         subscription = get_subscription(world.world, "test1", name)
         if known:
-            world.world.memory.of(LastPushes)[subscription.subscription_id] = LastPush(Rank.TRUSTED, 0.0)
+            world.world.memory.of(LastPushes)[subscription.subscription_id] = LastPush(Priority.TRUSTED, 0.0)
     round_ = world.first_round(*bodies)
     return max(map(round_.done_at_s, names("healthy", healthy)))
 
@@ -109,7 +109,7 @@ def test_beside_more_hanging_hosts_a_healthy_receiver_is_handed_to_its_lane_befo
     assert world.receivers.pushes_of("healthy") == []
     assert [due.attempts for due in round_.backlog_of("healthy")] == [0] * 10
     [started_at] = [at for subscription_id, at in world.starts if subscription_id.endswith(".999")]
-    assert started_at - round_.began_s <= SHARE_S_MAX + 1
+    assert started_at - round_.began_s <= TIME_S_MAX + 1
     assert round_.took_s <= 35
     assert world.receivers.most[""] == 800
 
@@ -180,7 +180,7 @@ def test_what_found_no_slot_is_counted() -> None:
     world.first_round("0")
 
     assert world.fake.telemetry.counts["PushesDeferred"] == 5
-    assert world.fake.telemetry.counts["SlotWaitMs"] == pytest.approx(5 * SHARE_S_MAX * 1000, rel=0.02)
+    assert world.fake.telemetry.counts["SlotWaitMs"] == pytest.approx(5 * TIME_S_MAX * 1000, rel=0.02)
 
 
 def test_a_thousand_failing_subscriptions_take_two_seconds_at_5_ms_a_call() -> None:
@@ -334,7 +334,7 @@ def test_however_many_receivers_are_slow_the_others_have_half_of_the_slots_in_th
     world.subscribe("fast", answers=(0.05, OK))
     world.subscribe(*names("slow", 850), timeout_s=5, answers=(4.0, OK))
     topic_id = get_subscription(world.world, "test1", "fast").topic_id
-    lasts = {subscription_id(topic_id, each): LastPush(Rank.TRUSTED, 4.0 if each else 0.05) for each in range(851)}
+    lasts = {subscription_id(topic_id, each): LastPush(Priority.TRUSTED, 4.0 if each else 0.05) for each in range(851)}
     world.world.memory.of(LastPushes).update(lasts)
 
     round_ = world.first_round("0")

@@ -192,7 +192,7 @@ def test_whoever_is_matched_by_publication_is_not_added_again_whatever_its_filte
     fake.group("late", consume_from=EARLIEST)
     work(fake)
     assert pulled(fake) == ["apple"]
-    assert not row_of(fake, apple).map.late
+    assert not row_of(fake, apple).map.added_later
     assert "late" not in message_view(fake.world, "test1", pear).subscribers
 
 
@@ -326,7 +326,7 @@ def test_a_message_gets_no_more_late_entries_than_its_row_has_room_for(
         fake.group(name, consume_from=EARLIEST)
     work(fake)
     assert [pulled(fake, name) for name in ("one", "two", "three")] == [["1"], ["1"], []]
-    assert len(row_of(fake, message_id).map.late) == 2
+    assert len(row_of(fake, message_id).map.added_later) == 2
 
 
 def test_keeping_for_life_costs_one_write_more_for_each_message(fake: FakeWorld) -> None:

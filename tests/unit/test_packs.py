@@ -275,7 +275,7 @@ def test_a_message_that_comes_again_in_the_next_part_is_not_pushed_again(fake: F
 
 
 def test_a_message_that_comes_again_two_parts_later_is_read_after_its_end_is_written(fake: FakeWorld) -> None:
-    fake.world = replace(fake.world, executor=HeldExecutor(), part_max=2)
+    fake.world = replace(fake.world, executor=HeldExecutor(), slice_max=2)
     fake.publish("1", "2")
     fake.publish("3", "4")
     first, second = fake.queue.entries

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tagcast.delivery import publishing
-from tagcast.delivery.serving import Part
+from tagcast.delivery.subscription_round import SubscriptionRound
 from tagcast.model import Draft, EntryState, Keep, LaneState, Ordering, Subscription
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view
@@ -101,7 +101,7 @@ def test_what_was_handed_over_is_owed_without_any_other_row(world: FakeWorld) ->
     row = stored.message(world.store, "test1", message_id)
 
     assert row is not None
-    assert row.map.owed == row.map.handed == {0}
+    assert row.map.owed == row.map.with_consumer == {0}
     assert (row.map.round_open, row.has_body) == (False, True)
     assert retained_key("test1", message_id) not in world.store.rows
     assert {key.pk.partition("#")[0] for key in world.store.rows if key.table is Table.MESSAGES} == {"MSG"}
@@ -482,9 +482,9 @@ def test_while_the_round_is_open_for_others_nothing_is_handed_over_again(world: 
     assert row is not None
     reopened = replace(row, map=replace(row.map, round_open=True))
 
-    part = Part(0, {message_id: reopened}, None)
+    this = SubscriptionRound(0, {message_id: reopened}, None)
 
-    assert (part.pushable(), list(part.left().messages)) == ([], [])
+    assert (this.pushable(), list(this.remainder().messages)) == ([], [])
 
 
 def test_what_lies_twice_in_the_queue_is_pulled_once(world: FakeWorld) -> None:

@@ -35,7 +35,7 @@ class Outside:
         """Make the topic and its first subscriptions."""
         history = self._history
         functions, plan = history.deployment.functions, history.plan
-        functions.sizes = {"section_max": plan.section_max, "part_max": plan.part_max}
+        functions.sizes = {"section_max": plan.section_max, "slice_max": plan.slice_max}
         known = f"{plan.topic_known_s:g}"
         functions.configure(TOPIC_KNOWN_SECONDS=known, DEAD_LETTER_TOPICS=f"{plan.topic}:{LETTERS}")
         self._expect(201, "PUT", ("topics", history.plan.topic), self._topic(history.plan.retention_s))

@@ -24,8 +24,8 @@ from tests.simulation.plan import (
     Aim,
     Plan,
     Subscriber,
-    part_max,
     section_max,
+    slice_max,
 )
 from tests.simulation.rules import Rule
 
@@ -115,7 +115,7 @@ def draw_plan(seed: int, aim: Aim = ANYTHING) -> AwsPlan:
         shards=dice.choice((1, 2, 2, 4)),
         questioned=asked,
         section_max=section_max(seed, aim.wide),
-        part_max=part_max(seed, aim.parted),
+        slice_max=slice_max(seed, aim.parted),
     )
 
 

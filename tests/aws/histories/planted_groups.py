@@ -80,7 +80,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
     (
         Mutant(
             "an ordered queue is told no orders",
-            "tagcast.pushing.handing:_entries",
+            "tagcast.pushing.engine:_entries",
             "ordering = topic.ordering",
             "ordering = Ordering.NONE",
             CALM,
@@ -91,7 +91,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
         Mutant(
             "what a removed group's queue holds is dropped",
             "tagcast.delivery.emptying:empty_queue",
-            "await _cancel(hold, queue, each)",
+            "await _cancel(lease, queue, each)",
             "pass",
             Aim(grouped=1.0, operations=("unsubscribe",), only_these_faults=True),
         ),

@@ -29,24 +29,24 @@ RETAINED = (
 MUTANTS = (
     Mutant(
         "messages are closed before lanes are written",
-        "tagcast.delivery.fan_out:_Line._serve",
-        "works = [_serve(",
-        "closed = {each: part.served() for each, part in parts.items()}\n"
-        "        await RoundEnd(world, batch.rows, batch.theirs, closed, round_at).write()\n"
-        "        works = [_serve(",
+        "tagcast.delivery.fan_out:_SlicedBatch._deliver",
+        "works = [_deliver_to(",
+        "closed = {each: this.served() for each, this in rounds.items()}\n"
+        "        await RoundEnd(world, read.rows, read.addressed, closed, round_at).write()\n"
+        "        works = [_deliver_to(",
         FAILING,
     ),
     Mutant(
         "a batch is acknowledged before its messages are written",
-        "tagcast.delivery.fan_out:_Line._serve",
-        "batch.rows, batch.theirs, parts",
-        "dict(list(batch.rows.items())[1:]), batch.theirs, parts",
+        "tagcast.delivery.fan_out:_SlicedBatch._deliver",
+        "read.rows, read.addressed, rounds",
+        "dict(list(read.rows.items())[1:]), read.addressed, rounds",
     ),
     Mutant(
         "a round ends although a backlog could not be written",
-        "tagcast.delivery.round_end:RoundEnd._ending",
-        "if part.is_served and message_id in part.rows}",
-        "if message_id in part.rows}",
+        "tagcast.delivery.fan_out:RoundEnd._ending",
+        "if each.is_served and message_id in each.rows}",
+        "if message_id in each.rows}",
         Aim(faults=("error", "throttle"), rate=0.08, modes=("down", "flapping")),
     ),
     Mutant(
@@ -59,7 +59,7 @@ MUTANTS = (
     Mutant(
         "what the last part of a batch came to is never written",
         "tagcast.delivery.fan_out:fan_out",
-        "await line.write()",
+        "await batch.write()",
         "pass",
         Aim(parted=1.0),
     ),
@@ -72,7 +72,7 @@ MUTANTS = (
     ),
     Mutant(
         "a batch that comes twice joins a backlog twice",
-        "tagcast.delivery.serving:Part.left",
+        "tagcast.delivery.subscription_round:SubscriptionRound.remainder",
         "self.open()",
         "self.owed()",
         RACING,
@@ -86,7 +86,7 @@ MUTANTS = (
     ),
     Mutant(
         "a lane is blocked over another's row",
-        "tagcast.delivery.appending:appending",
+        "tagcast.delivery.subscription_round:plan_join",
         "lane_put(blocked)",
         "__import__('dataclasses').replace(lane_put(blocked), expect={})",
         RACING,
@@ -115,29 +115,29 @@ MUTANTS = (
     ),
     Mutant(
         "a lane that is not active is pushed to",
-        "tagcast.delivery.serving:Part.may_be_pushed",
+        "tagcast.delivery.subscription_round:SubscriptionRound.may_be_pushed",
         "return self.lane is None and not self.failures",
         "return not self.failures",
         FAILING,
     ),
     Mutant(
         "the first failure is not counted",
-        "tagcast.delivery.appending:_dues",
+        "tagcast.delivery.subscription_round:_dues",
         "attempts=0 if failure is None else failure.attempts",
         "attempts=0",
         Aim(only_these_faults=True, modes=("dead", "down"), strategy=Strategy.BACKOFF_RETRY, operations=("sweep",)),
     ),
     Mutant(
         "messages behind a failed one are pushed",
-        "tagcast.pushing.course:_Course.may_go_on",
-        "not self.progress.failures and ",
+        "tagcast.pushing.ordered_sender:_Sender.may_go_on",
+        "not self.result.failures and ",
         "",
         FAILING,
-        ("tagcast.pushing.course:_Course.run", "if self.progress.failures:", "if False:"),
+        ("tagcast.pushing.ordered_sender:_Sender.send", "if self.result.failures:", "if False:"),
     ),
     Mutant(
         "a slow receiver takes as long as it likes",
-        "tagcast.pushing.course:_Course.may_go_on",
+        "tagcast.pushing.ordered_sender:_Sender.may_go_on",
         " and self.world.clock.monotonic() < self.until",
         "",
         Aim(only_these_faults=True, modes=("slow",), strategy=Strategy.BACKOFF_RETRY),
@@ -165,30 +165,30 @@ MUTANTS = (
     ),
     Mutant(
         "a filter function's no is a yes",
-        "tagcast.pushing.verdicts:_judge",
+        "tagcast.pushing.engine:_judged",
         "            if yes:",
         "            if True:",
         JUDGED,
     ),
     Mutant(
         "a filter function that fails lets through",
-        "tagcast.pushing.verdicts:_judge",
-        "return list(deliveries[: deliveries.index(asked[0])])",
-        "return list(deliveries)",
+        "tagcast.pushing.engine:_judged",
+        "return run.deliveries[: run.deliveries.index(asked[0])]",
+        "return run.deliveries",
         JUDGED,
     ),
     Mutant(
         "a failure of a filter function always drops",
-        "tagcast.pushing.verdicts:_judge",
+        "tagcast.pushing.engine:_judged",
         'if function.on_error == "drop":',
         "if True:",
         JUDGED,
     ),
     Mutant(
         "a clock that is set back lets through what was never judged",
-        "tagcast.pushing.verdicts:attempt_judged",
-        "_settle(world, subscription, message, Entry(EntryState.EXPIRED, made), progress)",
-        "unjudged = set(unjudged) - {message.message_id}",
+        "tagcast.pushing.engine:_filter_function",
+        "if each[0].message_id in run.unjudged]",
+        "if each[0].message_id in run.unjudged and not each[0].is_expired(world.clock.now())]",
         Aim(faults=("jump", "skew"), rules=("function drop", "function block"), retention_s=60),
     ),
     Mutant(

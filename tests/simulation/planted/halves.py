@@ -34,21 +34,21 @@ MUTANTS = (
     Mutant(
         "the half that ends first closes the round",
         "tagcast.state_map:StateMap.settle",
-        "bool(owed - over - lies - self.late.keys() or not (owed or in_round))",
+        "bool(owed - done - lies - self.added_later.keys() or not (owed or in_round))",
         "not in_round",
         FAILING,
     ),
     Mutant(
         "a round with two halves is never closed",
         "tagcast.state_map:StateMap.settle",
-        "self.over | served)",
-        "served)",
+        "done | owed & served",
+        "owed & served",
         FAILING,
     ),
     Mutant(
         "nobody writes down who had the first half",
         "tagcast.rows.map_attributes:progress_attributes",
-        '"over": _packed(state_map.over)',
+        '"over": _packed(state_map.first_round_done)',
         '"over": None',
         FAILING,
     ),
@@ -61,9 +61,9 @@ MUTANTS = (
     ),
     Mutant(
         "a half ends the round of those whom it was not for",
-        "tagcast.delivery.round_end:RoundEnd._ending",
-        "if part.is_served and message_id in part.rows}",
-        "if part.is_served} | row.map.owed",
+        "tagcast.delivery.fan_out:RoundEnd._ending",
+        "if each.is_served and message_id in each.rows}",
+        "if each.is_served} | row.map.owed",
         FAILING,
     ),
 )

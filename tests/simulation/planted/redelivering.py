@@ -62,7 +62,7 @@ ASKING = Aim(
 MUTANTS = (
     Mutant(
         "a head is claimed whoever holds it",
-        "tagcast.delivery.lane_hold:LaneHold.claim",
+        "tagcast.delivery.lane_lease:LaneLease.acquire",
         "self.lane.as_planned()",
         "{}",
         RACING,
@@ -70,7 +70,7 @@ MUTANTS = (
     Mutant(
         "a stale execution goes on with the new generation",
         "tagcast.delivery.redelivery:_work",
-        "if lane is None or lane.generation != hold.task.generation:",
+        "if lane is None or lane.generation != lease.task.generation:",
         "if lane is None:",
         RACING,
     ),
@@ -90,7 +90,7 @@ MUTANTS = (
     ),
     Mutant(
         "a lane is activated whatever was appended meanwhile",
-        "tagcast.delivery.lane_hold:LaneHold.finish",
+        "tagcast.delivery.lane_lease:LaneLease.finish",
         "lane_delete(replace(self.lane, appended=appended))",
         "replace(lane_delete(self.lane), expect=self.lane.as_held())",
         DRAINING,
@@ -98,14 +98,14 @@ MUTANTS = (
     Mutant(
         "the length of a backlog is read after the backlog",
         "tagcast.delivery.redelivery:_step",
-        "    appended = await hold.appended()\n    dues = await _front(hold, subscription, streak)\n",
-        "    dues = await _front(hold, subscription, streak)\n    appended = await hold.appended()\n",
+        "    appended = await lease.verify()\n    dues = await _front(lease, subscription, streak)\n",
+        "    dues = await _front(lease, subscription, streak)\n    appended = await lease.verify()\n",
         DRAINING,
     ),
     Mutant(
         "an end is written by whoever pushed",
-        "tagcast.delivery.outcomes:Outcomes.end",
-        "EntryEnd.of_due(topic, due, entry, self.hold.check())",
+        "tagcast.delivery.retrying:end",
+        "EntryEnd.of_due(topic, due, entry, lease.check())",
         "EntryEnd.of_due(topic, due, entry)",
         RACING,
     ),
@@ -118,16 +118,16 @@ MUTANTS = (
     ),
     Mutant(
         "a phantom is pushed",
-        "tagcast.delivery.outcomes:Outcomes.owing",
-        "if row is None or not row.map.is_with_lane(self._ordinal):",
+        "tagcast.delivery.retrying:_still_owed",
+        "if row is None or not row.map.is_with_lane(ordinal):",
         "if row is None:",
         Aim(faults=("queue_copy", "queue_late_copy", "queue_visibility"), modes=("flapping", "down")),
     ),
     Mutant(
         "the counter starts anew at each redelivery",
-        "tagcast.delivery.retrying:_still_owed",
-        "(rows[message_id].message, due.attempts)",
-        "(rows[message_id].message, 0)",
+        "tagcast.delivery.retrying:_run",
+        "(each.row.message, each.due.attempts)",
+        "(each.row.message, 0)",
         FAILING,
     ),
     Mutant(
@@ -146,7 +146,7 @@ MUTANTS = (
     ),
     Mutant(
         "what is marked as ended is pushed again",
-        "tagcast.delivery.backlog:next_step",
+        "tagcast.delivery.redelivery:next_step",
         "ended = [due for due in dues if due.ended]",
         "ended = []",
         HERDED,
@@ -160,15 +160,15 @@ MUTANTS = (
     ),
     Mutant(
         "what ends without a push is marked, too",
-        "tagcast.delivery.outcomes:Outcomes.end",
+        "tagcast.delivery.retrying:end",
         "if due.ended is None and entry.attempts > due.attempts:",
         "if due.ended is None:",
         Aim(faults=("herd",), modes=("dead", "down"), retention_s=60, operations=("unsubscribe", "retry_now")),
     ),
     Mutant(
         "a mark is written by whoever pushed",
-        "tagcast.delivery.outcomes:Outcomes.mark",
-        "due_change(due, marked), self.hold.check())",
+        "tagcast.delivery.retrying:_marked",
+        "due_change(due, marked), lease.check())",
         "due_change(due, marked))",
         Aim(
             faults=("herd", "task_copy", "stall"),
@@ -219,21 +219,21 @@ MUTANTS = (
     ),
     Mutant(
         "an end is given up because others write the message",
-        "tagcast.delivery.outcomes:Outcomes.end",
-        "if not await self.hold.wait(conflicts, came.all_s):",
+        "tagcast.delivery.retrying:end",
+        "if not await lease.wait(conflicts, came.all_s):",
         "if True:",
         HERDED,
     ),
     Mutant(
         "a failure moves the lane of whoever holds it",
-        "tagcast.delivery.retrying:_rescheduled",
-        "return hold.move(planned)",
-        "return replace(hold.move(planned), expect={})",
+        "tagcast.delivery.retrying:_Outcomes._rescheduled",
+        "return lease.move(planned)",
+        "return replace(lease.move(planned), expect={})",
         RACING,
     ),
     Mutant(
         "what failed earlier is attempted as soon as it becomes the head",
-        "tagcast.delivery.backlog:next_step",
+        "tagcast.delivery.redelivery:next_step",
         "if head.attempts and not (streak.answering and is_its_turn):",
         "if False:",
         Aim(
@@ -257,9 +257,9 @@ MUTANTS = (
     ),
     Mutant(
         "redelivery knows of no rate",
-        "tagcast.delivery.retrying:retry",
-        "if subscription.settings.max_per_second:",
-        "if False:",
+        "tagcast.pushing.engine:_rate",
+        "run.subscription.settings.max_per_second is None or not run.deliveries",
+        "True",
         LIMITED,
     ),
     Mutant(
@@ -271,14 +271,14 @@ MUTANTS = (
     ),
     Mutant(
         "what is over the rate is pushed by the first round",
-        "tagcast.delivery.serving:push",
-        "if subscription.settings.max_per_second and deliveries:",
-        "if False:",
+        "tagcast.pushing.engine:_rate",
+        "run.subscription.settings.max_per_second is None or not run.deliveries",
+        "True",
         LIMITED,
     ),
     Mutant(
         "attempts of a rate begin at once",
-        "tagcast.pushing.course:_Course.turn",
+        "tagcast.pushing.ordered_sender:_Sender.turn",
         "await self.world.clock.pause(wait_s)",
         "pass",
         LIMITED,
@@ -292,7 +292,7 @@ MUTANTS = (
     ),
     Mutant(
         "what is past its life is pushed",
-        "tagcast.pushing.unattempted:alive",
+        "tagcast.pushing.attempts:alive",
         "if message.is_expired(now):",
         "if False:",
         Aim(retention_s=60, modes=("dead", "down")),
@@ -341,21 +341,21 @@ MUTANTS = (
     ),
     Mutant(
         "Retry-After is heard of a head only",
-        "tagcast.delivery.backlog:next_step",
+        "tagcast.delivery.redelivery:next_step",
         "min(head.not_before or 0, head.expires_at)",
         "0",
         ASKING,
     ),
     Mutant(
         "what does not want to be tried yet is tried beside others",
-        "tagcast.delivery.backlog:front",
+        "tagcast.delivery.redelivery:front",
         "now >= (due.not_before or 0)",
         "True",
         ASKING,
     ),
     Mutant(
         "Retry-After is forgotten on the way into a backlog",
-        "tagcast.delivery.appending:_dues",
+        "tagcast.delivery.subscription_round:_dues",
         "not_before=None if failure is None else failure.not_before",
         "not_before=None",
         ASKING,
@@ -391,8 +391,8 @@ MUTANTS = (
     Mutant(
         "a skipped head stays owed",
         "tagcast.operating.lanes:_skip",
-        "Ending(ended, beside=beside)",
-        "Ending({}, beside=beside)",
+        "EntryEnd.of_due(lane.topic, head, cancelled, move)",
+        "replace(EntryEnd.of_due(lane.topic, head, cancelled, move), ordinal=-1)",
         BY_HAND,
     ),
     Mutant(
@@ -428,8 +428,8 @@ MUTANTS = (
     Mutant(
         "the sweep takes a due row without its entry",
         "tagcast.repairing.expiry:expire_due",
-        "Ending({ordinal: _expired(due)},",
-        "Ending({},",
+        "EntryEnd.of_due(lane.topic, due, due.ending(EntryState.EXPIRED))",
+        "EntryEnd(lane.topic, due.message_id, -1, due.ending(EntryState.EXPIRED), due)",
         SLEEPING,
     ),
     Mutant(

@@ -15,20 +15,20 @@ MUTANTS = (
     Mutant(
         "the end of one section is the end of the message",
         "tagcast.rows.message_writes:_tally_writes",
-        "if known.count not in (len(over), len(known.over)):",
-        "if not over:",
+        "if known.count not in (len(ended), len(known.ended)):",
+        "if not ended:",
         WIDE,
     ),
     Mutant(
         "the body goes with the section that ends first",
         "tagcast.rows.section:Section.is_beside_open",
-        "return len(self.over | {self.number}) < self.count",
+        "return len(self.ended | {self.number}) < self.count",
         "return False",
         FAILING,
         also=(
             "tagcast.rows.message_writes:_tally_writes",
-            "if known.count not in (len(over), len(known.over)):",
-            "if not over:",
+            "if known.count not in (len(ended), len(known.ended)):",
+            "if not ended:",
         ),
     ),
     Mutant(

@@ -169,7 +169,7 @@ class Telemetry(Protocol):
 class World:
     """The ports together, as every use case takes them; *time_scale* divides delays and lives.
 
-    Maps over *section_max* entries are kept in sections. A first round is worked off in parts of at most *part_max*
+    Maps over *section_max* entries are kept in sections. A first round is worked off in parts of at most *slice_max*
     messages. *scope_prefix* stands before the scopes of tokens. *dead_letter_topics* are pairs of patterns: whose
     groups may have dead letters published where. So many pulls, and questions for the tail, as *waiting_max* may
     wait of one topic.
@@ -193,7 +193,7 @@ class World:
     telemetry: Telemetry
     time_scale: float = 1.0
     section_max: int = 1_000
-    part_max: int = PACK_MAX
+    slice_max: int = PACK_MAX
     topic_known_s: float = 0.0
     """For so long a process that publishes may go by a topic's row, and a change answers after that."""
     scope_prefix: str = ""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
-HANDED_AT_ONCE = 10
+ENQUEUED_AT_ONCE = 10
 """As many as one request takes into the queue of a group."""
 DECAY_WINDOW = 100
 """As many as CMQ pushes at the same time."""
@@ -160,7 +160,7 @@ class SubscriptionSettings:
     def window(self) -> int:
         """Return how many deliveries may be in flight once the receiver answered well (docs/semantics.md, Delivery)."""
         if self.is_group:
-            return HANDED_AT_ONCE
+            return ENQUEUED_AT_ONCE
         return 1 if self.keeps_order else DECAY_WINDOW
 
     def drained_at_once(self, got_through: int) -> int:

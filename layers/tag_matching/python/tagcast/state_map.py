@@ -15,7 +15,7 @@ FIRST_ATTEMPT_OUTCOME = "delivered at the first attempt"
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class AddedLater:
     """How an entry came to be after its message was accepted: when, and by which version of its group's filter."""
 
     added_at: int
@@ -26,9 +26,9 @@ class Late:
 class StateMap:
     """Entries by subscription ordinal.
 
-    *owed* are the entries that are not terminal; *handed* are those of them that lie in the queues of their groups, and
-    *over* those that had their part of the first round while others wait for theirs: they stand in backlogs.
-    *late* are those that were added for groups that are younger than the message: they stand in backlogs, too.
+    *owed* are the entries that are not terminal. Of these, *with_consumer* lie in the queues of their groups,
+    *first_round_done* had their first round while others wait for theirs, and *added_later* were added for groups that
+    are younger than the message. The last two stand in backlogs.
     *finishes* holds, for those delivered at the first attempt, the milliseconds from *round_at* to the end of that
     attempt; *settled* holds all other terminal entries.
     """
@@ -39,9 +39,9 @@ class StateMap:
     round_at: int | None = None
     finishes: Mapping[int, int] = field(default_factory=dict)
     settled: Mapping[int, Entry] = field(default_factory=dict)
-    handed: frozenset[int] = frozenset()
-    over: frozenset[int] = frozenset()
-    late: Mapping[int, Late] = field(default_factory=dict)
+    with_consumer: frozenset[int] = frozenset()
+    first_round_done: frozenset[int] = frozenset()
+    added_later: Mapping[int, AddedLater] = field(default_factory=dict)
 
     @classmethod
     def of(cls, matched: Iterable[int]) -> StateMap:
@@ -60,27 +60,33 @@ class StateMap:
 
     @property
     def waiting(self) -> frozenset[int]:
-        """Return those whose part of the first round is not over."""
-        return self.owed - self.over - self.handed - self.late.keys() if self.round_open else frozenset()
+        """Return those whose first round is not done."""
+        return (
+            self.owed - self.first_round_done - self.with_consumer - self.added_later.keys()
+            if self.round_open
+            else frozenset()
+        )
 
     @property
     def is_retained(self) -> bool:
         """Say whether anything is owed after the first round that does not lie in the queue of a group."""
-        return not self.round_open and bool(self.owed - self.handed)
+        return not self.round_open and bool(self.owed - self.with_consumer)
 
     def is_with_lane(self, ordinal: int) -> bool:
         """Say whether an entry is owed and does not lie in its group's queue; a due row of any other one is stale."""
-        return ordinal in self.owed and ordinal not in self.handed
+        return ordinal in self.owed and ordinal not in self.with_consumer
 
-    def adding(self, ordinal: int, late: Late) -> StateMap:
+    def adding(self, ordinal: int, added: AddedLater) -> StateMap:
         """Return the map with an entry more, which is owed.
 
-        >>> StateMap.of([1]).settle({1: Entry(EntryState.DELIVERED)}, round_at=5).adding(2, Late(9, 1)).pending
+        >>> StateMap.of([1]).settle({1: Entry(EntryState.DELIVERED)}, round_at=5).adding(2, AddedLater(9, 1)).pending
         1
         """
         assert ordinal not in self.matched
         one = frozenset((ordinal,))
-        return replace(self, matched=self.matched | one, owed=self.owed | one, late={**self.late, ordinal: late})
+        return replace(
+            self, matched=self.matched | one, owed=self.owed | one, added_later={**self.added_later, ordinal: added}
+        )
 
     def settle(
         self,
@@ -88,13 +94,13 @@ class StateMap:
         *,
         round_at: int | None = None,
         served: Set[int] | None = None,
-        handed: Set[int] = frozenset(),
+        with_consumer: Set[int] = frozenset(),
     ) -> StateMap:
         """Return the map after *entries* became terminal; those that are terminal already keep what they have.
 
-        What is in *handed* and still owed lies in its group's queue now. With *round_at* the first round of all who are
-        *served* (None: of everybody) is over, and its first-attempt deliveries take their compact form, counted from
-        the instant at which the first part of it began. The round as a whole is over when nobody waits for it.
+        What is in *with_consumer* and still owed lies in its group's queue now. With *round_at* the first round of all
+        who are *served* (None: of everybody) is done, and its first-attempt deliveries take their compact form, counted
+        from the instant at which the first part of it began. The round as a whole is over when nobody waits for it.
 
         >>> one = StateMap.of([1, 2]).settle({1: Entry(EntryState.DELIVERED, 1, 1_030)}, round_at=1_000)
         >>> one.pending, dict(one.finishes), one.settle({1: Entry(EntryState.EXPIRED)}) == one
@@ -116,14 +122,16 @@ class StateMap:
             else:
                 settled[ordinal] = entry
         owed = self.owed - changed.keys()
-        lies = (self.handed | handed) & owed
-        over = owed & (self.over if not in_round else owed if served is None else self.over | served)
-        round_open = self.round_open and bool(owed - over - lies - self.late.keys() or not (owed or in_round))
+        lies = (self.with_consumer | with_consumer) & owed
+        done = owed & self.first_round_done
+        if in_round:
+            done = owed if served is None else done | owed & served
+        round_open = self.round_open and bool(owed - done - lies - self.added_later.keys() or not (owed or in_round))
         return replace(
             self,
             owed=owed,
-            handed=lies,
-            over=over if round_open else frozenset(),
+            with_consumer=lies,
+            first_round_done=done if round_open else frozenset(),
             round_open=round_open,
             round_at=base,
             finishes=finishes,

@@ -37,7 +37,7 @@ def of_section(change: Change) -> Iterator[Record]:
     if change.before is not None:
         yield from _of_map(change, section_row_of(change.before), after)
     elif after is not None:
-        accepted = StateMap.of(after.map.matched - after.map.late.keys())
+        accepted = StateMap.of(after.map.matched - after.map.added_later.keys())
         yield from _of_map(change, replace(after, map=accepted), after)
 
 
@@ -46,7 +46,7 @@ def _of_map(change: Change, before: MessageRow, after: MessageRow | None) -> Ite
         for ordinal in sorted(before.map.owed):
             yield _vanished(change, before, ordinal)
         return
-    for ordinal in sorted(after.map.late.keys() - before.map.late.keys()):
+    for ordinal in sorted(after.map.added_later.keys() - before.map.added_later.keys()):
         yield _added(change, after, ordinal)
     for ordinal in sorted(_settled(before, after)):
         yield _ended(change, after, ordinal)
@@ -123,7 +123,7 @@ def _ended(change: Change, row: MessageRow, ordinal: int) -> Record:
 
 def _added(change: Change, row: MessageRow, ordinal: int) -> Record:
     """Return the record of an entry that was added for a group that is younger than the message."""
-    message, late = row.message, row.map.late[ordinal]
+    message, late = row.message, row.map.added_later[ordinal]
     return record(
         RecordKind.DELIVERIES,
         f"{message.topic}.{message.message_id}.{ordinal}.l",

@@ -39,14 +39,14 @@ class Ending:
 
     With *round_at* the first round ends, too, for those who are *served* (None: for all).
 
-    What is *handed* to its group's queue ends nowhere yet; it is only written where it lies.
+    What is *enqueued* for its group does not end yet; the map only says that it is with the consumer now.
     """
 
     entries: Mapping[int, Entry]
     round_at: int | None = None
     served: Set[int] | None = None
     beside: Sequence[Write] = ()
-    handed: Set[int] = frozenset()
+    enqueued: Set[int] = frozenset()
 
 
 Read = Callable[[], MessageRow | None]
@@ -62,7 +62,7 @@ class EntryEnd:
 
     With *due*, its row in a backlog, the entry ends only while it is with the lane: what lies in its group's queue ends
     there. The row goes with it; where the entry is not with the lane the row is stale, and goes alone.
-    An *entry* that is pending was handed to its group's queue.
+    An *entry* that is pending was enqueued for its group.
     """
 
     topic: str
@@ -93,7 +93,7 @@ class EntryEnd:
         if not is_owed:
             return None
         if not self.entry.state.is_terminal:
-            return Ending({}, beside=self.around, handed={self.ordinal})
+            return Ending({}, beside=self.around, enqueued={self.ordinal})
         return Ending({self.ordinal: self.entry}, beside=self.around)
 
 
@@ -265,7 +265,9 @@ def _size_after(before: MessageRow, ending: Ending) -> int:
 
 
 def _after(before: MessageRow, ending: Ending) -> MessageRow:
-    after = before.settled(ending.entries, round_at=ending.round_at, served=ending.served, handed=ending.handed)
+    after = before.settled(
+        ending.entries, round_at=ending.round_at, served=ending.served, with_consumer=ending.enqueued
+    )
     if any(entry.history and entry.state is not EntryState.DELIVERED for entry in ending.entries.values()):
         return remembering(before, after, ending.entries)
     return after

@@ -16,15 +16,15 @@ from itertools import accumulate, takewhile
 
 from tagcast.concurrency.contention import pause_s
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.delivery.round_end import TRIES_MAX, RoundEnd
-from tagcast.delivery.serving import Part, append, push
+from tagcast.delivery.ending import TURN_S, Conflict, Ending, end_each, end_planned_beside
+from tagcast.delivery.subscription_round import SubscriptionRound, append, push
 from tagcast.errors import ConditionLostError, NotFoundError
 from tagcast.ids import subscription_id
 from tagcast.model import Subscription
 from tagcast.ports import QueueEntry, World
-from tagcast.pushing.circuit import Passage
+from tagcast.pushing.circuit import CircuitCheck
+from tagcast.pushing.ordered_sender import in_turn
 from tagcast.pushing.push_slots import PushSlots
-from tagcast.pushing.receivers import in_turn
 from tagcast.queues import Audience
 from tagcast.registry.directory import Directory, kept_directory_of
 from tagcast.rows import stored, stored_maps
@@ -32,39 +32,41 @@ from tagcast.rows.lane import Lane
 from tagcast.rows.message import MessageRow
 
 GO_ON_S = 2.0
-"""So long after its beginning an invocation goes on with the next part of what it was given."""
+"""An invocation begins no further slice of what it was given more than 2 s after its beginning."""
+TRIES_MAX = 8
+"""A write is tried at most 8 times while its condition gets lost; then the batch has to come again."""
 
 
 async def fan_out(world: World, topic: str, entries: Iterable[QueueEntry], slots: PushSlots) -> tuple[QueueEntry, ...]:
-    """Bring the first round of what these entries of one topic name, in queue order, to its end for their audiences.
+    """Bring the first round of what these entries of one topic name, in queue order, to its end.
 
-    Packs are served part by part, each as a batch of its own. Returns the entries that were left, because the parts
-    before them took long: they have to come again. Repeating it, late or concurrently, changes no terminal entry and at
-    most repeats pushes. Raises the first fault of the store after all else that was begun: then all has to come again.
+    Entries are served in slices, each as a batch of its own. Returns those that were left, because the slices before
+    them took long: they have to come again. To repeat it, late or concurrently, changes no terminal entry and at most
+    repeats pushes. Raises the first fault of the store after all else that was begun: then all has to come again.
     """
-    begun_s, line, left = world.clock.monotonic(), _Line(world, topic, slots), tuple(entries)
+    begun_s, batch, left = world.clock.monotonic(), _SlicedBatch(world, topic, slots), tuple(entries)
     while left:
-        part, behind = _first_part(left, world.part_max)
-        await line.serve(part, _first_part(behind, world.part_max)[0])
+        first, behind = _first_slice(left, world.slice_max)
+        await batch.serve(first, _first_slice(behind, world.slice_max)[0])
         left = behind
-        if line.faults or world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale:
+        if batch.faults or world.clock.monotonic() > begun_s + GO_ON_S / world.time_scale:
             break
-    await line.write()
-    if line.faults:
-        raise line.faults[0]
+    await batch.write()
+    if batch.faults:
+        raise batch.faults[0]
     return left
 
 
-def _first_part(entries: tuple[QueueEntry, ...], most: int) -> tuple[tuple[QueueEntry, ...], tuple[QueueEntry, ...]]:
-    """Return what is served first, and the rest: at most so many messages, or one section of a wide message."""
+def _first_slice(entries: tuple[QueueEntry, ...], most: int) -> tuple[tuple[QueueEntry, ...], tuple[QueueEntry, ...]]:
+    """Return what is served first, and the rest: at most *most* messages, or one section of a wide message."""
     sizes = accumulate(1 + len(entry.others) for entry in takewhile(lambda entry: entry.section is None, entries))
     count = sum(size <= most for size in sizes) or 1
     return entries[:count], entries[count:]
 
 
 @dataclass(slots=True)
-class _Line:
-    """The parts of a batch in their order.
+class _SlicedBatch:
+    """The slices of a batch in their order.
 
     While one is served, what came of the one *before* it is written, and the messages of the next are read *ahead*.
     """
@@ -77,43 +79,45 @@ class _Line:
     faults: list[Exception] = field(default_factory=list)
 
     async def serve(self, entries: Sequence[QueueEntry], following: Sequence[QueueEntry]) -> None:
-        """Serve the next part: one that has a message again is read when all that came of it before is written."""
+        """Serve the next slice: one that has a message again is read when all that came of it before is written."""
         audiences = _audiences(entries)
         if self.before is not None and self.before.rows.keys() & audiences.keys():
             await self.write()
         if self.faults:
             return
         written = audiences.keys() | (set() if self.before is None else self.before.rows.keys())
-        served = self._serve(audiences, entries[0].section, _readable_ahead(following, written))
+        delivered = self._deliver(audiences, entries[0].section, _readable_ahead(following, written))
         if self.before is None:
-            await served
+            await delivered
             return
         before, self.before = self.before, None
-        self.faults += await side_by_side([served, self._write(before)])
+        self.faults += await side_by_side([delivered, self._write(before)])
 
     async def write(self) -> None:
-        """Write what came of the last part."""
+        """Write what came of the last slice."""
         if self.before is not None:
             before, self.before = self.before, None
             await self._write(before)
 
-    async def _serve(self, audiences: Mapping[str, Audience], section: int | None, following: Sequence[str]) -> None:
-        """Push what is owed of one part, or append it to backlogs; keep what is to be written of that."""
+    async def _deliver(self, audiences: Mapping[str, Audience], section: int | None, following: Sequence[str]) -> None:
+        """Push what is owed of one slice, or append it to backlogs; keep what is to be written of that."""
         world, topic = self.world, self.topic
         round_at = world.clock.now()
-        batch = await _read(world, topic, audiences, section, self.ahead)
-        for row in batch.rows.values():
+        read = await _read(world, topic, audiences, section, self.ahead)
+        for row in read.rows.values():
             if row.map.round_open:
                 world.telemetry.waited("FirstRoundMs", round_at - row.message.accepted_at)
-        parts = {each: Part(each, batch.rows_for(each, batch.rows), batch.lane(each)) for each in batch.owed()}
-        turns = in_turn(world, batch.topic_id, parts)
-        works = [_serve(batch, each, self.slots, parts) for each in turns]
+        rounds = {
+            each: SubscriptionRound(each, read.rows_for(each, read.rows), read.lane(each)) for each in read.owed()
+        }
+        turns = in_turn(world, read.topic_id, rounds)
+        works = [_deliver_to(read, each, self.slots, rounds) for each in turns]
         self.ahead = None
-        works += [self._look_ahead(following)] if following else []
+        works += [self._read_ahead(following)] if following else []
         self.faults += await side_by_side(works)
-        self.before = RoundEnd(world, batch.rows, batch.theirs, parts, round_at)
+        self.before = RoundEnd(world, read.rows, read.addressed, rounds, round_at)
 
-    async def _look_ahead(self, message_ids: Sequence[str]) -> None:
+    async def _read_ahead(self, message_ids: Sequence[str]) -> None:
         world = self.world
         self.ahead = await world.executor.run(partial(stored_maps.brought, world.store, self.topic, message_ids, None))
 
@@ -122,13 +126,13 @@ class _Line:
 
 
 def _readable_ahead(following: Sequence[QueueEntry], written: Set[str]) -> Sequence[str]:
-    """Return the messages of the next part, unless it has one of which something is still to be *written*."""
+    """Return the messages of the next slice, unless it has one of which something is still to be *written*."""
     ids = _audiences(following).keys()
     return () if any(entry.section is not None for entry in following) or ids & written else tuple(ids)
 
 
 def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
-    """Return whom each message is brought to by all of *entries* together, in their order."""
+    """Return for which subscriptions each message is served here, by all of *entries* together, in their order."""
     audiences: dict[str, Audience] = {}
     for entry in entries:
         for message_id in (entry.message_id, *entry.others):
@@ -138,30 +142,30 @@ def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
-    """What was read for all subscriptions: the messages first, in queue order; then who is subscribed, then the lanes.
+class _SliceRead:
+    """What was read for a slice: the messages first, in queue order; then the subscriptions, then the lanes.
 
-    So nobody whom a message matched is unknown, and the lane of whoever is gone was read after its end. *theirs* are
-    those to whom each message is brought here; of a wide one the entries in one *section* of its map.
+    So every subscription that a message matched is known, and the lane of one that is gone was read after its end.
+    *addressed* are the subscriptions for which each message is served here; of a wide one those in one *section*.
     """
 
     world: World
     topic: str
     rows: Mapping[str, MessageRow]
-    theirs: Mapping[str, frozenset[int]]
+    addressed: Mapping[str, frozenset[int]]
     lanes: Mapping[str, Lane]
     directory: Directory | None
     section: int | None
 
     def owed(self) -> set[int]:
         """Return the ordinals of all subscriptions that are owed any of the messages here."""
-        return set[int]().union(*(row.map.owed & self.theirs[each] for each, row in self.rows.items()))
+        return set[int]().union(*(row.map.owed & self.addressed[each] for each, row in self.rows.items()))
 
     def rows_for(self, ordinal: int, rows: Mapping[str, MessageRow]) -> Mapping[str, MessageRow]:
-        """Return those of *rows* that are for a subscription, or for another audience than its own."""
-        if all(ordinal in theirs for theirs in self.theirs.values()):
+        """Return those of *rows* that are served here for a subscription."""
+        if all(ordinal in addressed for addressed in self.addressed.values()):
             return rows
-        return {each: row for each, row in rows.items() if ordinal in self.theirs[each]}
+        return {each: row for each, row in rows.items() if ordinal in self.addressed[each]}
 
     def subscription(self, ordinal: int) -> Subscription | None:
         return None if self.directory is None else self.directory.by_ordinal.get(ordinal)
@@ -181,7 +185,7 @@ async def _read(
     audiences: Mapping[str, Audience],
     section: int | None,
     rows: Mapping[str, MessageRow] | None,
-) -> _Batch:
+) -> _SliceRead:
     run = world.executor.run
     if rows is None:
         rows = await run(partial(stored_maps.brought, world.store, topic, tuple(audiences), section))
@@ -191,38 +195,94 @@ async def _read(
         directory = None
     lanes = await run(partial(stored.lanes, world.store, topic))
     some = {each: audience for each, audience in audiences.items() if audience is not Audience.EVERYBODY}
-    theirs = {each: row.of(some[each]) if each in some else row.map.matched for each, row in rows.items()}
-    return _Batch(world, topic, rows, theirs, lanes, directory, section)
+    addressed = {each: row.of(some[each]) if each in some else row.map.matched for each, row in rows.items()}
+    return _SliceRead(world, topic, rows, addressed, lanes, directory, section)
 
 
-async def _serve(batch: _Batch, ordinal: int, slots: PushSlots, parts: dict[int, Part]) -> None:
-    """End what a subscription is owed of this batch, or append it to its backlog.
+async def _deliver_to(read: _SliceRead, ordinal: int, slots: PushSlots, rounds: dict[int, SubscriptionRound]) -> None:
+    """End what a subscription is owed of this slice, or append it to its backlog.
 
-    *parts* has its part as it stands after each step, so that a fault of the next one forgets nothing.
+    *rounds* has its round as it stands after each step, so that a fault of the next one forgets nothing.
     """
-    world, subscription, part = batch.world, batch.subscription(ordinal), parts[ordinal]
+    world, subscription, this = read.world, read.subscription(ordinal), rounds[ordinal]
     for tries in range(TRIES_MAX):
-        if subscription is None or part.is_removed:
-            parts[ordinal] = part.cancelled()
+        if subscription is None or this.is_removed:
+            rounds[ordinal] = this.cancelled()
             return
-        parts[ordinal] = part = part.expired(world.clock.now())
-        if part.may_be_pushed(world.clock.monotonic()):
-            passage = Passage(world, subscription)
-            parts[ordinal] = part = await push(passage, part, slots, len(parts))
-            await passage.tell()
-        if await append(world, subscription, part):
-            parts[ordinal] = part.served()
+        if this.may_be_pushed(world.clock.monotonic()):
+            circuit = CircuitCheck(world, subscription)
+            rounds[ordinal] = this = await push(circuit, this, slots, len(rounds))
+            await circuit.tell()
+        if await append(world, subscription, this):
+            rounds[ordinal] = this.served()
             return
         await world.clock.pause(pause_s(world, tries + 1))
-        parts[ordinal] = part = await _read_again(batch, subscription, part)
+        rounds[ordinal] = this = await _read_again(read, subscription, this)
     raise ConditionLostError
 
 
-async def _read_again(batch: _Batch, subscription: Subscription, part: Part) -> Part:
+async def _read_again(read: _SliceRead, subscription: Subscription, this: SubscriptionRound) -> SubscriptionRound:
     """Read what was proved stale, for this subscription: messages first, then the lane."""
-    run, store = batch.world.executor.run, batch.world.store
-    rows = await run(partial(stored_maps.brought, store, batch.topic, tuple(batch.rows), batch.section))
-    lane = await run(partial(stored.lane, store, batch.topic, subscription.subscription_id))
+    run, store = read.world.executor.run, read.world.store
+    rows = await run(partial(stored_maps.brought, store, read.topic, tuple(read.rows), read.section))
+    lane = await run(partial(stored.lane, store, read.topic, subscription.subscription_id))
     # The content is kept once, however many subscriptions read again.
-    known = {each: replace(row, message=batch.rows[each].message) for each, row in rows.items()}
-    return part.read_again(batch.rows_for(part.ordinal, known), lane)
+    known = {each: replace(row, message=read.rows[each].message) for each, row in rows.items()}
+    return this.read_again(read.rows_for(this.ordinal, known), lane)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEnd:
+    """What a slice of messages, read as *rows*, came to in the *rounds* of its subscriptions.
+
+    *addressed* are the subscriptions for which each message is served here, *round_at* is when that began.
+    """
+
+    world: World
+    rows: Mapping[str, MessageRow]
+    addressed: Mapping[str, frozenset[int]]
+    rounds: Mapping[int, SubscriptionRound]
+    round_at: int
+
+    async def write(self) -> list[Exception]:
+        """Write the entries of each message, and the end of its first round for the subscriptions addressed here.
+
+        Not if the round of one of them failed. Returns the faults: then the batch has to come again.
+        """
+        world, faults = self.world, list[Exception]()
+        planned = {each: self._ending(row, row) for each, row in self.rows.items()}
+        endings = {each: ending for each, ending in planned.items() if ending is not None}
+        together = [(self.rows[each], ending) for each, ending in endings.items()]
+        left = list(endings)
+        if len(together) > 1:
+            left, faults = await end_each(world.store, world.executor, together)
+        return faults + await side_by_side([self._alone(self.rows[each], endings[each]) for each in left])
+
+    async def _alone(self, row: MessageRow, ending: Ending) -> None:
+        """Write one message, whoever else writes it meanwhile."""
+        world = self.world
+
+        def plan(before: MessageRow) -> Ending | None:
+            return ending if before is row else self._ending(row, before)
+
+        async def again(conflict: Conflict) -> bool:
+            await world.clock.pause(pause_s(world, conflict.times, len(row.bounds) * TURN_S))
+            return conflict.times < TRIES_MAX + len(row.bounds)
+
+        read = partial(stored_maps.again, world.store, row)
+        came = await end_planned_beside(world.store, world.executor, read, plan, again, row)
+        if isinstance(came, Conflict):
+            raise came.error
+
+    def _ending(self, row: MessageRow, before: MessageRow) -> Ending | None:
+        """Return what ends of the message that was read here as *row* and stands as *before* now."""
+        message_id, rounds = row.message.message_id, self.rounds
+        entries = {each.ordinal: each.ended[message_id] for each in rounds.values() if message_id in each.ended}
+        enqueued = {each.ordinal for each in rounds.values() if message_id in each.enqueued}
+        served = {each.ordinal for each in rounds.values() if each.is_served and message_id in each.rows}
+        ends = row.map.owed & self.addressed[message_id] <= served
+        news = (entries.keys() | enqueued) & (before.map.owed - before.map.with_consumer)
+        closes = ends and before.map.round_open and (served & before.map.owed) - before.map.first_round_done
+        if not before.map.owed or not (closes or news):
+            return None
+        return Ending(entries, self.round_at if ends else None, served=served, enqueued=enqueued)

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from tagcast.delivery.lane_hold import LaneHold
+from tagcast.delivery.lane_lease import LaneLease
 from tagcast.errors import ConditionLostError
+from tagcast.filters.function_filter import is_judged_by_function
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.model import Subscription
 from tagcast.ports import World, Write
-from tagcast.pushing.verdicts import is_judged_by_function
 from tagcast.rows import stored_maps
 from tagcast.rows.due import LATE_POSITION, OwedDelivery, due_put
 from tagcast.rows.lane import Filling
@@ -22,19 +22,19 @@ from tagcast.rows.late_entries import LATE_MAX
 from tagcast.rows.listed import kept_id
 from tagcast.rows.message import MessageRow
 from tagcast.rows.message_writes import map_writes
-from tagcast.state_map import Late
+from tagcast.state_map import AddedLater
 
 ADDED_AT_ONCE = 8
 """As many messages as one transaction changes: it takes 4 MB, and a row is at most a tenth of that."""
 
 
-async def fill(hold: LaneHold, group: Subscription) -> int | None:
+async def fill(lease: LaneLease, group: Subscription) -> int | None:
     """Add the next part of what is kept to the backlog of *group*; return when to begin if that is too early yet.
 
     A part that was added before, wholly or not, is added no second time. Raises ConditionLostError or
     StaleWorkerError for a worker that lost the lane.
     """
-    world, filling = hold.world, hold.lane.filling
+    world, filling = lease.world, lease.lane.filling
     assert filling is not None
     now = world.clock.now()
     if now < filling.begins_at:
@@ -51,48 +51,48 @@ async def fill(hold: LaneHold, group: Subscription) -> int | None:
     ids = [kept_id(row) for row in found.rows]
     index = TopicIndex.build({group.ordinal: group.settings.filter})
     for start in range(0, len(ids), ADDED_AT_ONCE):
-        await _add(hold, group, index, ids[start : start + ADDED_AT_ONCE])
-        await hold.prolong(0)
+        await _add(lease, group, index, ids[start : start + ADDED_AT_ONCE])
+        await lease.renew(0)
     is_over = found.cursor is None
-    hold.seen = replace(hold.lane, filling=replace(filling, cursor=found.cursor, is_over=is_over))
+    lease.seen = replace(lease.lane, filling=replace(filling, cursor=found.cursor, is_over=is_over))
     if is_over:
-        await hold.claim(0)
+        await lease.acquire(0)
     else:
-        await hold.prolong(0)
+        await lease.renew(0)
     return None
 
 
-async def _add(hold: LaneHold, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
+async def _add(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
     """Add these messages in one transaction; one by one, with patience, where others write them just now."""
     lost = 0
     while True:  # It ends: with the budget, if nothing else ends it.
         try:
-            await _add_together(hold, group, index, ids)
+            await _add_together(lease, group, index, ids)
         except ConditionLostError:
-            await hold.appended()
+            await lease.verify()
             lost += 1
-            if len(ids) == 1 and not await hold.wait(lost):
+            if len(ids) == 1 and not await lease.wait(lost):
                 raise
         else:
             return
         if len(ids) > 1:
             break
     for message_id in ids:
-        await _add(hold, group, index, (message_id,))
+        await _add(lease, group, index, (message_id,))
 
 
-async def _add_together(hold: LaneHold, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
-    world, filling = hold.world, hold.lane.filling
+async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
+    world, filling = lease.world, lease.lane.filling
     assert filling is not None
     rows = await world.executor.run(partial(stored_maps.entries, world.store, group.topic, ids, group.ordinal))
     late = [row for row in rows.values() if _is_kept(world, group, filling, row) and _matches(world, group, index, row)]
     if not late:
         return
-    entry = Late(world.clock.now(), group.version)
-    writes: list[Write] = [hold.check()]
+    entry = AddedLater(world.clock.now(), group.version)
+    writes: list[Write] = [lease.check()]
     for row in late:
         writes += [*map_writes(row, row.adding(group.ordinal, entry)), due_put(_due(group, row))]
-    await hold.try_once(*writes)
+    await lease.try_once(*writes)
     world.telemetry.count("LateEntries", len(late))
 
 
@@ -106,7 +106,7 @@ def _is_kept(world: World, group: Subscription, filling: Filling, row: MessageRo
         return False
     if not row.has_body or message.is_expired(world.clock.now()) or message.replay_of is not None:
         return False
-    return group.ordinal not in row.map.matched and len(row.map.late) < LATE_MAX
+    return group.ordinal not in row.map.matched and len(row.map.added_later) < LATE_MAX
 
 
 def _matches(world: World, group: Subscription, index: TopicIndex, row: MessageRow) -> bool:

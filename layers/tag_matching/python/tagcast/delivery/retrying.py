@@ -1,26 +1,47 @@
-"""Attempts on what stands first in a backlog: read what is still owed, push it, write what came of that."""
+"""Attempts on what stands first in a backlog: read what is still owed, attempt it, write what came of that.
+
+What is written is conditional on the worker's lease of the lane, however many others write the same messages.
+See docs/architecture.md, Redelivery, and Invariants, 5.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from functools import partial
 
+from tagcast.concurrency.contention import window_s
 from tagcast.concurrency.side_by_side import side_by_side
-from tagcast.delivery.backlog import Streak
-from tagcast.delivery.lane_hold import LaneHold
-from tagcast.delivery.outcomes import Outcomes
-from tagcast.errors import ConditionLostError
+from tagcast.delivery.ending import (
+    TOGETHER_BYTES_MAX,
+    Conflict,
+    EntryEnd,
+    end_entry_beside,
+    end_together,
+    size_of,
+)
+from tagcast.delivery.lane_lease import LaneLease
+from tagcast.errors import ConditionLostError, ContendedError
+from tagcast.filters.function_filter import judging_s
+from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState, LaneState, Subscription
 from tagcast.ports import Write
-from tagcast.pushing.attempts import Delivery, Failure, Progress, lane_state_after
-from tagcast.pushing.circuit import CIRCUIT, Passage
-from tagcast.pushing.course import Share, take_requests
+from tagcast.pushing.attempts import Failure, Held, RunResult, lane_state_after
+from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
+from tagcast.pushing.engine import attempt_run
+from tagcast.pushing.ordered_sender import Run
 from tagcast.pushing.push_slots import PushSlots
-from tagcast.pushing.verdicts import attempt_judged, judging_s
-from tagcast.rows.due import OwedDelivery, due_change
+from tagcast.pushing.rate_limit import RATE
+from tagcast.rows import stored_maps
+from tagcast.rows.due import OwedDelivery, due_change, due_delete, due_failure
 from tagcast.rows.message import MessageRow
-from tagcast.settings import UNVERIFIED
+from tagcast.tables import fitting
+
+TOGETHER_MAX = 33
+"""At most 33 messages end in a transaction, because it has 100 writes: three for each message and one for the lane."""
+MARKED_AFTER = 3
+"""After 3 conflicts the end that a push brought is kept in the due row."""
 
 
 class Retried(Enum):
@@ -34,71 +55,71 @@ class Retried(Enum):
     """They were made, but a condition of what was to be written of them was lost."""
 
 
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """How the receiver did under the present claim.
+
+    *answering* is False once the claimed head went without a success: what failed before keeps to its own schedule,
+    as does a head that is another than the one the claim was planned for.
+    *answered* is True once a push got through: until then only the head is tried. *got_through* is how many did
+    together the last time that any were attempted.
+    """
+
+    answering: bool = True
+    answered: bool = False
+    got_through: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """A delivery that is still owed, and its message as it was read."""
+
+    due: OwedDelivery
+    row: MessageRow
+
+
 async def retry(
-    hold: LaneHold, subscription: Subscription, dues: Sequence[OwedDelivery], streak: Streak
+    lease: LaneLease, subscription: Subscription, dues: Sequence[OwedDelivery], streak: Streak
 ) -> tuple[Retried, Streak]:
     """Attempt *dues* under a claim that lasts, and say how the receiver does; what is not owed any more is dropped."""
-    if subscription.settings.unverified is not None:
-        if hold.world.clock.now() < dues[0].expires_at:
-            await hold.release(dues[0].expires_at, *_told(dues[0], UNVERIFIED))
-            return Retried.PLANNED, streak
-        dues = dues[:1]
-    await _keep_claim(hold, subscription)
-    passage = await _passage(hold, subscription, dues[0], streak)
-    if passage.until is not None:
-        return Retried.PLANNED, streak
-    deliveries, known, rows = await _still_owed(hold, dues[:1] if passage.probe else dues)
-    if not deliveries:
-        await passage.tell()
+    world = lease.world
+    await _renew_for_attempt(lease, subscription)
+    owed = await _still_owed(lease, dues)
+    if not owed:
         return Retried.WRITTEN, replace(streak, answering=False)
-    unjudged = {due.message_id for due in dues if due.unjudged}
-    grant = None
-    async with PushSlots(hold.world.clock) as slots:
-        if subscription.settings.max_per_second:
-            deliveries, grant = await take_requests(hold.world, subscription, deliveries, slots.bytes)
-            if not grant.count:
-                await passage.tell()
-                await hold.release(grant.free_at)
-                return Retried.PLANNED, streak
-        share = Share(slots, _share_s(hold, subscription), passage, streak.answered, grant)
-        progress = await attempt_judged(hold.world, subscription, deliveries, unjudged, share)
-    known |= {each: replace(known[each], unjudged=False) for each in progress.judged}
-    unwritten = _attempted(known, progress)
-    came = Retried.PLANNED if progress.failures else Retried.WRITTEN
-    streak = _streak_after(streak, progress)
-    try:
-        if subscription.settings.batching is not None:
-            await _write_together(hold, known, rows, progress, unwritten)
-        await _write(hold, subscription, known, rows, progress, unwritten)
-    except ConditionLostError:
-        came = Retried.OVERTAKEN
-    finally:
-        if unwritten:  # Whoever comes next makes these attempts once more.
-            hold.world.telemetry.count("OutcomesLost", len(unwritten))
-    await passage.tell()
-    return came, streak
+    async with PushSlots(world.clock) as slots:
+        run = _run(lease, subscription, list(owed.values()), streak, slots)
+        result = await attempt_run(world, run)
+    head = next(iter(owed.values())).due
+    if result.held is not None and result.is_empty:
+        await lease.reschedule(result.held.until, *_reason(head, result.held))
+        await run.circuit.tell()
+        return Retried.PLANNED, streak
+    came = await _Outcomes(lease, subscription, owed, result).write()
+    await run.circuit.tell()
+    return came, _streak_after(streak, result)
 
 
-async def _passage(hold: LaneHold, subscription: Subscription, head: OwedDelivery, streak: Streak) -> Passage:
-    """Return the way to the host; release the lane until it may ask again, if that is shut.
+def _run(lease: LaneLease, subscription: Subscription, owed: Sequence[_Owed], streak: Streak, slots: PushSlots) -> Run:
+    """Return the run of what is owed.
 
-    A lane asks whose head got no answer the last time or was kept from an attempt, or whose head before it did under
-    this claim. No other lane asks. What is over only has to end.
+    It asks the circuit if the head got no answer the last time or was kept from an attempt by the circuit, or if the
+    head before it failed under this claim. No other lane asks.
     """
-    passage = Passage(hold.world, subscription)
+    circuit, head = CircuitCheck(lease.world, subscription), owed[0].due
     if is_in_doubt := _is_in_doubt(head):
-        passage.doubt()
-    has_failed = is_in_doubt or not streak.answering
-    if has_failed and passage.is_doubtful and hold.world.clock.now() < head.expires_at:
-        await passage.ask(subscription.settings.timeout_s + judging_s(subscription), head.last_attempt_at)
-        if passage.until is not None:
-            await hold.release(min(passage.until, head.expires_at), *_told(head, CIRCUIT))
-    return passage
-
-
-def _told(head: OwedDelivery, reason: str) -> tuple[Write, ...]:
-    """Return the write that tells why *head* waits, unless it says so already."""
-    return () if head.last_outcome == reason else (due_change(head, replace(head, last_outcome=reason)),)
+        circuit.doubt()
+    return Run(
+        subscription,
+        [(each.row.message, each.due.attempts) for each in owed],
+        slots,
+        _seconds(lease, subscription),
+        circuit,
+        unjudged={each.due.message_id for each in owed if each.due.unjudged},
+        answered=streak.answered,
+        asks_circuit=is_in_doubt or not streak.answering,
+        attempted_at=head.last_attempt_at,
+    )
 
 
 def _is_in_doubt(due: OwedDelivery) -> bool:
@@ -107,109 +128,218 @@ def _is_in_doubt(due: OwedDelivery) -> bool:
     return due.last_outcome == CIRCUIT or (due.attempts > 0 and not answered)
 
 
-async def _keep_claim(hold: LaneHold, subscription: Subscription) -> None:
+def _reason(head: OwedDelivery, held: Held) -> tuple[Write, ...]:
+    """Return the write that says why *head* waits, unless its row says so already; a rate is not told."""
+    if held.reason in (RATE, head.last_outcome):
+        return ()
+    return (due_change(head, replace(head, last_outcome=held.reason)),)
+
+
+async def _renew_for_attempt(lease: LaneLease, subscription: Subscription) -> None:
     """Prolong the claim if it might end before an attempt does."""
     attempt_s = subscription.settings.timeout_s + judging_s(subscription) + 1
-    if hold.claimed_until - hold.world.clock.now() < attempt_s * 1000:
-        await hold.claim(subscription.settings.timeout_s)
+    if lease.held_until - lease.world.clock.now() < attempt_s * 1000:
+        await lease.acquire(subscription.settings.timeout_s)
 
 
-async def _still_owed(
-    hold: LaneHold, dues: Sequence[OwedDelivery]
-) -> tuple[list[Delivery], dict[str, OwedDelivery], dict[str, MessageRow]]:
-    """Return the deliveries that are still owed, with the attempts made, and both their rows by message."""
+def _seconds(lease: LaneLease, subscription: Subscription) -> float:
+    """Return for how long attempts may start: they end before this claim does, and none starts after the budget."""
+    claim_s = (lease.held_until - lease.world.clock.now()) / 1000
+    return min(lease.left_s(), claim_s - subscription.settings.timeout_s - judging_s(subscription) - 1)
+
+
+async def _still_owed(lease: LaneLease, dues: Sequence[OwedDelivery]) -> dict[str, _Owed]:
+    """Return those of *dues* that are still owed, with their messages, by these; drop the others, which are stale."""
     rows: dict[str, MessageRow] = {}
 
     async def look(due: OwedDelivery) -> None:
-        if (row := await Outcomes(hold).owing(due)) is not None:
+        world, ordinal = lease.world, ordinal_of(due.subscription_id)
+        read = partial(stored_maps.entry, world.store, lease.task.topic, due.message_id, ordinal)
+        row = await world.executor.run(read)
+        if row is None or not row.map.is_with_lane(ordinal):
+            await lease.write(due_delete(due))
+        else:
             rows[due.message_id] = row
 
     if len(dues) == 1:
         await look(dues[0])
     elif faults := await side_by_side([look(due) for due in dues]):
         raise faults[0]
-    known = {due.message_id: due for due in dues if due.message_id in rows}
-    deliveries = [(rows[message_id].message, due.attempts) for message_id, due in known.items()]
-    return deliveries, known, rows
+    return {due.message_id: _Owed(due, rows[due.message_id]) for due in dues if due.message_id in rows}
 
 
-def _share_s(hold: LaneHold, subscription: Subscription) -> float:
-    """Return for how long attempts may start: they end before this claim does, and none starts after the budget."""
-    claim_s = (hold.claimed_until - hold.world.clock.now()) / 1000
-    return min(hold.left_s(), claim_s - subscription.settings.timeout_s - judging_s(subscription) - 1)
+def _streak_after(streak: Streak, result: RunResult) -> Streak:
+    got_through = len(result.enqueued)
+    got_through += sum(entry.state is EntryState.DELIVERED for entry in result.ended.values())
+    return Streak(bool(got_through) or not result.ended, streak.answered or bool(got_through), got_through)
 
 
-def _streak_after(streak: Streak, progress: Progress) -> Streak:
-    got_through = len(progress.handed)
-    got_through += sum(entry.state is EntryState.DELIVERED for entry in progress.settled.values())
-    return Streak(bool(got_through) or not progress.settled, streak.answered or bool(got_through), got_through)
+@dataclass(slots=True)
+class _Outcomes:
+    """What came of a run, to be written; *unwritten* are attempts that were made and that no row says yet."""
+
+    lease: LaneLease
+    subscription: Subscription
+    owed: Mapping[str, _Owed]
+    result: RunResult
+    unwritten: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        ended = self.result.ended.items()
+        attempted = {each for each, entry in ended if entry.attempts > self.owed[each].due.attempts}
+        self.unwritten = attempted | self.result.failures.keys()
+
+    async def write(self) -> Retried:
+        """Write what came of the attempts, ends before failures."""
+        try:
+            together = await self._write_together()
+            marked = await self._write_ends(self.result.ended.keys() - together)
+            await self._write_unattempted(together)
+            await self._write_failures()
+            for due in marked:
+                await end(self.lease, due, due.ending(EntryState.EXPIRED), patient=True)
+        except ConditionLostError:
+            return Retried.OVERTAKEN
+        finally:
+            if self.unwritten:  # Whoever comes next makes these attempts once more.
+                self.lease.world.telemetry.count("OutcomesLost", len(self.unwritten))
+        return Retried.PLANNED if self.result.failures else Retried.WRITTEN
+
+    async def _write_together(self) -> set[str]:
+        """Write the ends of a batch, several at once where nobody is in the way; return of which that was done."""
+        if self.subscription.settings.batching is None or len(self.result.ended) < 2:
+            return set()
+        ends = [(self.owed[each], entry) for each, entry in self.result.ended.items()]
+        done = await end_several(self.lease, [(one.due, one.due.as_last_seen(entry), one.row) for one, entry in ends])
+        self.unwritten -= done
+        return done
+
+    async def _write_ends(self, message_ids: Collection[str]) -> list[OwedDelivery]:
+        """Write ends one by one; return the due rows that keep those which too many others were in the way of."""
+        marked: list[OwedDelivery] = []
+        for message_id, entry in self.result.ended.items():
+            if message_id not in message_ids:
+                continue
+            due, row = self.owed[message_id].due, self.owed[message_id].row
+            standing = await end(self.lease, due, due.as_last_seen(entry), patient=False, known=row)
+            if standing is None or standing.ended:
+                self.unwritten.discard(message_id)
+            if standing is not None:
+                marked.append(standing)
+        return marked
+
+    async def _write_unattempted(self, together: Collection[str]) -> None:
+        """Write what was enqueued for a group, and the verdicts on deliveries that were not started."""
+        result = self.result
+        for message_id, each in self.owed.items():
+            if message_id in result.enqueued:
+                await end(self.lease, each.due, Entry(EntryState.PENDING), patient=True, known=each.row)
+        waiting = result.judged - result.ended.keys() - result.failures.keys() - result.enqueued - set(together)
+        for message_id, each in self.owed.items():
+            if message_id in waiting:
+                judged = replace(each.due, unjudged=False)
+                await self.lease.write(due_change(judged, judged), self.lease.check())
+
+    async def _write_failures(self) -> None:
+        """Write failed attempts into their due rows; that of the head together with what it means for the lane."""
+        failures = self.result.failures
+        failed = [self._judged(each.due) for message_id, each in self.owed.items() if message_id in failures]
+        for due in failed[1:]:
+            await self._write_failure(due, failures[due.message_id], self.lease.check())
+        for head in failed[:1]:
+            failure = failures[head.message_id]
+            await self._write_failure(head, failure, self._rescheduled(failure, head))
+            self.lease.is_held = False
+
+    async def _write_failure(self, due: OwedDelivery, failure: Failure, lane: Write) -> None:
+        await self.lease.write(due_failure(due, failure.past, failure.not_before), lane)
+        self.unwritten.discard(due.message_id)
+
+    def _judged(self, due: OwedDelivery) -> OwedDelivery:
+        return replace(due, unjudged=False) if due.message_id in self.result.judged else due
+
+    def _rescheduled(self, failure: Failure, head: OwedDelivery) -> Write:
+        """Return the lane's write after its head failed: the next attempt, or suspension after a 410."""
+        lease, state = self.lease, lane_state_after(self.subscription, self.result.failures.values())
+        planned = replace(lease.planned(failure.next_attempt_at, head.message_id), state=state)
+        if state is LaneState.SUSPENDED:
+            generation = lease.world.dice.unique_id(lease.world.clock.now())
+            planned = replace(planned, generation=generation, wake_at=head.expires_at)
+        return lease.move(planned)
 
 
-def _attempted(known: Mapping[str, OwedDelivery], progress: Progress) -> set[str]:
-    """Return the deliveries to which an attempt was made that is not written yet."""
-    ended = {each for each, entry in progress.settled.items() if entry.attempts > known[each].attempts}
-    return ended | progress.failures.keys()
+async def end(
+    lease: LaneLease, due: OwedDelivery, entry: Entry, *, patient: bool, known: MessageRow | None = None
+) -> OwedDelivery | None:
+    """Bring a delivery to its end and remove its due row in one transaction; return None when done.
+
+    *known* is its message as it was read. One that is pending was enqueued for its group.
+
+    A thousand lanes may want to write the same message. Each waits longer after every conflict. After some it keeps
+    what a push brought in its own due row, which nobody else writes, so that no push is repeated for that. It returns
+    that row then, or goes on as long as the budget lasts if it is *patient*.
+    """
+    world, topic, conflicts = lease.world, lease.task.topic, 0
+    while True:  # It ends: with the budget, if nothing else ends it.
+        this = EntryEnd.of_due(topic, due, entry, lease.check())
+        came = await end_entry_beside(world.store, world.executor, this, known=known)
+        if not isinstance(came, Conflict):
+            return None
+        known, conflicts = None, conflicts + 1
+        if not isinstance(came.error, ContendedError):
+            await lease.verify()
+        if conflicts >= MARKED_AFTER:
+            if due.ended is None and entry.attempts > due.attempts:
+                due = await _marked(lease, due, entry)
+            if due.ended and not patient:
+                return due
+            await lease.renew(window_s(conflicts, came.all_s))
+        if not await lease.wait(conflicts, came.all_s):
+            return due
 
 
-async def _write_together(
-    hold: LaneHold,
-    known: Mapping[str, OwedDelivery],
-    rows: Mapping[str, MessageRow],
-    progress: Progress,
-    unwritten: set[str],
-) -> None:
-    """Write the ends of a batch, several at once where nobody is in the way; take from *progress* what is written."""
-    ends = [(known[each], known[each].as_last_seen(entry), rows[each]) for each, entry in progress.settled.items()]
-    for message_id in await Outcomes(hold).end_together(ends if len(ends) > 1 else ()):
-        progress.judged.discard(message_id)
-        del progress.settled[message_id]
-        unwritten.discard(message_id)
+async def _marked(lease: LaneLease, due: OwedDelivery, entry: Entry) -> OwedDelivery:
+    """Keep the end that a push brought in the due row; return the row as it stands now."""
+    marked = due.marked(entry)
+    try:
+        await lease.write(due_change(due, marked), lease.check())
+    except ConditionLostError:
+        await lease.verify()
+        return due
+    return marked
 
 
-async def _write(
-    hold: LaneHold,
-    subscription: Subscription,
-    known: Mapping[str, OwedDelivery],
-    rows: Mapping[str, MessageRow],
-    progress: Progress,
-    unwritten: set[str],
-) -> None:
-    """Write what came of the attempts, ends before failures; take from *unwritten* what is kept."""
-    outcomes = Outcomes(hold)
-    marked: list[OwedDelivery] = []
-    for message_id, entry in progress.settled.items():
-        due = known[message_id]
-        standing = await outcomes.end(due, due.as_last_seen(entry), patient=False, known=rows[message_id])
-        if standing is None or standing.ended:
-            unwritten.discard(message_id)
-        if standing is not None:
-            marked.append(standing)
-    for due in (known[each] for each in known if each in progress.handed):
-        await outcomes.end(due, Entry(EntryState.PENDING), patient=True, known=rows[due.message_id])
-    waiting = progress.judged - progress.settled.keys() - progress.failures.keys() - progress.handed
-    for due in (known[each] for each in known if each in waiting):
-        await outcomes.write_yes(due)
-    failed = [due for message_id, due in known.items() if message_id in progress.failures]
-    for due in failed[1:]:
-        await outcomes.write_failure(due, progress.failures[due.message_id], hold.check())
-        unwritten.discard(due.message_id)
-    for head in failed[:1]:
-        failure = progress.failures[head.message_id]
-        move = _rescheduled(hold, subscription, failure, head, progress)
-        await outcomes.write_failure(head, failure, move)
-        unwritten.discard(head.message_id)
-        hold.is_claimed = False
-    for due in marked:
-        await outcomes.end(due, due.ending(EntryState.EXPIRED), patient=True)
+async def end_several(lease: LaneLease, ends: Sequence[tuple[OwedDelivery, Entry, MessageRow]]) -> set[str]:
+    """Bring deliveries of messages that were just read to their ends, as many in a transaction as it takes.
+
+    Returns the messages of which that was done; the others have to end one by one, as wide ones always do.
+    """
+    world, topic, done = lease.world, lease.task.topic, set[str]()
+    narrow = [each for each in ends if each[2].section is None]
+    for some in fitting(narrow, TOGETHER_MAX, TOGETHER_BYTES_MAX, lambda each: size_of(each[2])):
+        together = [(EntryEnd.of_due(topic, due, entry), row) for due, entry, row in some]
+        if await end_together(world.store, world.executor, together, lease.check()):
+            done |= {due.message_id for due, _, _ in some}
+    return done
 
 
-def _rescheduled(
-    hold: LaneHold, subscription: Subscription, failure: Failure, head: OwedDelivery, progress: Progress
-) -> Write:
-    """Return the lane's write after its head failed: the next attempt, or suspension after a 410."""
-    state = lane_state_after(subscription, progress.failures.values())
-    planned = replace(hold.planned(failure.next_attempt_at, head.message_id), state=state)
-    if state is LaneState.SUSPENDED:
-        generation = hold.world.dice.unique_id(hold.world.clock.now())
-        planned = replace(planned, generation=generation, wake_at=head.expires_at)
-    return hold.move(planned)
+async def cancel(lease: LaneLease, dues: Sequence[OwedDelivery]) -> None:
+    """EndUnpushed deliveries without another push: nobody is subscribed any more, or an earlier push ended them.
+
+    Hundreds of lanes that owe the same messages may be removed at once. Many end in a transaction; if others kept all
+    of them out, one ends alone. The rest comes with the next look.
+    """
+    world, ordinal = lease.world, ordinal_of(lease.task.subscription_id)
+    first = {due.message_id: due for due in reversed(dues)}
+    read = partial(stored_maps.entries, world.store, lease.task.topic, tuple(first), ordinal)
+    rows = await world.executor.run(read) if len(first) > 1 else {}
+    together = [
+        (due, due.ending(EntryState.CANCELLED), rows[each])
+        for each, due in first.items()
+        if each in rows and rows[each].section is None and rows[each].map.is_with_lane(ordinal)
+    ]
+    done = await end_several(lease, together)
+    kept = {id(due) for due, _, _ in together}
+    alone = [due for due in dues if id(due) not in kept]
+    for due in alone if alone or done else dues[:1]:
+        await end(lease, due, due.ending(EntryState.CANCELLED), patient=True)

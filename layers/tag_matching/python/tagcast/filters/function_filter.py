@@ -48,6 +48,17 @@ def function_of(subscription: Subscription) -> FunctionFilter | None:
     return None if value is None or value.get("kind") != "function" else compile_function(value)
 
 
+def is_judged_by_function(subscription: Subscription) -> bool:
+    """Say whether deliveries to *subscription* need the verdict of a function."""
+    return function_of(subscription) is not None
+
+
+def judging_s(subscription: Subscription) -> int:
+    """Return how many seconds a verdict may take; 0 where no function decides."""
+    function = function_of(subscription)
+    return 0 if function is None else function.timeout_s
+
+
 def compile_function(value: FilterValue) -> FunctionFilter:
     """Validate ``{"kind": "function", "function": name or ARN, "on_error": ..., "timeout_seconds": 1-10}``.
 

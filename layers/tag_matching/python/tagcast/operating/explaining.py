@@ -45,7 +45,7 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     row = read_message(world, topic, message_id)
     ordinal = _ordinal(world, topic, subscription, row)
     row = shown(world, row, section_with(row, ordinal))
-    late = row.map.late.get(ordinal)
+    late = row.map.added_later.get(ordinal)
     if late is None:
         version = versions_in_force(world, topic, row.subscriptions_version, (ordinal,)).get(ordinal)
     else:

@@ -104,7 +104,7 @@ def _of_sections(
     backlogs: Backlogs, parts: Sequence[MessageRow], section: int, only: Collection[EntryState]
 ) -> MessageView:
     """Return the first section with the counts of all; or, from *section* on, entries in the states asked for."""
-    handed = next((part for part in parts if part.map.handed), parts[0])
+    handed = next((part for part in parts if part.map.with_consumer), parts[0])
     pulls = _pulls(backlogs.world, handed)
     expired = parts[0].message.is_expired(backlogs.world.clock.now())
     states = [_states(part, pulls, expired=expired) for part in parts]
@@ -126,7 +126,7 @@ def _of_sections(
 
 def _states(row: MessageRow, pulls: Mapping[int, Pulled], *, expired: bool) -> dict[int, EntryState]:
     """Return the states of a part of a map, without the reads that an entry takes."""
-    waiting = (row.map.waiting | row.map.handed) - pulls.keys()
+    waiting = (row.map.waiting | row.map.with_consumer) - pulls.keys()
     return {
         ordinal: row.map.entry(ordinal).state
         if ordinal not in row.map.owed
@@ -234,7 +234,7 @@ def _view(
     entries, pulls = {}, _pulls(backlogs.world, row)
     for ordinal in sorted(row.map.matched if only is None else only):
         entry = _shown_entry(backlogs, row, ordinal, pulls, expired=expired)
-        if versions is not None and ordinal in versions and ordinal not in row.map.late:
+        if versions is not None and ordinal in versions and ordinal not in row.map.added_later:
             entry = replace(entry, filter_version=versions[ordinal].version)
         entries[known.get(ordinal, f"#{ordinal}")] = entry
     return MessageView(
@@ -261,18 +261,18 @@ def entry_view(world: World, row: MessageRow, ordinal: int) -> Entry | None:
 
 
 def _pulls(world: World, row: MessageRow) -> Mapping[int, Pulled]:
-    return stored.pulled(world.store, *row.names) if row.map.handed else {}
+    return stored.pulled(world.store, *row.names) if row.map.with_consumer else {}
 
 
 def _shown_entry(
     backlogs: Backlogs, row: MessageRow, ordinal: int, pulls: Mapping[int, Pulled], *, expired: bool
 ) -> Entry:
     """Return one entry with what it came to; of a late one it says when and by which filter it was added."""
-    if ordinal in row.map.handed:
+    if ordinal in row.map.with_consumer:
         entry = _handed_entry(pulls.get(ordinal), expired=expired)
     else:
         entry = _entry(backlogs, row, ordinal, expired=expired)
-    late = row.map.late.get(ordinal)
+    late = row.map.added_later.get(ordinal)
     return entry if late is None else replace(entry, filter_version=late.filter_version, added_at=late.added_at)
 
 

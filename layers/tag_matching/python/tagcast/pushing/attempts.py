@@ -21,10 +21,13 @@ from tagcast.model import (
     Subscription,
 )
 from tagcast.ports import World
-from tagcast.pushing.circuit import Passage
+from tagcast.pushing.circuit import CircuitCheck
 from tagcast.pushing.response_text import response_text
 from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
 from tagcast.settings import secrets_told
+
+PUT_OFF_S = 10
+"""How long the service waits before it tries a delivery again that it could not attempt."""
 
 Delivery = tuple[Message, int]
 """A message and the number of attempts made so far."""
@@ -51,31 +54,83 @@ Result = Entry | Failure
 """What an attempt leaves: a terminal entry, or a failure after which the delivery is still owed."""
 
 
-@dataclass(slots=True)
-class Progress:
-    """What came of some deliveries, by message id: terminal entries and failures; the rest was not started.
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Nothing more of a run may begin before *until*, for this *reason*."""
 
-    What was *handed* over lies in the queue of its group: it is still owed, but nobody has to deliver it.
+    until: int
+    reason: str
+
+
+@dataclass(slots=True)
+class RunResult:
+    """What came of a run's deliveries, by message id: terminal entries and failures; the rest was not started.
+
+    *enqueued* are those that lie in the queue of their group: they are still owed, but nobody has to deliver them.
+    *judged* are those to which the subscription's filter function has just said yes.
     """
 
-    settled: dict[str, Entry] = field(default_factory=dict)
+    ended: dict[str, Entry] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
-    handed: set[str] = field(default_factory=set)
+    enqueued: set[str] = field(default_factory=set)
     judged: set[str] = field(default_factory=set)
-    """Those to which the subscription's filter function has just said yes."""
+    held: Held | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether nothing came of any delivery."""
+        return not (self.ended or self.failures or self.enqueued or self.judged)
+
+    def add(self, result: RunResult) -> None:
+        """Add what came of others of the same run."""
+        self.ended |= result.ended
+        self.failures |= result.failures
+        self.enqueued |= result.enqueued
 
 
-async def attempt(world: World, push: Push, passage: Passage) -> Result:
+def alive(
+    world: World, subscription: Subscription, deliveries: Sequence[Delivery], result: RunResult, now: int
+) -> list[Delivery]:
+    """Return those of *deliveries* whose life is not over at *now*, and end the others in *result*.
+
+    Nobody looks at the clock between this and the push: it may be set anew at any time.
+    """
+    waiting = []
+    for message, made in deliveries:
+        if message.is_expired(now):
+            end_unpushed(world, subscription, message, Entry(EntryState.EXPIRED, made), result)
+        else:
+            waiting.append((message, made))
+    return waiting
+
+
+def end_unpushed(world: World, subscription: Subscription, message: Message, entry: Entry, result: RunResult) -> None:
+    """End a delivery in *result* without a push."""
+    result.ended[message.message_id] = entry
+    world.telemetry.settled(message, subscription, entry.state)
+
+
+def put_off(world: World, made: int, detail: str) -> Failure:
+    """Return what comes of a delivery that the service itself could not attempt: it is not counted as an attempt.
+
+    Such a delivery is never discarded for that; only its life ends it. *made* are the attempts before.
+    """
+    now = world.clock.now()
+    again_at = now + round(PUT_OFF_S * 1000 / world.time_scale)
+    return Failure(made, now, Outcome(False, detail), again_at, PastAttempt(made, now, 0, detail))
+
+
+async def attempt(world: World, push: Push, circuit: CircuitCheck) -> Result:
     """Push once."""
     started = world.clock.monotonic()
     outcome = await world.pusher.push(push)
     took_ms = round((world.clock.monotonic() - started) * 1000)
-    passage.hear(outcome)
+    circuit.hear(outcome)
     return _result(world, push, outcome, world.clock.now(), took_ms)
 
 
 async def attempt_batch(
-    world: World, subscription: Subscription, deliveries: Sequence[Delivery], now: int, passage: Passage
+    world: World, subscription: Subscription, deliveries: Sequence[Delivery], now: int, circuit: CircuitCheck
 ) -> dict[str, Result]:
     """Push *deliveries* in one request at *now*; return, by message id, what came of those whose attempt counts.
 
@@ -86,7 +141,7 @@ async def attempt_batch(
     batch = PushBatch(subscription, pushes, f"batch_{world.dice.unique_id(now)}")
     started = world.clock.monotonic()
     outcome = await world.pusher.push_batch(batch)
-    passage.hear(outcome)
+    circuit.hear(outcome)
     took_ms, ended_at = round((world.clock.monotonic() - started) * 1000), world.clock.now()
     return {
         push.message.message_id: _result(world, push, outcome.of(push.message.message_id), ended_at, took_ms)

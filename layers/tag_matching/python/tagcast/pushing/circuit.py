@@ -49,8 +49,8 @@ class HostNews(dict[str, _News]):
 
 
 @dataclass(slots=True)
-class Passage:
-    """The way of one subscription to its host, in one invocation: free, as the *probe* of an open circuit, or shut.
+class CircuitCheck:
+    """Whether a subscription may attempt its host in one invocation: freely, as the *probe* of an open circuit, or not.
 
     No attempt is made before *until*, if that is set. *reached* says whether the host gave an answer to any attempt
     that was made, and *is_news* that this process had none before that one.

@@ -18,9 +18,91 @@ from enum import IntEnum
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from tagcast.model import Endpoint, Protocol
+from tagcast.model import ContentFormat, Endpoint, Message, Protocol, Push, Subscription
 from tagcast.ports import Clock, Telemetry
-from tagcast.pushing.bytes_in_flight import BYTES_MAX, BytesInFlight, Load
+from tagcast.pushing.batch_form import item_bytes
+from tagcast.pushing.envelope import content
+
+BYTES_MAX = 64 * 1024 * 1024
+SURE_BYTES_MAX = 4 * 1024
+"""Below this a content is not encoded only to learn its size."""
+ESCAPED_MAX = 6
+"""JSON makes at most so many bytes of one."""
+COPIES = 6
+"""AWS's SDK holds about so many copies of what one call sends."""
+ITEM_BYTES_AROUND = 256
+"""In a batch no name, number or comma around a message takes more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one push needs in memory; pushes of the same *key* share it."""
+
+    key: tuple[str, ...]
+    size: int
+
+
+class BytesInFlight:
+    """Counts the loads under way. A load that is larger than everything allowed goes alone."""
+
+    def __init__(self, total: int = BYTES_MAX) -> None:
+        self._total = total
+        self._used = 0
+        self._holders: dict[tuple[str, ...], int] = {}
+        self._sizes: dict[tuple[str, ContentFormat], int] = {}
+        self._items: dict[tuple[str, ContentFormat, Protocol], int] = {}
+
+    def load_of(self, subscription: Subscription, message: Message) -> Load:
+        """Return the load of a push: over HTTP all pushes of a message in one format share the content."""
+        settings = subscription.settings
+        if settings.batching is None:
+            form, size = settings.content_format.value, self._size(message, settings.content_format)
+        else:
+            form, size = f"{settings.content_format.value} item", self.item_size(subscription, message)
+        if settings.endpoint.protocol in (Protocol.HTTP, Protocol.HTTPS):
+            return Load((message.message_id, form), size)
+        return Load((message.message_id, form, subscription.subscription_id), COPIES * size)
+
+    def item_size(self, subscription: Subscription, message: Message) -> int:
+        """Return how many bytes *message* takes in a batch, or slightly more."""
+        key = message.message_id, subscription.settings.content_format, subscription.settings.endpoint.protocol
+        if key not in self._items:
+            self._items[key] = item_bytes(Push(subscription, message, 1)) + ITEM_BYTES_AROUND
+        return self._items[key]
+
+    def fits(self, loads: Sequence[Load]) -> bool:
+        """Say whether *loads* may be added now."""
+        added = sum(load.size for load in loads if load.key not in self._holders)
+        return not added or self._used == 0 or self._used + added <= self._total
+
+    def add(self, loads: Sequence[Load]) -> None:
+        """Count one more holder of each of *loads*."""
+        for load in loads:
+            holders = self._holders.get(load.key, 0)
+            self._holders[load.key] = holders + 1
+            self._used += 0 if holders else load.size
+
+    def remove(self, loads: Sequence[Load]) -> bool:
+        """Count one holder less of each, and say whether it was the last of any."""
+        was_last = False
+        for load in loads:
+            holders = self._holders.pop(load.key)
+            if holders > 1:
+                self._holders[load.key] = holders - 1
+            else:
+                self._used -= load.size
+                was_last = True
+        return was_last
+
+    def _size(self, message: Message, content_format: ContentFormat) -> int:
+        body = len(message.draft.body)
+        if body <= SURE_BYTES_MAX:
+            return ESCAPED_MAX * body
+        key = message.message_id, content_format
+        if key not in self._sizes:
+            self._sizes[key] = len(content(message, content_format).octets)
+        return self._sizes[key]
+
 
 SLOTS = 800
 """Pushes under way: each holds a socket or a thread, and Lambda allows 1,024 of either."""
@@ -32,7 +114,7 @@ CLOCK_STEP_S = 0.001
 """Clocks tell milliseconds: an instant that is nearer than that has come."""
 
 
-class Rank(IntEnum):
+class Priority(IntEnum):
     """Who gets a free slot before whom."""
 
     ANSWERED = 0
@@ -57,11 +139,11 @@ def host_of(endpoint: Endpoint) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class SlotRequest:
     """What a request needs: a place among those to its *host*, and memory for its *loads*."""
 
     host: str
-    rank: Rank
+    priority: Priority
     loads: tuple[Load, ...] = ()
 
 
@@ -74,7 +156,7 @@ class _Host:
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    ask: Ask
+    ask: SlotRequest
     until: float
     granted: asyncio.Future[bool]
 
@@ -88,7 +170,7 @@ class PushSlots:
         self._free = total
         self._host_max = max(1, total // HOSTS_MIN)
         self._hosts: dict[str, _Host] = defaultdict(_Host)
-        self._lines: dict[Rank, deque[_Waiter]] = {rank: deque() for rank in Rank}
+        self._lines: dict[Priority, deque[_Waiter]] = {priority: deque() for priority in Priority}
         self._heavy: deque[_Waiter] = deque()
         self._starts_left = STARTS_AT_ONCE
         self._turn: asyncio.Handle | None = None
@@ -107,10 +189,10 @@ class PushSlots:
             self._deadline.cancel()
             await asyncio.wait((self._deadline,))
 
-    async def take(self, ask: Ask, until: float, instead_of: Ask | None = None) -> bool:
+    async def take(self, ask: SlotRequest, until: float, instead_of: SlotRequest | None = None) -> bool:
         """Take a slot; wait for one until the clock's monotonic time is *until*, else say False.
 
-        A slot that is free is taken at any time. Those of the same rank get theirs in the order of asking. The slot
+        A slot that is free is taken at any time. Those of the same priority get theirs in the order of asking. The slot
         that is held for *instead_of* is given back, and kept for this one if there is memory for it.
         """
         if instead_of is not None:
@@ -121,7 +203,7 @@ class PushSlots:
                 return True
             self._call(self._hosts[instead_of.host])
         waiter = _Waiter(ask, until, asyncio.get_running_loop().create_future())
-        self._lines[ask.rank].append(waiter)
+        self._lines[ask.priority].append(waiter)
         self._grant()
         if waiter.granted.done():
             return waiter.granted.result()
@@ -136,7 +218,7 @@ class PushSlots:
         self.refused += not granted
         return granted
 
-    def give_back(self, ask: Ask) -> None:
+    def give_back(self, ask: SlotRequest) -> None:
         """Return a slot that was taken."""
         self._release(ask)
         self._call(self._hosts[ask.host])
@@ -167,15 +249,15 @@ class PushSlots:
     def _room(self, host: _Host) -> int:
         return max(0, self._host_max + host.answers - host.busy)
 
-    def _fits(self, ask: Ask) -> bool:
+    def _fits(self, ask: SlotRequest) -> bool:
         return self._free > 0 and self._room(self._hosts[ask.host]) > 0 and self.bytes.fits(ask.loads)
 
-    def _occupy(self, ask: Ask) -> None:
+    def _occupy(self, ask: SlotRequest) -> None:
         self._free -= 1
         self._hosts[ask.host].busy += 1
         self.bytes.add(ask.loads)
 
-    def _release(self, ask: Ask) -> None:
+    def _release(self, ask: SlotRequest) -> None:
         self._free += 1
         self._hosts[ask.host].busy -= 1
         if self.bytes.remove(ask.loads):
@@ -184,7 +266,7 @@ class PushSlots:
 
     def _put_first(self, waiters: Sequence[_Waiter]) -> None:
         for waiter in reversed(waiters):
-            self._lines[waiter.ask.rank].appendleft(waiter)
+            self._lines[waiter.ask.priority].appendleft(waiter)
 
     def _grant(self) -> None:
         """Give slots to those who wait, in order, as far as there are any."""

@@ -23,8 +23,8 @@ RATE = "rate"
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
-    """So many attempts (*count*), the first at *start_us* at the earliest, each *gap_us* after the one before.
+class Permit:
+    """Leave for *count* attempts, the first at *start_us* at the earliest, each *gap_us* after the one before.
 
     Instants are in microseconds since 1970. *free_us* is when an attempt is free that nobody took yet.
     """
@@ -42,43 +42,43 @@ class Grant:
     def wait_s(self, place: int, now: int) -> float:
         """Return how long to wait at *now* for the attempt in this *place*, the first being 0.
 
-        >>> Grant(2, 1_000_000, 500_000.0, 2_000_000).wait_s(1, 1_200)
+        >>> Permit(2, 1_000_000, 500_000.0, 2_000_000).wait_s(1, 1_200)
         0.3
         """
         return max(0.0, self.start_us + place * self.gap_us - now * 1000) / SECOND_US
 
 
-def granted(known: int | None, now: int, wanted: int, per_second: float) -> Grant:
+def permitted(known: int | None, now: int, wanted: int, per_second: float) -> Permit:
     """Return how many of *wanted* attempts begin within the horizon, if those before are given away until *known*.
 
-    >>> granted(None, 1_000, 10, 2.0)
-    Grant(count=5, start_us=1000000, gap_us=500000.0, free_us=3500000)
-    >>> granted(9_000_000, 1_000, 10, 2.0).count
+    >>> permitted(None, 1_000, 10, 2.0)
+    Permit(count=5, start_us=1000000, gap_us=500000.0, free_us=3500000)
+    >>> permitted(9_000_000, 1_000, 10, 2.0).count
     0
     """
     gap_us = SECOND_US / per_second
     start_us = max(known or 0, now * 1000)
     left_us = now * 1000 + HORIZON_S * SECOND_US - start_us
     count = 0 if left_us < 0 else min(wanted, math.floor(left_us / gap_us) + 1)
-    return Grant(count, start_us, gap_us, start_us + math.ceil(count * gap_us))
+    return Permit(count, start_us, gap_us, start_us + math.ceil(count * gap_us))
 
 
-async def take(world: World, subscription_id: str, per_second: float, wanted: int) -> Grant:
+async def take(world: World, subscription_id: str, per_second: float, wanted: int) -> Permit:
     """Take up to *wanted* attempts of a subscription that has a rate.
 
-    Nothing is granted while others are faster again and again.
+    Nothing is permitted while others are faster again and again.
     """
     sid, run = subscription_id, world.executor.run
     for lost in range(1, TRIES_MAX + 1):
         known = await run(partial(stored.free_us, world.store, sid))
-        grant = granted(known, world.clock.now(), wanted, per_second * world.time_scale)
-        if not grant.count:
-            return grant
+        permit = permitted(known, world.clock.now(), wanted, per_second * world.time_scale)
+        if not permit.count:
+            return permit
         try:
-            await run(partial(world.store.write, free_update(sid, known, grant.free_us)))
+            await run(partial(world.store.write, free_update(sid, known, permit.free_us)))
         except ConditionLostError:
             await world.clock.pause(pause_s(world, lost))
         else:
-            return grant
+            return permit
     now_us = world.clock.now() * 1000
-    return Grant(0, now_us, 0.0, now_us)
+    return Permit(0, now_us, 0.0, now_us)

@@ -213,7 +213,7 @@ def _expire_message(
     message, tries, expired = known.message, _Tries(), 0
 
     def plan(before: MessageRow) -> Ending | None:
-        owed, handed = before.map.owed, before.map.handed
+        owed, handed = before.map.owed, before.map.with_consumer
         within = [o for o in sorted(owed) if o in handed or o not in laned or (o, message.message_id) in dues]
         ending = {o: dues.get((o, message.message_id)) for o in within[:ENTRIES_MAX]}
         gone = [due_delete_as_read(due) for due in ending.values() if due]

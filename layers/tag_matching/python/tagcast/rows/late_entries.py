@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from tagcast.state_map import Late
+from tagcast.state_map import AddedLater
 
 LATE_MAX, LATE_BYTES = 100, 48
 """So many late entries a message may get; each takes at most so many bytes, and what any owed entry takes."""
 
 
-def late_text(late: Mapping[int, Late]) -> str:
+def late_text(late: Mapping[int, AddedLater]) -> str:
     """Return late entries as text.
 
-    >>> late_text({7: Late(1_800_000_000_000, 2)}), late_of(late_text({7: Late(5, 2)}))
-    ('{"7":[1800000000000,2]}', {7: Late(added_at=5, filter_version=2)})
+    >>> late_text({7: AddedLater(1_800_000_000_000, 2)}), late_of(late_text({7: AddedLater(5, 2)}))
+    ('{"7":[1800000000000,2]}', {7: AddedLater(added_at=5, filter_version=2)})
     """
     return json.dumps({o: [each.added_at, each.filter_version] for o, each in late.items()}, separators=(",", ":"))
 
 
-def late_of(text: str) -> dict[int, Late]:
+def late_of(text: str) -> dict[int, AddedLater]:
     """Return the late entries in a text."""
-    return {int(ordinal): Late(*each) for ordinal, each in json.loads(text).items()}
+    return {int(ordinal): AddedLater(*each) for ordinal, each in json.loads(text).items()}

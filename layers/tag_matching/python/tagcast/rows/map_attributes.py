@@ -24,9 +24,9 @@ def progress_attributes(state_map: StateMap) -> dict[str, Value]:
     return {
         "matched": ordinals.pack(state_map.matched),
         "owed": _packed(state_map.owed),
-        "handed": _packed(state_map.handed),
-        "over": _packed(state_map.over),
-        "late": late_text(state_map.late) if state_map.late else None,
+        "handed": _packed(state_map.with_consumer),
+        "over": _packed(state_map.first_round_done),
+        "late": late_text(state_map.added_later) if state_map.added_later else None,
         "pending": len(state_map.owed),
         "round": "open" if state_map.round_open else "done",
         "round_at": state_map.round_at,
@@ -51,9 +51,9 @@ def map_of(row: Row) -> StateMap:
         round_at=read.get("round_at"),
         finishes=dict(zip(delivered, offsets, strict=True)),
         settled=_ended(read, matched - still - set(delivered)),
-        handed=_unpacked(read.get("handed")) & still,
-        over=_unpacked(read.get("over")) & still if is_open else frozenset(),
-        late=late_of(read["late"]) if "late" in read else {},
+        with_consumer=_unpacked(read.get("handed")) & still,
+        first_round_done=_unpacked(read.get("over")) & still if is_open else frozenset(),
+        added_later=late_of(read["late"]) if "late" in read else {},
     )
 
 

@@ -26,7 +26,7 @@ from tagcast.rows.map_attributes import map_of, progress_attributes
 from tagcast.rows.message_attributes import MessageAttributes
 from tagcast.rows.section import Section
 from tagcast.rows.values import dense, row_bytes
-from tagcast.state_map import Late, StateMap
+from tagcast.state_map import AddedLater, StateMap
 from tagcast.tables import Row, Value
 from tagcast.trace_context import trace_in
 
@@ -94,9 +94,9 @@ class MessageRow:
             case Audience.APART:
                 return frozenset() if in_order is None else matched - in_order
 
-    def adding(self, ordinal: int, late: Late) -> MessageRow:
+    def adding(self, ordinal: int, added: AddedLater) -> MessageRow:
         """Return the row with an entry more, for a group that is younger than the message."""
-        return replace(self, map=self.map.adding(ordinal, late), version=self.version + 1)
+        return replace(self, map=self.map.adding(ordinal, added), version=self.version + 1)
 
     def settled(
         self,
@@ -104,7 +104,7 @@ class MessageRow:
         *,
         round_at: int | None = None,
         served: Set[int] | None = None,
-        handed: Set[int] = frozenset(),
+        with_consumer: Set[int] = frozenset(),
     ) -> MessageRow:
         """Return the row after *entries* became terminal; the body goes with the last of them, unless it is kept.
 
@@ -113,7 +113,7 @@ class MessageRow:
         row = self
         for outcome_bytes_max in OUTCOME_BYTES:
             ended = shortened(entries, outcome_bytes_max)
-            after = self.map.settle(ended, round_at=round_at, served=served, handed=handed)
+            after = self.map.settle(ended, round_at=round_at, served=served, with_consumer=with_consumer)
             stays = self.is_kept or after.owed or (self.section is not None and self.section.is_beside_open)
             has_body = self.has_body and bool(stays)
             row = replace(self, map=after, version=self.version + 1, has_body=has_body)
@@ -187,7 +187,7 @@ def is_light(value: MessageRow) -> bool:
     """Say, without making the map's attributes, whether the row is small enough for text; most rows are."""
     state_map = value.map
     members = 4 * SET_BYTES * len(state_map.matched) + FINISH_BYTES * len(state_map.finishes)
-    members += LATE_BYTES * len(state_map.late)
+    members += LATE_BYTES * len(state_map.added_later)
     at_most = members + MAP_BYTES + text_bytes_at_most(state_map.settled) + COMPACT_ENTRY_BYTES * len(state_map.owed)
     return row_bytes(_envelope(value)) + KEY_BYTES + len(value.histories) + at_most <= TEXT_ROW_BYTES_MAX
 

@@ -46,8 +46,8 @@ def _map_write(before: MessageRow, after: MessageRow) -> Write:
         if before.version == 0:
             return Put(key, message_row(after), {"pk": ABSENT})
     changes = map_attributes(after)
-    gone = ("handed",) if before.map.handed and not after.map.handed else ()
-    gone = (*gone, "over") if before.map.over and not after.map.over else gone
+    gone = ("handed",) if before.map.with_consumer and not after.map.with_consumer else ()
+    gone = (*gone, "over") if before.map.first_round_done and not after.map.first_round_done else gone
     return Update(key, changes, (*map_removals(after, changes), *gone), {"version": before.version})
 
 
@@ -58,12 +58,12 @@ def _tally_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     """
     known = before.section
     assert known is not None
-    over = known.over - {known.number} if after.map.owed else known.over | {known.number}
-    if over == known.over:
+    ended = known.ended - {known.number} if after.map.owed else known.ended | {known.number}
+    if ended == known.ended:
         return ()
     expected = {"version": known.tally_version} if known.tally_version else {"pk": ABSENT}
-    tally = Put(tally_key(*before.names), tally_row(before, over), expected)
-    if known.count not in (len(over), len(known.over)):
+    tally = Put(tally_key(*before.names), tally_row(before, ended), expected)
+    if known.count not in (len(ended), len(known.ended)):
         return (tally,)
     owed = len(after.map.owed)
     changes = {"pending": owed, "round": "open" if owed else "done", "version": known.message_version + 1}

@@ -65,7 +65,7 @@ def section_of(row: MessageRow, section: int, found: Row | None, tally: Row | No
         section=Section(
             number=section,
             count=len(row.bounds),
-            over=over_in(tally),
+            ended=ended_in(tally),
             tally_version=0 if tally is None else number(tally, "version"),
             message_version=row.version,
         ),
@@ -91,17 +91,17 @@ def section_number(found: Row) -> int:
     return int(str(found["sk"]).partition("#")[2])
 
 
-def over_in(tally: Row | None) -> frozenset[int]:
+def ended_in(tally: Row | None) -> frozenset[int]:
     """Return the sections in which nobody is owed anything."""
     packed = None if tally is None else tally["over"]
     return ordinals.unpack(packed) if isinstance(packed, bytes) else frozenset()
 
 
-def tally_row(value: MessageRow, over: frozenset[int]) -> Row:
-    """Return the whole row that says which sections are *over*, after the one that *value* was read with."""
+def tally_row(value: MessageRow, ended: frozenset[int]) -> Row:
+    """Return the whole row that says which sections have *ended*, after the one that *value* was read with."""
     assert value.section is not None
     ttl = value.message.expires_at // 1000 + GARBAGE_S
-    return {"over": ordinals.pack(over), "version": value.section.tally_version + 1, "ttl": ttl}
+    return {"over": ordinals.pack(ended), "version": value.section.tally_version + 1, "ttl": ttl}
 
 
 def _histories(found: Row | None) -> bytes:

@@ -1,4 +1,4 @@
-"""One worker's hold of a lane: what it writes is conditional on it, and waits while others write.
+"""One worker's lease of a lane: what it writes is conditional on it, and waits while others write.
 
 See docs/architecture.md, Invariants, 6.
 """
@@ -10,14 +10,32 @@ from functools import partial
 
 from tagcast.concurrency.contention import pause_s
 from tagcast.delivery.ending import write_all
-from tagcast.delivery.workflow_task import Task
 from tagcast.errors import ContendedError
 from tagcast.model import LaneState
 from tagcast.ports import World, Write
 from tagcast.rows import stored
 from tagcast.rows.lane import Lane, lane_check, lane_delete, lane_update
 
-CLAIM_GRACE_S = 30
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The input and memory of one workflow execution."""
+
+    topic: str
+    subscription_id: str
+    generation: str
+    rounds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the workflow does next: wait until an instant and come back, or end (None)."""
+
+    task: Task
+    wait_until: int | None = None
+
+
+LEASE_GRACE_S = 30
 TRIES_MIN = 3
 """An outcome is worth so many tries even when the budget is over: it has a reserve for the writes behind a push."""
 
@@ -27,7 +45,7 @@ class StaleWorkerError(Exception):
 
 
 @dataclass(slots=True)
-class LaneHold:
+class LaneLease:
     """The lane of one task as its worker last saw it, and until when its head is claimed.
 
     *deadline* is when the worker has to come to its end, on the monotonic clock. Calls of the store are carried out
@@ -38,8 +56,8 @@ class LaneHold:
     task: Task
     deadline: float
     seen: Lane | None = None
-    claimed_until: int = 0
-    is_claimed: bool = False
+    held_until: int = 0
+    is_held: bool = False
     """False once the next attempt is planned: then the claim must not be prolonged."""
 
     @property
@@ -58,7 +76,7 @@ class LaneHold:
             partial(stored.lane, self.world.store, self.task.topic, self.task.subscription_id)
         )
 
-    async def appended(self) -> int:
+    async def verify(self) -> int:
         """Read how long the backlog grew, before it is looked at; or raise StaleWorkerError."""
         lane = await self.look()
         if lane is None or lane.generation != self.lane.generation or lane.claim != self.lane.claim:
@@ -102,19 +120,19 @@ class LaneHold:
         await self.world.clock.pause(seconds)
         return True
 
-    async def prolong(self, seconds: float) -> None:
+    async def renew(self, seconds: float) -> None:
         """Keep the claim for *seconds* more, unless the next attempt is planned already."""
-        until = self.world.clock.now() + (seconds + CLAIM_GRACE_S / 2) * 1000
-        if self.is_claimed and self.claimed_until < until:
-            await self.claim(round(seconds))
+        until = self.world.clock.now() + (seconds + LEASE_GRACE_S / 2) * 1000
+        if self.is_held and self.held_until < until:
+            await self.acquire(round(seconds))
 
-    async def claim(self, attempt_s: int) -> None:
+    async def acquire(self, attempt_s: int) -> None:
         """Take the head, or keep it: nobody else attempts it while an attempt of *attempt_s* may be under way."""
-        until = self.world.clock.now() + (attempt_s + CLAIM_GRACE_S) * 1000
+        until = self.world.clock.now() + (attempt_s + LEASE_GRACE_S) * 1000
         taken = replace(self.lane, claim=self.lane.claim + 1, next_attempt_at=until, wake_at=until)
         # Whoever had the claim may have planned the next attempt since the lane was read.
         await self.try_once(lane_update(taken, self.lane.as_planned(), claims=True))
-        self.seen, self.claimed_until, self.is_claimed = taken, until, True
+        self.seen, self.held_until, self.is_held = taken, until, True
 
     async def finish(self, appended: int) -> None:
         """Activate the empty lane, or leave the tombstone of a removed one; ConditionLostError if it grew meanwhile."""
@@ -123,7 +141,7 @@ class LaneHold:
             return
         await self.write(lane_delete(replace(self.lane, appended=appended)))
 
-    async def release(self, due_at: int, *beside: Write) -> None:
+    async def reschedule(self, due_at: int, *beside: Write) -> None:
         """Give the claim back while the backlog is not empty; it goes on at *due_at*."""
         await self.write(*beside, self.move(self.planned(due_at)))
 
