@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 BESIDE_S = 0.25
-"""So long what is served of a batch waits for the rest: most batches end together, and need no request more."""
+"""What is served of a batch waits 0.25 s for the rest, because most batches end together and need no further
+request."""
 
 
 async def handle(event: Mapping[str, Any], world: World) -> dict[str, Any]:

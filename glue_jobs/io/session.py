@@ -95,7 +95,7 @@ def s3a_settings(endpoint: str | None, environment: Mapping[str, str]) -> dict[s
 SMALL_BYTES_MAX = 32 * 1024 * 1024
 TINY_BYTES_MAX = 2 * 1024 * 1024
 PARTITION_BYTES = 16 * 1024 * 1024
-"""So much of compressed records becomes one task of a shuffle: about 100 MiB of rows."""
+"""16 MiB of compressed records become one task of a shuffle: about 100 MiB of rows."""
 PARTITIONS = "spark.sql.shuffle.partitions"
 SMALL = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN", PARTITIONS: "1"}
 """For archives that fit one task: generating code and starting tasks would take most of the time. Of tiny ones the

@@ -152,7 +152,7 @@ def list_messages(
 
 
 ROWS_SHOWN = 50
-"""So many of those that do not fail are shown, unless all are asked for."""
+"""At most 50 that do not fail are shown, unless all are asked for."""
 FAILING = ("blocked", "discarded", "expired")
 
 

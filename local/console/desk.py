@@ -22,7 +22,7 @@ from local.console.rendering import environment
 
 T = TypeVar("T")
 SIDE_BY_SIDE_MAX = 8
-"""So many questions a page asks the API at once."""
+"""A page asks the API at most 8 questions at once."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ T = TypeVar("T")
 PAGE = 100
 FRESH_S = 3.0
 PATIENCE_S, PATIENCE_WITH_LAST_S = 0.2, 0.05
-"""So long a page waits for a reading that is under way; then it shows the one before, or what was read so far."""
+"""A page waits 0.2 s for a reading that is under way, 0.05 s if it has the one before; then it shows what there is."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ PLANNED_SHOWN = 60
 MEAN_S = sum(BACKOFF_INTERVAL_S_RANGE) / 2
 STEPS_S = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 21_600)
 TICKS_MAX = 5
-"""So many marks have room on a telephone, each with the time of day below it."""
+"""At most 5 marks have room on a telephone, each with the time of day below it."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from local.console.rendering import message_path
 from local.console.topics import pairs
 
 MESSAGES_READ, PAGE, TOPICS_ASKED, LANES_RETRIED = 500, 100, 100, 25
-"""So far a search goes: messages of one topic, topics that are asked for an id, lanes that are retried at once."""
+"""The bounds of a search: messages read of one topic, and how many on a page; topics asked for an id; lanes retried
+at once."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from local.functions.quick_json import decoded
 
 
 class Places:
-    """So many *free* places; who asked first is served first, but for a topic that holds as many as are free.
+    """A number of *free* places, given out in the order of asking; a topic that holds as many as are free waits.
 
     A topic alone has half of them, and another finds a place at once: the dynamic threshold of shared buffers
     (Choudhury and Hahne, 1998). What is about no topic, or about several, takes any free place.

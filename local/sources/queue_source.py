@@ -16,7 +16,7 @@ from local.sources.batch_result import Invoke, failed_items
 RETRY_S = 5
 LONG_POLL_S = 1
 TURNS, LASTS_S = 2, 0.5
-"""So many batches overlap, but for those that last longer."""
+"""Two batches overlap; one that lasts longer than half a second does not count."""
 TOPICS_AT_ONCE = 64
 
 

@@ -93,7 +93,7 @@ def _lanes(after: Rows) -> None:
 
 
 def _fenced(before: Rows, after: Rows, keys: Sequence[Key], sid: str, generation: str) -> None:
-    """Invariant 6: a worker of another generation removes phantoms at most."""
+    """Invariant 6: a worker of another generation removes stale due rows at most."""
     lanes = [row for key, row in before.items() if key.pk.startswith("LANES#") and key.sk == sid]
     if lanes and lanes[0]["generation"] == generation:
         return

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from tests.simulation.explorer import explore
 from tests.simulation.moves import Bounds
-from tests.simulation.planted.mutant import Mutant, planted
+from tests.simulation.planted import MUTANTS
+from tests.simulation.planted.mutant import planted
 
 SECONDS = 10.0
-UNORDERED = Mutant(
-    "messages are closed before lanes are written",
-    "tagcast.delivery.fan_out:_Line._serve",
-    "works = [_serve(",
-    "closed = {each: part.served() for each, part in parts.items()}\n"
-    "        await RoundEnd(world, batch.rows, batch.theirs, closed, round_at).write()\n"
-    "        works = [_serve(",
-)
+UNORDERED = next(mutant for mutant in MUTANTS if mutant.name == "messages are closed before lanes are written")
 
 
 def test_a_quiet_small_world_is_walked_whole() -> None:

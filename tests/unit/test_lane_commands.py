@@ -278,7 +278,7 @@ def test_where_nothing_is_owed_nothing_can_be_skipped(fake: FakeWorld) -> None:
         lanes.skip_head(fake.world, "test1", "A", "poison")
 
 
-def test_a_phantom_is_skipped_without_an_end_of_its_own(fake: FakeWorld) -> None:
+def test_a_stale_due_row_is_skipped_without_an_end_of_its_own(fake: FakeWorld) -> None:
     [message_id] = block(fake, "1")
     message = next(key for key in fake.store.rows if key.pk.startswith("MSG#"))
     del fake.store.rows[message]

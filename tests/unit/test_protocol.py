@@ -186,7 +186,7 @@ def test_invariant_4_an_active_lane_has_no_due_rows(fake: FakeWorld) -> None:
     assert due_rows(fake) == []
 
 
-def test_invariant_5_a_phantom_due_row_is_dropped_without_a_push(fake: FakeWorld) -> None:
+def test_invariant_5_a_stale_due_row_is_dropped_without_a_push(fake: FakeWorld) -> None:
     fake.subscribe("A")
     fake.pusher.behaviours["A"] = lambda push: FAIL
     [message_id] = fake.publish("1")
@@ -194,8 +194,8 @@ def test_invariant_5_a_phantom_due_row_is_dropped_without_a_push(fake: FakeWorld
     [due_key] = [key for key in fake.store.rows if key.pk.startswith("DUE#")]
     copy = dict(fake.store.rows[due_key])
     fake.pusher.behaviours["A"] = lambda push: OK
-    phantom = type(due_key)(due_key.table, due_key.pk, f"{99:020d}#{message_id}")
-    fake.store.rows[phantom] = {**copy, "sk": phantom.sk}
+    stale = type(due_key)(due_key.table, due_key.pk, f"{99:020d}#{message_id}")
+    fake.store.rows[stale] = {**copy, "sk": stale.sk}
 
     fake.run_workflows(until=fake.clock.instant + 60_000)
 

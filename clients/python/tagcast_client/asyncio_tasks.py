@@ -44,7 +44,7 @@ class AsyncTasks:
 
 
 class AsyncSlots:
-    """So much that can be worked on beside each other."""
+    """A number of places for work beside each other."""
 
     def __init__(self, count: int) -> None:
         self._free = count

@@ -14,7 +14,7 @@ from typing import Any
 from tagcast_client.group_models import Pulled
 
 PULL_MAX = 32
-"""So many messages a pull brings at most."""
+"""A pull brings at most 32 messages."""
 
 
 class MessageModel(StrEnum):

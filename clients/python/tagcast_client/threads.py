@@ -42,7 +42,7 @@ class Tasks:
 
 
 class Slots:
-    """So much that can be worked on beside each other."""
+    """A number of places for work beside each other."""
 
     def __init__(self, count: int) -> None:
         self._free = count

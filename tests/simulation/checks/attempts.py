@@ -80,7 +80,7 @@ class AttemptChecks:
         self._as_asked(told, worker, push)
         ended_at = ledger.ended_at.get((message_id, ordinal), ledger.stage.steps)
         if worker.kind == "retry" and ended_at < worker.read_at.get(message_id, 0):
-            ledger.fail("5 a phantom is dropped", f"{told}, which it had read to be over")
+            ledger.fail("5 a stale due row is dropped", f"{told}, which it had read to be over")
         self._judged(told, message_id, ordinal)
         attempt = Attempt(message_id, ordinal, push.attempt, seen)
         ledger.attempts[message_id, ordinal].append(attempt)

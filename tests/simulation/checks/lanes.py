@@ -100,7 +100,7 @@ class LaneChecks:
             self.ledger.fail("attempts are remembered", f"{message_id} had {last} attempts and remembers {numbers}")
 
     def fenced(self, worker: Worker | None, changes: list[Change], claimed: bool) -> None:
-        """Invariant 6: a worker of another generation or claim writes nothing but the removal of phantoms."""
+        """Invariant 6: a worker of another generation or claim writes nothing but the removal of stale due rows."""
         if worker is None or worker.kind != "retry" or worker.lane is None:
             return
         sid, generation = worker.lane

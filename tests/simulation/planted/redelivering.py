@@ -117,7 +117,7 @@ MUTANTS = (
         FAILING,
     ),
     Mutant(
-        "a phantom is pushed",
+        "a stale due row is pushed",
         "tagcast.delivery.retrying:_still_owed",
         "if row is None or not row.map.is_with_lane(ordinal):",
         "if row is None:",

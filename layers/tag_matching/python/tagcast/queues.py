@@ -24,7 +24,7 @@ class Audience(StrEnum):
 _TOPIC, _MESSAGE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}"), re.compile(r"[0-9]{1,20}")
 _AUDIENCES, _SECTIONS_MAX = tuple(Audience), 100_000
 PACK_MAX = 96
-"""So many messages travel in one entry: as many as join a backlog in one transaction."""
+"""At most 96 messages travel in one entry, because as many join a backlog in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class QueueCounts:
 
 
 RECEIVED_MAX = 10
-"""So much a queue gives at once."""
+"""A queue gives at most 10 messages at once."""
 
 
 class GroupQueues(Protocol):

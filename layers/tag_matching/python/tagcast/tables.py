@@ -11,7 +11,7 @@ T = TypeVar("T")
 Value = str | int | bytes | Mapping[str, str] | Sequence[str] | None
 Row = Mapping[str, Value]
 UPDATES_MAX = 25
-"""So many updates travel in one request, each for itself."""
+"""At most 25 updates travel in one request, each with its own condition."""
 
 
 class Absence(Enum):

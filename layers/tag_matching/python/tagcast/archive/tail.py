@@ -13,9 +13,9 @@ from tagcast.ports import Clock, Dice, Store, Telemetry
 from tagcast.rows.tail import EVENTS_MAX, Counts, EventKind, TailBatch, TailEvent, Watch, batch_put, watches
 
 KNOWN_S = 1.0
-"""So long a process believes that it knows who watches."""
+"""A process goes by what it read of watchers for a second."""
 EVENTS_PER_S = 200
-"""So many events of a topic a process tells in the long run; all are counted."""
+"""A process tells at most 200 events of a topic a second in the long run; all are counted."""
 FAILED = (EntryState.BLOCKED, EntryState.DISCARDED)
 
 

@@ -99,7 +99,7 @@ class EntryEnd:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """So many *entries* came to their ends; *after* is the message's row since."""
+    """The message's row *after* the write, and how many *entries* ended with it."""
 
     after: MessageRow
     entries: int

@@ -16,7 +16,7 @@ from tagcast.rows.message import MessageRow
 from tagcast.rows.sections import memberships
 
 APART_MAX = 9
-"""So many messages travel together that stand in no order: ten such packs, a batch of fan-out, are served at once."""
+"""At most 9 messages without an order travel together, so that ten such entries, a batch of fan-out, make one slice."""
 
 
 def entries_of(ordering: Ordering, row: MessageRow) -> tuple[QueueEntry, ...]:

@@ -28,7 +28,7 @@ from tagcast.rows.lane import Lane, generation_update
 
 SHORT_WAIT_S = 10.0
 CANCELLED_AT_ONCE = 99
-"""So many deliveries of a removed subscription are looked at together: one request reads their messages."""
+"""At most 99 deliveries of a removed subscription are looked at together, because one request reads their messages."""
 ROUNDS_MAX = 1_500
 """A round of the workflow writes about ten history events; 25,000 are the limit of an execution."""
 

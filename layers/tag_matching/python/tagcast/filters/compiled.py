@@ -11,7 +11,7 @@ from tagcast.filters.explanation import Explanation
 SENT_TIMES_MAX = 10
 """Repetitions are dropped: of a list ten times its bound is looked at."""
 UNKNOWN_TOLD_MAX = 100
-"""So many unknown fields are named."""
+"""At most 100 unknown fields are named."""
 _NOT_PLAIN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 FilterValue = Mapping[str, object]

@@ -9,7 +9,7 @@ from tagcast.rows.keys import nonce_key
 from tagcast.rows.nonce import nonce_put
 
 SKEW_S = 300
-"""So far may the clocks of a caller and of the service be apart."""
+"""The clocks of a caller and of the service may be 5 minutes apart."""
 
 
 def is_timely(timestamp_s: int, now: int) -> bool:

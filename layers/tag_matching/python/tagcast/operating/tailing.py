@@ -19,7 +19,7 @@ from tagcast.rows.tail import EVENTS_MAX, TAIL_S, Counts, EventKind, TailBatch, 
 from tagcast.rows.waiting import WaitingFor
 
 INTEREST_S = 60
-"""So long a topic is watched after the last question about it."""
+"""A topic is watched for a minute after the last question about it."""
 COUNTED_S = 60
 """Whoever asks without a cursor is told the counts of so much."""
 LOOK_S = 0.3

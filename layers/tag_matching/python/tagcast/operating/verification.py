@@ -32,7 +32,7 @@ from tagcast.settings import Signature
 from tagcast.verification import VERIFIABLE, Consent
 
 ASKED_WITHIN_S = 8.0
-"""So long after a request came a further endpoint of it is asked, which may take ten seconds."""
+"""No further endpoint is asked 8 s after the request came, because one may take ten seconds."""
 
 
 def has_to_agree(world: World, wanted: str | None) -> bool:

@@ -18,7 +18,7 @@ from tagcast.model import Subscription
 FORMAT = 1
 MAC_BYTES = 16
 HIDDEN_S_MAX = 43_200
-"""So long after a pull its message can stay invisible: the queue gives no more."""
+"""A message can stay invisible for at most 12 hours after its pull, because SQS gives no more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from tagcast.rows.waiting import WaitingFor
 
 ESCAPED_MAX = 7
 DROPPING_S = 5.0
-"""So long after its wait a pull goes on if all that it got had ended before."""
+"""A pull goes on for at most 5 s after its wait if all that it got had ended before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tagcast.model import Outcome, PushBatch
 from tagcast.pushing.response_text import READ_BYTES_MAX
 
 ANSWER_BYTES_MAX = 64 * 1024
-"""So much of an answer is read; a hundred names take a tenth of it."""
+"""At most 64 KiB of an answer are read; a hundred names take a tenth of it."""
 NAMED = "named in batchItemFailures"
 MALFORMED = "malformed batchItemFailures"
 _FAILURES, _NAME = "batchItemFailures", "itemIdentifier"

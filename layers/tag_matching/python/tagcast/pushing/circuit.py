@@ -26,13 +26,13 @@ CIRCUIT = "circuit"
 LANES_MIN, WINDOW_S = 5, 60
 """As many lanes get no answer within that time before the circuit of their host opens."""
 PROBE_GAP_S = 10
-"""So long after a probe failed may the next begin."""
+"""The next probe may begin 10 s after one failed."""
 WAIT_S_MIN, WAIT_S_MAX = 20.0, 512.0
 """Between these a lane waits before it asks again, half to all of the time since the circuit opened."""
 PROBE_GRACE_S = 30
-"""So long after a probe should have ended may somebody else begin one."""
+"""Another lane may begin a probe 30 s after one should have ended, because its worker died then."""
 UNREACHED_S = 3_600
-"""So long after its last write a row of a host counts."""
+"""A host's row counts for an hour after its last write."""
 HOSTS_MAX = 10_000
 
 

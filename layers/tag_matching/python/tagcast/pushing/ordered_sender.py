@@ -20,9 +20,9 @@ from tagcast.pushing.push_slots import SLOTS, BytesInFlight, Priority, PushSlots
 from tagcast.pushing.rate_limit import Permit, take
 
 KNOWN_MAX = 10_000
-"""So many receivers a process remembers the last push of."""
+"""A process remembers its last push to at most 10,000 receivers."""
 HEAD_STARTS = SLOTS // 2
-"""So many slow receivers are begun with: the others find slots besides, however long those take."""
+"""A batch begins with its slowest receivers, at most half of the slots, so that the others find slots beside them."""
 
 
 @dataclass(frozen=True, slots=True)

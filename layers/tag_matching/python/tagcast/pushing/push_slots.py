@@ -107,7 +107,7 @@ class BytesInFlight:
 SLOTS = 800
 """Pushes under way: each holds a socket or a thread, and Lambda allows 1,024 of either."""
 HOSTS_MIN = 8
-"""So many hosts can be dead before all slots are taken."""
+"""A host takes at most an eighth of the slots, so that eight dead hosts take them all."""
 STARTS_AT_ONCE = 4
 """After so many starts the loop looks at answers again, so that none waits for a thousand starts."""
 CLOCK_STEP_S = 0.001

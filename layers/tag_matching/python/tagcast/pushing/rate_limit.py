@@ -17,7 +17,7 @@ from tagcast.rows.rate import free_update
 
 SECOND_US = 1_000_000
 HORIZON_S = 2.0
-"""So far ahead attempts are given away: whoever takes them waits for the last of them within its invocation."""
+"""Attempts are given away at most 2 s ahead, because the invocation that takes them waits for the last of them."""
 RATE = "rate"
 """Why a delivery waits that was not attempted because of its subscription's rate."""
 

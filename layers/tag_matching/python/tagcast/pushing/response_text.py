@@ -12,7 +12,8 @@ from urllib.parse import quote_plus
 
 READ_BYTES_MAX = 4_096
 EDGE_LENGTH = 512
-"""So much of an answer is looked at, and so much of its end at least not shown: there a secret may be cut off."""
+"""At most 4 KiB of an answer are looked at, and its last 512 characters are not shown, because a secret may be cut
+off there."""
 SHOWN_BYTES_MAX = 1_024
 REDACTED = "[redacted]"
 SECRET_PREFIX = "whsec_"

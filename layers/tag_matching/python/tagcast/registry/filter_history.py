@@ -13,7 +13,7 @@ from tagcast.rows.filter_version import FilterVersion, version_delete
 VERSIONS_KEPT = 20
 VERSION_LIFE_S = 2 * 86_400
 ALONE_MAX = 16
-"""So many histories are read each for itself."""
+"""At most 16 histories are read one by one; more are read together."""
 
 
 def history_of(world: World, subscription: Subscription) -> list[FilterVersion]:

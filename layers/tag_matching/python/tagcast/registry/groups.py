@@ -10,7 +10,7 @@ from tagcast.ports import GroupQueue, World
 from tagcast.rows.lane import Filling, Lane
 
 PUBLISHED_S = 60
-"""So long after a group is made every publish is over that did not know of it, and so is whoever makes it."""
+"""60 s after a group is made, every publish that did not know of it has ended, and so has the call that makes it."""
 
 
 def with_secret(world: World, settings: SubscriptionSettings, known: Subscription | None) -> SubscriptionSettings:

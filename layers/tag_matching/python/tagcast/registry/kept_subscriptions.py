@@ -26,7 +26,7 @@ KEPT_MIN = 1_000
 """A topic with fewer subscriptions is read sooner than an object is."""
 FORMAT = "tagcast-subscriptions-1"
 PIECE = 250
-"""So many subscriptions, neighbours by their ordinals, are taken apart together."""
+"""Subscriptions are decoded 250 together, neighbours by their ordinals."""
 
 
 @dataclass(frozen=True, slots=True)

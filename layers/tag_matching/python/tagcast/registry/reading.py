@@ -19,7 +19,8 @@ from tagcast.rows.kept_subscription import KeptSubscription, KeptSubscriptions
 from tagcast.rows.registry import subscription_row
 
 READ_FOR_S = 3.0
-"""So long a request that publishes reads of a large topic: it has to be answered, and to keep what it read."""
+"""A request that publishes reads a large topic for at most 3 s, because it has to be answered and to keep what it
+read."""
 READ_AT_ONCE = 1_000
 FORMAT = "tagcast-reading-1"
 

@@ -17,7 +17,7 @@ from tagcast.settings import FormerSecret
 
 GRACE_S_MAX = 7 * 86_400
 FORMERS_MAX = 3
-"""So many exchanged secrets sign besides the present one; of more, those that end first go at once."""
+"""At most 3 exchanged secrets sign beside the present one; of more, those that end first go at once."""
 
 
 def generated_secret(world: World) -> str:

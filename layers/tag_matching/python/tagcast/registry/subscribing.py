@@ -31,13 +31,13 @@ from tagcast.sealing.secrets import sealed
 from tagcast.tables import fitting
 
 SUBSCRIPTIONS_MAX = 100_000
-"""So many subscriptions a topic may have, and so many while no map is kept in sections."""
+"""A topic may have 100,000 subscriptions, fewer while no map is kept in sections."""
 PUT_TOGETHER = 25
 """Of each a transaction takes three rows: the subscription, its filter's version, its secrets or its lane."""
 FILTER_BYTES_MAX = 1024 * 1024
 """Of their filters, each of which is written twice; DynamoDB takes 4 MiB."""
 BEGUN_WITHIN_S = 20.0
-"""So long after a request came a further piece of it is begun: it has to be answered within 29 s."""
+"""No further piece of a request is begun 20 s after it came, because it has to be answered within 29 s."""
 
 NO_VERSION = 0
 """Of what does not exist: versions count from 1."""

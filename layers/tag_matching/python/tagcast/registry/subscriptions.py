@@ -22,7 +22,7 @@ from tagcast.rows.subscription_writes import subscription_deletes
 from tagcast.rows.topic_writes import change_update
 
 VERSIONS_AT_ONCE = 88
-"""So many versions of a removed subscription a transaction has room for."""
+"""A transaction has room for 88 versions of a removed subscription."""
 
 
 def put_subscription(

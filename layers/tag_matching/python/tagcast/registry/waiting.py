@@ -15,7 +15,7 @@ from tagcast.ports import World
 from tagcast.rows.waiting import Place, WaitingFor, leaving_update, places, taking_update
 
 LEFT_LATE_S = 10
-"""So long after the wait a place is free at last, though who took it died: the queue may answer late."""
+"""A place is free 10 s after its wait at the latest, even if its reader died; the queue may answer late."""
 
 
 @contextmanager

@@ -28,14 +28,16 @@ from tagcast.rows.pulled import Pulled
 
 PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
 QUIET_PAGES_MAX = 10
-"""So many pages without anything over are read: expiry is not monotone where a retention was changed."""
+"""At most 10 pages without anything expired are read on, because expiry is not monotone where a retention was
+changed."""
 RETAINED_PAGE, TOPIC_S = 50, 20.0
 REACH = 1_000
-"""So far into a backlog a due row is looked for; a lane comes to what is behind it."""
+"""A due row is looked for among the first 1,000 of a backlog; its lane comes to what stands behind them."""
 ENTRIES_MAX = 90
 TRIES_MAX = 5
 LEFT_S = 600
-"""So long after its end what is listed as retained is left to its lanes: they know of attempts under way."""
+"""What is listed as retained is left to its lanes for 10 minutes after its end, because they know of attempts under
+way."""
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from tagcast.rows.lane import Lane
 SOON_S = 3_600
 """What has less than this to live is told of as expiring."""
 COUNTED_MAX = 500
-"""So far from its head a backlog is counted."""
+"""A backlog is counted up to 500 deliveries from its head."""
 
 
 @dataclass(frozen=True, slots=True)

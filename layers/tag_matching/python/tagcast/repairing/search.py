@@ -26,9 +26,9 @@ from tagcast.rows.progress import Pass
 
 EVERY_S = 6 * 3_600
 OPEN_S = 900
-"""So long after its acceptance a message's first round is over, unless nobody works on it."""
+"""A message's first round is over 15 minutes after its acceptance, unless nobody works on it."""
 OVER_S = 3_600
-"""So long after its life whatever else there is has expired what a message owed."""
+"""An hour after its life everything else has expired what a message owed."""
 
 
 async def search(world: World, sending: Sending, known: Pass, ends: float) -> tuple[int, int, Pass]:

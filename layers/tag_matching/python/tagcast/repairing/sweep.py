@@ -25,7 +25,7 @@ from tagcast.rows import stored
 from tagcast.rows.progress import Progress, progress_put
 
 LANES_SHARE = 0.4
-"""So much of the time lanes may take that are to be started again."""
+"""Lanes that are to be started again take at most 40 % of a sweep's time."""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from tagcast.rows.due import History, attempt_rows, deflated, packed, unpacked
 from tagcast.rows.message import MessageRow, is_light
 
 RECEIPT_BYTES_MAX = 16_384
-"""So much the receipt of a message remembers of all its deliveries: each that ends writes the whole row."""
+"""A receipt remembers at most 16 KiB of attempts, because each delivery that ends writes the whole row."""
 RECEIPT_ENTRY_BYTES_MAX = 2_048
 UNTOLD = frozenset({"history", "histories"})
 """The attributes that no archive is told of."""

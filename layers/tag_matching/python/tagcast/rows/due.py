@@ -17,9 +17,9 @@ from tagcast.tables import Delete, Key, Put, Row, Value
 
 REMEMBERED_MAX = 10
 HISTORY_BYTES_MAX = 4_096
-"""So much a due row remembers of its last attempts; a few that are alike take some hundred bytes."""
+"""A due row remembers at most 4 KiB of its last attempts; a few that are alike take some hundred bytes."""
 PLACES = 16
-"""So many places lie between the positions of batches that joined one after the other, unless one is larger."""
+"""A batch that joins a backlog takes 16 places, or as many times 16 as it needs."""
 
 
 History = Sequence[PastAttempt]

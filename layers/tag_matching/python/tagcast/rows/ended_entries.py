@@ -13,7 +13,7 @@ from dataclasses import replace
 from tagcast.model import Entry, EntryState
 
 OUTCOME_BYTES_MAX = 200
-"""So long an outcome may be in a row: as UTF-8 inside JSON, where a control character takes six bytes."""
+"""An outcome takes at most 200 bytes of a row, as UTF-8 inside JSON, where a control character takes six."""
 OUTCOME_BYTES = (OUTCOME_BYTES_MAX, 40, 0)
 """How long the outcomes of entries that end now may be: the first that lets them fit into the row."""
 TEXT_ENTRY_BYTES, COMPACT_ENTRY_BYTES = 80, 8

@@ -18,7 +18,7 @@ from tagcast.tables import ABSENT, Absence, Check, Delete, Expectation, Key, Put
 _ORDERED, _UNORDERED = "ordered", "unordered"
 WAKE_SHARDS = 8
 JOINED_MAX, ID_BYTES = 100, 8
-"""So many of the messages that joined a backlog last are named in the lane's row, which stays below a kilobyte."""
+"""A lane's row names the last 100 messages that joined its backlog, so that it stays below a kilobyte."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tagcast.state_map import AddedLater
 
 LATE_MAX, LATE_BYTES = 100, 48
-"""So many late entries a message may get; each takes at most so many bytes, and what any owed entry takes."""
+"""A message gets at most 100 late entries. Each takes at most 48 bytes besides what any owed entry takes."""
 
 
 def late_text(late: Mapping[int, AddedLater]) -> str:

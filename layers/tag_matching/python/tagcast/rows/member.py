@@ -8,7 +8,7 @@ from tagcast.rows.values import number, text
 from tagcast.tables import Delete, Key, Put, Row, Update, Value
 
 TTL_GRACE_S = 86_400
-"""So much longer than a group outlives its last member, the member's row stays: it tells when that was."""
+"""A member's row outlives its group by a day, because it says when the member was last seen."""
 
 
 def member_put(topic: str, group: str, member: Member) -> Put:

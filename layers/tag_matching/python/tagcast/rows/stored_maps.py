@@ -15,7 +15,7 @@ from tagcast.rows.sections import section_number, section_of, section_with
 from tagcast.tables import Table
 
 READ_AT_ONCE = 50
-"""So many sections are read at once, each with the tally of its message: two of a hundred rows."""
+"""At most 50 sections are read at once, because each takes two of a request's hundred rows, its own and the tally."""
 
 
 def message(store: Store, topic: str, message_id: str) -> MessageRow | None:

@@ -16,7 +16,7 @@ from tagcast.rows.values import number, text
 from tagcast.tables import Put, Row, Table
 
 TAIL_S = 600
-"""So long what happened is told; the time to live takes its row some time later."""
+"""An event is told for 10 minutes; the time to live takes its row some time later."""
 EVENTS_MAX = 1_000
 EVENTS_BYTES_MAX = 300_000
 """Of the events of one row, deflated; an item may have 409,600 bytes."""

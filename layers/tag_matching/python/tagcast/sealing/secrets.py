@@ -24,7 +24,8 @@ from tagcast.rows.sealed import (
 from tagcast.settings import has_secrets
 
 OPENED_S = 900.0
-"""So long a process knows secrets that it opened: what decryption costs is bounded by it, and how old they may be."""
+"""A process knows secrets for 15 minutes after it opened them: that bounds what decryption costs, and how old they
+may be."""
 OPENED_MAX = 4_000
 """Each has at most 16 KiB, with a client certificate."""
 

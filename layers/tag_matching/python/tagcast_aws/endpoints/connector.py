@@ -28,7 +28,7 @@ class KeepingConnector(aiohttp.TCPConnector):
     """
 
     _open_at_most = 0
-    """So many may be open: they are counted when that is too many."""
+    """At most this many may be open; they are counted when there are more."""
 
     async def _create_connection(
         self, req: aiohttp.ClientRequest, traces: list[aiohttp.tracing.Trace], timeout: aiohttp.ClientTimeout

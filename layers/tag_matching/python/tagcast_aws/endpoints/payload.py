@@ -10,7 +10,7 @@ from aiohttp.payload import Payload
 JOINED_BYTES_MAX = 64 * 1024
 """Up to this size a body is cheaper to send at once, with the headers."""
 SLICE_BYTES = 16 * 1024
-"""So much of a large body is handed to the transport at a time, which keeps what the receiver does not take yet."""
+"""A large body goes to the transport 16 KiB at a time, because it keeps what the receiver does not take yet."""
 
 
 class SharedPayload(Payload):

@@ -24,7 +24,7 @@ from tagcast_aws.endpoints.resolver import CheckedResolver
 from tagcast_aws.endpoints.time_limit import TimeLimit
 
 QUESTION_S = 5
-"""So long each of the two questions may take."""
+"""Each of the two questions may take 5 s."""
 TOKEN_BYTES_MAX = 1_024
 _NOTHING = SimpleNamespace()
 

@@ -8,7 +8,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
 
 CALLS_MAX = 32
-"""So many calls are under way at once; the clients of the table and the workflow keep as many connections."""
+"""At most 32 calls are under way at once, because the clients of the table and the workflow keep as many
+connections."""
 
 T = TypeVar("T")
 

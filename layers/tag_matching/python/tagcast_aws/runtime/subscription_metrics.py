@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 METERED_MAX = 50
-"""So many subscriptions of a topic, the first that it had, have metrics of their own; all others share theirs."""
+"""The first 50 subscriptions of a topic have metrics of their own; all others share theirs."""
 OTHERS = "*"
 UNITS = {
     "DeliveryMs": "Milliseconds",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nacl.signing import SigningKey
 
 SIGNING_KEY_KEPT_S = 300.0
-"""So long a process goes on with the seeds that it read."""
+"""A process goes on with the seeds that it read for 5 minutes."""
 DERIVED_KEYS_MAX = 4_000
 """Subscriptions whose keys a process keeps, each some 600 bytes."""
 SEED_STAGES = ("AWSCURRENT", "AWSPREVIOUS")

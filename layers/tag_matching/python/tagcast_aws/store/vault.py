@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.errors import UnavailableError
 
 PLAIN_BYTES_MAX = 4_096
-"""So much KMS encrypts in one request: what is longer is cut, and every piece says which of how many it is."""
+"""KMS encrypts at most 4 KiB in one request. What is longer is cut, and every piece says which of how many it is."""
 LENGTH_BYTES = 2
 
 

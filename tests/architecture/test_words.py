@@ -1,0 +1,80 @@
+"""The words of public names: each is in the glossary, or in a list of plain words that only shrinks."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "layers/tag_matching/python/tagcast"
+ROOMS = ("delivery", "pushing", "rows", "repairing", "operating", "pulling")
+PLAIN_WORDS = Path(__file__).with_name("plain_words.txt")
+PLAIN_WORDS_MAX, OWN_NOUNS_MAX = 419, 35
+ONE_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def words_in(name: str) -> set[str]:
+    """Return the words of an identifier.
+
+    >>> sorted(words_in("RECEIPT_BYTES_MAX") | words_in("LaneLease"))
+    ['bytes', 'lane', 'lease', 'max', 'receipt']
+    """
+    return {word.lower() for part in name.split("_") for word in ONE_WORD.findall(part)}
+
+
+def public_names(module: Path) -> Iterator[str]:
+    if module.stem != "__init__":
+        yield module.stem
+    for node in ast.parse(module.read_text()).body:
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            yield node.name
+        if isinstance(node, ast.Assign):
+            yield from (each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from (each.name for each in node.body if isinstance(each, FUNCTIONS))
+            yield from (
+                each.target.id
+                for each in node.body
+                if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+            )
+
+
+def glossary() -> tuple[list[str], list[str]]:
+    """Return our own words and those of the field."""
+    ours, field = (ROOT / "docs/glossary.md").read_text().split("## Words of the field")
+    row = re.compile(r"^\| \*\*(.+?)\*\* \|", re.MULTILINE)
+    return row.findall(ours), row.findall(field)
+
+
+def used() -> set[str]:
+    modules = [module for room in ROOMS for module in sorted((CORE / room).glob("*.py"))]
+    names = (name for module in modules for name in public_names(module) if not name.startswith("_"))
+    return set[str]().union(*map(words_in, names))
+
+
+def test_every_word_of_a_public_name_is_in_the_glossary_or_a_plain_word() -> None:
+    known = {word for nouns in glossary() for noun in nouns for word in re.findall(r"[a-z]+", noun.lower())}
+    plain = PLAIN_WORDS.read_text().split()
+
+    assert sorted(used() - known - set(plain)) == [], "look for the field's word, or put it into the glossary"
+    assert sorted(set(plain) - used()) == [], "these words are not used any more: take them off the list"
+    assert sorted(set(plain) & known) == [], "these words are in the glossary"
+    assert plain == sorted(set(plain))
+    assert len(plain) <= PLAIN_WORDS_MAX
+
+
+def test_our_own_words_are_few() -> None:
+    ours, _ = glossary()
+
+    assert len(ours) <= OWN_NOUNS_MAX
+
+
+def test_no_constant_is_explained_by_so_many() -> None:
+    folders = (ROOT / name for name in ("layers", "functions", "local", "glue_jobs", "clients"))
+    sources = [module for folder in folders for module in folder.rglob("*.py")]
+    riddle = re.compile(r'"""So (many|much|long|often|far|late)\b')
+
+    assert [str(module.relative_to(ROOT)) for module in sources if riddle.search(module.read_text())] == []
