@@ -163,7 +163,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             finish({"job": "compact", "ok": False, "kinds": kinds, "failed": kind.value, "file": file})
             return 1
         kinds[kind.value] = made.as_json()
-        tell(f"{kind}: {made.records} records of {len(made.days)} days, {made.corrupt} lines set aside")
+        aside = f", {made.corrupt} lines set aside" if made.corrupt else ""
+        left = f" ({len(kinds)} of {len(SCHEMAS)} kinds)"
+        tell(f"{kind}: {made.records} records of {len(made.days)} days{aside}{left}")
     finish({"job": "compact", "ok": True, "window": window.label, "kinds": kinds, "html": None, "json": None})
     return 0
 

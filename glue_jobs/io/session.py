@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_MAJOR = 17
+PROGRESS = "progress: "
+"""Begins the lines that say how far a job is."""
 JARS_HOME = "TAGCAST_S3A_JARS"
 """Names the folder of the hadoop-aws and aws-java-sdk-bundle jars; by default the one `make spark` fills."""
 
@@ -161,6 +163,7 @@ def open_session(given: argparse.Namespace) -> SparkSession:
     session.conf.set("spark.sql.optimizer.canChangeCachedPlanOutputPartitioning", "false")
     if active is None and not _is_submitted():
         session.sparkContext.setLogLevel("ERROR")
+    print(f"{PROGRESS}{given.job}", file=sys.stderr, flush=True)  # Spark is there: the job itself begins.
     return session
 
 

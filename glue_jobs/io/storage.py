@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sql
 
 from glue_jobs.io import schemas
-from glue_jobs.io.session import suit
+from glue_jobs.io.session import PROGRESS, suit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +24,7 @@ _DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})$")
 
 def tell(text: str) -> None:
     """Write a line of progress, for people; its beginning tells it from what Spark says."""
-    print(f"progress: {text}", file=sys.stderr, flush=True)
+    print(f"{PROGRESS}{text}", file=sys.stderr, flush=True)
 
 
 def finish(summary: Mapping[str, object]) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from tagcast_client import BearerToken, Client, Retries, SigV4
 from tagcast_client.operation import path_of
-from tagcast_client.signing import is_aws
 
+from local.cli.api_client import DEFAULT_URL, client_for, url_fault
 from local.cli.cmq_keys import cmq_keys
 from local.cli.console import console
 from local.cli.consume import consume
@@ -31,8 +30,6 @@ from local.cli.tail import tail
 from local.cli.topics import push, topics
 from local.cli.verification import verify
 
-DEFAULT_URL = "http://127.0.0.1:8080"
-
 app = typer.Typer(
     name="tagcast",
     cls=Commands,
@@ -42,30 +39,41 @@ app = typer.Typer(
 )
 
 
-def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> Client:
-    """Return a client that tries once: whoever sits at the terminal sees the fault and decides."""
-    signed = SigV4(profile, region) if is_aws(url) else None
-    auth = BearerToken(token) if token else signed
-    return Client(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-cli")
+def _tell_version(asked: bool) -> None:
+    if asked:
+        from tagcast_aws.runtime.version import VERSION
+
+        typer.echo(f"tagcast {VERSION}")
+        raise typer.Exit
 
 
 @app.callback()
 def tagcast(
     ctx: typer.Context,
     url: Annotated[str, typer.Option(envvar="TAGCAST_URL", help="Where the API is.")] = DEFAULT_URL,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the API's answers as they come.")] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the API's answers as they come: one document, or one a line of several."),
+    ] = False,
     profile: Annotated[str | None, typer.Option(help="AWS profile that signs requests to AWS.")] = None,
     region: Annotated[str | None, typer.Option(help="AWS region to sign for; usually read from the URL.")] = None,
     token: Annotated[
         str | None, typer.Option(envvar="TAGCAST_TOKEN", help="Token to show instead, better in TAGCAST_TOKEN.")
     ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Tell the version and leave.")
+    ] = False,
 ) -> None:
     """Publish and subscribe: topics, tag-matched fan-out, blocking lanes, retries.
 
-    Talks to the local stack of `make run` by default; requests to AWS are signed with your profile.
+    Talks to the local stack of `make run` by default; requests to AWS are signed with your profile. With --json there
+    are several documents, one a line, where there are several answers: pages of a list (--all), parts of a batch, and
+    what `tail`, `listen` and `consume` see. Faults go to standard error.
     """
-    if not url.startswith(("http://", "https://")):
-        raise typer.BadParameter(f"{url!r} is not an http:// or https:// address", param_hint="--url")
+    if (fault := url_fault(url)) is not None:
+        raise typer.BadParameter(fault, param_hint="--url")
+    if token is not None and any(not "!" <= character <= "~" for character in token):
+        raise typer.BadParameter("a token has no blanks, and no line ends", param_hint="--token")
     ctx.obj = Session(client_for(url, profile, region, token), as_json, profile, region)
 
 

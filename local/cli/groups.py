@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
+from local.cli import completion
 from local.cli.filters import filter_text
 from local.cli.instant import readable_instant
 from local.cli.screen import rows_table, state_text
@@ -17,7 +18,7 @@ from local.cli.subscriptions import subscription_fields
 
 group = typer.Typer(no_args_is_help=True, help="Groups of consumers that pull.")
 
-GroupName = Annotated[str, typer.Argument(help="Name of the group.")]
+GroupName = Annotated[str, typer.Argument(help="Name of the group.", autocompletion=completion.subscriptions)]
 
 
 def members_of(session: Session, topic: str, name: str) -> list[Json]:

@@ -79,6 +79,24 @@ class Archive:
             owner=where["owner_environment"],
         )
 
+    @classmethod
+    def of_deployment(cls, url: str, profile: str | None, region: str | None) -> Archive:
+        """Return the archive of the deployment whose API is at *url*; JobError if CloudFormation knows none."""
+        import boto3
+        from botocore.exceptions import BotoCoreError, ClientError
+        from tagcast_client.signing import region_of
+
+        session = boto3.Session(profile_name=profile, region_name=region or region_of(url))
+        try:
+            bucket = bucket_of(session.client("cloudformation"), url)
+        except (BotoCoreError, ClientError) as fault:
+            raise JobError(f"CloudFormation does not tell which archive is that of {url}: {fault}") from None
+        if bucket is None:
+            raise JobError(
+                f"no stack of this account has its API at {url}; name its archive with --archive s3://BUCKET"
+            )
+        return cls(f"s3://{bucket}", {} if profile is None else {"AWS_PROFILE": profile})
+
     def fetch(self, uri: str) -> Path:
         """Copy a report into the folder of reports, unless it is a file already; return where it is."""
         parts = urlsplit(uri)
@@ -97,6 +115,16 @@ class Archive:
         )
         s3.download_file(parts.netloc, parts.path.lstrip("/"), str(target))
         return target
+
+
+def bucket_of(cloudformation: Any, url: str) -> str | None:
+    """Return the bucket of the archive of the stack whose API is at *url*, or None if there is no such stack."""
+    for page in cloudformation.get_paginator("describe_stacks").paginate():
+        for stack in page["Stacks"]:
+            told = {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
+            if told.get("Url", "").rstrip("/") == url.rstrip("/"):
+                return told.get("ArchiveBucketName")
+    return None
 
 
 @dataclass(frozen=True)
@@ -168,19 +196,56 @@ def check_spark() -> None:
 
 
 def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Console, *, first: Link = ()) -> Result:
-    """Run a job as `JobProgram` does, and show its progress on *errors*. Raises JobError."""
+    """Run a job as `JobProgram` does, and show on *errors* at which of its stages it is. Raises JobError."""
     check_spark()
+    stages = Stages((STARTING, *first[:1], job))
     with _progress(errors) as progress:
-        task = progress.add_task(job, said=STARTING)
-        result = JobProgram().run(job, archive, arguments, lambda said: progress.update(task, said=said), first=first)
+        task = progress.add_task(stages.shown, said="")
+
+        def told(said: str) -> None:
+            stages.heard(said)
+            progress.update(task, description=stages.shown, said="" if stages.is_stage(said) else said)
+
+        result = JobProgram().run(job, archive, arguments, told, first=first)
         progress.update(task, said="done" if result.code == 0 else f"ended with {result.code}")
     return result
+
+
+@dataclass
+class Stages:
+    """The stages that a job goes through, and which one it is at.
+
+    >>> stages = Stages((STARTING, "compact", "audit"))
+    >>> stages.heard("compact"); stages.heard("messages: 3 records"); stages.shown
+    'compact (2 of 3, then audit)'
+    >>> stages.heard("audit"); stages.shown
+    'audit (3 of 3)'
+    """
+
+    names: tuple[str, ...]
+    at: int = 0
+
+    def is_stage(self, said: str) -> bool:
+        """Say whether a line of progress is that a stage begins."""
+        return said in self.names
+
+    def heard(self, said: str) -> None:
+        """Go on where a line of progress says that."""
+        if self.is_stage(said):
+            self.at = self.names.index(said)
+
+    @property
+    def shown(self) -> str:
+        """Which stage it is, and what is left."""
+        left = self.names[self.at + 1 :]
+        then = f", then {', '.join(left)}" if left else ""
+        return f"{self.names[self.at]} ({self.at + 1} of {len(self.names)}{then})"
 
 
 def _progress(errors: Console) -> Progress:
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description:<16}"),
+        TextColumn("{task.description}"),
         TimeElapsedColumn(),
         TextColumn("{task.fields[said]}"),
     )

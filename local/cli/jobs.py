@@ -14,7 +14,9 @@ import typer
 from rich.text import Text
 from tagcast.instant import rfc3339
 from tagcast_client.operation import path_of
+from tagcast_client.signing import is_aws
 
+from local.cli.api_client import client_for, url_fault
 from local.cli.filters import (
     JsonFilter,
     RoutingKeyFilter,
@@ -47,6 +49,9 @@ FirstDay = Annotated[str | None, typer.Option("--from", metavar="DAY", help="Fir
 EndDay = Annotated[str | None, typer.Option("--to", metavar="DAY", help="Day after the last; default: tomorrow.")]
 AsItIs = Annotated[bool, typer.Option("--as-is", help="Use the archive as it was compacted last; do not do it now.")]
 Opens = Annotated[bool, typer.Option("--open/--no-open", help="Show the report in a browser.")]
+Address = Annotated[
+    str | None, typer.Option("--url", help="Address of the API whose archive it is: a local stack, or a deployment.")
+]
 OneTopic = Annotated[str | None, typer.Option("--topic", help="Only this topic.")]
 
 DEFAULT_DATA = Path(".tagcast")
@@ -57,18 +62,20 @@ def archive(
     ctx: typer.Context,
     data: DataFolder = DEFAULT_DATA,
     uri: ArchiveUri = None,
+    url: Address = None,
     first: FirstDay = None,
     end: EndDay = None,
 ) -> None:
     """Compact what arrived on these days: raw JSON lines to deduplicated Parquet by day."""
     days = _days(first, end)
-    _run(ctx, "compact", _archive(data, uri), days.arguments())
+    _run(ctx, "compact", _archive(ctx, data, uri, url), days.arguments())
 
 
 def report(
     ctx: typer.Context,
     data: DataFolder = DEFAULT_DATA,
     uri: ArchiveUri = None,
+    url: Address = None,
     first: FirstDay = None,
     end: EndDay = None,
     topic: OneTopic = None,
@@ -76,7 +83,7 @@ def report(
     show: Opens = True,
 ) -> None:
     """Say how deliveries are doing: counts, latencies, blocked time and failures, as a page and as Parquet."""
-    place, days = _archive(data, uri), _days(first, end)
+    place, days = _archive(ctx, data, uri, url), _days(first, end)
     _run(
         ctx,
         "delivery_report",
@@ -91,6 +98,7 @@ def audit(
     ctx: typer.Context,
     data: DataFolder = DEFAULT_DATA,
     uri: ArchiveUri = None,
+    url: Address = None,
     first: FirstDay = None,
     end: EndDay = None,
     topic: OneTopic = None,
@@ -106,7 +114,7 @@ def audit(
     The exit code is 1 if a promise was broken, and 3 if nothing was there to judge, so that nothing was proved.
     """
     now = rfc3339(round(time.time() * 1000))
-    place, days = _archive(data, uri), _days(first, end)
+    place, days = _archive(ctx, data, uri, url), _days(first, end)
     arguments = audit_arguments(place, days, topic, as_of or (now if place.is_local else None))
     _run(ctx, "audit", place, arguments, first=_compacting(place, days, as_is), show=show)
 
@@ -116,6 +124,7 @@ def backtest(
     topic: TopicName,
     data: DataFolder = DEFAULT_DATA,
     uri: ArchiveUri = None,
+    url: Address = None,
     first: FirstDay = None,
     end: EndDay = None,
     subscription: Annotated[
@@ -140,7 +149,7 @@ def backtest(
         dialect=dialect,
         filter_json=filter_json,
     )
-    place, days = _archive(data, uri), _days(first, end)
+    place, days = _archive(ctx, data, uri, url), _days(first, end)
     _run(
         ctx,
         "backtest",
@@ -157,6 +166,7 @@ def replay(
     subscription: SubscriptionName,
     data: DataFolder = DEFAULT_DATA,
     uri: ArchiveUri = None,
+    url: Address = None,
     first: FirstDay = None,
     end: EndDay = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Messages per second.")] = 10.0,
@@ -169,7 +179,7 @@ def replay(
 
     Its present filter says which: others are counted as filtered out, and not sent.
     """
-    place, days, api = _archive(data, uri), _days(first, end), session_of(ctx).api
+    place, days, api = _archive(ctx, data, uri, url), _days(first, end), session_of(ctx).api
     present = api.request("GET", path_of("topics", topic, "subscriptions", subscription)).json
     arguments = [*days.arguments(), "--topic", topic, "--subscription", subscription, "--rate", f"{rate:g}"]
     arguments += ["--filter", json.dumps(present.get("filter")), "--preview", "false" if send else "true"]
@@ -177,8 +187,26 @@ def replay(
     _run(ctx, "replay", place, arguments, first=_compacting(place, days, as_is))
 
 
-def _archive(folder: Path, uri: str | None) -> Archive:
-    return Archive.of_stack(folder) if uri is None else Archive(uri)
+def _archive(ctx: typer.Context, folder: Path, uri: str | None, url: str | None) -> Archive:
+    """Return the archive that is named: by its URI, by the address of its API, or by the folder of a local stack."""
+    if uri is not None:
+        return Archive(uri)
+    session = session_of(ctx)
+    address = url or (session.api.url if _is_given(ctx.find_root(), "url") else None)
+    if address is None or _is_given(ctx, "data"):
+        return Archive.of_stack(folder)
+    if (fault := url_fault(address)) is not None:
+        raise typer.BadParameter(fault, param_hint="--url")
+    if is_aws(address):
+        return Archive.of_deployment(address, session.profile, session.region)
+    answer = client_for(address, None, None).request("GET", "/stack")
+    return Archive.of_stack(Path(str(answer.json["folder"])))
+
+
+def _is_given(ctx: Any, name: str) -> bool:
+    """Say whether somebody wrote an option, or has it in the environment."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
 
 def _run(

@@ -110,7 +110,7 @@ def _say_totals(out: Console, receiver: Receiver) -> None:
 
 def listen(
     ctx: typer.Context,
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 9000,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")] = 9000,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     name: Annotated[str | None, typer.Option(help="Printed on every line, to tell receivers apart.")] = None,
     fail_from: Annotated[

@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
+from local.cli import completion
 from local.cli.content import ContentType, PropertyPairs, RoutingKey, Tags, body_bytes, message_of
 from local.cli.instant import readable_instant
 from local.cli.screen import fault_lines, fields_table, rows_table, state_text
@@ -222,7 +223,12 @@ def _attempt_rows(answers: Sequence[Json]) -> RenderableType:
 Only = Annotated[
     str | None, typer.Option(help="Only deliveries in this state, such as blocked, or failing (any that is not well).")
 ]
-Place = Annotated[str, typer.Argument(metavar="[TOPIC]", help="Name of the topic; without it every topic is asked.")]
+Place = Annotated[
+    str,
+    typer.Argument(
+        metavar="[TOPIC]", help="Name of the topic; without it every topic is asked.", autocompletion=completion.topics
+    ),
+]
 OptionalId = Annotated[str | None, typer.Argument(metavar="MESSAGE_ID", help="Id of the message: 20 digits.")]
 
 
@@ -284,7 +290,10 @@ def explain(
     topic: Place,
     message_id: OptionalId = None,
     *,
-    subscription: Annotated[str, typer.Option("--subscription", "-s", help="Name of the subscription.")],
+    subscription: Annotated[
+        str,
+        typer.Option("--subscription", "-s", help="Name of the subscription.", autocompletion=completion.subscriptions),
+    ],
 ) -> None:
     """Say why a subscription did or did not receive a message, whose id alone is enough."""
     session = session_of(ctx)

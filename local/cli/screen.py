@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 from tagcast_client.operation import Json
@@ -89,14 +91,67 @@ def named_cell(name: str, value: Any) -> Text:
     return cell(value)
 
 
-def rows_table(rows: Iterable[Sequence[Any]], *headings: str, title: str | None = None) -> Table:
-    """A table of rows; each value is shown as `cell` shows it."""
-    table = Table(title=title, title_justify="left", header_style="bold")
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(*(cell(value) for value in row))
-    return table
+class Rows:
+    """Rows of cells that fit any width: as a table, as one whose instants are distances, or a few lines for each row.
+
+    Nothing is cut, and no message id is folded.
+    """
+
+    def __init__(self, rows: Iterable[Sequence[Any]], headings: Sequence[str], title: str | None = None) -> None:
+        self._rows = [[cell(value) for value in row] for row in rows]
+        self._headings, self._title = headings, title
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render the first form that fits."""
+        short = [[_shortened(each) for each in row] for row in self._rows]
+        for rows in (self._rows, short):
+            table = self._table(rows)
+            if Measurement.get(console, options.update_width(WIDEST), table).maximum <= options.max_width:
+                yield table
+                return
+        if self._title:
+            yield Text(self._title, style="italic")
+        for row in short:
+            yield from self._lines(row, options.max_width)
+
+    def _table(self, rows: Sequence[Sequence[Text]]) -> Table:
+        table = Table(title=self._title, title_justify="left", header_style="bold")
+        for heading in self._headings:
+            table.add_column(heading, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        return table
+
+    def _lines(self, row: Sequence[Text], width: int) -> Iterator[Text]:
+        """The cells of one row with their headings, as many in a line as fit; all but the first line are indented."""
+        line = Text()
+        for heading, value in zip(self._headings, row, strict=True):
+            shown = Text.assemble((f"{heading} ", "dim"), value)
+            if line and line.cell_len + 2 + shown.cell_len > width:
+                yield line
+                line = Text("  ").append_text(shown)
+            else:
+                line.append("  " if line else "").append_text(shown)
+        yield line
+
+
+WIDEST = 100_000
+_INSTANT = re.compile(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d UTC \((?P<distance>[^)]+)\)")
+
+
+def _shortened(value: Text) -> Text:
+    """An instant as its distance alone; any other cell as it is.
+
+    >>> _shortened(Text("2026-05-02 12:00:00 UTC (in 1 d)")).plain, _shortened(Text("12")).plain
+    ('in 1 d', '12')
+    """
+    found = _INSTANT.fullmatch(value.plain)
+    return value if found is None else Text(found["distance"])
+
+
+def rows_table(rows: Iterable[Sequence[Any]], *headings: str, title: str | None = None) -> Rows:
+    """Rows under headings; each value is shown as `cell` shows it."""
+    return Rows(rows, headings, title)
 
 
 def fields_table(answer: Json, *, leave_out: Iterable[str] = ()) -> Table:

@@ -10,17 +10,21 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
-from tagcast_client import Client, ProblemError, SigningError, UnreachableError
+from tagcast_client import Client, ProblemError, SigningError, UnexpectedAnswerError, UnreachableError
 from tagcast_client.operation import Answer, Json
 from typer.core import TyperGroup
 
+from local.cli import completion
+from local.cli.api_client import refused_by_another, unexpected, unreached
 from local.cli.cmq_key_store import KeyStoreError
 from local.cli.job_run import JobError
 from local.cli.screen import console, fault_lines, rows_table
 from local.cli.visible import visible, visible_json
 
-TopicName = Annotated[str, typer.Argument(help="Name of the topic.")]
-SubscriptionName = Annotated[str, typer.Argument(help="Name of the subscription.")]
+TopicName = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=completion.topics)]
+SubscriptionName = Annotated[
+    str, typer.Argument(help="Name of the subscription.", autocompletion=completion.subscriptions)
+]
 MessageId = Annotated[str, typer.Argument(help="Id of the message: 20 digits.")]
 Limit = Annotated[int, typer.Option(min=1, help="Rows of one page.")]
 Cursor = Annotated[str | None, typer.Option(help="Continue a list where this cursor, printed by the last page, says.")]
@@ -185,16 +189,19 @@ class Commands(TyperGroup):
                 typer.echo(_problem_json(refused), err=True)
             else:
                 errors.print(fault_lines(refused.problem, refused.status))
-                if refused.status in (401, 403):
-                    errors.print(
-                        "  Was it signed with the right profile, or is the token for this? See --profile, --token."
-                    )
+                if (hint := refused_by_another(refused)) is not None:
+                    errors.print(f"  {hint}")
         except UnreachableError as unreachable:
             errors.print(Text.assemble(("error: ", "bold red"), f"nobody answers at {unreachable.url}"))
-            if unreachable.refused:
-                errors.print("  Is `make run` running? Another address can be given with --url or TAGCAST_URL.")
-            else:
-                errors.print(f"  {unreachable.reason}")
+            errors.print(f"  {unreached(unreachable)}")
+        except UnexpectedAnswerError as answer:
+            url = str(ctx.params.get("url")) if isinstance(ctx.params, dict) else "this address"
+            errors.print(Text.assemble(("error: ", "bold red"), unexpected(url, answer)))
+        except OSError as fault:
+            if isinstance(fault, BrokenPipeError):
+                raise
+            where = f": {fault.filename}" if fault.filename else ""
+            errors.print(Text.assemble(("error: ", "bold red"), f"{fault.strerror or fault}{where}"))
         except (RefusedError, SigningError, JobError, KeyStoreError) as fault:
             if isinstance(fault, RefusedError) and _as_json(ctx):
                 typer.echo(_problem_json(fault.problem), err=True)

@@ -18,6 +18,8 @@ from local.rules.limits import HTTP_API_PAYLOAD_BYTES_MAX, HTTP_API_TIMEOUT_S, L
 
 METRICS = "/metrics"
 """Prometheus is answered here, which no deployment does: there is no such route in the template."""
+FOLDER = "/stack"
+"""Commands are answered here where the stack keeps its state, so that an address is enough for them."""
 EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 AsyncInvoke = Callable[[str, bytes], Awaitable[Invocation]]
@@ -38,8 +40,8 @@ class Front:
     """Serves the routes of the template; `functions` names the physical function of each logical id.
 
     `may_invoke` says whether the API may invoke a function for a method and the path of a route, `authorize` whether
-    the caller may call it. `metrics` is what Prometheus gets at `/metrics`. `host` is a name by which the API may be
-    called besides those of this machine.
+    the caller may call it. `metrics` is what Prometheus gets at `/metrics`, `folder` where the stack keeps its state.
+    `host` is a name by which the API may be called besides those of this machine.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Front:
         api_id: str = "local",
         metrics: Callable[[], bytes] = bytes,
         host: str = "",
+        folder: str = "",
     ) -> None:
         self._routes = routes
         self._functions = functions
@@ -61,6 +64,7 @@ class Front:
         self._api_id = api_id
         self._metrics = metrics
         self._host = host
+        self._folder = folder
         self._port = 0
         self._runner: web.ServerRunner | None = None
 
@@ -117,6 +121,8 @@ class Front:
         raw_path, _, query = incoming.raw_path.partition("?")
         if (incoming.method, raw_path) == ("GET", METRICS):
             return web.Response(body=self._metrics(), headers={"content-type": EXPOSITION_TYPE})
+        if (incoming.method, raw_path) == ("GET", FOLDER) and self._folder:
+            return web.json_response({"folder": self._folder})
         try:
             body = await incoming.read()
         except web.HTTPRequestEntityTooLarge:

@@ -105,6 +105,7 @@ class Stack:
             authorize,
             metrics=self._exposition.text,
             host=self.options.host,
+            folder=str(self.options.folder.resolve()),
         )
         port = await self._front.listen(self.options.port)
         self.url = f"http://127.0.0.1:{port}"

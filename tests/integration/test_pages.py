@@ -18,6 +18,7 @@ from tagcast_aws import wiring
 from tagcast_aws.dispatch.group_queues import SqsGroupQueues
 from tagcast_aws.store.dynamodb import DynamoStore
 
+from local.cli.job_run import bucket_of
 from local.sources.expiry import Expiry
 from local.sources.sources import _lanes
 
@@ -25,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 LISTING = {
     "layers/tag_matching/python/tagcast_aws/dispatch/group_queues.py",
     "layers/tag_matching/python/tagcast_aws/store/dynamodb.py",
+    "local/cli/job_run.py",
     "local/sources/expiry.py",
     "local/sources/sources.py",
     # tests/unit/console/test_archive_jobs.py has a page for each object.
@@ -109,6 +111,21 @@ def test_a_stack_that_starts_again_finds_waiting_lanes_on_more_than_a_page() -> 
             stub.add_response("scan", page, {"TableName": "t", "IndexName": "wake"} | more)
 
         assert names(_lanes(engine, "arn:aws:dynamodb:us-east-1:1:table/t/stream/1")) == list("abcde")
+        stub.assert_no_pending_responses()
+
+
+def test_the_archive_of_an_address_is_found_on_a_later_page_of_stacks() -> None:
+    cloudformation, url = client("cloudformation"), "https://b.execute-api.eu-west-1.amazonaws.com"
+
+    def stack(name: str) -> dict[str, Any]:
+        outputs = {"Url": url.replace("/b.", f"/{name}."), "ArchiveBucketName": f"archive-{name}"}
+        told = [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()]
+        return {"StackName": name, "CreationTime": "2026-05-01", "StackStatus": "CREATE_COMPLETE", "Outputs": told}
+
+    with Stubber(cloudformation) as stub:
+        stub.add_response("describe_stacks", {"Stacks": [stack("a")], "NextToken": "2"}, {})
+        stub.add_response("describe_stacks", {"Stacks": [stack("b")]}, {"NextToken": "2"})
+        assert bucket_of(cloudformation, f"{url}/") == "archive-b"
         stub.assert_no_pending_responses()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from local.cli.app import client_for
+from local.cli.api_client import client_for
 from tests.unit.cli.conftest import FakeApi, Run
 
 ID = "01747000000000000001"

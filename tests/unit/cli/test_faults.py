@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from tagcast_aws.runtime.version import VERSION
 from typer.testing import CliRunner
 
+from local.cli import screen
 from local.cli.app import app
 from local.demo.stage import free_port
 from tests.unit.cli.conftest import FakeApi, Run
@@ -83,3 +85,70 @@ def test_help_of_every_command_needs_no_service() -> None:
 
 def test_an_address_without_a_scheme_is_refused() -> None:
     assert CliRunner().invoke(app, ["--url", "localhost:8080", "health"]).exit_code == 2
+
+
+def test_the_version_is_told() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output == f"tagcast {VERSION}\n"
+
+
+def test_mistakes_in_an_address_are_told_apart(api: FakeApi, run: Run) -> None:
+    api.teach("GET /health", "<!doctype html><html>")
+    assert "Is it the console?" in run("health").stderr
+    api.teach("GET /topics/t", "<h1>nothing here</h1>", 404)
+    assert "no answer of tagcast's API" in run("topic", "show", "t").stderr
+    told = {"type": "urn:tagcast:problem:not-found", "title": "Not found", "status": 404, "detail": "no such path"}
+    api.teach("GET /topics/t", told, 404)
+    assert "a path too many in --url?" in run("topic", "show", "t").stderr
+    over_tls = CliRunner().invoke(app, ["--url", api.url.replace("http:", "https:"), "health"])
+    assert "Is it http:// instead of https://?" in over_tls.stderr
+    for wrong in ("http://", "http://[::1", "http://a:99999", "http://a b", "http://a/?b"):
+        assert CliRunner().invoke(app, ["--url", wrong, "health"]).exit_code == 2
+
+
+def test_a_token_that_no_header_can_hold_is_refused_and_not_printed() -> None:
+    refused = CliRunner().invoke(app, ["--token", "secret\n4711", "health"])
+    assert (refused.exit_code, "4711" in refused.output) == (2, False)
+
+
+def test_what_cannot_be_read_is_a_sentence(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "stack.json").mkdir()
+    told = run("audit", "--data", str(folder))
+    assert (told.exit_code, "Is a directory" in told.stderr, "Traceback" in told.output) == (1, True, False)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_tables_fit_and_cut_no_id(api: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setattr(screen, "PIPE_WIDTH", width)
+    at = "2099-05-01T12:00:00.000Z"
+    ids = ["07530555461566182949", "07530555461566182950"]
+    names = ["billing-of-a-very-long-name-" + "x" * 36, "b"]
+    heads = [{"message_id": each, "attempts": 3, "next_attempt_at": at, "expires_at": at} for each in ids]
+    listed = [
+        {"topic": "orders", "subscription": name, "state": "lost_contact", "head": head | {"last_outcome": "http 500"}}
+        for name, head in zip(names, heads, strict=True)
+    ]
+    api.teach("GET /lanes?limit=20", {"lanes": listed, "next_cursor": None})
+    output = run("lanes").output
+    assert all(whole in output for whole in (*ids, "lost contact", "http 500", "b"))
+    assert max(map(len, output.splitlines())) <= width
+
+
+def test_names_are_completed_as_the_api_knows_them(api: FakeApi) -> None:
+    api.teach("GET /topics?limit=100", {"topics": [{"name": "orders"}, {"name": "bills"}], "next_cursor": "c"})
+    api.teach("GET /topics?limit=100&cursor=c", {"topics": [{"name": "orders-eu"}], "next_cursor": None})
+    api.teach("GET /topics/t/subscriptions?limit=100", {"subscriptions": [{"name": "A"}], "next_cursor": None})
+
+    def completed(words: str) -> list[str]:
+        asked = {
+            "_TAGCAST_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split(" ")) - 1),
+        }
+        told = CliRunner().invoke(app, [], env={**asked, "TAGCAST_URL": api.url}, prog_name="tagcast")
+        return told.output.split()
+
+    assert completed("tagcast topic show or") == ["orders", "orders-eu"]
+    assert completed("tagcast lane t ") == ["A"]
+    assert completed("tagcast lane none ") == []

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from local.cli import jobs
+from local.cli.app import app
 from local.cli.job_arguments import Days
 from local.cli.job_run import Archive, JobError, Link, Result, run_job
 from tests.unit.cli.conftest import FakeApi, Run
@@ -103,3 +105,30 @@ def test_a_replay_asks_for_the_filter_of_its_subscription(
     assert json.loads(asked[asked.index("--filter") + 1]) == {"kind": "tags", "tags": ["x"]}
     assert asked[asked.index("--preview") + 1] == "true"
     assert "filtered out" in result.output
+
+
+def test_an_address_is_enough_to_find_the_archive_of_its_stack(
+    api: FakeApi, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stack.json").write_text(json.dumps(WHERE))
+    asked: list[Archive] = []
+
+    def job(name: str, place: Archive, arguments: list[str], errors: Console, *, first: Link = ()) -> Result:
+        asked.append(place)
+        return Result({"job": name}, 0)
+
+    monkeypatch.setattr(jobs, "run_job", job)
+    api.teach("GET /stack", {"folder": str(tmp_path)})
+    assert run("archive").exit_code == 0
+    assert CliRunner().invoke(app, ["archive", "--url", api.url]).exit_code == 0
+    assert [(place.uri, place.reports) for place in asked] == [("s3://kept", tmp_path / "reports")] * 2
+    assert "is no URL" in CliRunner().invoke(app, ["archive", "--url", "http://[::1"]).output
+
+
+def test_a_deployment_that_nobody_knows_is_a_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    told = run("archive", "--url", "https://abc.execute-api.eu-west-1.amazonaws.com")
+    assert (told.exit_code, "CloudFormation does not tell" in told.stderr) == (1, True)

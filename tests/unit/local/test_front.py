@@ -32,15 +32,16 @@ def with_front(
     may_invoke: Callable[[str, str, str], bool] = lambda *_: True,
     invoke: AsyncInvoke = echo,
     host: str = "",
+    folder: str = "",
 ) -> None:
     async def main() -> None:
-        front = Front(Routes(ROUTES), {"F": "f"}, invoke, may_invoke, host=host)
+        front = Front(Routes(ROUTES), {"F": "f"}, invoke, may_invoke, host=host, folder=folder)
         port = await front.listen(0)
 
-        def call(path: str, **headers: str) -> tuple[int, str | None, bytes]:
+        def call(path: str, method: str = "PUT", **headers: str) -> tuple[int, str | None, bytes]:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
             named = {name: value.replace("PORT", str(port)) for name, value in headers.items()}
-            connection.request("PUT", path, b"{}", named)
+            connection.request(method, path, b"{}", named)
             answer = connection.getresponse()
             return answer.status, answer.headers["content-type"], answer.read()
 
@@ -114,6 +115,10 @@ def test_a_browser_beside_the_stack_reaches_it_by_its_own_name_and_from_no_other
     path: str, headers: dict[str, str], status: int
 ) -> None:
     with_front(lambda call: check(call(path, **headers)[0] == status), host="tagcast.test")
+
+
+def test_an_address_tells_where_its_stack_keeps_its_state() -> None:
+    with_front(lambda call: check(json.loads(call("/stack", "GET")[2]) == {"folder": "/there"}), folder="/there")
 
 
 def check(holds: bool) -> None:
