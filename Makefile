@@ -18,6 +18,8 @@ SAMPLE ?= 400
 SEED ?= 1
 RUN_FLAGS := --port $(PORT) --console-port $(CONSOLE_PORT) --data $(DATA) --time-scale $(TIME_SCALE) $(if $(filter-out 0 no false,$(FRESH)),--fresh)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# What pip says, as one line that changes in a terminal, and every twentieth package elsewhere; its faults stand on standard error.
+TOLD = awk '/^(Collecting|Downloading|  Downloading)/ {n++; if (tty) printf "\r\033[K        %s", substr($$0, 1, 68); else if (n % 20 == 1) print "        " $$0; fflush()} END {if (tty) printf "\r\033[K"}' tty=$$(test -t 2 && echo 1)
 
 .PHONY: help install spark jobs run test nightly demo worst-day chromium pictures bench twin simulate simulate-aws digests format docs lock sam-validate clean mutate fuzz permissions audit-dependencies python313
 
@@ -29,16 +31,20 @@ install: .venv/.installed  ## Make the environment (every other command does it 
 .venv/.installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "tagcast needs Python 3.11 or later, and '$(PYTHON)' is not one. Name one with: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@test -x $(BIN)/python || { echo "1 of 3  Making the environment .venv with $(PYTHON)"; $(PYTHON) -m venv .venv; }
+	@echo "2 of 3  Installing $$(grep -c '==' requirements.lock) packages, each by its version and hash; a minute or two the first time"
+	@set -o pipefail; $(BIN)/python -m pip install --progress-bar off --require-hashes --no-deps -r requirements.lock | $(TOLD)
+	@echo "3 of 3  Installing tagcast itself"
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
 spark: .venv/.installed-spark  ## Add what the Spark jobs need (the commands that need it do this by themselves).
 
 .venv/.installed-spark: .venv/.installed requirements-spark.lock requirements-s3a.lock
-	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements-spark.lock
-	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --upgrade --target .venv/s3a -r requirements-s3a.lock
+	@echo "1 of 2  Installing Spark and a Java for it, about 600 MB"
+	@set -o pipefail; $(BIN)/python -m pip install --progress-bar off --require-hashes --no-deps -r requirements-spark.lock | $(TOLD)
+	@echo "2 of 2  Installing what Spark reads S3 by"
+	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --upgrade --target .venv/s3a -r requirements-s3a.lock
 	@touch $@
 
 run: .venv/.installed  ## Start the service here, and the console: make run PORT=8090 DATA=folder FRESH=1 TIME_SCALE=10

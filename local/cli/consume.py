@@ -27,8 +27,7 @@ from local.cli.listen import body_text
 from local.cli.session import Session, TopicName, session_of
 from local.cli.visible import visible_line
 
-OPTIONS = ConsumerOptions(client_version="tagcast consume", consume_thread_max=1, wait_seconds=5)
-"""A pull waits no longer, so that Ctrl-C ends soon; a consumer at work waits for 20 s and asks a quarter as often."""
+OPTIONS = ConsumerOptions(client_version="tagcast consume", consume_thread_max=1)
 
 
 ConsumeFrom = Annotated[
@@ -132,4 +131,4 @@ def _run(session: Session, consumer: Consumer, enough: threading.Event) -> None:
             while not enough.wait(0.5):
                 pass
         except KeyboardInterrupt:
-            session.warn("leaving, when the last pull is over …")
+            session.warn("leaving …")

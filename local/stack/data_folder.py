@@ -38,7 +38,8 @@ class DataFolder:
         self._lock = lock
         (self.path / "stack.json").unlink(missing_ok=True)
         if fresh:
-            shutil.rmtree(self.path / "engine", ignore_errors=True)
+            for kept in ("engine", "reports"):
+                shutil.rmtree(self.path / kept, ignore_errors=True)
             (self.path / "deployed").unlink(missing_ok=True)
 
     def release(self) -> None:

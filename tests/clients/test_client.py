@@ -7,10 +7,12 @@ import inspect
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import httpx
 import pytest
+import tagcast_client
 from tagcast_client import (
     Accepted,
     ArchivedMessage,
@@ -69,6 +71,21 @@ def client(api: InMemoryApi, waits: Waits) -> Client:
     made = Client(URL, transport=api, sleep=waits, clock=waits.now)
     made.put_topic("orders")
     return made
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    package = tomllib.loads((Path(__file__).parents[2] / "clients/python/pyproject.toml").read_text())
+    assert tagcast_client.__version__ == package["project"]["version"]
+
+
+def test_an_object_or_a_list_is_published_as_json(client: Client, api: InMemoryApi) -> None:
+    for body in ({"order": 17, "note": "ä"}, [1, 2]):
+        sent = client.get_message("orders", client.publish("orders", body).message_id)
+        assert sent.content_type == "application/json"
+        asked = json.loads(api.requests[-2].content)
+        assert json.loads(asked["body"]) == body
+    named = client.publish("orders", {"a": 1}, content_type="application/vnd.a+json")
+    assert client.get_message("orders", named.message_id).content_type == "application/vnd.a+json"
 
 
 def test_what_happens_in_a_topic_is_watched() -> None:

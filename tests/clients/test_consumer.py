@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import httpx
 import pytest
 from tagcast_client import (
     AsyncClient,
@@ -333,3 +335,71 @@ def test_a_consumer_without_a_listener_or_a_subscription_does_not_start() -> Non
     consumer = Consumer(Client(URL), "workers")
     with pytest.raises(ValueError, match="needs a subscription and a listener"):
         consumer.start()
+
+
+class Waiting(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """The API at which every pull waits for as long as the test runs."""
+
+    def __init__(self, api: PullingApi) -> None:
+        self.api, self.pulling, self.over = api, threading.Event(), threading.Event()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/pull"):
+            self.pulling.set()
+            self.over.wait()
+            raise httpx.ReadError("closed")
+        return self.api.handle_request(request)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/pull"):
+            self.pulling.set()
+            await asyncio.Event().wait()
+        return await self.api.handle_async_request(request)
+
+
+def test_a_consumer_whose_pull_waits_is_closed_within_a_second(api: PullingApi) -> None:
+    made(api)
+    waiting, faults = Waiting(api), list[Exception]()
+    with Client(URL, transport=waiting) as client:
+        consumer = Consumer(client, "workers", OPTIONS, faults.append)
+        consumer.subscribe("TopicTest", "TagA || TagB")
+        consumer.register_message_listener(lambda messages: None)
+        consumer.start()
+        waiting.pulling.wait()
+        began = time.monotonic()
+        consumer.shutdown()
+        took_s = time.monotonic() - began
+        waiting.over.set()
+        assert client.list_members("TopicTest", "workers") == ()
+    assert (took_s < 1, faults) == (True, [])
+
+
+def test_an_asynchronous_consumer_whose_pull_waits_is_closed_within_a_second(api: PullingApi) -> None:
+    made(api)
+    waiting, faults = Waiting(api), list[Exception]()
+
+    async def listener(messages: Sequence[Pulled]) -> None:
+        pass
+
+    async def play() -> float:
+        async with AsyncClient(URL, transport=waiting) as client:
+            consumer = AsyncConsumer(client, "workers", OPTIONS, faults.append)
+            consumer.subscribe("TopicTest", "TagA || TagB")
+            consumer.register_message_listener(listener)
+            await consumer.start()
+            while not waiting.pulling.is_set():
+                await asyncio.sleep(0)
+            began = time.monotonic()
+            await consumer.shutdown()
+            return time.monotonic() - began
+
+    assert (asyncio.run(play()) < 1, faults) == (True, [])
+
+
+def test_a_pulled_body_is_read_as_text_and_as_json(api: PullingApi, running: type[Running]) -> None:
+    seen: list[Any] = []
+    made(api)
+    with running(api, lambda messages: seen.extend((each.text, each.json) for each in messages)):
+        api.put("TopicTest", '{"order": 17}')
+        assert wait_until(lambda: bool(seen))
+    assert seen == [('{"order": 17}', {"order": 17})]

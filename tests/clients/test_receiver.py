@@ -440,6 +440,27 @@ def test_the_recipe_for_flask_works(recipe: Callable[[str], ModuleType], capsys:
     assert "äöü" in capsys.readouterr().out
 
 
+def test_the_recipe_for_django_works(recipe: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]) -> None:
+    requests, hook = django_requests(), recipe("django_view").hook
+
+    def send(headers: Mapping[str, str], body: bytes) -> int:
+        named = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in headers.items()}
+        request = requests.post("/hook", data=body, content_type=headers["content-type"], **named)
+        return int(hook(request).status_code)
+
+    assert statuses(send, BODIES["text beyond ASCII"]) == [204, 204, 401]
+    assert "äöü" in capsys.readouterr().out
+
+
+def django_requests() -> Any:
+    from django.conf import settings
+    from django.test import RequestFactory
+
+    if not settings.configured:
+        settings.configure(ALLOWED_HOSTS=["*"], DEFAULT_CHARSET="utf-8")
+    return RequestFactory()
+
+
 def test_every_recipe_agrees_to_be_pushed_to(recipe: Callable[[str], ModuleType]) -> None:
     async def allowed(app: Any) -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as client:
@@ -450,9 +471,10 @@ def test_every_recipe_agrees_to_be_pushed_to(recipe: Callable[[str], ModuleType]
     answers = [
         *(asyncio.run(allowed(recipe(name).app)) for name in ("fastapi_app", "fastapi_batches")),
         recipe("flask_app").app.test_client().options("/hook"),
+        recipe("django_view").hook(django_requests().options("/hook")),
     ]
 
-    assert [(each.status_code, each.headers["WebHook-Allowed-Origin"]) for each in answers] == [(200, "*")] * 3
+    assert [(each.status_code, each.headers["WebHook-Allowed-Origin"]) for each in answers] == [(200, "*")] * 4
     assert (lambda_answer["statusCode"], lambda_answer["headers"]) == (200, {"WebHook-Allowed-Origin": "*"})
 
 

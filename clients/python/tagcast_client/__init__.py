@@ -37,6 +37,7 @@ from tagcast_client.retrying import Retries
 from tagcast_client.signing import BearerToken, SigV4
 from tagcast_client.tailing import TailWish
 from tagcast_client.tracing import trace_context
+from tagcast_client.version import __version__
 
 __all__ = [
     "Accepted",
@@ -85,6 +86,7 @@ __all__ = [
     "UnreachableError",
     "UnreadableError",
     "VerificationError",
+    "__version__",
     "item_failures",
     "read",
     "read_batch",

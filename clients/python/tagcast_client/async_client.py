@@ -29,7 +29,7 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
     async def publish(
         self,
         topic: str,
-        body: str | bytes,
+        body: models.Body,
         *,
         tags: Iterable[str] = (),
         routing_key: str | None = None,
@@ -38,7 +38,10 @@ class AsyncClient(AsyncGroups, AsyncLanes, AsyncSubscriptions, AsyncWatching):
         content_type: str | None = None,
         idempotency_key: str | None = None,
     ) -> models.Accepted:
-        """Publish one message; it is accepted once, however often the request has to be repeated."""
+        """Publish one message; it is accepted once, however often the request has to be repeated.
+
+        A *body* that is an object or a list is written as JSON.
+        """
         message = models.NewMessage(body, tuple(tags), routing_key, properties or {}, ordering_key, content_type)
         return await self.send(publishing.publish(topic, message, idempotency_key or _new_key(), current_trace()))
 

@@ -14,6 +14,7 @@ from tagcast_client.errors import BatchInterruptedError, TagcastError, Unreachab
 from tagcast_client.operation import Answer, Operation, Page, key_of_part
 from tagcast_client.retrying import Retries, Tries
 from tagcast_client.signing import SigV4, is_aws
+from tagcast_client.version import __version__
 
 T = TypeVar("T")
 
@@ -33,7 +34,7 @@ class AsyncConnection:
         retries: Retries | None = None,
         timeout: httpx.Timeout | float = TIMEOUT,
         transport: httpx.AsyncBaseTransport | None = None,
-        user_agent: str = "tagcast-client",
+        user_agent: str = f"tagcast-client/{__version__}",
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -15,6 +15,8 @@ from tagcast_client.group_models import Pulled
 from tagcast_client.models import Filter
 
 BACKOFF_S_MAX = 30.0
+ABANDONED_AFTER_S = 0.2
+"""A pull that has not answered so long after a shutdown has nothing to bring."""
 _LOG = logging.getLogger("tagcast_client.consumer")
 
 
@@ -45,7 +47,7 @@ class AsyncConsumer:
         self._filters: dict[str, Filter | None] = {}
         self._subscriptions: dict[str, str] = {}
         self._batches: set[Batch] = set()
-        self._work, self._upkeep = AsyncTasks(), AsyncTasks()
+        self._pulls, self._work, self._upkeep = AsyncTasks(), AsyncTasks(), AsyncTasks()
         self._slots = AsyncSlots(self.options.consume_thread_max)
 
     def subscribe(self, topic: str, expression: str | Filter | None = "*") -> None:
@@ -73,7 +75,7 @@ class AsyncConsumer:
             await self._beat(topic)
         for topic in self._filters:
             self._upkeep.start(self._stay_alive, topic)
-            self._work.start(self._pull_all, topic)
+            self._pulls.start(self._pull_all, topic)
         self._upkeep.start(self._prolong)
 
     async def wait(self, seconds: float | None = None) -> bool:
@@ -81,8 +83,13 @@ class AsyncConsumer:
         return await self._work.pause(seconds)
 
     async def shutdown(self) -> None:
-        """Pull no more, let listeners end and acknowledge, then leave the group."""
+        """Pull no more, let listeners end and acknowledge, then leave the group.
+
+        A pull that waits is abandoned: what it brings all the same comes again after its invisible time.
+        """
         self._work.stop()
+        self._pulls.stop()
+        await self._pulls.abandon(ABANDONED_AFTER_S)
         await self._work.join()
         self._upkeep.stop()
         await self._upkeep.join()
@@ -122,9 +129,15 @@ class AsyncConsumer:
                 if not self._work.stopping:
                     batches = await self._pulled(topic, slots)
                 rest_s = 0.0 if batches else options.pull_interval_seconds
-            except TagcastError as fault:
+            except (TagcastError, RuntimeError) as fault:  # One whose client was closed meanwhile is a RuntimeError.
+                if self._pulls.stopping:
+                    return
+                if not isinstance(fault, TagcastError):
+                    raise
                 self._on_error(fault)
                 rest_s = min(BACKOFF_S_MAX, max(1.0, 2 * rest_s))
+            if self._pulls.is_abandoned:
+                return
             await self._slots.give_back(slots - len(batches))
             for batch in batches:
                 self._batches.add(batch)

@@ -36,6 +36,21 @@ class AsyncTasks:
         """Tell all to stop."""
         self._stop.set()
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether nobody waits any more for those that are still at work: they were cancelled."""
+        return False
+
+    async def abandon(self, seconds: float) -> None:
+        """Wait until all have ended, for so long at most; then cancel them. Raise what one of them raised."""
+        if self._running:
+            _, late = await asyncio.wait(self._running, timeout=seconds)
+            for task in late:
+                task.cancel()
+        for ended in await asyncio.gather(*self._running, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
+
     async def join(self) -> None:
         """Wait until all have ended, also those that are started meanwhile; raise what one of them raised."""
         while self._running:

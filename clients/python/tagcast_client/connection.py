@@ -13,6 +13,7 @@ from tagcast_client.errors import BatchInterruptedError, TagcastError, Unreachab
 from tagcast_client.operation import Answer, Operation, Page, key_of_part
 from tagcast_client.retrying import Retries, Tries
 from tagcast_client.signing import SigV4, is_aws
+from tagcast_client.version import __version__
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ class Connection:
         retries: Retries | None = None,
         timeout: httpx.Timeout | float = TIMEOUT,
         transport: httpx.BaseTransport | None = None,
-        user_agent: str = "tagcast-client",
+        user_agent: str = f"tagcast-client/{__version__}",
         sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -65,8 +65,8 @@ class ConsumerOptions:
     At most *consume_thread_max* batches of at most *consume_message_batch_max_size* messages are worked on beside each
     other, and no more are pulled. A message is nobody else's for *invisible_seconds*; while a listener works on it that
     begins anew every *prolong_seconds*, by default a third of it. *suspend_seconds* after a failure it comes again. A
-    pull waits for *wait_seconds*, which is also how long a consumer that has nothing to do takes to shut down; after
-    one that brought nothing it rests for *pull_interval_seconds*.
+    pull waits for *wait_seconds*; after one that brought nothing the consumer rests for *pull_interval_seconds*. A
+    consumer that has nothing to do shuts down within a second.
 
     *orderly*: messages of one order go to one member at a time, batch after batch; a group is made for that or not.
     *consume_from_where* is asked of a group that this consumer makes: ``latest``, ``earliest``, or an instant (RFC

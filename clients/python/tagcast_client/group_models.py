@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,16 @@ class Pulled:
     def content(self) -> bytes:
         """The body as it was published."""
         return base64.b64decode(self.body_base64) if self.body_base64 is not None else (self.body or "").encode()
+
+    @property
+    def text(self) -> str:
+        """The body as text. Raises UnicodeDecodeError."""
+        return self.content.decode()
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON. Raises ValueError."""
+        return json.loads(self.content)
 
 
 @dataclass(frozen=True, slots=True)

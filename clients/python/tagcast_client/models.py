@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from tagcast_client.outgoing import ArchivedMessage as ArchivedMessage
+from tagcast_client.outgoing import Body as Body
 from tagcast_client.outgoing import NewMessage as NewMessage
 from tagcast_client.shadow_models import ShadowCounts as ShadowCounts
 from tagcast_client.shadow_models import ShadowSample as ShadowSample

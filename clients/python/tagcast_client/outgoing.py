@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+Body = str | bytes | Mapping[str, Any] | list[Any]
+JSON_TYPE = "application/json"
+
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message to publish: text, or octets of any kind.
+    """A message to publish: text, octets of any kind, or an object or list that is written as JSON.
 
-    One without a *traceparent* is published in the trace in which it is sent.
+    JSON has the content type ``application/json`` unless another is named. One without a *traceparent* is published in
+    the trace in which it is sent.
     """
 
-    body: str | bytes
+    body: Body
     tags: tuple[str, ...] | list[str] = ()
     routing_key: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -29,8 +34,12 @@ class NewMessage:
 
         >>> NewMessage(b"\\xff", tags=("a",)).as_json()
         {'body_base64': '/w==', 'tags': ['a']}
+        >>> NewMessage({"order": 17}).as_json()
+        {'body': '{"order": 17}', 'content_type': 'application/json'}
         """
-        body = self.body
+        body, content_type = self.body, self.content_type
+        if isinstance(body, Mapping | list):
+            body, content_type = json.dumps(body, ensure_ascii=False), content_type or JSON_TYPE
         said: dict[str, Any] = (
             {"body": body} if isinstance(body, str) else {"body_base64": base64.b64encode(body).decode()}
         )
@@ -39,7 +48,7 @@ class NewMessage:
             "routing_key": self.routing_key,
             "properties": dict(self.properties),
             "ordering_key": self.ordering_key,
-            "content_type": self.content_type,
+            "content_type": content_type,
             "traceparent": self.traceparent,
             "tracestate": self.tracestate,
         }

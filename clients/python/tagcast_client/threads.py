@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ class Tasks:
 
     def __init__(self) -> None:
         self._running: set[threading.Thread] = set()
-        self._stop = threading.Event()
+        self._stop, self._abandoned = threading.Event(), threading.Event()
 
     @property
     def stopping(self) -> bool:
@@ -32,6 +33,18 @@ class Tasks:
     def stop(self) -> None:
         """Tell all to stop."""
         self._stop.set()
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether nobody waits any more for those that are still at work."""
+        return self._abandoned.is_set()
+
+    def abandon(self, seconds: float) -> None:
+        """Wait until all have ended, for so long at most; then leave them to themselves."""
+        until = time.monotonic() + seconds
+        for thread in self._running:
+            thread.join(max(0.0, until - time.monotonic()))
+        self._abandoned.set()
 
     def join(self) -> None:
         """Wait until all have ended, also those that are started meanwhile."""

@@ -1,0 +1,27 @@
+"""A webhook receiver with Django, a view for `urls.py`: `path("hook", csrf_exempt(hook))`, as no form sends a push."""
+
+import os
+
+from django.http import HttpRequest, HttpResponse
+from tagcast_client import Deduplicator, InProgressError, Receiver, TagcastError
+
+receiver = Receiver(os.environ["WEBHOOK_SECRET"])
+ORIGIN = os.environ.get("WEBHOOK_ORIGIN", "*")  # <account>.<region>.tagcast
+seen = Deduplicator()  # Of this process; for all of them give it a store, such as that of dynamodb_store.py.
+
+
+def hook(request: HttpRequest) -> HttpResponse:
+    """Answer 2xx only for what was processed: everything else is delivered again."""
+    if request.method == "OPTIONS":  # Before the first push: agree to be pushed to.
+        return HttpResponse(headers={"WebHook-Allowed-Origin": ORIGIN})
+    try:
+        message = receiver.verify(request.headers, request.body)
+    except TagcastError:
+        return HttpResponse(status=401)
+    try:
+        with seen.once(message) as is_new:
+            if is_new:
+                print(message.topic, message.message_id, message.text)
+    except InProgressError as fault:
+        return HttpResponse(status=503, headers={"Retry-After": f"{fault.retry_after_s:.0f}"})
+    return HttpResponse(status=204)
