@@ -18,7 +18,7 @@ from tagcast.model import (
     SubscriptionSettings,
 )
 from tagcast.registry import subscriptions, topics
-from tagcast.rows.message import message_row_of
+from tagcast.rows.message import MESSAGES
 from tagcast_aws.store.attributes import to_row
 
 from tests.aws.administrator import administrator
@@ -136,7 +136,7 @@ class Scene:
         """Return the state of the first subscription's entry of every message of a topic, by message id."""
         partitions = self.deployment.tables["MessagesTable"].partitions.values()
         rows = (to_row(found.item) for partition in partitions for found in partition.values())
-        known = [message_row_of(row) for row in rows if row["sk"] == "MSG" and row["topic"] == topic]
+        known = [MESSAGES.value_of(row) for row in rows if row["sk"] == "MSG" and row["topic"] == topic]
         return {row.message.message_id: row.map.entry(0).state for row in known}
 
     def left_over(self) -> list[str]:

@@ -23,7 +23,7 @@ from tagcast.model import Draft
 from tagcast.ports import World
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows.keys import message_key
-from tagcast.rows.message import message_row_of
+from tagcast.rows.message import MESSAGES as MESSAGE_ROWS
 from tagcast_aws import wiring
 from tagcast_aws.dispatch.workflow import StepFunctionsWorkflow
 
@@ -111,7 +111,7 @@ def arrival_of(world: World, message_id: str) -> Arrival:
     """The message as the relay reads it from the stream, which costs no call."""
     row = world.store.get(message_key("test1", message_id))
     assert row is not None
-    return Arrival(message_id, message_row_of(row))
+    return Arrival(message_id, MESSAGE_ROWS.value_of(row))
 
 
 def measure(at_once: int) -> Meter:

@@ -26,7 +26,7 @@ from tagcast.model import (
 from tagcast.ports import Key, Row, Table, Write
 from tagcast.registry.subscriptions import put_subscription
 from tagcast.rows.keys import message_key
-from tagcast.rows.message import message_row_of
+from tagcast.rows.message import MESSAGES
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.pusher import EndpointPusher
 from tagcast_aws.runtime.clock import SystemClock
@@ -156,7 +156,7 @@ def first_round(port: int, kinds: Sequence[Kind], messages: int) -> Figures:
     ids, began, took_s = serve_batch([f"{place} {'x' * 1000}" for place in range(messages)], "all")
     store.call_s = 0.0
     pusher.close()
-    maps = [message_row_of(fake.store.rows[message_key("test1", each)]).map for each in ids]
+    maps = [MESSAGES.value_of(fake.store.rows[message_key("test1", each)]).map for each in ids]
     entries = [each.entry(ordinal).state for each in maps for ordinal in ordinals]
     return Figures(
         healthy_s=max(at for name, at in pusher.done_at.items() if name.startswith("healthy")) - began,

@@ -36,7 +36,7 @@ from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry.directory import kept_directory_of, read_topic
 from tagcast.rows import stored
 from tagcast.rows.keys import topic_key
-from tagcast.rows.subscription_writes import subscription_put
+from tagcast.rows.subscription import subscription_put
 
 from tests.fakes.world import OK, FakeWorld
 

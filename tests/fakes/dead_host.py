@@ -14,7 +14,7 @@ from tagcast.model import Outcome, Strategy
 from tagcast.ports import Table, World
 from tagcast.pushing.circuit import HostNews
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import lane_of
+from tagcast.rows.lane import LANES
 
 from functions.fan_out.app import handle
 from tests.fakes.herd import BUDGET_S, HerdDice
@@ -68,7 +68,7 @@ def outage(lanes: int, seconds: float = HOUR_S, seed: int = 1) -> Outage:
     first = len(timed.receivers.started)
     beside = len(timed.receivers.pushes_of("W"))
     world = replace(timed.world, executor=InlineExecutor(), dice=HerdDice(Random(seed)))
-    owing = [lane_of(row) for row in timed.store.query(Table.MESSAGES, lane_key("test1", "").pk)]
+    owing = [LANES.value_of(row) for row in timed.store.query(Table.MESSAGES, lane_key("test1", "").pk)]
     timed.receivers.started.clear()
 
     async def story() -> tuple[float, float]:

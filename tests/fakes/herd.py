@@ -22,8 +22,8 @@ from tagcast.ports import Key, Table, World, Write
 from tagcast.registry.subscriptions import delete_subscription
 from tagcast.registry.topics import put_topic
 from tagcast.rows.keys import lane_key, message_key
-from tagcast.rows.lane import lane_of
-from tagcast.rows.message import message_row_of
+from tagcast.rows.lane import LANES
+from tagcast.rows.message import MESSAGES
 from tagcast.tables import Check
 from tagcast_aws.store.conflicts import CONFLICTS_MAX, PAUSE_S
 
@@ -183,7 +183,7 @@ def stampede(lanes: int, body_bytes: int, *, spread_s: float = 0.5, seed: int = 
     store.adopt(timed.store)
     receivers = Recovered()
     world = replace(timed.world, store=store, executor=HotExecutor(store), dice=HerdDice(chance), pusher=receivers)
-    woken = [lane_of(row) for row in store.query(Table.MESSAGES, lane_key("test1", "").pk)]
+    woken = [LANES.value_of(row) for row in store.query(Table.MESSAGES, lane_key("test1", "").pk)]
     assert len(woken) == lanes
     timed.loop.seconds = max(lane.next_attempt_at or 0 for lane in woken) / 1000 - EPOCH / 1000
     began_s = timed.loop.seconds
@@ -193,7 +193,7 @@ def stampede(lanes: int, body_bytes: int, *, spread_s: float = 0.5, seed: int = 
         await asyncio.gather(*(_execution(world, task, chance.uniform(0.0, spread_s)) for task in tasks))
 
     timed.run(everybody())
-    row = message_row_of(store.rows[next(key for key in store.rows if key.pk.endswith(f"#{first.ids[0]}"))])
+    row = MESSAGES.value_of(store.rows[next(key for key in store.rows if key.pk.endswith(f"#{first.ids[0]}"))])
     assert not row.map.owed
     assert {entry.state.value for entry in row.map.settled.values()} == {"delivered"}
     extra = sum(receivers.received.values()) - lanes
@@ -227,7 +227,7 @@ def removal(lanes: int, messages: int, *, at_once: int, seed: int = 1) -> Remova
         delete_subscription(timed.world, "test1", name)
     store.adopt(timed.store)
     world = replace(timed.world, store=store, executor=HotExecutor(store), dice=HerdDice(chance))
-    removed = [lane_of(row) for row in store.query(Table.MESSAGES, lane_key("test1", "").pk)]
+    removed = [LANES.value_of(row) for row in store.query(Table.MESSAGES, lane_key("test1", "").pk)]
     assert len(removed) == lanes
     began_s, places, worker_s = timed.loop.seconds, asyncio.Semaphore(at_once), 0.0
 
@@ -243,7 +243,7 @@ def removal(lanes: int, messages: int, *, at_once: int, seed: int = 1) -> Remova
         await asyncio.gather(*(working(task) for task in tasks))
 
     timed.run(everybody())
-    rows = [message_row_of(store.rows[message_key("test1", each)]) for each in first.ids]
+    rows = [MESSAGES.value_of(store.rows[message_key("test1", each)]) for each in first.ids]
     assert not any(row.map.owed for row in rows)
     entries = [entry for row in rows for entry in row.map.settled.values()]
     assert {entry.state.value for entry in entries} == {"cancelled"}

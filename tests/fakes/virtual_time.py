@@ -27,9 +27,9 @@ from tagcast.model import (
 )
 from tagcast.ports import Key, Row, Table, Write
 from tagcast.registry.subscriptions import get_subscription, put_subscription
-from tagcast.rows.due import OwedDelivery, due_of
+from tagcast.rows.due import DUES, OwedDelivery
 from tagcast.rows.keys import due_key, message_key
-from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows.message import MESSAGES, MessageRow
 
 from functions.fan_out.app import handle
 from tests.fakes.memory_store import MemoryStore
@@ -234,12 +234,12 @@ class Round:
     def backlog_of(self, name: str) -> list[OwedDelivery]:
         subscription = get_subscription(self.world.world, "test1", name)
         pk = due_key(subscription.subscription_id, "", "").pk
-        return [due_of(row) for row in self.world.store.query(Table.MESSAGES, pk)]
+        return [DUES.value_of(row) for row in self.world.store.query(Table.MESSAGES, pk)]
 
     def row(self, place: int) -> MessageRow:
         row = self.world.store.get(message_key("test1", self.ids[place]))
         assert row is not None
-        return message_row_of(row)
+        return MESSAGES.value_of(row)
 
 
 class TimedWorld:

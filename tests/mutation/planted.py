@@ -489,9 +489,9 @@ KEEPING = (
     ),
     _planted(
         "subscriptions that are put together raise the topic's version by one",
-        "tagcast.rows.recent_changes:with_changes",
-        "version = topic.subscriptions_version + len(names)",
-        "version = topic.subscriptions_version + 1",
+        "tagcast.rows.topic:with_changes",
+        "topic.subscriptions_version + len(names)",
+        "topic.subscriptions_version + 1",
         f"{SUBSCRIBING}::test_whoever_read_the_topic_before",
     ),
     _planted(
@@ -566,8 +566,8 @@ KEEPING = (
     ),
     _planted(
         "the secret of a group is kept beside the table",
-        "tagcast.rows.kept_subscription:KeptSubscriptions.of",
-        "if name not in _LEFT_OUT",
+        "tagcast.rows.subscription:KeptSubscriptions.of",
+        "if name not in _NOT_KEPT",
         'if name not in ("pk", "sk")',
         f"{DIRECTORY}::test_a_large_topic_with_a_group",
     ),
@@ -626,13 +626,6 @@ KEEPING = (
         '    whom += f"#{entry.rest}" if entry.others else ""\n',
         "",
         "unit/test_sweep.py::test_packs_that_begin",
-    ),
-    _planted(
-        "what was listed under another name is sent for ever",
-        "tagcast.rows.listed:unsent_delete",
-        'Key(Table.MESSAGES, text(row, "pk"), text(row, "sk"))',
-        "_unsent_key(unsent_of(row))",
-        "unit/test_sweep.py::test_what_a_release_listed",
     ),
     _planted(
         "a publish builds the index of a large topic for as long as that takes",
@@ -1208,9 +1201,9 @@ CMQ = (
     ),
     _planted(
         "a topic's type of filters is not stored",
-        "tagcast.rows.registry:topic_row",
-        "if topic.filter_type is None",
-        "if True",
+        "tagcast.rows.topic:topic_puts",
+        "TOPICS.row_of(topic)",
+        '{**TOPICS.row_of(topic), "filter_type": None}',
         "cmq/test_actions.py::test_a_topic_is_made_with_its_type",
     ),
 )
@@ -1432,9 +1425,9 @@ TOLD = (
     ),
     _planted(
         "a trace that was named is not stored",
-        "tagcast.rows.message:_message_of",
-        'trace=trace_in(row["trace"]) if "trace" in row else None',
-        "trace=None",
+        "tagcast.rows.message:message_row",
+        "{**_envelope(value), ",
+        '{**_envelope(value) | {"trace": None}, ',
         "unit/test_stored_rows.py::test_a_trace_is_stored",
     ),
     _planted(

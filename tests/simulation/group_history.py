@@ -23,7 +23,7 @@ from tagcast.pulling.pull import Handed, Wish, pull
 from tagcast.registry import subscriptions
 from tagcast.rows import stored
 from tagcast.rows.keys import retained_key
-from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows.message import MESSAGES, MessageRow
 
 from tests.fakes.group_queues import FakeGroupQueues
 from tests.fakes.memory_store import MemoryStore
@@ -380,7 +380,7 @@ class GroupHistory:
         """Yield of which message each letter is, of which group, and when it was accepted."""
         for key, row in self.world.store.rows.items():
             if key.sk == "MSG" and row["topic"] == LETTERS:
-                letter = message_row_of(row).message
+                letter = MESSAGES.value_of(row).message
                 topic, _, group = letter.properties[DEAD_LETTER_FROM].partition("/")
                 assert topic == "test1"
                 yield letter.properties[DEAD_LETTER_OF], group, letter.accepted_at

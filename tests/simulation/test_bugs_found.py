@@ -20,8 +20,8 @@ from tagcast.pushing.ordered_sender import Run
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key, message_key, topic_key
-from tagcast.rows.lane import Lane, lane_of
-from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.message import MESSAGES, MessageRow
 from tagcast.rows.message_writes import map_writes
 from tagcast.state_map import StateMap
 
@@ -62,7 +62,7 @@ class RepeatingStore(MemoryStore):
 def lane_if_any(fake: FakeWorld, name: str) -> Lane | None:
     subscription = subscriptions.get_subscription(fake.world, "test1", name)
     row = fake.store.get(lane_key("test1", subscription.subscription_id))
-    return None if row is None else lane_of(row)
+    return None if row is None else LANES.value_of(row)
 
 
 def lane(fake: FakeWorld, name: str) -> Lane:
@@ -74,7 +74,7 @@ def lane(fake: FakeWorld, name: str) -> Lane:
 def stored(fake: FakeWorld, message_id: str) -> MessageRow:
     row = fake.store.get(message_key("test1", message_id))
     assert row is not None
-    return message_row_of(row)
+    return MESSAGES.value_of(row)
 
 
 def entries(fake: FakeWorld, message_id: str) -> StateMap:
@@ -175,7 +175,7 @@ def test_a_command_that_races_with_an_unsubscribe_leaves_the_tombstone_alone(
     with pytest.raises(NotFoundError):
         command(fake.world, "test1", "A")
 
-    assert lane_of(store.rows[key]).state is LaneState.REMOVED
+    assert LANES.value_of(store.rows[key]).state is LaneState.REMOVED
     fake.run_workflows(until=fake.clock.instant + 1)
     assert entries(fake, message_id).entry(subscription.ordinal).state is EntryState.CANCELLED
 

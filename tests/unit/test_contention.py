@@ -16,7 +16,7 @@ from tagcast.ports import Key, Put, Row, Table, World, Write
 from tagcast.registry import shadows, subscriptions, topics
 from tagcast.registry.filter_change import change_filter
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import Lane, lane_of
+from tagcast.rows.lane import LANES, Lane
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, FakeClock, FakeWorld
@@ -75,7 +75,7 @@ def fake(store: CrowdedStore) -> FakeWorld:
 def lane_if_any(fake: FakeWorld) -> Lane | None:
     key = lane_key("test1", subscriptions.get_subscription(fake.world, "test1", "A").subscription_id)
     row = fake.store.rows.get(key)
-    return None if row is None else lane_of(row)
+    return None if row is None else LANES.value_of(row)
 
 
 def lane(fake: FakeWorld) -> Lane:
@@ -147,7 +147,7 @@ def test_batches_that_join_all_the_time_hold_up_no_resume_and_no_unsubscribing(
     assert lane(fake).state is LaneState.BLOCKED
     tombstone = lane(fake).key
     subscriptions.delete_subscription(fake.world, "test1", "A")
-    assert lane_of(fake.store.rows[tombstone]).state is LaneState.REMOVED
+    assert LANES.value_of(fake.store.rows[tombstone]).state is LaneState.REMOVED
     assert fake.clock.instant == 1_800_000_000_000
 
 

@@ -12,10 +12,10 @@ from tagcast.errors import ContendedError
 from tagcast.model import Entry, EntryState, LaneState, Ordering, Outcome, Push
 from tagcast.ports import Row, Table, Write
 from tagcast.registry import subscriptions
-from tagcast.rows.due import OwedDelivery, due_of
+from tagcast.rows.due import DUES, OwedDelivery
 from tagcast.rows.keys import message_key
-from tagcast.rows.lane import ID_BYTES, JOINED_MAX, Lane, lane_of
-from tagcast.rows.message import message_row_of
+from tagcast.rows.lane import ID_BYTES, JOINED_MAX, LANES, Lane
+from tagcast.rows.message import MESSAGES
 from tagcast.tables import Check
 
 from tests.fakes.memory_store import MemoryStore
@@ -100,18 +100,18 @@ def push_and_mark(fake: FakeWorld, store: CopyStore) -> None:
 
 def dues(fake: FakeWorld) -> list[OwedDelivery]:
     sid = subscriptions.get_subscription(fake.world, "test1", "A").subscription_id
-    return [due_of(row) for row in fake.store.query(Table.MESSAGES, f"DUE#{sid}")]
+    return [DUES.value_of(row) for row in fake.store.query(Table.MESSAGES, f"DUE#{sid}")]
 
 
 def lane(fake: FakeWorld) -> Lane:
     [row] = [row for key, row in fake.store.rows.items() if key.pk.startswith("LANES#")]
-    return lane_of(row)
+    return LANES.value_of(row)
 
 
 def entry(fake: FakeWorld, message_id: str) -> Entry:
     row = fake.store.get(message_key("test1", message_id))
     assert row is not None
-    return message_row_of(row).map.entry(0)
+    return MESSAGES.value_of(row).map.entry(0)
 
 
 def wake(fake: FakeWorld) -> None:

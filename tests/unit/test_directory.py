@@ -19,7 +19,7 @@ from tagcast.registry.indexing import ARCHIVED_SUBSCRIPTIONS_MIN
 from tagcast.registry.kept_subscriptions import KEPT_MIN
 from tagcast.registry.subscribing import Wanted, put_subscriptions
 from tagcast.rows import stored
-from tagcast.rows.recent_changes import RECENT_MAX
+from tagcast.rows.topic import RECENT_MAX
 
 from tests.fakes.world import FakeWorld
 

@@ -17,7 +17,7 @@ from tagcast.registry import subscriptions, topics
 from tagcast.registry.directory import Directories
 from tagcast.repairing.expiry import LEFT_S
 from tagcast.rows.keys import lane_key, message_key, topic_key
-from tagcast.rows.message import message_row_of
+from tagcast.rows.message import MESSAGES
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -267,5 +267,5 @@ def test_what_is_owed_of_a_topic_that_is_gone_is_cancelled(fake: FakeWorld) -> N
 
     row = fake.store.get(message_key("test1", message_id))
     assert row is not None
-    assert message_row_of(row).map.entry(0).state is EntryState.CANCELLED
+    assert MESSAGES.value_of(row).map.entry(0).state is EntryState.CANCELLED
     assert not fake.pusher.pushes

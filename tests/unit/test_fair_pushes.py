@@ -21,7 +21,7 @@ from tagcast.pushing.ordered_sender import LastPush, LastPushes
 from tagcast.pushing.push_slots import Priority
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import lane_of
+from tagcast.rows.lane import LANES
 
 from functions.retry import app as retry
 from tests.fakes.virtual_time import TimedWorld
@@ -301,7 +301,7 @@ def retry_took_s(push_s: float, messages: int) -> tuple[float, int]:
     for start in range(0, messages, 10):
         world.first_round(*(str(number) for number in range(start, min(start + 10, messages))))
     lanes.resume(world.world, "test1", "A")
-    lane = lane_of(world.store.query(Table.MESSAGES, lane_key("test1", "").pk)[0])
+    lane = LANES.value_of(world.store.query(Table.MESSAGES, lane_key("test1", "").pk)[0])
     began_s = world.loop.seconds
     event = {"topic": "test1", "subscription_id": lane.subscription_id, "generation": lane.generation, "rounds": 0}
     world.run(retry.handle(event, world.world, RETRY_TIMEOUT_S - retry.RESERVE_S))

@@ -25,8 +25,8 @@ from tagcast.operating import messages
 from tagcast.ports import QueueEntry, Row, Table, World
 from tagcast.queues import entry_text
 from tagcast.rows.keys import message_key
-from tagcast.rows.lane import Lane, lane_of, lane_row
-from tagcast.rows.listed import unsent_of
+from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.listed import UNSENT
 from tagcast_aws import wiring
 from tagcast_aws.store.attributes import to_attribute
 
@@ -79,7 +79,7 @@ class Story:
 
     def lane(self) -> Lane:
         [row] = self.fake.store.query(Table.MESSAGES, f"LANES#{TOPIC}")
-        return lane_of(row)
+        return LANES.value_of(row)
 
     def state(self, name: str, message: int = 0) -> EntryState:
         view = messages.message_view(self.fake.world, TOPIC, self.message_ids[message])
@@ -103,7 +103,7 @@ def tell() -> Story:
 
 
 def as_written(lane: Lane) -> Row:
-    return {"pk": lane.key.pk, "sk": lane.key.sk, **lane_row(lane)}
+    return {"pk": lane.key.pk, "sk": lane.key.sk, **LANES.row_of(lane)}
 
 
 def claimed(lane: Lane) -> Lane:
@@ -210,7 +210,7 @@ def test_relay_lists_what_could_not_be_sent_and_reports_what_could_not_be_starte
 
     answer = relay.handle(batch, story.fake.world)
 
-    listed = [unsent_of(row) for key, row in story.fake.store.rows.items() if key.pk.startswith("UNSENT#")]
+    listed = [UNSENT.value_of(row) for key, row in story.fake.store.rows.items() if key.pk.startswith("UNSENT#")]
     assert listed == story.queued_first
     assert answer == {"batchItemFailures": [{"itemIdentifier": batch["Records"][1]["dynamodb"]["SequenceNumber"]}]}
 

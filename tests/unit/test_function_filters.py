@@ -19,7 +19,7 @@ from tagcast.operating import explaining, lanes, messages
 from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import Lane, lane_of
+from tagcast.rows.lane import LANES, Lane
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.filter_function import EVENT_BYTES_MAX, LambdaFilterFunctions
 from tagcast_aws.runtime.clock import SystemClock
@@ -48,7 +48,7 @@ def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
 def lane_if_any(fake: FakeWorld, name: str = "A") -> Lane | None:
     subscription = subscriptions.get_subscription(fake.world, "test1", name)
     row = fake.store.get(lane_key("test1", subscription.subscription_id))
-    return None if row is None else lane_of(row)
+    return None if row is None else LANES.value_of(row)
 
 
 def lane(fake: FakeWorld, name: str = "A") -> Lane:

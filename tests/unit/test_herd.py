@@ -13,9 +13,9 @@ from tagcast.model import Entry, EntryState, LaneState
 from tagcast.operating import lanes, messages
 from tagcast.ports import Write
 from tagcast.registry import subscriptions
-from tagcast.rows.due import OwedDelivery, due_row
+from tagcast.rows.due import DUES, OwedDelivery
 from tagcast.rows.keys import message_key
-from tagcast.rows.message import message_row_of
+from tagcast.rows.message import MESSAGES
 
 from tests.fakes.herd import removal, stampede
 from tests.fakes.memory_store import MemoryStore
@@ -99,7 +99,7 @@ def head_of(fake: FakeWorld) -> str:
 def entry(fake: FakeWorld) -> Entry:
     row = fake.store.get(message_key("test1", head_of(fake)))
     assert row is not None
-    [entry] = message_row_of(row).map.settled.values()
+    [entry] = MESSAGES.value_of(row).map.settled.values()
     return entry
 
 
@@ -237,7 +237,7 @@ def test_the_archive_tells_an_end_once_when_the_row_of_the_message_says_it(
 
 
 def test_a_due_row_without_an_end_reads_as_the_release_before_wrote_it() -> None:
-    row = due_row(OwedDelivery("t.1", "0", "7", 2, 9, 5, "http 500"))
+    row = DUES.row_of(OwedDelivery("t.1", "0", "7", 2, 9, 5, "http 500"))
 
     assert row.keys() == {"attempts", "expires_at", "ttl", "last_attempt_at", "last_outcome"}
 

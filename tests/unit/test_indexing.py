@@ -19,8 +19,8 @@ from tagcast.registry.directory import kept_directory_of, read_topic
 from tagcast.registry.indexing import BUILD_FOR_S
 from tagcast.registry.kept_subscriptions import KEPT_MIN
 from tagcast.rows import stored
-from tagcast.rows.kept_subscription import KeptSubscriptions
-from tagcast.rows.recent_changes import RECENT_MAX
+from tagcast.rows.subscription import KeptSubscriptions
+from tagcast.rows.topic import RECENT_MAX
 
 from tests.benchmarks.wide import topic_with
 from tests.fakes.world import FakeWorld

@@ -13,7 +13,7 @@ from tagcast.operating.lanes import COUNTED_MAX, DueDelivery, LaneView
 from tagcast.ports import World
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import Lane, lane_of
+from tagcast.rows.lane import LANES, Lane
 
 from tests.fakes.world import FAIL, FakeWorld
 
@@ -33,7 +33,7 @@ def fake() -> FakeWorld:
 def lane(fake: FakeWorld, name: str = "A") -> Lane | None:
     subscription = subscriptions.get_subscription(fake.world, "test1", name)
     row = fake.store.get(lane_key("test1", subscription.subscription_id))
-    return None if row is None else lane_of(row)
+    return None if row is None else LANES.value_of(row)
 
 
 def view(fake: FakeWorld, name: str = "A") -> LaneView:

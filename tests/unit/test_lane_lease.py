@@ -10,7 +10,7 @@ from tagcast.errors import ConditionLostError
 from tagcast.model import LaneState
 from tagcast.ports import Put
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import Lane, lane_of, lane_row
+from tagcast.rows.lane import LANES, Lane
 
 from tests.fakes.world import FakeWorld
 
@@ -21,7 +21,7 @@ LANE = Lane("t", "t.1", LaneState.BLOCKED, "g", 3, 5, NOW, NOW)
 @pytest.fixture
 def fake() -> FakeWorld:
     fake = FakeWorld()
-    fake.store.write(Put(LANE.key, lane_row(LANE)))
+    fake.store.write(Put(LANE.key, LANES.row_of(LANE)))
     return fake
 
 
@@ -30,7 +30,7 @@ def lease(fake: FakeWorld) -> LaneLease:
 
 
 def stored(fake: FakeWorld) -> Lane:
-    return lane_of(fake.store.rows[lane_key("t", "t.1")])
+    return LANES.value_of(fake.store.rows[lane_key("t", "t.1")])
 
 
 def test_a_claim_counts_and_lasts_for_an_attempt_and_its_grace(fake: FakeWorld) -> None:

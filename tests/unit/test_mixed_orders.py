@@ -9,7 +9,7 @@ from tagcast.ports import QueueEntry
 from tagcast.queues import Audience
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows.keys import message_key, retained_key
-from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows.message import MESSAGES, MessageRow
 
 from tests.fakes.world import FAIL, FakeWorld
 
@@ -27,7 +27,7 @@ def fake() -> FakeWorld:
 def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
     row = fake.store.get(message_key("test1", message_id))
     assert row is not None
-    return message_row_of(row)
+    return MESSAGES.value_of(row)
 
 
 def deliver_only(fake: FakeWorld, audience: Audience) -> list[QueueEntry]:

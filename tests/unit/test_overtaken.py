@@ -9,7 +9,7 @@ from tagcast.model import EntryState, LaneState, Outcome, Push, Strategy
 from tagcast.operating import lanes, messages
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import Lane, lane_of
+from tagcast.rows.lane import LANES, Lane
 
 from tests.fakes.raced_store import RacedStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -32,7 +32,7 @@ def fake(store: RacedStore) -> FakeWorld:
 def lane_if_any(fake: FakeWorld, ordinal: int = 0) -> Lane | None:
     [topic_id] = {str(row["topic_id"]) for key, row in fake.store.rows.items() if key.sk == "TOPIC"}
     row = fake.store.get(lane_key("test1", f"{topic_id}.{ordinal}"))
-    return None if row is None else lane_of(row)
+    return None if row is None else LANES.value_of(row)
 
 
 def lane(fake: FakeWorld, ordinal: int = 0) -> Lane:

@@ -16,9 +16,9 @@ from tagcast.model import Draft, Ordering, Outcome, Push, Strategy
 from tagcast.ports import QueueEntry, Table
 from tagcast.queues import PACK_MAX, Audience, entry_text
 from tagcast.repairing.relay import Arrival, relay
-from tagcast.rows.due import due_of
+from tagcast.rows.due import DUES
 from tagcast.rows.keys import message_key
-from tagcast.rows.message import message_row_of
+from tagcast.rows.message import MESSAGES
 
 from functions.fan_out import app as fan_out
 from tests.fakes.memory_store import MemoryStore
@@ -46,7 +46,7 @@ def relayed(fake: FakeWorld, *message_ids: str) -> list[QueueEntry]:
     fake.queue.entries = []
     for message_id in message_ids:
         row = fake.store.rows[message_key("test1", message_id)]
-        relay(fake.world, [Arrival(message_id, message_row_of(row))])
+        relay(fake.world, [Arrival(message_id, MESSAGES.value_of(row))])
     return fake.queue.entries
 
 
@@ -176,7 +176,7 @@ def test_a_pack_joins_a_backlog_in_its_order_and_before_all_that_joins_later(fak
 
     pushed = len(fake.pusher.received["kept"])
     [backlog] = {key.pk for key in fake.store.rows if key.pk.startswith("DUE#")}
-    owed = [due_of(row).message_id for row in fake.store.query(Table.MESSAGES, backlog)]
+    owed = [DUES.value_of(row).message_id for row in fake.store.query(Table.MESSAGES, backlog)]
     assert 3 <= pushed <= 6
     assert owed == [*ids[pushed:], *later]
     fake.pusher.behaviours.clear()

@@ -11,7 +11,7 @@ from tagcast.operating import lanes
 from tagcast.pushing.retry import after_failure
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import Lane, lane_of
+from tagcast.rows.lane import LANES, Lane
 
 from tests.fakes.world import FAIL, OK, FakeWorld
 
@@ -30,7 +30,7 @@ def lane(fake: FakeWorld, name: str = "A") -> Lane:
     subscription = subscriptions.get_subscription(fake.world, "test1", name)
     row = fake.store.get(lane_key("test1", subscription.subscription_id))
     assert row is not None
-    return lane_of(row)
+    return LANES.value_of(row)
 
 
 def taking(fake: FakeWorld, seconds: float, outcome: Outcome) -> Callable[[Push], Outcome]:

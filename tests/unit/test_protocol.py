@@ -17,8 +17,8 @@ from tagcast.ports import Table, Update, Write
 from tagcast.registry import subscriptions, topics
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows.keys import lane_key, message_key
-from tagcast.rows.lane import Lane, lane_of
-from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.message import MESSAGES, MessageRow
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -36,7 +36,7 @@ def fake() -> FakeWorld:
 def row_of(fake: FakeWorld, message_id: str) -> MessageRow:
     row = fake.store.get(message_key("test1", message_id))
     assert row is not None
-    return message_row_of(row)
+    return MESSAGES.value_of(row)
 
 
 def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
@@ -46,7 +46,7 @@ def entry(fake: FakeWorld, message_id: str, name: str = "A") -> Entry:
 def lane_if_any(fake: FakeWorld, name: str = "A") -> Lane | None:
     subscription = subscriptions.get_subscription(fake.world, "test1", name)
     row = fake.store.get(lane_key("test1", subscription.subscription_id))
-    return None if row is None else lane_of(row)
+    return None if row is None else LANES.value_of(row)
 
 
 def lane(fake: FakeWorld, name: str = "A") -> Lane:
@@ -63,7 +63,7 @@ def check_invariants(fake: FakeWorld) -> None:
     lanes_of_topic = {key.sk for key in fake.store.rows if key.pk.startswith("LANES#")}
     for key, row in fake.store.rows.items():
         if key.pk.startswith("MSG#"):
-            value = message_row_of(row)
+            value = MESSAGES.value_of(row)
             assert row["pending"] == value.map.pending
             assert value.has_body == (value.map.pending > 0)
             listed = any(k.pk == f"RETAINED#{row['topic']}" and k.sk == row["message_id"] for k in fake.store.rows)
@@ -138,7 +138,7 @@ def test_what_is_neither_queued_nor_listed_is_found_by_the_search_and_what_is_ov
     assert fake.pusher.received == {"A": ["1"]}
     assert entry(fake, alive).state is EntryState.DELIVERED
     row = fake.store.rows[message_key("short", over)]
-    assert message_row_of(row).map.entry(0).state is EntryState.EXPIRED
+    assert MESSAGES.value_of(row).map.entry(0).state is EntryState.EXPIRED
     assert row["pending"] == 0
 
 

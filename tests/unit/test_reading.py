@@ -14,7 +14,7 @@ from tagcast.model import Subscription
 from tagcast.registry import subscriptions
 from tagcast.registry.directory import Directory, directory_of, kept_directory_of
 from tagcast.registry.reading import READ_AT_ONCE, READ_FOR_S
-from tagcast.rows.recent_changes import RECENT_MAX
+from tagcast.rows.topic import RECENT_MAX
 from tagcast.tables import Row
 
 from tests.benchmarks.wide import topic_with

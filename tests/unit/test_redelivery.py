@@ -13,7 +13,7 @@ from tagcast.model import EntryState, Outcome, Push, Strategy
 from tagcast.operating import lanes
 from tagcast.ports import Delete, Update, Write
 from tagcast.rows.keys import lane_key
-from tagcast.rows.lane import Lane, lane_of
+from tagcast.rows.lane import LANES, Lane
 
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.world import FAIL, OK, FakeWorld
@@ -67,7 +67,7 @@ def blocked(fake: FakeWorld, *bodies: str, strategy: Strategy = Strategy.BACKOFF
 def lane(fake: FakeWorld, task: Task) -> Lane:
     row = fake.store.get(lane_key("test1", task.subscription_id))
     assert row is not None
-    return lane_of(row)
+    return LANES.value_of(row)
 
 
 def pauses_of(fake: FakeWorld) -> list[float]:

@@ -17,7 +17,7 @@ from tagcast.ports import Put, Row
 from tagcast.rows.accepted import accepted_put, may_outgrow, outgrows
 from tagcast.rows.ended_entries import OUTCOME_BYTES_MAX, bounded
 from tagcast.rows.keys import message_key, topic_key
-from tagcast.rows.message import TEXT_ROW_BYTES_MAX, MessageRow, message_row, message_row_of
+from tagcast.rows.message import MESSAGES, TEXT_ROW_BYTES_MAX, MessageRow, message_row
 from tagcast.rows.message_writes import map_writes
 from tagcast.rows.sections import bounds_of
 from tagcast.state_map import StateMap
@@ -69,7 +69,7 @@ class Written:
 
     @property
     def value(self) -> MessageRow:
-        return message_row_of(self.row)
+        return MESSAGES.value_of(self.row)
 
     def settle(self, entries: dict[int, Entry], round_at: int | None = None) -> None:
         before = self.value
@@ -156,7 +156,7 @@ def test_a_small_row_has_its_ended_entries_as_text_that_the_release_before_reads
 def test_a_row_that_the_release_before_wrote_is_read() -> None:
     row = {**message_row(accepted([1])), "owed": None, "exceptions": '{"1":["expired",2,5,"\\ud83d\\ude00"]}'}
 
-    assert message_row_of(row).map.settled == {1: Entry(EntryState.EXPIRED, 2, 5, "😀")}
+    assert MESSAGES.value_of(row).map.settled == {1: Entry(EntryState.EXPIRED, 2, 5, "😀")}
 
 
 def test_a_row_has_one_form_of_its_ended_entries_and_the_text_again_once_the_body_is_gone() -> None:

@@ -30,31 +30,16 @@ from tagcast.model import (
 from tagcast.ports import Key, Table
 from tagcast.rows import keys
 from tagcast.rows.attempt_history import remembering
-from tagcast.rows.due import PLACES, OwedDelivery, due_of, due_row, position
-from tagcast.rows.host import Host, host_of_row, host_put
-from tagcast.rows.lane import Lane, lane_of, lane_row
-from tagcast.rows.member import member_gone, member_of, member_put, registration_of, registration_put
-from tagcast.rows.message import (
-    FILTER_ERROR_NAMES_MAX,
-    MessageRow,
-    map_attributes,
-    message_row,
-    message_row_of,
-)
+from tagcast.rows.claim import NONCE_ROWS, nonce_put
+from tagcast.rows.due import DUES, PLACES, OwedDelivery, position
+from tagcast.rows.host import HOSTS, Host, host_put
+from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.member import MEMBERS, REGISTRATIONS, member_gone, member_put, registration_put
+from tagcast.rows.message import FILTER_ERROR_NAMES_MAX, MESSAGES, MessageRow, map_attributes, message_row
 from tagcast.rows.message_writes import map_removals
-from tagcast.rows.nonce import nonce_put, taken_by_of
-from tagcast.rows.registry import subscription_of, subscription_row, topic_of, topic_row
-from tagcast.rows.tail import (
-    Counts,
-    EventKind,
-    TailBatch,
-    TailEvent,
-    Watch,
-    batch_of,
-    batch_put,
-    watch_of,
-    watch_put,
-)
+from tagcast.rows.subscription import SUBSCRIPTIONS
+from tagcast.rows.tail import TAIL_ROWS, WATCHES, Counts, EventKind, TailBatch, TailEvent, Watch, batch_put, watch_put
+from tagcast.rows.topic import TOPICS
 from tagcast.state_map import StateMap
 from tagcast.tables import ABSENT, Value
 from tagcast.trace_context import TraceContext
@@ -110,8 +95,8 @@ def test_a_topic_is_stored_as_it_always_was_and_read_back() -> None:
         "next_ordinal": 3,
     }
 
-    assert topic_row(TOPIC) == row
-    assert topic_of(row) == TOPIC
+    assert TOPICS.row_of(TOPIC) == row
+    assert TOPICS.value_of(row) == TOPIC
 
 
 def test_a_subscription_is_stored_as_it_always_was_and_read_back() -> None:
@@ -135,15 +120,15 @@ def test_a_subscription_is_stored_as_it_always_was_and_read_back() -> None:
         "updated_at": 2_000,
     }
 
-    assert subscription_row(SUBSCRIPTION) == row
-    assert subscription_of(row) == SUBSCRIPTION
+    assert SUBSCRIPTIONS.row_of(SUBSCRIPTION) == row
+    assert SUBSCRIPTIONS.value_of(row) == SUBSCRIPTION
 
 
 def test_a_topic_of_cmq_says_besides_what_its_filters_read() -> None:
     topic = replace(TOPIC, filter_type=FilterType.ROUTING_KEY)
 
-    assert topic_row(topic) == {**topic_row(TOPIC), "filter_type": "routing_key"}
-    assert topic_of(topic_row(topic)) == topic
+    assert TOPICS.row_of(topic) == {**TOPICS.row_of(TOPIC), "filter_type": "routing_key"}
+    assert TOPICS.value_of(TOPICS.row_of(topic)) == topic
 
 
 def test_a_nonce_is_stored_under_what_a_request_is_known_by() -> None:
@@ -152,7 +137,7 @@ def test_a_nonce_is_stored_under_what_a_request_is_known_by() -> None:
 
     assert (key.pk, key.sk, put.expect) == ("NONCE#AKID1#1800000000#7", "NONCE", {"pk": ABSENT})
     assert put.row == {"taken_by": "07457000000000000042", "ttl": 1_800_000_600}
-    assert taken_by_of(put.row) == "07457000000000000042"
+    assert NONCE_ROWS.value_of(put.row).taken_by == "07457000000000000042"
 
 
 def test_what_a_subscription_leaves_open_is_not_stored() -> None:
@@ -160,10 +145,10 @@ def test_what_a_subscription_leaves_open_is_not_stored() -> None:
     settings = replace(SUBSCRIPTION.settings, filter=None, secret=None, retry=retry)
     subscription = replace(SUBSCRIPTION, settings=settings)
 
-    row = subscription_row(subscription)
+    row = SUBSCRIPTIONS.row_of(subscription)
 
     assert not {"filter", "secret", "interval_s"} & row.keys()
-    assert subscription_of(row) == subscription
+    assert SUBSCRIPTIONS.value_of(row) == subscription
 
 
 def test_an_accepted_message_is_stored_as_it_always_was_and_read_back() -> None:
@@ -192,7 +177,7 @@ def test_an_accepted_message_is_stored_as_it_always_was_and_read_back() -> None:
     }
 
     assert message_row(FIRST_ROUND) == row
-    assert message_row_of(row) == FIRST_ROUND
+    assert MESSAGES.value_of(row) == FIRST_ROUND
 
 
 def test_a_trace_is_stored_with_its_message_and_only_if_its_producer_named_it() -> None:
@@ -200,7 +185,7 @@ def test_a_trace_is_stored_with_its_message_and_only_if_its_producer_named_it() 
         traced = replace(FIRST_ROUND, message=replace(MESSAGE, draft=replace(DRAFT, trace=trace)))
         row = message_row(traced)
         assert row == {**message_row(FIRST_ROUND), "trace": f"00-a-b-01 {trace.state}".strip()}
-        assert message_row_of(row).message.draft.trace == trace
+        assert MESSAGES.value_of(row).message.draft.trace == trace
 
 
 def test_a_message_with_nothing_but_a_body_stores_nothing_else() -> None:
@@ -211,7 +196,7 @@ def test_a_message_with_nothing_but_a_body_stores_nothing_else() -> None:
     absent = {"tags", "routing_key", "properties", "ordering_key", "content_type", "replay_of", "filter_errors"}
     assert not absent & row.keys()
     assert not {"filter_error_count", "finished", "finishes", "exceptions", "round_at"} & row.keys()
-    assert message_row_of(row) == plain
+    assert MESSAGES.value_of(row) == plain
 
 
 def test_a_message_that_matches_nobody_is_stored_without_a_body_and_read_back() -> None:
@@ -221,7 +206,7 @@ def test_a_message_that_matches_nobody_is_stored_without_a_body_and_read_back() 
 
     assert not {"body", "owed"} & row.keys()
     assert (row["pending"], row["round"]) == (0, "done")
-    assert message_row_of(row) == replace(nobody, message=replace(MESSAGE, draft=replace(DRAFT, body=b"")))
+    assert MESSAGES.value_of(row) == replace(nobody, message=replace(MESSAGE, draft=replace(DRAFT, body=b"")))
 
 
 def test_a_closed_round_is_stored_as_it_always_was_and_read_back() -> None:
@@ -239,7 +224,7 @@ def test_a_closed_round_is_stored_as_it_always_was_and_read_back() -> None:
 
     closed = closed_round()
     assert map_attributes(closed) == attributes
-    assert message_row_of({**message_row(FIRST_ROUND), **attributes}) == closed
+    assert MESSAGES.value_of({**message_row(FIRST_ROUND), **attributes}) == closed
     assert map_removals(closed, attributes) == ("ended",)
 
 
@@ -275,16 +260,16 @@ def test_a_lane_is_stored_as_it_always_was_and_read_back() -> None:
         "ttl": 9,
     }
 
-    assert lane_row(LANE) == row
-    assert lane_of(stored(LANE.key, row)) == LANE
+    assert LANES.row_of(LANE) == row
+    assert LANES.value_of(stored(LANE.key, row)) == LANE
     assert LANE.as_read() == {"state": "lost_contact", "generation": "g", "appended": 3, "claim": 5}
 
 
 def test_a_lane_that_nobody_has_to_wake_is_in_no_index() -> None:
     asleep = replace(LANE, next_attempt_at=None, wake_at=None, ttl=None)
 
-    assert lane_row(asleep).keys() == {"topic", "state", "generation", "appended", "claim"}
-    assert lane_of(stored(asleep.key, lane_row(asleep))) == asleep
+    assert LANES.row_of(asleep).keys() == {"topic", "state", "generation", "appended", "claim"}
+    assert LANES.value_of(stored(asleep.key, LANES.row_of(asleep))) == asleep
 
 
 DUE = OwedDelivery(
@@ -302,28 +287,28 @@ def test_an_owed_delivery_is_stored_as_it_always_was_and_read_back() -> None:
         "unjudged": 1,
     }
 
-    assert due_row(DUE) == row
-    assert due_of(stored(DUE.key, row)) == DUE
+    assert DUES.row_of(DUE) == row
+    assert DUES.value_of(stored(DUE.key, row)) == DUE
 
 
 def test_a_delivery_that_was_never_tried_stores_only_its_life() -> None:
     fresh = replace(DUE, attempts=0, last_attempt_at=None, last_outcome=None, unjudged=False)
 
-    assert due_row(fresh) == {"attempts": 0, "expires_at": 1_800_000_070_500, "ttl": 1_800_000_070 + GARBAGE_S}
-    assert due_of(stored(fresh.key, due_row(fresh))) == fresh
+    assert DUES.row_of(fresh) == {"attempts": 0, "expires_at": 1_800_000_070_500, "ttl": 1_800_000_070 + GARBAGE_S}
+    assert DUES.value_of(stored(fresh.key, DUES.row_of(fresh))) == fresh
 
 
 def test_a_delivery_remembers_its_attempts_as_it_always_did() -> None:
     tried = replace(
         DUE, history=(PastAttempt(2, 60_000, 41, "http 500", 500, "no"), PastAttempt(3, 61_000, 0, "timeout"))
     )
-    row = due_row(tried)
+    row = DUES.row_of(tried)
 
     assert json.loads(zlib.decompress(cast("bytes", row["history"]))) == [
         [2, 60_000, 41, "http 500", 500, "no"],
         [3, 61_000, 0, "timeout", None, ""],
     ]
-    assert due_of(stored(DUE.key, row)) == tried
+    assert DUES.value_of(stored(DUE.key, row)) == tried
 
 
 def test_a_receipt_remembers_the_attempts_of_what_failed_as_it_always_did() -> None:
@@ -336,7 +321,7 @@ def test_a_receipt_remembers_the_attempts_of_what_failed_as_it_always_did() -> N
     assert json.loads(zlib.decompress(cast("bytes", row["histories"]))) == {
         "3": [[1, 60_000, 41, "http 500", 500, "no"]]
     }
-    assert message_row_of(stored(keys.message_key("t", "1"), row)) == over
+    assert MESSAGES.value_of(stored(keys.message_key("t", "1"), row)) == over
 
 
 def test_positions_sort_by_batch_and_place_within_twenty_digits() -> None:
@@ -348,7 +333,7 @@ def test_positions_sort_by_batch_and_place_within_twenty_digits() -> None:
             position(1, place)
 
 
-REGISTRY = {
+REGISTRY_KEYS = {
     ("TOPIC#t", "TOPIC"): lambda: keys.topic_key("t"),
     ("TOPICS", "t"): lambda: keys.directory_key("t"),
     ("TOPIC#t", "GRAVE"): lambda: keys.counters_key("t"),
@@ -357,7 +342,7 @@ REGISTRY = {
     ("TOPIC#t", "VERSION#0000000007#0000000012"): lambda: keys.version_key("t", 7, 12),
     ("TOPIC#t", "SHADOW#A"): lambda: keys.shadow_key("t", "A"),
 }
-MESSAGES = {
+MESSAGE_KEYS = {
     ("p", "COUNTS#3"): lambda: keys.shadow_count_key("p", 3),
     ("p", "SAMPLE#lost#07"): lambda: keys.shadow_sample_key("p", "lost", 7),
     ("MSG#t#m", "MSG"): lambda: keys.message_key("t", "m"),
@@ -368,14 +353,14 @@ MESSAGES = {
 }
 
 
-@pytest.mark.parametrize("names", REGISTRY)
+@pytest.mark.parametrize("names", REGISTRY_KEYS)
 def test_rows_of_the_registry_have_the_keys_they_always_had(names: tuple[str, str]) -> None:
-    assert REGISTRY[names]() == Key(Table.REGISTRY, *names)
+    assert REGISTRY_KEYS[names]() == Key(Table.REGISTRY, *names)
 
 
-@pytest.mark.parametrize("names", MESSAGES)
+@pytest.mark.parametrize("names", MESSAGE_KEYS)
 def test_rows_of_messages_have_the_keys_they_always_had(names: tuple[str, str]) -> None:
-    assert MESSAGES[names]() == Key(Table.MESSAGES, *names)
+    assert MESSAGE_KEYS[names]() == Key(Table.MESSAGES, *names)
 
 
 def test_a_member_of_a_group_is_stored_as_it_always_was_and_read_back() -> None:
@@ -391,9 +376,9 @@ def test_a_member_of_a_group_is_stored_as_it_always_was_and_read_back() -> None:
     }
 
     assert (put.key, put.row) == (Key(Table.MESSAGES, "MEMBERS#t#workers", "10.0.0.1@7"), row)
-    assert member_of(stored(put.key, row)) == member
+    assert MEMBERS.value_of(stored(put.key, row)) == member
     gone = {**row, **member_gone("t", "workers", member).changes}
-    assert member_of(stored(put.key, gone)) == replace(member, is_gone=True)
+    assert MEMBERS.value_of(stored(put.key, gone)) == replace(member, is_gone=True)
 
 
 def test_what_heartbeats_made_is_stored_as_it_always_was_and_read_back() -> None:
@@ -412,7 +397,7 @@ def test_what_heartbeats_made_is_stored_as_it_always_was_and_read_back() -> None
     }
 
     assert (put.key, put.row) == (Key(Table.MESSAGES, "GROUPS", "t#fans#fans-1"), row)
-    assert registration_of(row) == made
+    assert REGISTRATIONS.value_of(row) == made
 
 
 def test_a_host_that_gave_no_answer_is_stored_as_it_always_was_and_read_back() -> None:
@@ -429,7 +414,7 @@ def test_a_host_that_gave_no_answer_is_stored_as_it_always_was_and_read_back() -
         "probe_at": 13_000,
         "ttl": 3_603,
     }
-    assert host_of_row(put.row) == host
+    assert HOSTS.value_of(put.row) == host
     assert host_put(None, host).expect == {"version": ABSENT}
 
 
@@ -439,7 +424,7 @@ def test_that_somebody_watches_is_stored_as_it_always_was_and_read_back() -> Non
 
     assert (put.key, put.expect) == (Key(Table.MESSAGES, "WATCHED", "t"), {})
     assert put.row == {"topic_id": "07457000000000000001", "since": 1_000, "until": 61_000, "ttl": 661}
-    assert watch_of({"pk": put.key.pk, "sk": put.key.sk, **put.row}) == watched
+    assert WATCHES.value_of({"pk": put.key.pk, "sk": put.key.sk, **put.row}) == watched
 
 
 def test_what_watchers_are_told_is_stored_as_it_always_was_and_read_back() -> None:
@@ -461,4 +446,4 @@ def test_what_watchers_are_told_is_stored_as_it_always_was_and_read_back() -> No
     ]
     counts = {"left_out": 4, "published": 5, "delivered": 6, "failed": 7, "ttl": 605}
     assert put.row == {"events": put.row["events"], **counts}
-    assert batch_of({"pk": key.pk, "sk": key.sk, **put.row}) == batch
+    assert TAIL_ROWS.value_of({"pk": key.pk, "sk": key.sk, **put.row}) == batch

@@ -10,7 +10,7 @@ from tagcast.archive.record import Change
 from tagcast.model import Draft, LaneState, Message
 from tagcast.ports import Row
 from tagcast.repairing.relay import Arrival
-from tagcast.rows.lane import Lane, lane_row
+from tagcast.rows.lane import LANES, Lane
 from tagcast.rows.message import MessageRow, message_row
 from tagcast.state_map import StateMap
 from tagcast_aws.store.attributes import to_attribute
@@ -19,7 +19,7 @@ from tagcast_aws.store.stream import arrival_of, change_of
 MESSAGE = MessageRow(Message("t", "m", Draft(b"\x00\xff"), 10_000, 70_500), StateMap.of([1]), 7, 1)
 LANE = Lane("t", "t.1", LaneState.BLOCKED, "g1", 1, 0, 1_000, 1_000)
 MESSAGE_ROW: Row = {"pk": "MSG#t#m", "sk": "MSG", **message_row(MESSAGE)}
-LANE_ROW: Row = {"pk": "LANES#t", "sk": "t.1", **lane_row(LANE)}
+LANE_ROW: Row = {"pk": "LANES#t", "sk": "t.1", **LANES.row_of(LANE)}
 
 
 def image(row: Row, *, in_lambda: bool = True) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from tagcast.registry.filter_history import VERSION_LIFE_S, VERSIONS_KEPT
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.keys import lane_key, name_key, shadow_key, subscription_key, topic_key, version_key
-from tagcast.rows.lane import lane_of
+from tagcast.rows.lane import LANES
 
 from tests.fakes.world import FAIL, FakeWorld
 
@@ -275,7 +275,7 @@ def test_a_removed_subscription_leaves_its_name_and_a_tombstone_and_nothing_else
     assert counters(fake) == (int(str(version)) + 1, 0, 1)
     assert subscription_key("test1", "A") not in fake.store.rows
     assert shadow_key("test1", "A") not in fake.store.rows
-    tombstone = lane_of(fake.store.rows[lane_key("test1", made.subscription_id)])
+    tombstone = LANES.value_of(fake.store.rows[lane_key("test1", made.subscription_id)])
     assert (tombstone.topic, tombstone.state) == ("test1", LaneState.REMOVED)
     assert (tombstone.appended, tombstone.claim) == (0, 0)
     assert tombstone.next_attempt_at == tombstone.wake_at == NOW + 5_000
@@ -294,11 +294,11 @@ def test_the_tombstone_of_a_blocked_lane_goes_on_where_that_lane_was(fake: FakeW
     fake.clock.sleep(15)
     fake.redeliver(task)
     lanes.pause(fake.world, "test1", "A")
-    before = lane_of(fake.store.rows[lane_key("test1", made.subscription_id)])
+    before = LANES.value_of(fake.store.rows[lane_key("test1", made.subscription_id)])
 
     subscriptions.delete_subscription(fake.world, "test1", "A")
 
-    after = lane_of(fake.store.rows[lane_key("test1", made.subscription_id)])
+    after = LANES.value_of(fake.store.rows[lane_key("test1", made.subscription_id)])
     assert (after.state, after.appended, after.claim) == (LaneState.REMOVED, before.appended, before.claim)
     assert (before.appended, before.claim) == (1, 1)
     assert after.generation > before.generation

@@ -20,9 +20,8 @@ from tagcast.repairing.relay import Arrival, relay
 from tagcast.repairing.sweep import Swept, sweep
 from tagcast.repairing.unsent import Sending, list_unsent
 from tagcast.rows.keys import message_key
-from tagcast.rows.lane import lane_of
-from tagcast.rows.listed import unsent_put
-from tagcast.rows.message import message_row_of
+from tagcast.rows.lane import LANES
+from tagcast.rows.message import MESSAGES
 from tagcast_aws.runtime.executor import ThreadExecutor
 
 from tests.fakes.memory_store import MemoryStore
@@ -173,7 +172,7 @@ def test_a_sleeping_lane_that_was_not_finished_stands_behind_the_others_of_the_i
     timed_sweep(fake, store)
 
     [row] = [row for key, row in fake.store.rows.items() if key.pk.startswith("LANES#")]
-    wake_at = lane_of(row).wake_at
+    wake_at = LANES.value_of(row).wake_at
     assert wake_at is not None
     assert fake.clock.instant - 2_000 <= wake_at <= fake.clock.instant
 
@@ -247,7 +246,7 @@ def test_a_thousand_owed_entries_of_one_message_expire_in_transactions_that_dyna
 
     assert fake.sweep().expired == 250
 
-    row = message_row_of(fake.store.rows[message_key("test1", message_id)])
+    row = MESSAGES.value_of(fake.store.rows[message_key("test1", message_id)])
     assert {(ended.state, ended.attempts) for ended in row.map.settled.values()} == {(EntryState.EXPIRED, 1)}
     assert not [key for key in fake.store.rows if key.pk.startswith(("DUE#", "RETAINED#"))]
 
@@ -302,7 +301,7 @@ def test_an_unreadable_row_stops_nothing_else(
     sent = fake.publish_unqueued("1", "2", topic="unsent")
     fake.queue.broken = True
     for message_id in sent:
-        relay(fake.world, [Arrival("s", message_row_of(fake.store.rows[message_key("unsent", message_id)]))])
+        relay(fake.world, [Arrival("s", MESSAGES.value_of(fake.store.rows[message_key("unsent", message_id)]))])
     fake.queue.broken = False
     suspend(fake, "gone", 5)
     lose_lanes(fake, "ab")
@@ -326,17 +325,6 @@ def test_packs_that_begin_with_the_same_message_are_listed_and_sent_side_by_side
     fake.sweep()
 
     assert sorted(entry.others for entry in fake.queue.entries) == [(), ("2",), ("3",)]
-    assert listed(fake) == []
-
-
-def test_what_a_release_listed_under_another_name_goes_when_it_is_sent(fake: FakeWorld, store: SlowStore) -> None:
-    pack = QueueEntry("test1", "1", "1", Audience.EVERYBODY, ("2",))
-    put = unsent_put(pack, fake.clock.now())
-    store.write(replace(put, key=replace(put.key, sk="1#test1#everybody")))
-
-    fake.sweep()
-
-    assert fake.queue.entries == [pack]
     assert listed(fake) == []
 
 

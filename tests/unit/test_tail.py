@@ -17,7 +17,7 @@ from tagcast.operating.tailing import INTEREST_S, LATE_S, SEEN_MAX, TailWish, To
 from tagcast.ports import Row
 from tagcast.registry import subscriptions, topics
 from tagcast.rows.keys import watch_key
-from tagcast.rows.tail import EVENTS_MAX, TAIL_S, Counts, EventKind, TailBatch, TailEvent, batch_of, batch_put
+from tagcast.rows.tail import EVENTS_MAX, TAIL_ROWS, TAIL_S, Counts, EventKind, TailBatch, TailEvent, batch_put
 from tagcast.tables import Put, Table, Write
 from tagcast_aws.api.limits import CURSOR_LENGTH_MAX, NAME, TAIL_WAIT_S_MAX
 from tagcast_aws.api.tail import shown
@@ -237,7 +237,7 @@ def test_ten_thousand_events_a_second_stay_within_a_row_an_answer_and_a_cursor(w
     rows = watched.tails()
     assert max(map(row_size, rows)) < ITEM_BYTES_MAX
     assert sum(map(row_size, rows)) < 1_000_000
-    assert sum(len(batch_of(row).events) for row in rows) <= len(processes) * (EVENTS_MAX + 3 * EVENTS_PER_S)
+    assert sum(len(TAIL_ROWS.value_of(row).events) for row in rows) <= len(processes) * (EVENTS_MAX + 3 * EVENTS_PER_S)
 
 
 def test_what_does_not_deflate_is_cut_to_a_row() -> None:

@@ -26,9 +26,8 @@ from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows import stored, stored_maps
 from tagcast.rows.keys import message_key, retained_key, section_key, tally_key, topic_key
-from tagcast.rows.listed import unsent_of, unsent_put
-from tagcast.rows.message import KEY_BYTES, MessageRow, message_row
-from tagcast.rows.sections import section_row_of
+from tagcast.rows.listed import UNSENT, unsent_put
+from tagcast.rows.message import KEY_BYTES, SECTIONS, MessageRow, message_row
 from tagcast.rows.values import row_bytes
 from tagcast.state_map import StateMap
 
@@ -151,7 +150,7 @@ def test_sections_without_an_order_have_groups_of_their_own_and_all_in_order_sha
     assert len({entry.deduplication_id for entry in fake.queue.entries}) == 5
     for entry in fake.queue.entries:
         assert entry_in(entry_text(entry), entry.group) == entry
-        assert unsent_of({"pk": "", "sk": "", **unsent_put(entry, 1_000).row}) == entry
+        assert UNSENT.value_of({"pk": "", "sk": "", **unsent_put(entry, 1_000).row}) == entry
     assert len({unsent_put(entry, 1_000).key for entry in fake.queue.entries}) == 5
 
 
@@ -453,4 +452,4 @@ def test_no_row_of_a_section_grows_beyond_its_budget_whatever_receivers_say() ->
         size = row_bytes(message_row(row)) + KEY_BYTES
         assert size <= 300_000, size
 
-    assert section_row_of({"pk": "", "sk": "SECTION#00000", **message_row(row)}).map == row.map
+    assert SECTIONS.value_of({"pk": "", "sk": "SECTION#00000", **message_row(row)}).map == row.map

@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import Any
 
 from tagcast.pulling.dead_letter import DEAD_LETTER_FROM, DEAD_LETTER_OF
-from tagcast.rows.message import message_row_of
+from tagcast.rows.message import MESSAGES
 
 from tests.simulation.ledger import Change, Ledger, Receipt, Row, is_group
 
@@ -38,7 +38,7 @@ class LetterChecks:
         return rest
 
     def _new(self, row: Row) -> None:
-        ledger, letter = self.ledger, message_row_of(row).message
+        ledger, letter = self.ledger, MESSAGES.value_of(row).message
         message_id = letter.properties[DEAD_LETTER_OF]
         topic, _, group = letter.properties[DEAD_LETTER_FROM].partition("/")
         told = f"the letter of {message_id} by {topic}/{group}"

@@ -20,8 +20,8 @@ from tagcast.registry import topics
 from tagcast.registry.directory import kept_directory_of
 from tagcast.rows.filter_version import version_put
 from tagcast.rows.keys import topic_key
-from tagcast.rows.registry import topic_row
-from tagcast.rows.subscription_writes import subscription_put
+from tagcast.rows.subscription import subscription_put
+from tagcast.rows.topic import TOPICS
 from tagcast.tables import Put
 
 BATCHING = Batching(100, 1024 * 1024)
@@ -49,7 +49,7 @@ def subscribe(
         world.store.write(subscription_put(one, None))
         world.store.write(version_put(one, since=number + 1))
     subscribed = replace(made, subscriptions_version=count, subscription_count=count, next_ordinal=count)
-    world.store.write(Put(topic_key(topic), topic_row(subscribed)))
+    world.store.write(Put(topic_key(topic), TOPICS.row_of(subscribed)))
     kept_directory_of(world, topic).index.get()  # As whoever published before left it, if it is large.
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from tagcast.model import EntryState
-from tagcast.rows.due import REMEMBERED_MAX, due_of
+from tagcast.rows.due import DUES, REMEMBERED_MAX
 
 from tests.simulation.baton import Worker
 from tests.simulation.ledger import Change, Ledger, Row, delays_ms, is_group, ordinal_in
@@ -90,7 +90,7 @@ class LaneChecks:
 
     def _remembered(self, message_id: str, row: Row) -> None:
         """Check that a due row remembers its last attempts; one that got through is not among them."""
-        known = due_of(row)
+        known = DUES.value_of(row)
         last = known.attempts - (known.ended is EntryState.DELIVERED)
         numbers = [past.number for past in known.history if past.outcome != NOT_TAKEN]
         expected = list(range(max(1, last - REMEMBERED_MAX + 1), last + 1))

@@ -168,7 +168,7 @@ MUTANTS = (
     ),
     Mutant(
         "an ordinal is used again",
-        "tagcast.rows.topic_writes:change_update",
+        "tagcast.rows.topic:change_update",
         "owner.next_ordinal + ordinals",
         "owner.next_ordinal",
     ),

@@ -11,23 +11,23 @@ WIDE = Aim(long=0.9, heavy=0.0, wide=1.0)
 MUTANTS = (
     Mutant(
         "of a deflated body only its beginning is pushed",
-        "tagcast.rows.message:_message_of",
-        'inflated(row["deflated"])',
-        'inflated(row["deflated"])[:256]',
+        "tagcast.rows.message:_body_in",
+        'inflated(cast("bytes", deflated))',
+        'inflated(cast("bytes", deflated))[:256]',
         LONG,
     ),
     Mutant(
         "a deflated body is pushed as it is stored",
-        "tagcast.rows.message:_message_of",
-        'inflated(row["deflated"])',
-        'row["deflated"]',
+        "tagcast.rows.message:_body_in",
+        'inflated(cast("bytes", deflated))',
+        "deflated",
         LONG,
     ),
     Mutant(
         "a body is stored in both of its forms",
-        "tagcast.rows.message:_envelope",
-        "draft.body if value.has_body and value.deflated is None else None",
-        "draft.body if value.has_body else None",
+        "tagcast.rows.message:_body_of",
+        "if value.has_body and value.deflated is None",
+        "if value.has_body",
         LONG,
     ),
     Mutant(
@@ -46,9 +46,9 @@ MUTANTS = (
     ),
     Mutant(
         "a body that is stored as it is is read as none",
-        "tagcast.rows.message:_message_of",
-        'else row.get("body") or b""',
-        'else b""',
+        "tagcast.rows.message:_body_in",
+        'cast("bytes", row.get("body") or b"")',
+        'b""',
         LONG,
     ),
 )

@@ -46,7 +46,7 @@ MUTANTS = (
     Mutant(
         "what is retained is not listed",
         "tagcast.rows.message_writes:map_writes",
-        "return (change, *sections, Put(_retained_key(after), listed))",
+        "return (change, *sections, Put(_retained_key(after), RETAINED.row_of(listed)))",
         "return (change, *sections)",
     ),
     Mutant(
@@ -77,17 +77,22 @@ MUTANTS = (
     ),
     Mutant(
         "the time to live of a message is its life",
-        "tagcast.rows.message:_envelope",
-        '"ttl": message.expires_at // 1000 + GARBAGE_S',
-        '"ttl": message.expires_at // 1000 - 30',
+        "tagcast.rows.message:message_row",
+        "{**_envelope(value), ",
+        '{**_envelope(value), "ttl": value.message.expires_at // 1000 - 30, ',
         COLLECTED,
     ),
     Mutant(
         "the time to live of a due row is its life",
-        "tagcast.rows.due:due_row",
-        '"ttl": due.expires_at // 1000 + GARBAGE_S',
-        '"ttl": due.expires_at // 1000 - 30',
+        "tagcast.rows.due:due_put",
+        "DUES.row_of(due)",
+        '{**DUES.row_of(due), "ttl": due.expires_at // 1000 - 30}',
         COLLECTED,
+        also=(
+            "tagcast.rows.due:due_change",
+            "DUES.row_of(changed)",
+            '{**DUES.row_of(changed), "ttl": changed.expires_at // 1000 - 30}',
+        ),
     ),
     Mutant(
         "a second close moves the begin of the round",

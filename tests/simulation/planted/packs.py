@@ -27,9 +27,9 @@ MUTANTS = (
     ),
     Mutant(
         "of what is listed when the queue is away the rest of a pack is forgotten",
-        "tagcast.rows.listed:unsent_of",
-        'Audience(text(row, "audience")), tuple(others), section)',
-        'Audience(text(row, "audience")), (), section)',
+        "tagcast.rows.listed:unsent_put",
+        '{**UNSENT.row_of(entry), "ttl"',
+        '{**UNSENT.row_of(entry), "message_ids": [entry.message_id], "ttl"',
         AWAY,
     ),
     Mutant(

@@ -21,7 +21,7 @@ MUTANTS = (
     ),
     Mutant(
         "the body goes with the section that ends first",
-        "tagcast.rows.section:Section.is_beside_open",
+        "tagcast.rows.message:Section.is_beside_open",
         "return len(self.ended | {self.number}) < self.count",
         "return False",
         FAILING,

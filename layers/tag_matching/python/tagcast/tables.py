@@ -26,7 +26,7 @@ Expectation = Mapping[str, Value | Absence]
 
 
 class Table(StrEnum):
-    """The two tables of the service (docs/architecture.md, Tables)."""
+    """The two tables of the service (docs/tables.md)."""
 
     REGISTRY = "registry"
     MESSAGES = "messages"

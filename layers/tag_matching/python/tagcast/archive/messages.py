@@ -10,10 +10,9 @@ from dataclasses import replace
 from tagcast.archive.record import Change, Field, KeepsBody, Record, RecordKind, record
 from tagcast.ids import accepted_at_of, ordinal_of, topic_id_of
 from tagcast.model import Draft, EntryState, LaneState
-from tagcast.rows.due import OwedDelivery, due_of
-from tagcast.rows.lane import Lane, lane_of
-from tagcast.rows.message import MessageRow, message_row_of
-from tagcast.rows.sections import section_row_of
+from tagcast.rows.due import DUES, OwedDelivery
+from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.message import MESSAGES, SECTIONS, MessageRow
 from tagcast.state_map import StateMap
 
 SHORT_BYTES_MAX = 1_024
@@ -22,8 +21,8 @@ SHORT_BYTES_MAX = 1_024
 
 def of_message(change: Change, keeps_body: KeepsBody) -> Iterator[Record]:
     """Yield the message when it is accepted, and each entry of its state map that ends; a wide one's sections tell."""
-    before = None if change.before is None else message_row_of(change.before)
-    after = None if change.after is None else message_row_of(change.after)
+    before = None if change.before is None else MESSAGES.value_of(change.before)
+    after = None if change.after is None else MESSAGES.value_of(change.after)
     if before is None:
         assert after is not None
         yield _accepted(after, keeps_body(after.message.topic))
@@ -33,9 +32,9 @@ def of_message(change: Change, keeps_body: KeepsBody) -> Iterator[Record]:
 
 def of_section(change: Change) -> Iterator[Record]:
     """Yield each entry that ends in one section of a wide message's map."""
-    after = None if change.after is None else section_row_of(change.after)
+    after = None if change.after is None else SECTIONS.value_of(change.after)
     if change.before is not None:
-        yield from _of_map(change, section_row_of(change.before), after)
+        yield from _of_map(change, SECTIONS.value_of(change.before), after)
     elif after is not None:
         accepted = StateMap.of(after.map.matched - after.map.added_later.keys())
         yield from _of_map(change, replace(after, map=accepted), after)
@@ -162,8 +161,8 @@ def _vanished(change: Change, row: MessageRow, ordinal: int) -> Record:
 
 def of_due(change: Change) -> Iterator[Record]:
     """Yield the failed attempts and the waits of one owed delivery; its end is told by the message's row."""
-    before = None if change.before is None else due_of(change.before)
-    due = before if change.after is None else due_of(change.after)
+    before = None if change.before is None else DUES.value_of(change.before)
+    due = before if change.after is None else DUES.value_of(change.after)
     assert due is not None
     if change.after is None and not change.removed_by_ttl:
         return
@@ -198,8 +197,8 @@ def _waiting(change: Change, due: OwedDelivery, removed_by: str | None) -> Recor
 
 def of_lane(change: Change) -> Iterator[Record]:
     """Yield the new state or generation of a lane; a lane without a row is active again."""
-    before = None if change.before is None else lane_of(change.before)
-    after = None if change.after is None else lane_of(change.after)
+    before = None if change.before is None else LANES.value_of(change.before)
+    after = None if change.after is None else LANES.value_of(change.after)
     if after is None:
         assert before is not None
         if before.state is not LaneState.REMOVED:

@@ -8,9 +8,10 @@ from dataclasses import fields, replace
 from urllib.parse import urlsplit
 
 from tagcast.archive.record import Change, Record, RecordKind, record
-from tagcast.model import Endpoint, Protocol, SubscriptionSettings
-from tagcast.rows.filter_version import filter_version_of
-from tagcast.rows.registry import settings_attributes, subscription_of, topic_of
+from tagcast.model import Endpoint, Protocol, Subscription, SubscriptionSettings
+from tagcast.rows.filter_version import FILTER_VERSIONS
+from tagcast.rows.subscription import SUBSCRIPTIONS, settings_attributes
+from tagcast.rows.topic import TOPICS
 
 _SECRETS = frozenset(each.name for each in fields(SubscriptionSettings) if not each.repr)
 _LEFT_OUT = _SECRETS | {"sealed"}
@@ -21,8 +22,8 @@ def of_topic(change: Change) -> Iterator[Record]:
     """Yield the settings of a topic whenever somebody puts them."""
     if change.after is None:
         return
-    topic, before = topic_of(change.after), change.before
-    if before is not None and topic_of(before).updated_at == topic.updated_at:
+    topic, before = TOPICS.value_of(change.after), change.before
+    if before is not None and TOPICS.value_of(before).updated_at == topic.updated_at:
         return
     yield record(
         RecordKind.SUBSCRIPTIONS,
@@ -40,7 +41,7 @@ def of_subscription(change: Change) -> Iterator[Record]:
     """Yield one version of a subscription, or that it was removed."""
     row = change.after or change.before
     assert row is not None
-    subscription = subscription_of(row)
+    subscription = SUBSCRIPTIONS.value_of(row)
     removed = change.after is None
     yield record(
         RecordKind.SUBSCRIPTIONS,
@@ -51,16 +52,17 @@ def of_subscription(change: Change) -> Iterator[Record]:
         subscription=subscription.name,
         ordinal=subscription.ordinal,
         version=subscription.version,
-        **_shown(subscription.settings),
+        **_shown(subscription),
         created_at=subscription.created_at,
         changed_at=change.changed_at if removed else subscription.updated_at,
     )
 
 
-def _shown(settings: SubscriptionSettings) -> dict[str, str | int | None]:
+def _shown(subscription: Subscription) -> dict[str, str | int]:
     """Return what a subscriber chose, under the names of its row, without secrets."""
-    place = Endpoint(settings.endpoint.protocol, _without_secrets(settings.endpoint))
-    attributes = settings_attributes(replace(settings, endpoint=place))
+    endpoint = subscription.settings.endpoint
+    place = Endpoint(endpoint.protocol, _without_secrets(endpoint))
+    attributes = settings_attributes(replace(subscription, settings=replace(subscription.settings, endpoint=place)))
     return {
         "endpoint" if name == "target" else name: value for name, value in attributes.items() if name not in _LEFT_OUT
     }
@@ -82,7 +84,7 @@ def of_filter_version(change: Change, topic: str) -> Iterator[Record]:
     """Yield since which version of the topic a version of a filter is evaluated; forgetting it is no event."""
     if change.after is None:
         return
-    version = filter_version_of(change.after)
+    version = FILTER_VERSIONS.value_of(change.after)
     yield record(
         RecordKind.SUBSCRIPTIONS,
         f"{version.topic_id}.{version.ordinal}.{version.version}.filter",

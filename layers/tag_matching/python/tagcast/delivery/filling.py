@@ -18,8 +18,8 @@ from tagcast.ports import World, Write
 from tagcast.rows import stored_maps
 from tagcast.rows.due import LATE_POSITION, OwedDelivery, due_put
 from tagcast.rows.lane import Filling
-from tagcast.rows.late_entries import LATE_MAX
 from tagcast.rows.listed import kept_id
+from tagcast.rows.map_attributes import LATE_MAX
 from tagcast.rows.message import MessageRow
 from tagcast.rows.message_writes import map_writes
 from tagcast.state_map import AddedLater

@@ -19,7 +19,6 @@ from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.message import MessageRow
-from tagcast.rows.removal import removal
 from tagcast.rows.sections import section_with
 
 
@@ -82,7 +81,7 @@ def _absence(world: World, row: MessageRow, ordinal: int, version: FilterVersion
     """Return why the publish of a message did not see the subscription of *ordinal*; None if it saw it."""
     if version is None:
         return "the subscription was made after the message was accepted"
-    gone = None if ordinal in row.map.matched else removal(world, row.message.topic, ordinal)
+    gone = None if ordinal in row.map.matched else stored.removal(world.store, row.message.topic, ordinal)
     if gone is None or not gone.precedes(row.subscriptions_version):
         return None
     return f"the subscription was removed at {rfc3339(gone.removed_at)}, before the message was accepted"

@@ -20,7 +20,7 @@ from tagcast.rows.attempt_history import history_in
 from tagcast.rows.due import OwedDelivery
 from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.keys import message_key
-from tagcast.rows.listed import retained_of
+from tagcast.rows.listed import RETAINED
 from tagcast.rows.message import MessageRow
 from tagcast.rows.pulled import Pulled
 
@@ -194,7 +194,7 @@ def _listed(backlogs: Backlogs, row: MessageRow, names: Callable[[], Mapping[int
 
 def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str, MessageRow | None]]:
     for start in range(0, len(listed), READ_ROWS):
-        part = [(stored.place(row), retained_of(row)) for row in listed[start : start + READ_ROWS]]
+        part = [(stored.place(row), RETAINED.value_of(row)) for row in listed[start : start + READ_ROWS]]
         found = stored.messages(world.store, topic, list({each.message_id: None for _, each in part}))
         wide = [(found[each.message_id], each.section) for _, each in part if each.message_id in found]
         sections = stored_maps.sections_of_read(world.store, [(row, at) for row, at in wide if at is not None])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tagcast.errors import ConditionLostError
 from tagcast.ports import World
 from tagcast.rows import stored
+from tagcast.rows.claim import nonce_put
 from tagcast.rows.keys import nonce_key
-from tagcast.rows.nonce import nonce_put
 
 SKEW_S = 300
 """The clocks of a caller and of the service may be 5 minutes apart."""

@@ -16,8 +16,8 @@ from tagcast.ports import World
 from tagcast.pushing.push_slots import host_of
 from tagcast.rows import stored
 from tagcast.rows.keys import subscription_key
-from tagcast.rows.lane import WAKE_SHARDS, Lane, lane_of, place_in_index
-from tagcast.rows.registry import subscription_of
+from tagcast.rows.lane import LANES, WAKE_SHARDS, Lane, place_in_index
+from tagcast.rows.subscription import SUBSCRIPTIONS
 
 ANY_TIME = 1 << 53
 Places = tuple[Lane | None, ...]
@@ -64,7 +64,7 @@ def urgent_lanes(world: World, limit: int, cursor: str | None) -> Page[UrgentLan
 
 def _shard(world: World, shard: int, limit: int, after: Lane | None) -> list[tuple[int, Lane]]:
     behind = None if after is None else place_in_index(after)
-    return [(shard, lane_of(row)) for row in world.store.lanes_to_wake(shard, ANY_TIME, limit, after=behind)]
+    return [(shard, LANES.value_of(row)) for row in world.store.lanes_to_wake(shard, ANY_TIME, limit, after=behind)]
 
 
 def _named(world: World, lanes: list[Lane]) -> list[tuple[Lane, str]]:
@@ -76,7 +76,7 @@ def _named(world: World, lanes: list[Lane]) -> list[tuple[Lane, str]]:
 def _subscriptions(world: World, named: list[tuple[Lane, str]]) -> dict[str, Subscription]:
     """Return the subscriptions of lanes, read together, by their ids."""
     rows = world.store.get_many([subscription_key(lane.topic, name) for lane, name in named])
-    return {each.subscription_id: each for each in map(subscription_of, rows.values())}
+    return {each.subscription_id: each for each in map(SUBSCRIPTIONS.value_of, rows.values())}
 
 
 def _urgent(world: World, lane: Lane, name: str, of: Subscription | None) -> UrgentLane:

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from tagcast.model import Subscription, Topic
 from tagcast.ports import World
-from tagcast.rows.kept_subscription import KeptSubscription, filters_kept, kept_in, subscriptions_kept
+from tagcast.rows.subscription import KeptSubscription, filters_kept, kept_in, subscriptions_kept
 
 K = TypeVar("K", int, str)
 

@@ -15,8 +15,7 @@ from tagcast.ports import World
 from tagcast.registry import kept_subscriptions
 from tagcast.registry.kept_subscriptions import Kept, packed, unpacked
 from tagcast.rows import stored
-from tagcast.rows.kept_subscription import KeptSubscription, KeptSubscriptions
-from tagcast.rows.registry import subscription_row
+from tagcast.rows.subscription import SUBSCRIPTIONS, KeptSubscription, KeptSubscriptions
 
 READ_FOR_S = 3.0
 """A request that publishes reads a large topic for at most 3 s, because it has to be answered and to keep what it
@@ -83,7 +82,7 @@ def _caught_up(world: World, reading: Reading, topic: Topic, rows: KeptSubscript
     for name, changed in changes[0].items():
         found.pop(name, None)
         if changed is not None:
-            found[name] = rows.of(subscription_row(changed))
+            found[name] = rows.of(SUBSCRIPTIONS.row_of(changed))
     return replace(reading, topic=topic)
 
 

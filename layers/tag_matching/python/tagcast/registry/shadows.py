@@ -23,7 +23,7 @@ from tagcast.registry.subscribing import replace_filter
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
 from tagcast.rows.shadow import Comparison, Shadow, observed, shadow_delete, shadow_put
-from tagcast.rows.topic_writes import change_update
+from tagcast.rows.topic import change_update
 
 SHADOWS_MAX = 10
 """Of one topic: each costs a write per publish call."""

@@ -25,8 +25,8 @@ from tagcast.registry.knowledge import wait_for_publishers
 from tagcast.rows import stored
 from tagcast.rows.filter_version import version_put
 from tagcast.rows.lane import Lane, lane_put
-from tagcast.rows.subscription_writes import subscription_put
-from tagcast.rows.topic_writes import change_update
+from tagcast.rows.subscription import subscription_put
+from tagcast.rows.topic import change_update
 from tagcast.sealing.secrets import sealed
 from tagcast.tables import fitting
 

@@ -17,9 +17,8 @@ from tagcast.rows import stored
 from tagcast.rows.filter_version import FilterVersion, version_expiry
 from tagcast.rows.lane import Lane, lane_put, lane_update
 from tagcast.rows.message import TOMBSTONE_S
-from tagcast.rows.removal import removal_put
-from tagcast.rows.subscription_writes import subscription_deletes
-from tagcast.rows.topic_writes import change_update
+from tagcast.rows.subscription import removal_put, subscription_deletes
+from tagcast.rows.topic import change_update
 
 VERSIONS_AT_ONCE = 88
 """A transaction has room for 88 versions of a removed subscription."""

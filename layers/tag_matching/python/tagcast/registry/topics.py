@@ -14,8 +14,8 @@ from tagcast.registry.directory import Directories, read_topic
 from tagcast.registry.knowledge import wait_for_publishers
 from tagcast.registry.subscribing import NO_VERSION
 from tagcast.rows import stored
-from tagcast.rows.listed import retained_of
-from tagcast.rows.topic_writes import settings_update, topic_deletes, topic_puts
+from tagcast.rows.listed import RETAINED
+from tagcast.rows.topic import settings_update, topic_deletes, topic_puts
 
 COUNTERS_LIFE_S = 4 * 366 * 86_400
 """Longer than the archive is kept by default (three years)."""
@@ -161,5 +161,5 @@ def delete_topic(world: World, name: str, if_match: int | None = None) -> None:
 def retained_count(world: World, topic: str) -> int:
     """Return how many messages are owed after their first round and still alive."""
     now = world.clock.now()
-    listed = map(retained_of, stored.retained_rows(world.store, topic))
+    listed = map(RETAINED.value_of, stored.retained_rows(world.store, topic))
     return sum(1 for message in listed if message.expires_at > now)

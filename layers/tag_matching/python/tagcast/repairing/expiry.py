@@ -20,9 +20,9 @@ from tagcast.ports import Row, World, Write
 from tagcast.repairing.forgetting import forget
 from tagcast.repairing.reading import messages_with_maps
 from tagcast.rows import stored, stored_maps
-from tagcast.rows.due import OwedDelivery, due_delete_as_read, due_of
+from tagcast.rows.due import DUES, OwedDelivery, due_delete_as_read
 from tagcast.rows.lane import Lane, wake_update
-from tagcast.rows.listed import retained_of
+from tagcast.rows.listed import RETAINED
 from tagcast.rows.message import MessageRow
 from tagcast.rows.pulled import Pulled
 
@@ -96,7 +96,7 @@ async def _turn(world: World, backlog: _Backlog) -> tuple[int, bool]:
 
 
 async def _due(row: Row) -> OwedDelivery:
-    return due_of(row)
+    return DUES.value_of(row)
 
 
 def expire_due(world: World, lane: Lane, due: OwedDelivery) -> bool:
@@ -164,7 +164,7 @@ async def _expire_list(world: World, ends: float, topic: str) -> int:
     while world.clock.monotonic() < ends:
         read = partial(stored.retained_rows, world.store, topic, after=after, limit=RETAINED_PAGE)
         page = await world.executor.run(read)
-        over = [(each.message_id, each.section) for each in map(retained_of, page) if each.expires_at <= over_at]
+        over = [(each.message_id, each.section) for each in map(RETAINED.value_of, page) if each.expires_at <= over_at]
         expired += await expire_messages(world, topic, over) if over else 0
         if not over or len(page) < RETAINED_PAGE:
             break

@@ -11,7 +11,7 @@ from tagcast.errors import ConditionLostError
 from tagcast.model import LaneState
 from tagcast.ports import Row, World
 from tagcast.rows import stored
-from tagcast.rows.lane import WAKE_SHARDS, Lane, generation_update, lane_of
+from tagcast.rows.lane import LANES, WAKE_SHARDS, Lane, generation_update
 
 OVERDUE_GRACE_S = 15
 LANES_PAGE, LANES_MAX, HEADS_MAX = 500, 5_000, 200
@@ -64,7 +64,7 @@ async def _shard(world: World, ends: float, shard: int) -> Lanes:
 
 
 async def _look_at(world: World, row: Row) -> Lanes:
-    lane = lane_of(row)
+    lane = LANES.value_of(row)
     found = await _look(world, lane)
     if lane.state is not LaneState.REMOVED and world.telemetry.watches(lane.topic):
         found.watched.append(lane)

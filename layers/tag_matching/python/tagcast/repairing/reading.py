@@ -8,7 +8,7 @@ from functools import partial
 from tagcast.concurrency.isolation import each
 from tagcast.ports import Row, World
 from tagcast.rows import stored, stored_maps
-from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows.message import MESSAGES, MessageRow
 
 
 async def messages_with_maps(
@@ -26,4 +26,4 @@ async def messages_with_maps(
 
 
 async def _parsed(row: Row) -> MessageRow:
-    return message_row_of(row)
+    return MESSAGES.value_of(row)

@@ -14,7 +14,7 @@ from tagcast.ports import Row, World
 from tagcast.registry.members import tell_lost
 from tagcast.registry.subscriptions import delete_subscription
 from tagcast.rows import stored
-from tagcast.rows.member import registration_delete, registration_of
+from tagcast.rows.member import REGISTRATIONS, registration_delete
 
 
 async def remove_silent(world: World, ends: float) -> int:
@@ -24,7 +24,7 @@ async def remove_silent(world: World, ends: float) -> int:
     async def look_at(row: Row) -> bool:
         if world.clock.monotonic() >= ends:
             return False
-        return await world.executor.run(partial(_look_at, world, registration_of(row)))
+        return await world.executor.run(partial(_look_at, world, REGISTRATIONS.value_of(row)))
 
     return sum(await each(world, "a group", rows, look_at))
 

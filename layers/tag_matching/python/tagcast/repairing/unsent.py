@@ -16,7 +16,7 @@ from tagcast.ports import QueueEntry, Row, World
 from tagcast.registry.directory import read_topic
 from tagcast.rows import stored
 from tagcast.rows.keys import UNSENT_SHARDS
-from tagcast.rows.listed import unsent_delete, unsent_of, unsent_put
+from tagcast.rows.listed import UNSENT, unsent_delete, unsent_put
 
 PAGE = 100
 
@@ -89,7 +89,7 @@ async def _resend(world: World, sending: Sending, ends: float, shard: int) -> in
 
 
 async def _listed(row: Row) -> tuple[QueueEntry, Row]:
-    return unsent_of(row), row
+    return UNSENT.value_of(row), row
 
 
 async def _forget(world: World, row: Row) -> None:

@@ -1,6 +1,6 @@
 """The row of a message as it is accepted, and whether the table takes one that is so large.
 
-See docs/architecture.md, The state map in a row.
+See docs/tables.md, The state map in a row.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The two forms of a body in its message's row: as it is, or deflated where that makes the row enough smaller.
 
-See docs/architecture.md, The body in a row.
+See docs/tables.md, The body in a row.
 """
 
 from __future__ import annotations

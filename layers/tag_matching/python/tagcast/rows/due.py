@@ -6,14 +6,15 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from tagcast.ids import accepted_at_of
 from tagcast.model import Entry, EntryState, PastAttempt
+from tagcast.rows.declaration import Attribute, Declaration, InKey
 from tagcast.rows.ended_entries import bounded
 from tagcast.rows.keys import due_key
-from tagcast.rows.message import GARBAGE_S
-from tagcast.tables import Delete, Key, Put, Row, Value
+from tagcast.rows.message import TTL_AFTER_EXPIRY
+from tagcast.tables import Delete, Key, Put
 
 REMEMBERED_MAX = 10
 HISTORY_BYTES_MAX = 4_096
@@ -23,6 +24,38 @@ PLACES = 16
 
 
 History = Sequence[PastAttempt]
+
+
+def packed(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
+    """Return the last of *history* in at most *bytes_max*: the oldest are shortened first, then left out.
+
+    >>> history = (PastAttempt(1, 1_500, 20, "http 500", 500, "no"), PastAttempt(2, 3_000, 0, "timeout after 5 s"))
+    >>> unpacked(packed(history)) == history
+    True
+    """
+    kept = list(history[-REMEMBERED_MAX:])
+    while len(written := deflated(attempt_rows(kept))) > bytes_max:
+        speaking = next((place for place, each in enumerate(kept) if each.response), None)
+        if speaking is None:
+            del kept[0]
+        else:
+            kept[speaking] = replace(kept[speaking], response="")
+    return written
+
+
+def unpacked(written: bytes) -> tuple[PastAttempt, ...]:
+    """Return the attempts that :func:`packed` kept."""
+    return tuple(PastAttempt(*row) for row in json.loads(zlib.decompress(written)))
+
+
+def attempt_rows(history: History) -> list[Any]:
+    """Return attempts as JSON has them."""
+    return [astuple(each) for each in history]
+
+
+def deflated(value: object) -> bytes:
+    """Return a JSON value in few bytes."""
+    return zlib.compress(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +130,19 @@ class OwedDelivery:
         )
 
 
+DUES = Declaration(
+    OwedDelivery,
+    due_key,
+    "one owed delivery of a lane that is not active",
+    "with the end of its entry",
+    "fan_out, retry; removed by manage (skip) and sweep, too",
+    subscription_id=InKey("pk", 1),
+    position=InKey("sk", 0),
+    message_id=InKey("sk", 1),
+    last_outcome=Attribute("text", bounded, default=None),
+    history=Attribute("JSON, deflated", packed, unpacked, default=()),
+    ttl=TTL_AFTER_EXPIRY,
+)
 LATE_POSITION = f"{0:020d}"
 """Where what is older than its group stands, in the order of the messages: before all batches, whose first is 1."""
 
@@ -111,54 +157,14 @@ def position(appended: int, place: int) -> str:
     return f"{appended * PLACES + place:020d}"
 
 
-def due_row(due: OwedDelivery) -> Row:
-    """Return the row of an owed delivery."""
-    row: dict[str, Value] = {
-        "attempts": due.attempts,
-        "expires_at": due.expires_at,
-        "ttl": due.expires_at // 1000 + GARBAGE_S,
-    }
-    if due.last_attempt_at is not None:
-        row["last_attempt_at"] = due.last_attempt_at
-    if due.last_outcome is not None:
-        row["last_outcome"] = bounded(due.last_outcome)
-    if due.unjudged:
-        row["unjudged"] = 1
-    if due.ended is not None:
-        row["ended"] = due.ended.value
-    if due.history:
-        row["history"] = packed(due.history)
-    if due.not_before is not None:
-        row["not_before"] = due.not_before
-    return row
-
-
-def due_of(row: Row) -> OwedDelivery:
-    """Return the owed delivery in a row."""
-    place, _, message_id = cast("str", row["sk"]).partition("#")
-    return OwedDelivery(
-        subscription_id=cast("str", row["pk"]).removeprefix("DUE#"),
-        position=place,
-        message_id=message_id,
-        attempts=cast("int", row["attempts"]),
-        expires_at=cast("int", row["expires_at"]),
-        last_attempt_at=cast("int | None", row.get("last_attempt_at")),
-        last_outcome=cast("str | None", row.get("last_outcome")),
-        unjudged="unjudged" in row,
-        ended=EntryState(cast("str", row["ended"])) if "ended" in row else None,
-        history=unpacked(cast("bytes", row["history"])) if "history" in row else (),
-        not_before=cast("int | None", row.get("not_before")),
-    )
-
-
 def due_put(due: OwedDelivery) -> Put:
     """Return the write of a delivery that joins its backlog."""
-    return Put(due.key, due_row(due))
+    return Put(due.key, DUES.row_of(due))
 
 
 def due_change(known: OwedDelivery, changed: OwedDelivery) -> Put:
     """Return the write of *changed* over *known*, unless an attempt was counted since that was read."""
-    return Put(known.key, due_row(changed), {"attempts": known.attempts})
+    return Put(known.key, DUES.row_of(changed), {"attempts": known.attempts})
 
 
 def due_failure(known: OwedDelivery, past: PastAttempt, not_before: int | None) -> Put:
@@ -182,35 +188,3 @@ def due_delete(due: OwedDelivery) -> Delete:
 def due_delete_as_read(due: OwedDelivery) -> Delete:
     """Return the write that takes a delivery out of its backlog, unless an attempt was counted since it was read."""
     return Delete(due.key, {"attempts": due.attempts})
-
-
-def packed(history: History, bytes_max: int = HISTORY_BYTES_MAX) -> bytes:
-    """Return the last of *history* in at most *bytes_max*: the oldest are shortened first, then left out.
-
-    >>> history = (PastAttempt(1, 1_500, 20, "http 500", 500, "no"), PastAttempt(2, 3_000, 0, "timeout after 5 s"))
-    >>> unpacked(packed(history)) == history
-    True
-    """
-    kept = list(history[-REMEMBERED_MAX:])
-    while len(written := deflated(attempt_rows(kept))) > bytes_max:
-        speaking = next((place for place, each in enumerate(kept) if each.response), None)
-        if speaking is None:
-            del kept[0]
-        else:
-            kept[speaking] = replace(kept[speaking], response="")
-    return written
-
-
-def unpacked(written: bytes) -> tuple[PastAttempt, ...]:
-    """Return the attempts that :func:`packed` kept."""
-    return tuple(PastAttempt(*row) for row in json.loads(zlib.decompress(written)))
-
-
-def attempt_rows(history: History) -> list[Any]:
-    """Return attempts as JSON has them."""
-    return [astuple(each) for each in history]
-
-
-def deflated(value: object) -> bytes:
-    """Return a JSON value in few bytes."""
-    return zlib.compress(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tagcast.model import Subscription
+from tagcast.rows.declaration import Beside, Declaration
 from tagcast.rows.keys import version_key
-from tagcast.rows.values import dense, number, optional_text, text
-from tagcast.tables import Delete, Put, Row, Update
+from tagcast.tables import Delete, Put, Update
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,33 +24,28 @@ class FilterVersion:
     topic_id: str
 
 
-def filter_version_of(row: Row) -> FilterVersion:
-    """Return the filter version in a row."""
-    filter_text = optional_text(row, "filter")
-    return FilterVersion(
-        version=number(row, "version"),
-        filter=None if filter_text is None else json.loads(filter_text),
-        changed_at=number(row, "changed_at"),
-        since=number(row, "since"),
-        ordinal=number(row, "ordinal"),
-        name=text(row, "name"),
-        topic_id=text(row, "topic_id"),
-    )
+FILTER_VERSIONS = Declaration(
+    FilterVersion,
+    version_key,
+    "one version of a filter, and since which version of the topic it is evaluated",
+    "when there are 20 newer ones and it was replaced two days ago; 8 days after the removal",
+    ttl=Beside(),
+)
 
 
 def version_put(subscription: Subscription, since: int) -> Put:
     """Return the write of the version that *subscription* has, which publishes from version *since* on evaluate."""
-    evaluated = subscription.settings.filter
-    row: Row = {
-        "name": subscription.name,
-        "topic_id": subscription.topic_id,
-        "ordinal": subscription.ordinal,
-        "version": subscription.version,
-        "changed_at": subscription.updated_at,
-        "since": since,
-        "filter": None if evaluated is None else json.dumps(evaluated, sort_keys=True),
-    }
-    return Put(version_key(subscription.topic, subscription.ordinal, subscription.version), dense(row))
+    version = FilterVersion(
+        version=subscription.version,
+        filter=subscription.settings.filter,
+        changed_at=subscription.updated_at,
+        since=since,
+        ordinal=subscription.ordinal,
+        name=subscription.name,
+        topic_id=subscription.topic_id,
+    )
+    key = version_key(subscription.topic, subscription.ordinal, subscription.version)
+    return Put(key, FILTER_VERSIONS.row_of(version))
 
 
 def version_delete(topic: str, version: FilterVersion) -> Delete:

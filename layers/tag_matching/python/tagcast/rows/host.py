@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
 
 from tagcast.ports import Store
+from tagcast.rows.declaration import Attribute, Declaration, attribute
 from tagcast.rows.keys import host_key
-from tagcast.rows.values import dense, number, optional_number, text
-from tagcast.tables import ABSENT, Put, Row, Table, Value
+from tagcast.tables import ABSENT, Put, Row, Table
+
+
+def _texts(failures: Mapping[str, int]) -> Mapping[str, str]:
+    return {lane: str(at) for lane, at in failures.items()}
+
+
+def _numbers(failures: Mapping[str, str]) -> Mapping[str, int]:
+    return {lane: int(at) for lane, at in failures.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,38 +41,26 @@ class Host:
         return self.probe_at is not None and now < self.kept_until
 
 
-def host_of_row(row: Row) -> Host:
-    """Return the host in a row."""
-    failures = cast("Mapping[str, str]", row["failures"])
-    return Host(
-        name=text(row, "host"),
-        version=number(row, "version"),
-        failures={lane: int(at) for lane, at in failures.items()},
-        kept_until=number(row, "ttl") * 1000,
-        opened_at=optional_number(row, "opened_at"),
-        closed_at=optional_number(row, "closed_at"),
-        probe_at=optional_number(row, "probe_at"),
-    )
+HOSTS = Declaration(
+    Host,
+    (Table.MESSAGES, "HOSTS", "hash of the host"),
+    "a host that gave no answer lately: to which lanes, and whether its circuit is open (`probe_at`)",
+    "an hour after its last write",
+    "fan_out, retry",
+    name=attribute(named="host"),
+    failures=Attribute("instants by lane", _texts, _numbers),
+    kept_until=Attribute("seconds", "{} // 1000", lambda seconds: seconds * 1000, name="ttl"),
+)
 
 
 def host_put(known: Host | None, changed: Host) -> Put:
     """Return the write of *changed*, unless anybody wrote the row since *known* was read (None: there was none)."""
-    row: dict[str, Value] = {
-        "host": changed.name,
-        "version": changed.version,
-        "failures": {lane: str(at) for lane, at in changed.failures.items()},
-        "opened_at": changed.opened_at,
-        "closed_at": changed.closed_at,
-        "probe_at": changed.probe_at,
-        "ttl": changed.kept_until // 1000,
-    }
-    return Put(host_key(changed.name), dense(row), {"version": ABSENT if known is None else known.version})
+    return Put(host_key(changed.name), HOSTS.row_of(changed), {"version": ABSENT if known is None else known.version})
 
 
 def read_host(store: Store, name: str) -> Host | None:
     """Return what is known of a host that gave no answer lately."""
-    row = store.get(host_key(name))
-    return None if row is None else host_of_row(row)
+    return HOSTS.read(store, host_key(name))
 
 
 def host_rows(store: Store, *, after: str, limit: int) -> list[Row]:

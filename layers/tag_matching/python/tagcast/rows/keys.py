@@ -1,4 +1,4 @@
-"""The keys of all rows of the two tables (docs/architecture.md, Tables)."""
+"""The keys of all rows of the two tables (docs/tables.md)."""
 
 from __future__ import annotations
 

@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from math import ceil
-from typing import cast
 from zlib import crc32
 
 from tagcast.model import LaneState
 from tagcast.queues import GroupQueue
+from tagcast.rows.declaration import Attribute, Declaration, From, InKey, Written, attribute
 from tagcast.rows.due import PLACES
 from tagcast.rows.keys import lane_key
+from tagcast.rows.values import text
 from tagcast.tables import ABSENT, Absence, Check, Delete, Expectation, Key, Put, Row, Update, Value
 
 _ORDERED, _UNORDERED = "ordered", "unordered"
@@ -110,41 +111,38 @@ def _or_absent(value: int | None) -> Value | Absence:
     return ABSENT if value is None else value
 
 
-def lane_row(lane: Lane) -> Row:
-    """Return the row of a lane."""
-    row: dict[str, Value] = {
-        "topic": lane.topic,
-        "state": lane.state.value,
-        "generation": lane.generation,
-        "appended": lane.appended,
-        "claim": lane.claim,
-    }
-    if lane.next_attempt_at is not None:
-        row["next_attempt_at"] = lane.next_attempt_at
-    if lane.wake_at is not None:
-        row["wake_at"] = lane.wake_at
-        row["wake_shard"] = _shard_of(lane.subscription_id)
-    if lane.ttl is not None:
-        row["ttl"] = lane.ttl
-    if lane.joined:
-        row["joined"] = lane.joined
-    if lane.queue is not None:
-        row["queue"] = _ORDERED if lane.queue.ordered else _UNORDERED
-    if lane.filling is not None:
-        row["filling"] = json.dumps(astuple(lane.filling))
-    if lane.planned_for is not None:
-        row["planned_for"] = lane.planned_for
-    return row
+def _shard_of(subscription_id: str) -> str:
+    return str(crc32(subscription_id.encode()) % WAKE_SHARDS)
+
+
+def _queue_word(queue: GroupQueue) -> str:
+    return _ORDERED if queue.ordered else _UNORDERED
+
+
+def _queue_of(row: Row) -> GroupQueue:
+    return GroupQueue(text(row, "sk"), row["queue"] == _ORDERED)
+
+
+LANES = Declaration(
+    Lane,
+    lane_key,
+    "a lane, **only while it is not active**",
+    "when its backlog is empty; a removed one after 8 days",
+    "fan_out, retry, manage, sweep",
+    subscription_id=InKey("sk"),
+    wake_shard=Written(_shard_of, "subscription_id", beside="wake_at", kind="text"),
+    joined=attribute(default=b""),
+    queue=From(_queue_of, Attribute("`ordered`, `unordered`", _queue_word, default=None)),
+    filling=Attribute(
+        "JSON", lambda filling: json.dumps(astuple(filling)), lambda text: Filling(*json.loads(text)), default=None
+    ),
+)
 
 
 def place_in_index(lane: Lane) -> Row:
     """Return what a lane's row has in the index of those to wake: whoever goes on reads what is behind it."""
     key = lane.key
     return {"pk": key.pk, "sk": key.sk, "wake_at": lane.wake_at, "wake_shard": _shard_of(lane.subscription_id)}
-
-
-def _shard_of(subscription_id: str) -> str:
-    return str(crc32(subscription_id.encode()) % WAKE_SHARDS)
 
 
 def joined_by(joined: bytes, message_ids: Iterable[str]) -> bytes:
@@ -164,34 +162,15 @@ def lane_update(lane: Lane, expect: Expectation, *, claims: bool = False) -> Upd
     the claim and how far the backlog was filled, which only those change who take the head (*claims*).
     """
     kept = ("appended", "joined") if claims else ("appended", "joined", "claim", "filling")
-    changes = {name: value for name, value in lane_row(lane).items() if name not in kept}
+    changes = {name: value for name, value in LANES.row_of(lane).items() if name not in kept}
     asleep = ("wake_at", "wake_shard") if lane.wake_at is None else ()
     unplanned = ("planned_for",) if lane.planned_for is None else ()
     return Update(lane.key, changes, (*asleep, *unplanned), expect)
 
 
-def lane_of(row: Row) -> Lane:
-    """Return the lane in a row."""
-    return Lane(
-        topic=cast("str", row["topic"]),
-        subscription_id=cast("str", row["sk"]),
-        state=LaneState(cast("str", row["state"])),
-        generation=cast("str", row["generation"]),
-        appended=cast("int", row["appended"]),
-        claim=cast("int", row["claim"]),
-        next_attempt_at=cast("int | None", row.get("next_attempt_at")),
-        wake_at=cast("int | None", row.get("wake_at")),
-        ttl=cast("int | None", row.get("ttl")),
-        joined=cast("bytes", row.get("joined", b"")),
-        queue=GroupQueue(cast("str", row["sk"]), row["queue"] == _ORDERED) if "queue" in row else None,
-        filling=Filling(*json.loads(cast("str", row["filling"]))) if "filling" in row else None,
-        planned_for=cast("str | None", row.get("planned_for")),
-    )
-
-
 def lane_put(lane: Lane) -> Put:
     """Return the write with which a lane stops being active, unless it did so before."""
-    return Put(lane.key, lane_row(lane), {"pk": ABSENT})
+    return Put(lane.key, LANES.row_of(lane), {"pk": ABSENT})
 
 
 def lane_delete(lane: Lane) -> Delete:
@@ -229,7 +208,7 @@ def join_update(lane: Lane, message_ids: Sequence[str], expires_at: int) -> Upda
 
 
 def _waking(lane: Lane, wake_at: int | None) -> dict[str, Value]:
-    row = lane_row(replace(lane, wake_at=wake_at))
+    row = LANES.row_of(replace(lane, wake_at=wake_at))
     return {name: row[name] for name in ("wake_at", "wake_shard") if name in row}
 
 

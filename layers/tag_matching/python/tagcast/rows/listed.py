@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tagcast.ports import QueueEntry
-from tagcast.queues import Audience
+from tagcast.rows.declaration import Beside, Declaration, From, InKey, Written
 from tagcast.rows.keys import unsent_key
-from tagcast.rows.message import GARBAGE_S
-from tagcast.rows.values import dense, number, optional_number, optional_text, text, texts
+from tagcast.rows.message import GARBAGE_S, TTL_AFTER_EXPIRY
+from tagcast.rows.values import number, optional_text, text, texts
 from tagcast.tables import Delete, Key, Put, Row, Table
 
 FOUND_ATTRIBUTES = ("topic", "message_id", "ordering_key", "unordered", "round", "pending", "expires_at", "bounds")
@@ -21,7 +21,40 @@ class Retained:
 
     message_id: str
     expires_at: int
+    accepted_at: int
     section: int | None = None
+
+
+def _section_of(row: Row) -> int | None:
+    number = text(row, "sk").partition("#")[2]
+    return int(number) if number else None
+
+
+RETAINED = Declaration(
+    Retained,
+    (Table.MESSAGES, "RETAINED#topic", "`id` or `id#section`"),
+    "a message, or a section of its map, that is owed after its first round, and was not handed over",
+    "with the last entry",
+    "whoever closes the round, whoever ends the last entry",
+    message_id=InKey("sk", 0),
+    section=From(_section_of),
+    ttl=TTL_AFTER_EXPIRY,
+)
+UNSENT = Declaration(
+    QueueEntry,
+    (
+        Table.MESSAGES,
+        "UNSENT#shard",
+        "`id#topic#audience` or `id#topic#audience#section`; behind that of a pack a digest of its other ids",
+    ),
+    "an entry that the queue did not take",
+    "when the queue took it",
+    "relay, sweep",
+    message_ids=Written("list({})", "message_ids", kind="texts"),
+    message_id=From(lambda row: texts(row, "message_ids")[0]),
+    others=From(lambda row: tuple(texts(row, "message_ids")[1:])),
+    ttl=Beside("seconds", optional=False),
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -39,12 +72,6 @@ class FoundMessage:
     ordering_key: str | None = field(compare=False, default=None)
     is_unordered: bool = field(compare=False, default=False)
     is_wide: bool = field(compare=False, default=False)
-
-
-def retained_of(row: Row) -> Retained:
-    """Return what a row in the list of what is retained says."""
-    message_id, _, section = text(row, "sk").partition("#")
-    return Retained(message_id, number(row, "expires_at"), int(section) if section else None)
 
 
 def found_of(row: Row) -> FoundMessage:
@@ -68,22 +95,12 @@ def kept_id(row: Row) -> str:
 
 def unsent_put(entry: QueueEntry, expires_at: int) -> Put:
     """Return the write that lists what the queue did not take; *expires_at* is the end of the message's life."""
-    row: Row = {"topic": entry.topic, "group": entry.group, "ttl": expires_at // 1000 + GARBAGE_S}
-    said = {"message_ids": entry.message_ids, "audience": entry.audience.value, "section": entry.section}
-    return Put(_unsent_key(entry), {**row, **dense(said)})
+    return Put(_unsent_key(entry), {**UNSENT.row_of(entry), "ttl": expires_at // 1000 + GARBAGE_S})
 
 
 def unsent_delete(row: Row) -> Delete:
     """Return the write that takes a row off its list."""
     return Delete(Key(Table.MESSAGES, text(row, "pk"), text(row, "sk")))
-
-
-def unsent_of(row: Row) -> QueueEntry:
-    """Return the queue entry in a row of the list."""
-    topic, group = text(row, "topic"), text(row, "group")
-    first, *others = texts(row, "message_ids")
-    section = optional_number(row, "section")
-    return QueueEntry(topic, first, group, Audience(text(row, "audience")), tuple(others), section)
 
 
 def _unsent_key(entry: QueueEntry) -> Key:

@@ -1,21 +1,55 @@
 """The one codec between a state map and its attributes in the row of a message.
 
-See docs/architecture.md, The state map in a row. Its ended entries are written by whoever knows how large the row is.
+See docs/tables.md, The state map in a row. Its ended entries are written by whoever knows how large the row is.
 """
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Collection, Mapping
-from typing import cast
+from typing import TypedDict, cast
 
 from tagcast.model import Entry
 from tagcast.rows import ordinals
+from tagcast.rows.declaration import Beside
 from tagcast.rows.ended_entries import of_bytes, of_text
-from tagcast.rows.late_entries import late_of, late_text
-from tagcast.rows.message_attributes import MessageAttributes
-from tagcast.state_map import StateMap
+from tagcast.state_map import AddedLater, StateMap
 from tagcast.tables import Row, Value
+
+LATE_MAX, LATE_BYTES = 100, 48
+"""A message gets at most 100 late entries. Each takes at most 48 bytes besides what any owed entry takes."""
+
+
+_SET, _DEFLATED = Beside("ordinals, packed"), Beside("JSON, deflated")
+OF_MAPS = {
+    "matched": Beside("ordinals, packed", optional=False),
+    **dict.fromkeys(("owed", "handed", "over", "finished"), _SET),
+    "late": Beside("JSON"),
+    "round": Beside("`open`, `done`", optional=False),
+    "round_at": Beside(),
+    "finishes": Beside("two bytes each"),
+    "exceptions": Beside("JSON"),
+    "ended": _DEFLATED,
+}
+"""The attributes of a state map as they are declared: those of two rows, of which one is written again and again."""
+OF_MESSAGES = {**OF_MAPS, "pending": Beside(optional=False)}
+
+
+class _Attributes(TypedDict, total=False):
+    accepted_at: int
+    matched: bytes
+    pending: int
+    round: str
+    owed: bytes
+    handed: bytes
+    over: bytes
+    late: str
+    round_at: int
+    finished: bytes
+    finishes: bytes
+    exceptions: str
+    ended: bytes
 
 
 def progress_attributes(state_map: StateMap) -> dict[str, Value]:
@@ -37,7 +71,7 @@ def progress_attributes(state_map: StateMap) -> dict[str, Value]:
 
 def map_of(row: Row) -> StateMap:
     """Return the state map in the row of a message."""
-    read = cast("MessageAttributes", row)
+    read = cast("_Attributes", row)
     delivered = sorted(_unpacked(read.get("finished")))
     offsets = struct.unpack(f">{len(delivered)}H", read.get("finishes") or b"")
     matched = ordinals.unpack(read["matched"])
@@ -57,7 +91,7 @@ def map_of(row: Row) -> StateMap:
     )
 
 
-def _ended(row: MessageAttributes, ended: frozenset[int]) -> Mapping[int, Entry]:
+def _ended(row: _Attributes, ended: frozenset[int]) -> Mapping[int, Entry]:
     """Return the ended entries in a row, whichever form they have."""
     packed = row.get("ended")
     if packed is not None:
@@ -72,3 +106,17 @@ def _packed(some: Collection[int]) -> bytes | None:
 
 def _unpacked(packed: bytes | None) -> frozenset[int]:
     return ordinals.unpack(packed) if packed else frozenset()
+
+
+def late_text(late: Mapping[int, AddedLater]) -> str:
+    """Return late entries as text.
+
+    >>> late_text({7: AddedLater(1_800_000_000_000, 2)}), late_of(late_text({7: AddedLater(5, 2)}))
+    ('{"7":[1800000000000,2]}', {7: AddedLater(added_at=5, filter_version=2)})
+    """
+    return json.dumps({o: [each.added_at, each.filter_version] for o, each in late.items()}, separators=(",", ":"))
+
+
+def late_of(text: str) -> dict[int, AddedLater]:
+    """Return the late entries in a text."""
+    return {int(ordinal): AddedLater(*each) for ordinal, each in json.loads(text).items()}

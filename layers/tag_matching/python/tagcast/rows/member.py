@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from tagcast.membership import Client, Member, Mode, Registration
+from tagcast.membership import Member, Registration
+from tagcast.rows.declaration import Declaration, Fields, InKey, Written, attribute
 from tagcast.rows.keys import member_key, registration_key
-from tagcast.rows.values import number, text
-from tagcast.tables import Delete, Key, Put, Row, Update, Value
+from tagcast.tables import Delete, Key, Put, Update
 
 TTL_GRACE_S = 86_400
 """A member's row outlives its group by a day, because it says when the member was last seen."""
 
 
+MEMBERS = Declaration(
+    Member,
+    member_key,
+    "what a consumer of a group said last; `digest` stands for the filter that it wants",
+    "a day after its group may go for silence",
+    "manage (heartbeats); sweep says who is gone",
+    client=Fields(client_id=InKey("sk"), version=attribute(named="client_version")),
+    ttl=Written(lambda member: member.seen_at // 1000 + member.silence_s + TTL_GRACE_S),
+)
+REGISTRATIONS = Declaration(
+    Registration,
+    registration_key,
+    "that heartbeats made this version of a subscription",
+    "with the subscription, or when somebody changed that",
+    "manage (the heartbeat that makes it, whoever joins); removed by sweep",
+    group=attribute(named="name"),
+    client=Fields(version=attribute(named="client_version")),
+)
+
+
 def member_put(topic: str, group: str, member: Member) -> Put:
     """Return the write of a member, in place of what it said before."""
-    row: dict[str, Value] = {
-        "client_version": member.client.version,
-        "digest": member.digest,
-        "joined_at": member.joined_at,
-        "seen_at": member.seen_at,
-        "silence_s": member.silence_s,
-        "ttl": member.seen_at // 1000 + member.silence_s + TTL_GRACE_S,
-    }
-    if member.is_ordered:
-        row["is_ordered"] = 1
-    return Put(member_key(topic, group, member.client.client_id), row)
-
-
-def member_of(row: Row) -> Member:
-    """Return the member in a row."""
-    return Member(
-        client=Client(text(row, "sk"), text(row, "client_version")),
-        digest=text(row, "digest"),
-        joined_at=number(row, "joined_at"),
-        seen_at=number(row, "seen_at"),
-        silence_s=number(row, "silence_s"),
-        is_gone="is_gone" in row,
-        is_ordered="is_ordered" in row,
-    )
+    return Put(member_key(topic, group, member.client.client_id), MEMBERS.row_of(member))
 
 
 def member_gone(topic: str, group: str, member: Member) -> Update:
@@ -47,41 +44,12 @@ def member_gone(topic: str, group: str, member: Member) -> Update:
 
 def registration_put(registration: Registration) -> Put:
     """Return the write that lists a subscription as made by a heartbeat."""
-    return Put(_key(registration), registration_row(registration))
+    return Put(_key(registration), REGISTRATIONS.row_of(registration))
 
 
 def renewal(known: Registration, now: int) -> Update:
     """Return the write that says that somebody joined, unless others did, or the group went, since *known* was read."""
     return Update(_key(known), {"renewed_at": max(now, known.renewed_at + 1)}, expect={"renewed_at": known.renewed_at})
-
-
-def registration_row(registration: Registration) -> Row:
-    """Return the row of a registration."""
-    return {
-        "topic": registration.topic,
-        "name": registration.group,
-        "subscription": registration.subscription,
-        "mode": registration.mode.value,
-        "client_id": registration.client.client_id,
-        "client_version": registration.client.version,
-        "version": registration.version,
-        "silence_s": registration.silence_s,
-        "renewed_at": registration.renewed_at,
-    }
-
-
-def registration_of(row: Row) -> Registration:
-    """Return the registration in a row."""
-    return Registration(
-        topic=text(row, "topic"),
-        group=text(row, "name"),
-        subscription=text(row, "subscription"),
-        mode=Mode(text(row, "mode")),
-        client=Client(text(row, "client_id"), text(row, "client_version")),
-        version=number(row, "version"),
-        silence_s=number(row, "silence_s"),
-        renewed_at=number(row, "renewed_at"),
-    )
 
 
 def registration_delete(registration: Registration) -> Delete:

@@ -1,6 +1,6 @@
 """The one codec between messages with their state maps and their rows.
 
-See docs/architecture.md, The state map in a row.
+See docs/tables.md, The state map in a row.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from tagcast.model import Draft, Entry, Message
 from tagcast.queues import Audience, QueueEntry
 from tagcast.rows import ordinals, packs
 from tagcast.rows.body import inflated
+from tagcast.rows.declaration import NOT_STORED, Attribute, Beside, Declaration, Fields, From, Written, attribute
 from tagcast.rows.ended_entries import (
     COMPACT_ENTRY_BYTES,
     OUTCOME_BYTES,
@@ -21,17 +22,17 @@ from tagcast.rows.ended_entries import (
     to_bytes,
     to_text,
 )
-from tagcast.rows.late_entries import LATE_BYTES
-from tagcast.rows.map_attributes import map_of, progress_attributes
-from tagcast.rows.message_attributes import MessageAttributes
-from tagcast.rows.section import Section
-from tagcast.rows.values import dense, row_bytes
+from tagcast.rows.keys import message_key, section_key
+from tagcast.rows.map_attributes import LATE_BYTES, OF_MAPS, OF_MESSAGES, map_of, progress_attributes
+from tagcast.rows.values import dense, row_bytes, text
 from tagcast.state_map import AddedLater, StateMap
 from tagcast.tables import Row, Value
 from tagcast.trace_context import trace_in
 
 GARBAGE_S = 3 * 86_400
 TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
+TTL_AFTER_EXPIRY = Written(f"{{}} // 1000 + {GARBAGE_S}", "expires_at")
+"""The time to live of what goes so long after the expiry of its message."""
 FILTER_ERROR_NAMES_MAX = 100
 TEXT_ROW_BYTES_MAX, ROW_BYTES_MAX = 270_000, 300_000
 """A row keeps its ended entries as text up to the first size, and their outcomes up to the second.
@@ -42,6 +43,26 @@ has to change to make room: only those that end later are shortened.
 """
 SET_BYTES, FINISH_BYTES, MAP_BYTES, KEY_BYTES = 4, 2, 200, 128
 """At most a member of a set, an offset, names and numbers of a map, a message's key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Which section of a wide message's map a row is, and what was read of the message and its other sections.
+
+    *ended* are those in which nobody is owed anything, as the tally says in its *tally_version*, 0 before there is one;
+    *message_version* is that of the message's own row.
+    """
+
+    number: int
+    count: int
+    ended: frozenset[int]
+    tally_version: int
+    message_version: int
+
+    @property
+    def is_beside_open(self) -> bool:
+        """Say whether somebody is owed the message in another section."""
+        return len(self.ended | {self.number}) < self.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +143,91 @@ class MessageRow:
         return row
 
 
+def _body_in(row: Row) -> bytes:
+    deflated = row.get("deflated")
+    return inflated(cast("bytes", deflated)) if deflated is not None else cast("bytes", row.get("body") or b"")
+
+
+def _body_of(value: MessageRow) -> bytes | None:
+    return value.message.draft.body if value.has_body and value.deflated is None else None
+
+
+def _deflated_of(value: MessageRow) -> bytes | None:
+    return value.deflated if value.has_body else None
+
+
+def _unordered(value: MessageRow) -> int | None:
+    return 1 if value.in_order is not None and not value.in_order else None
+
+
+def _in_order(row: Row) -> frozenset[int] | None:
+    if "in_order" in row:
+        return ordinals.unpack(cast("bytes", row["in_order"]))
+    return frozenset() if "unordered" in row else None
+
+
+def _packs(row: Row) -> tuple[QueueEntry, ...]:
+    return packs.of_bytes(cast("bytes", row["packs"]), text(row, "topic"))
+
+
+def _bounds(packed: bytes) -> tuple[int, ...]:
+    return tuple(sorted(ordinals.unpack(packed)))
+
+
+_VERSION = From("row['version']", Beside(optional=False))
+_HISTORIES = From("row.get('histories', b'')", Beside("JSON, deflated"))
+_TTL = Written(f"{{}} // 1000 + {GARBAGE_S}", "message.expires_at", kind="seconds")
+MESSAGES = Declaration(
+    MessageRow,
+    message_key,
+    "a message with its state map, later its receipt",
+    "3 days after its expiry",
+    "publish; then fan_out, retry, pull, manage (skip), sweep",
+    message=Fields(
+        draft=Fields(
+            body=From(_body_in),
+            is_text=Attribute("0, 1", "int({})", bool),
+            properties=Attribute("texts by name", "dict({})", default={}),
+            trace=Attribute("text", "{}.text", trace_in, default=None),
+        ),
+    ),
+    map=From(map_of),
+    version=_VERSION,
+    filter_errors=Attribute("texts", f"list({{}}[:{FILTER_ERROR_NAMES_MAX}])", tuple, default=()),
+    filter_error_count=attribute(default=0),
+    has_body=From("'body' in row or 'deflated' in row"),
+    histories=_HISTORIES,
+    in_order=From(_in_order, Attribute("ordinals, packed", ordinals.pack, default=frozenset())),
+    unordered=Written(_unordered, kind="1", optional=True),
+    packs=From(_packs, Attribute("JSON, deflated", packs.to_bytes, default=None)),
+    is_kept=attribute(named="kept"),
+    bounds=Attribute("ordinals, packed", ordinals.pack, _bounds, default=()),
+    section=NOT_STORED,
+    body=Written(_body_of, kind="bytes", optional=True),
+    deflated=From("row.get('deflated')", Written(_deflated_of, kind="bytes, deflated", optional=True)),
+    ttl=_TTL,
+    **OF_MESSAGES,
+)
+SECTIONS = Declaration(
+    MessageRow,
+    section_key,
+    "one section of the state map of a wide message, from its first change on",
+    "3 days after the expiry",
+    "fan_out, retry, pull, manage (skip), sweep",
+    message=Fields(draft=From(lambda row: Draft(b"")), replay_of=NOT_STORED),
+    map=From(map_of),
+    version=_VERSION,
+    has_body=From("False"),
+    histories=_HISTORIES,
+    **dict.fromkeys(
+        ("filter_errors", "filter_error_count", "in_order", "packs", "is_kept", "bounds", "section", "deflated"),
+        NOT_STORED,
+    ),
+    ttl=_TTL,
+    **OF_MAPS,
+)
+
+
 def message_row(value: MessageRow) -> Row:
     """Return the whole row of a message as it is accepted."""
     return {**_envelope(value), **map_attributes(value)}
@@ -129,37 +235,7 @@ def message_row(value: MessageRow) -> Row:
 
 def _envelope(value: MessageRow) -> dict[str, Value]:
     """Return the attributes that stay, and the body; a section knows its message by name."""
-    message, draft = value.message, value.message.draft
-    names: dict[str, Value] = {
-        "topic": message.topic,
-        "message_id": message.message_id,
-        "accepted_at": message.accepted_at,
-        "expires_at": message.expires_at,
-        "subscriptions_version": value.subscriptions_version,
-        "ttl": message.expires_at // 1000 + GARBAGE_S,
-    }
-    if value.section is not None:
-        return names
-    content = {
-        "body": draft.body if value.has_body and value.deflated is None else None,
-        "deflated": value.deflated if value.has_body else None,
-        "is_text": int(draft.is_text),
-        "tags": list(draft.tags) or None,
-        "routing_key": draft.routing_key,
-        "properties": dict(draft.properties) or None,
-        "ordering_key": draft.ordering_key,
-        "content_type": draft.content_type,
-        "trace": None if draft.trace is None else draft.trace.text,
-        "replay_of": message.replay_of,
-        "unordered": 1 if value.in_order == frozenset() else None,
-        "in_order": ordinals.pack(value.in_order) if value.in_order else None,
-        "bounds": ordinals.pack(value.bounds) if value.bounds else None,
-        "packs": None if value.packs is None else packs.to_bytes(value.packs),
-        "kept": 1 if value.is_kept else None,
-        "filter_errors": list(value.filter_errors[:FILTER_ERROR_NAMES_MAX]) or None,
-        "filter_error_count": value.filter_error_count or None,
-    }
-    return dense({**names, **content})
+    return (MESSAGES if value.section is None else SECTIONS).row_of(value)
 
 
 def map_attributes(value: MessageRow) -> dict[str, Value]:
@@ -202,45 +278,3 @@ def _reserved_bytes(value: MessageRow, progress: Row) -> int:
     """Return what the row takes without its ended entries, and with room for those that are owed."""
     own = row_bytes(_envelope(value)) + KEY_BYTES
     return own + row_bytes(progress) + COMPACT_ENTRY_BYTES * len(value.map.owed)
-
-
-def message_row_of(row: Row) -> MessageRow:
-    """Return the message and state map in a row."""
-    read = cast("MessageAttributes", row)
-    unordered: frozenset[int] | None = frozenset() if "unordered" in read else None
-    return MessageRow(
-        message=_message_of(read),
-        map=map_of(row),
-        subscriptions_version=read["subscriptions_version"],
-        version=read["version"],
-        filter_errors=tuple(read.get("filter_errors") or ()),
-        filter_error_count=read.get("filter_error_count") or 0,
-        has_body=read.get("body", read.get("deflated")) is not None,
-        histories=read.get("histories") or b"",
-        in_order=ordinals.unpack(read["in_order"]) if "in_order" in read else unordered,
-        packs=packs.of_bytes(read["packs"], read["topic"]) if "packs" in read else None,
-        is_kept="kept" in read,
-        bounds=tuple(sorted(ordinals.unpack(read["bounds"]))) if "bounds" in read else (),
-        deflated=read.get("deflated"),
-    )
-
-
-def _message_of(row: MessageAttributes) -> Message:
-    draft = Draft(
-        body=inflated(row["deflated"]) if "deflated" in row else row.get("body") or b"",
-        is_text=bool(row["is_text"]),
-        tags=tuple(row.get("tags") or ()),
-        routing_key=row.get("routing_key"),
-        properties=row.get("properties") or {},
-        ordering_key=row.get("ordering_key"),
-        content_type=row.get("content_type"),
-        trace=trace_in(row["trace"]) if "trace" in row else None,
-    )
-    return Message(
-        topic=row["topic"],
-        message_id=row["message_id"],
-        draft=draft,
-        accepted_at=row["accepted_at"],
-        expires_at=row["expires_at"],
-        replay_of=row.get("replay_of"),
-    )

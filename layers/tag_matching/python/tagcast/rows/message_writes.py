@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from tagcast.rows.body import BODY_ATTRIBUTES
 from tagcast.rows.keys import message_key, retained_key, section_key, tally_key
-from tagcast.rows.message import GARBAGE_S, MessageRow, map_attributes, message_row
+from tagcast.rows.listed import RETAINED, Retained
+from tagcast.rows.message import MessageRow, map_attributes, message_row
 from tagcast.rows.sections import tally_row
 from tagcast.tables import ABSENT, Delete, Key, Put, Row, Update, Write
 
@@ -21,9 +22,8 @@ def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     sections = () if after.section is None else _tally_writes(before, after)
     message, was, stays = after.message, before.map.is_retained, after.map.is_retained
     if stays and not was:
-        ttl = message.expires_at // 1000 + GARBAGE_S
-        listed = {"expires_at": message.expires_at, "accepted_at": message.accepted_at, "ttl": ttl}
-        return (change, *sections, Put(_retained_key(after), listed))
+        listed = Retained(message.message_id, message.expires_at, message.accepted_at)
+        return (change, *sections, Put(_retained_key(after), RETAINED.row_of(listed)))
     if was and not stays:
         return (change, *sections, Delete(_retained_key(after)))
     return (change, *sections)

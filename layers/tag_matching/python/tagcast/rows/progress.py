@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tagcast.rows.declaration import Declaration, Fields
 from tagcast.rows.keys import sweep_key
-from tagcast.rows.values import dense, optional_number, optional_text
-from tagcast.tables import Put, Row
+from tagcast.tables import Put
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +25,9 @@ class Progress:
     search: Pass = Pass()
 
 
-def progress_of(row: Row | None) -> Progress:
-    """Return what the last sweep left; a table without such a row is swept from its beginning."""
-    if row is None:
-        return Progress()
-    known = Pass(optional_text(row, "cursor"), optional_number(row, "began_at"))
-    return Progress(optional_text(row, "topic") or "", known)
+SWEEP_ROWS = Declaration(Progress, sweep_key, "how far the sweep came", "never", "sweep", search=Fields())
 
 
 def progress_put(progress: Progress) -> Put:
     """Return the write that leaves *progress* to the next sweep."""
-    found = progress.search
-    return Put(sweep_key(), dense({"topic": progress.topic, "began_at": found.began_at, "cursor": found.cursor}))
+    return Put(sweep_key(), SWEEP_ROWS.row_of(progress))

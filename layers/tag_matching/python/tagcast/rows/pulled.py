@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from tagcast.model import Entry, EntryState
+from tagcast.rows.declaration import Beside, Declaration
 from tagcast.rows.keys import pulled_key
 from tagcast.rows.message import GARBAGE_S
-from tagcast.rows.values import number, text
 from tagcast.tables import Put, Row
 
 NOT_ACKNOWLEDGED = "not acknowledged in time"
@@ -27,6 +27,16 @@ class Pulled:
         return Entry(state, self.attempts, self.last_attempt_at, self.last_outcome)
 
 
+PULLED = Declaration(
+    Pulled,
+    pulled_key,
+    "what came of the pulls of an entry that its group was handed",
+    "3 days after the expiry",
+    "pull (pulled again, given back)",
+    ttl=Beside("seconds", optional=False),
+)
+
+
 def last_pull(known: Pulled | None, pulls: int, now: int) -> Pulled:
     """Return what is known of the last of so many *pulls* that came to nothing; nobody may have told of it by *now*.
 
@@ -42,20 +52,10 @@ def last_pull(known: Pulled | None, pulls: int, now: int) -> Pulled:
 
 def pulled_put(topic: str, message_id: str, ordinal: int, pulled: Pulled, expires_at: int) -> Put:
     """Return the write of what is known of an entry; whoever knows of the later pull writes last, near enough."""
-    row: Row = {
-        "attempts": pulled.attempts,
-        "last_attempt_at": pulled.last_attempt_at,
-        "last_outcome": pulled.last_outcome,
-        "ttl": expires_at // 1000 + GARBAGE_S,
-    }
+    row = {**PULLED.row_of(pulled), "ttl": expires_at // 1000 + GARBAGE_S}
     return Put(pulled_key(topic, message_id, ordinal), row)
 
 
 def ordinal_pulled(row: Row) -> int:
     """Return of whose entry a row tells."""
     return int(cast("str", row["sk"]))
-
-
-def pulled_of(row: Row) -> Pulled:
-    """Return what a row says."""
-    return Pulled(number(row, "attempts"), number(row, "last_attempt_at"), text(row, "last_outcome"))

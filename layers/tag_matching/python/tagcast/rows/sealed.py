@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, replace
-from typing import Any, cast
+from typing import Any
 
 from tagcast.model import SubscriptionSettings
+from tagcast.rows.declaration import Declaration
 from tagcast.rows.keys import exchange_key, secrets_key
-from tagcast.rows.values import number, optional_number, text
 from tagcast.settings import FormerSecret
-from tagcast.tables import Delete, Expectation, Key, Put, Row, Update, Value, Write
+from tagcast.tables import Delete, Expectation, Key, Put, Row, Store, Table, Update, Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,11 @@ class Sealed:
     content: bytes
     formers: bytes | None = None
     formers_until: int | None = None
+
+
+SECRETS = Declaration(
+    Sealed, secrets_key, "the encrypted secrets of a subscription", "with the subscription, or its secrets"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +46,29 @@ class Exchange:
         return exchange_key(self.until, self.topic, self.name)
 
 
-def sealed_of(row: Row) -> Sealed:
-    """Return the secrets in a row."""
-    formers = cast("bytes | None", row.get("formers"))
-    return Sealed(text(row, "token"), cast("bytes", row["content"]), formers, optional_number(row, "formers_until"))
+EXCHANGE_ROWS = Declaration(
+    Exchange, exchange_key, "that exchanged secrets of a subscription have to go", "when they went"
+)
 
 
-def exchange_of(row: Row) -> Exchange:
-    """Return what is listed in a row."""
-    return Exchange(text(row, "topic"), text(row, "name"), text(row, "token"), number(row, "until"))
+def read_sealed(store: Store, topic: str, name: str) -> Sealed | None:
+    """Return the encrypted secrets of a subscription."""
+    return SECRETS.read(store, secrets_key(topic, name))
+
+
+def exchange_rows(store: Store, until: int, limit: int) -> list[Row]:
+    """Return the list of exchanged secrets that had to go before *until*, the earliest first."""
+    last = exchange_key(until, "", "").sk
+    return store.query(Table.REGISTRY, exchange_key(0, "", "").pk, sk_to=last, limit=limit)
 
 
 def sealed_puts(topic: str, name: str, sealed: Sealed) -> tuple[Write, ...]:
     """Return the writes of a subscription's secrets; they go with one that puts the token in the subscription's row."""
-    row: dict[str, Value] = {"token": sealed.token, "content": sealed.content}
-    if sealed.formers is None or sealed.formers_until is None:
-        return (Put(secrets_key(topic, name), row),)
-    row |= {"formers": sealed.formers, "formers_until": sealed.formers_until}
+    put = Put(secrets_key(topic, name), SECRETS.row_of(sealed))
+    if sealed.formers_until is None:
+        return (put,)
     listed = Exchange(topic, name, sealed.token, sealed.formers_until)
-    entry: Row = {"topic": topic, "name": name, "token": listed.token, "until": listed.until}
-    return Put(secrets_key(topic, name), row), Put(listed.key, entry)
+    return put, Put(listed.key, EXCHANGE_ROWS.row_of(listed))
 
 
 def sealed_delete(topic: str, name: str) -> Delete:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tagcast.model import Draft, Message
 from tagcast.rows import ordinals
+from tagcast.rows.declaration import NOT_STORED, Attribute, Declaration
+from tagcast.rows.keys import tally_key
 from tagcast.rows.map_attributes import map_of
-from tagcast.rows.message import GARBAGE_S, MessageRow
-from tagcast.rows.section import Section
-from tagcast.rows.values import number, text
+from tagcast.rows.message import TTL_AFTER_EXPIRY, MessageRow, Section
+from tagcast.rows.values import number
 from tagcast.state_map import StateMap
 from tagcast.tables import Row
 
@@ -56,6 +56,7 @@ def unwritten(row: MessageRow, section: int) -> StateMap:
 def section_of(row: MessageRow, section: int, found: Row | None, tally: Row | None) -> MessageRow:
     """Return a wide message, read as *row*, with the map of one section: *found* and *tally* are its rows, if any."""
     known = unwritten(row, section) if found is None else map_of(found)
+    tallied = Tally(frozenset(), 0) if tally is None else TALLY_ROWS.value_of(tally)
     return replace(
         row,
         map=known,
@@ -65,24 +66,10 @@ def section_of(row: MessageRow, section: int, found: Row | None, tally: Row | No
         section=Section(
             number=section,
             count=len(row.bounds),
-            ended=ended_in(tally),
-            tally_version=0 if tally is None else number(tally, "version"),
+            ended=tallied.ended,
+            tally_version=tallied.version,
             message_version=row.version,
         ),
-    )
-
-
-def section_row_of(found: Row) -> MessageRow:
-    """Return one section of a wide message's map with all that its row alone says of the message: no content."""
-    topic, message_id = text(found, "topic"), text(found, "message_id")
-    accepted_at, expires_at = number(found, "accepted_at"), number(found, "expires_at")
-    return MessageRow(
-        message=Message(topic, message_id, Draft(b""), accepted_at, expires_at),
-        map=map_of(found),
-        subscriptions_version=number(found, "subscriptions_version"),
-        version=number(found, "version"),
-        has_body=False,
-        histories=_histories(found),
     )
 
 
@@ -91,17 +78,31 @@ def section_number(found: Row) -> int:
     return int(str(found["sk"]).partition("#")[2])
 
 
-def ended_in(tally: Row | None) -> frozenset[int]:
-    """Return the sections in which nobody is owed anything."""
-    packed = None if tally is None else tally["over"]
-    return ordinals.unpack(packed) if isinstance(packed, bytes) else frozenset()
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """In which sections of a message nobody is owed anything any more: they have *ended*."""
+
+    ended: frozenset[int]
+    version: int
+    expires_at: int = 0
+
+
+TALLY_ROWS = Declaration(
+    Tally,
+    tally_key,
+    "in which of its sections nobody is owed anything any more",
+    "3 days after the expiry",
+    "whoever ends the last entry of a section",
+    ended=Attribute("ordinals, packed", ordinals.pack, ordinals.unpack, name="over"),
+    expires_at=NOT_STORED,
+    ttl=TTL_AFTER_EXPIRY,
+)
 
 
 def tally_row(value: MessageRow, ended: frozenset[int]) -> Row:
     """Return the whole row that says which sections have *ended*, after the one that *value* was read with."""
     assert value.section is not None
-    ttl = value.message.expires_at // 1000 + GARBAGE_S
-    return {"over": ordinals.pack(ended), "version": value.section.tally_version + 1, "ttl": ttl}
+    return TALLY_ROWS.row_of(Tally(ended, value.section.tally_version + 1, value.message.expires_at))
 
 
 def _histories(found: Row | None) -> bytes:

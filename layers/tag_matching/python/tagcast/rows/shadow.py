@@ -12,9 +12,10 @@ from zlib import crc32
 
 from tagcast.model import Message
 from tagcast.ports import World
+from tagcast.rows.declaration import AS_JSON, NOT_STORED, Beside, Declaration, Empty, attribute
 from tagcast.rows.keys import shadow_count_key, shadow_key, shadow_sample_key
-from tagcast.rows.message import GARBAGE_S
-from tagcast.tables import Delete, Key, Put, Row, Table, Update
+from tagcast.rows.message import TTL_AFTER_EXPIRY
+from tagcast.tables import Delete, Key, Put, Table, Update
 
 COUNT_SHARDS = 4
 COUNTS_LIFE_S = 30 * 86_400
@@ -59,33 +60,48 @@ class Shadow:
         return f"SHADOW#{self.topic}#{self.name}#{self.shadow_version}#{against}"
 
 
-def shadow_row(shadow: Shadow) -> Row:
-    """Return the row of a shadow."""
-    return {
-        "topic": shadow.topic,
-        "name": shadow.name,
-        "ordinal": shadow.ordinal,
-        "filter": json.dumps(shadow.filter, sort_keys=True),
-        "shadow_version": shadow.shadow_version,
-        "since": shadow.since,
-    }
+SHADOWS = Declaration(
+    Shadow,
+    shadow_key,
+    "a candidate filter beside the active one",
+    "when it ends or is promoted",
+    filter=AS_JSON,
+)
+COUNTS = Declaration(
+    Empty,
+    (Table.MESSAGES, "SHADOW#topic#name#version#filter", "COUNTS#shard"),
+    "what a shadow said beside one active filter",
+    "30 days after the last count",
+    "publish",
+    **{each.value: Beside() for each in Comparison},
+    ttl=Beside(optional=False),
+)
 
 
-def shadow_of(row: Row) -> Shadow:
-    """Return the shadow in a row."""
-    return Shadow(
-        topic=cast("str", row["topic"]),
-        name=cast("str", row["name"]),
-        ordinal=cast("int", row["ordinal"]),
-        filter=json.loads(cast("str", row["filter"])),
-        shadow_version=cast("int", row["shadow_version"]),
-        since=cast("int", row["since"]),
-    )
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A message that a shadow and the active filter see differently."""
+
+    kind: Comparison
+    message_id: str
+    expires_at: int
+
+
+SAMPLE_ROWS = Declaration(
+    Sample,
+    (Table.MESSAGES, "SHADOW#topic#name#version#filter", "SAMPLE#way#slot"),
+    "a message that both filters see differently",
+    "with the message's receipt",
+    "publish",
+    kind=attribute(named="way"),
+    expires_at=NOT_STORED,
+    ttl=TTL_AFTER_EXPIRY,
+)
 
 
 def shadow_put(shadow: Shadow) -> Put:
     """Return the write of a shadow, in place of any before it."""
-    return Put(shadow.key, shadow_row(shadow))
+    return Put(shadow.key, SHADOWS.row_of(shadow))
 
 
 def shadow_delete(shadow: Shadow) -> Delete:
@@ -104,12 +120,8 @@ def sample_put(partition: str, comparison: Comparison, message: Message) -> Put:
     """Return the write of one difference: into one of 50 slots a way, so that samples stay few; it goes with
     the message's receipt, without which it says nothing."""
     slot = crc32(message.message_id.encode()) % SLOTS
-    row: Row = {
-        "way": comparison.value,
-        "message_id": message.message_id,
-        "ttl": message.expires_at // 1000 + GARBAGE_S,
-    }
-    return Put(shadow_sample_key(partition, comparison.value, slot), row)
+    sample = Sample(comparison, message.message_id, message.expires_at)
+    return Put(shadow_sample_key(partition, comparison.value, slot), SAMPLE_ROWS.row_of(sample))
 
 
 def observed(world: World, partition: str) -> tuple[dict[Comparison, int], tuple[tuple[str, Comparison], ...]]:

@@ -11,21 +11,19 @@ from tagcast.membership import Member, Registration
 from tagcast.model import Subscription, Topic
 from tagcast.ports import Store
 from tagcast.rows import keys
-from tagcast.rows.claim import Claim, claim_of
-from tagcast.rows.due import OwedDelivery, due_of
-from tagcast.rows.filter_version import FilterVersion, filter_version_of
-from tagcast.rows.lane import Lane, lane_of
-from tagcast.rows.member import member_of, registration_of
-from tagcast.rows.nonce import taken_by_of
-from tagcast.rows.progress import Progress, progress_of
-from tagcast.rows.pulled import Pulled, ordinal_pulled, pulled_of
-from tagcast.rows.rate import free_us_of
-from tagcast.rows.recent_changes import names_changed
-from tagcast.rows.registry import subscription_of, topic_of
-from tagcast.rows.shadow import Shadow, shadow_of
+from tagcast.rows.claim import CLAIM_ROWS, NONCE_ROWS, Claim
+from tagcast.rows.due import DUES, OwedDelivery
+from tagcast.rows.filter_version import FILTER_VERSIONS, FilterVersion
+from tagcast.rows.lane import LANES, Lane
+from tagcast.rows.member import MEMBERS, REGISTRATIONS
+from tagcast.rows.progress import SWEEP_ROWS, Progress
+from tagcast.rows.pulled import PULLED, Pulled, ordinal_pulled
+from tagcast.rows.rate import RATE_ROWS
+from tagcast.rows.shadow import SHADOWS, Shadow
 from tagcast.rows.stored_maps import message as message
 from tagcast.rows.stored_maps import messages as messages
-from tagcast.rows.topic_writes import Counters, counters_of
+from tagcast.rows.subscription import REMOVALS, SUBSCRIPTIONS, Removal
+from tagcast.rows.topic import COUNTERS, TOPICS, Counters, names_changed
 from tagcast.rows.values import number, text
 from tagcast.tables import Key, Row, Table
 
@@ -37,13 +35,12 @@ def message_rows(store: Store, topic: str, message_ids: Sequence[str]) -> list[R
 
 def lane(store: Store, topic: str, subscription_id: str) -> Lane | None:
     """Return the lane of a subscription; None while it is active."""
-    row = store.get(keys.lane_key(topic, subscription_id))
-    return None if row is None else lane_of(row)
+    return LANES.read(store, keys.lane_key(topic, subscription_id))
 
 
 def lanes(store: Store, topic: str) -> dict[str, Lane]:
     """Return the lanes of a topic that are not active, by their subscriptions' ids."""
-    return {each.subscription_id: each for each in map(lane_of, lane_rows(store, topic))}
+    return {each.subscription_id: each for each in map(LANES.value_of, lane_rows(store, topic))}
 
 
 def lane_rows(store: Store, topic: str) -> list[Row]:
@@ -53,7 +50,7 @@ def lane_rows(store: Store, topic: str) -> list[Row]:
 
 def dues(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[OwedDelivery]:
     """Return the backlog of a lane in its order, from its head or behind the row *after*."""
-    return [due_of(row) for row in due_rows(store, subscription_id, after=after, limit=limit)]
+    return [DUES.value_of(row) for row in due_rows(store, subscription_id, after=after, limit=limit)]
 
 
 def due_rows(store: Store, subscription_id: str, *, after: str = "", limit: int | None = None) -> list[Row]:
@@ -65,7 +62,7 @@ def due_rows(store: Store, subscription_id: str, *, after: str = "", limit: int 
 def pulled(store: Store, topic: str, message_id: str) -> dict[int, Pulled]:
     """Return what is known of pulls of a message that came to nothing, by the ordinals of their groups."""
     rows = store.query(Table.MESSAGES, keys.pulled_key(topic, message_id, 0).pk)
-    return {ordinal_pulled(row): pulled_of(row) for row in rows}
+    return {ordinal_pulled(row): PULLED.value_of(row) for row in rows}
 
 
 def retained_rows(store: Store, topic: str, *, after: str = "", limit: int | None = None) -> list[Row]:
@@ -85,32 +82,28 @@ def place(row: Row) -> str:
 
 def claim(store: Store, topic: str, key: str) -> Claim | None:
     """Return the claim of an idempotency key."""
-    row = store.get(keys.claim_key(topic, key))
-    return None if row is None else claim_of(row)
+    return CLAIM_ROWS.read(store, keys.claim_key(topic, key))
 
 
 def nonce_taken_by(store: Store, key: Key) -> str | None:
     """Return who took a signed request; None if nobody did."""
-    row = store.get(key)
-    return None if row is None else taken_by_of(row)
+    nonce = NONCE_ROWS.read(store, key)
+    return None if nonce is None else nonce.taken_by
 
 
 def member(store: Store, topic: str, group: str, client_id: str) -> Member | None:
     """Return what a consumer of a group said last."""
-    row = store.get(keys.member_key(topic, group, client_id))
-    return None if row is None else member_of(row)
+    return MEMBERS.read(store, keys.member_key(topic, group, client_id))
 
 
 def members(store: Store, topic: str, group: str) -> list[Member]:
     """Return all consumers of a group that are remembered, also those that are gone, by their ids."""
-    return [member_of(row) for row in store.query(Table.MESSAGES, keys.member_key(topic, group, "").pk)]
+    return [MEMBERS.value_of(row) for row in store.query(Table.MESSAGES, keys.member_key(topic, group, "").pk)]
 
 
 def registrations(store: Store, topic: str, group: str) -> list[Registration]:
     """Return which subscriptions heartbeats of a group made: one of its name, or one for each of its members."""
-    low, high = keys.registrations_of(topic, group)
-    rows = store.query(Table.MESSAGES, low.pk, sk_from=low.sk, sk_to=high.sk)
-    return [registration_of(row) for row in rows]
+    return [REGISTRATIONS.value_of(row) for row in _between(store, *keys.registrations_of(topic, group))]
 
 
 def registration_rows(store: Store) -> list[Row]:
@@ -120,25 +113,25 @@ def registration_rows(store: Store) -> list[Row]:
 
 def free_us(store: Store, subscription_id: str) -> int | None:
     """Return from when on an attempt of a subscription's rate is free, in microseconds; None if nobody took any."""
-    return free_us_of(store.get(keys.rate_key(subscription_id)))
+    rate = RATE_ROWS.read(store, keys.rate_key(subscription_id))
+    return None if rate is None else rate.free_us
 
 
 def progress(store: Store) -> Progress:
     """Return what the last sweep left to the next."""
-    return progress_of(store.get(keys.sweep_key()))
+    return SWEEP_ROWS.read(store, keys.sweep_key()) or Progress()
 
 
 def topic(store: Store, name: str) -> Topic | None:
     """Return the settings of a topic."""
-    row = store.get(keys.topic_key(name))
-    return None if row is None else topic_of(row)
+    return TOPICS.read(store, keys.topic_key(name))
 
 
 def topics(store: Store, names: Sequence[str]) -> tuple[Topic, ...]:
     """Return the settings of those of the topics (at most 100) that there are, in the order given."""
     wanted = [keys.topic_key(name) for name in names]
     found = store.get_many(wanted)
-    return tuple(topic_of(found[key]) for key in wanted if key in found)
+    return tuple(TOPICS.value_of(found[key]) for key in wanted if key in found)
 
 
 def topic_names(store: Store, *, after: str = "", limit: int) -> list[str]:
@@ -154,30 +147,28 @@ def topic_ids(store: Store) -> list[tuple[str, str]]:
 
 
 def counters(store: Store, topic: str) -> Counters:
-    """Return what a removed topic of that name left behind."""
-    return counters_of(store.get(keys.counters_key(topic)))
+    """Return what a removed topic of that name left behind; a name that no topic ever had begins at zero."""
+    return COUNTERS.read(store, keys.counters_key(topic)) or Counters()
 
 
 def subscription(store: Store, topic: str, name: str) -> Subscription | None:
     """Return a subscription."""
-    row = store.get(keys.subscription_key(topic, name))
-    return None if row is None else subscription_of(row)
+    return SUBSCRIPTIONS.read(store, keys.subscription_key(topic, name))
 
 
 def subscriptions(store: Store, topic: str, names: Collection[str]) -> dict[str, Subscription]:
     """Return those of the subscriptions (at most 100) that there are, by their names."""
     wanted = {name: keys.subscription_key(topic, name) for name in names}
     found = store.get_many(tuple(wanted.values()))
-    return {name: subscription_of(found[key]) for name, key in wanted.items() if key in found}
+    return {name: SUBSCRIPTIONS.value_of(found[key]) for name, key in wanted.items() if key in found}
 
 
 def subscriptions_and_shadows(store: Store, topic: str) -> tuple[list[Subscription], list[Shadow]]:
     """Return all subscriptions of a topic and all shadows beside them, read by one query."""
-    low, high = keys.subscriptions_and_shadows(topic)
     first_subscription = keys.subscription_key(topic, "").sk
-    rows = store.query(Table.REGISTRY, low.pk, sk_from=low.sk, sk_to=high.sk)
-    subscriptions = [subscription_of(row) for row in rows if place(row) >= first_subscription]
-    return subscriptions, [shadow_of(row) for row in rows if place(row) < first_subscription]
+    rows = _between(store, *keys.subscriptions_and_shadows(topic))
+    subscriptions = [SUBSCRIPTIONS.value_of(row) for row in rows if place(row) >= first_subscription]
+    return subscriptions, [SHADOWS.value_of(row) for row in rows if place(row) < first_subscription]
 
 
 def subscription_rows(store: Store, topic: str, *, after: str, limit: int) -> list[Row]:
@@ -209,34 +200,38 @@ def removed_names(store: Store, topic: str) -> dict[int, str]:
 
 
 def _names(store: Store, between: tuple[Key, Key]) -> dict[int, str]:
-    low, high = between
-    rows = store.query(Table.REGISTRY, low.pk, sk_from=low.sk, sk_to=high.sk)
-    return {number(row, "ordinal"): text(row, "name") for row in rows}
+    return {number(row, "ordinal"): text(row, "name") for row in _between(store, *between)}
 
 
 def subscription_name(store: Store, topic: str, ordinal: int) -> str | None:
     """Return the name of one subscription by the history of its filter, which begins with the subscription."""
-    low, high = keys.version_key(topic, ordinal, 0), keys.version_key(topic, ordinal + 1, 0)
-    rows = store.query(Table.REGISTRY, low.pk, sk_from=low.sk, sk_to=high.sk, limit=1)
+    rows = _between(store, keys.version_key(topic, ordinal, 0), keys.version_key(topic, ordinal + 1, 0), limit=1)
     return next((text(row, "name") for row in rows), None)
 
 
 def shadow(store: Store, topic: str, name: str) -> Shadow | None:
     """Return the candidate filter beside a subscription's active one."""
-    row = store.get(keys.shadow_key(topic, name))
-    return None if row is None else shadow_of(row)
+    return SHADOWS.read(store, keys.shadow_key(topic, name))
 
 
 def shadows(store: Store, topic: str) -> list[Shadow]:
     """Return all shadows of a topic."""
-    low, high = keys.all_shadows(topic)
-    return [shadow_of(row) for row in store.query(Table.REGISTRY, low.pk, sk_from=low.sk, sk_to=high.sk)]
+    return [SHADOWS.value_of(row) for row in _between(store, *keys.all_shadows(topic))]
+
+
+def removal(store: Store, topic: str, ordinal: int) -> Removal | None:
+    """Return when the subscription of *ordinal* was removed; None if it is there, or forgotten."""
+    return REMOVALS.read(store, keys.name_key(topic, ordinal))
 
 
 def filter_versions(store: Store, topic: str, first: int, last: int) -> list[FilterVersion]:
     """Return the history of filters of all subscriptions with ordinals from *first* to *last*, oldest first of each."""
-    low, high = keys.version_key(topic, first, 0), keys.version_key(topic, last + 1, 0)
-    return [filter_version_of(row) for row in store.query(Table.REGISTRY, low.pk, sk_from=low.sk, sk_to=high.sk)]
+    rows = _between(store, keys.version_key(topic, first, 0), keys.version_key(topic, last + 1, 0))
+    return [FILTER_VERSIONS.value_of(row) for row in rows]
+
+
+def _between(store: Store, low: Key, high: Key, limit: int | None = None) -> list[Row]:
+    return store.query(low.table, low.pk, sk_from=low.sk, sk_to=high.sk, limit=limit)
 
 
 def _behind(place: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from tagcast.ports import Store
 from tagcast.rows import keys
-from tagcast.rows.message import MessageRow, message_row_of
+from tagcast.rows.message import MESSAGES, MessageRow
 from tagcast.rows.sections import section_number, section_of, section_with
 from tagcast.tables import Table
 
@@ -21,14 +21,14 @@ READ_AT_ONCE = 50
 def message(store: Store, topic: str, message_id: str) -> MessageRow | None:
     """Return a message with its state map, or None when even its receipt is gone."""
     row = store.get(keys.message_key(topic, message_id))
-    return None if row is None else message_row_of(row)
+    return None if row is None else MESSAGES.value_of(row)
 
 
 def messages(store: Store, topic: str, message_ids: Sequence[str]) -> dict[str, MessageRow]:
     """Return those of the messages (at most 100) that there are, by their ids, in the order given."""
     wanted = {message_id: keys.message_key(topic, message_id) for message_id in message_ids}
     found = store.get_many(tuple(wanted.values()))
-    return {message_id: message_row_of(found[key]) for message_id, key in wanted.items() if key in found}
+    return {message_id: MESSAGES.value_of(found[key]) for message_id, key in wanted.items() if key in found}
 
 
 def entry(store: Store, topic: str, message_id: str, ordinal: int) -> MessageRow | None:

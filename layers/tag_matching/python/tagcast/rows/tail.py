@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 from typing import cast
 
 from tagcast.ids import accepted_at_of
 from tagcast.ports import Store
+from tagcast.rows.declaration import Attribute, Declaration, Fields, InKey, Written
 from tagcast.rows.keys import tail_key, tail_place, watch_key
-from tagcast.rows.values import number, text
-from tagcast.tables import Put, Row, Table
+from tagcast.tables import Put, Table
 
 TAIL_S = 600
 """An event is told for 10 minutes; the time to live takes its row some time later."""
@@ -101,51 +101,61 @@ class Watch:
     until: int
 
 
+def _deflated(events: Sequence[TailEvent]) -> bytes:
+    kept = [event.as_list() for event in events]
+    return zlib.compress(json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def _inflated(events: bytes) -> tuple[TailEvent, ...]:
+    return tuple(map(TailEvent.from_list, json.loads(zlib.decompress(events))))
+
+
+WATCHES = Declaration(
+    Watch,
+    watch_key,
+    "that somebody watches the topic: without a break `since` then, and `until` then",
+    "ten minutes after `until`",
+    "pull (a question for the tail)",
+    topic=InKey("sk"),
+    ttl=Written(f"{{}} // 1000 + {TAIL_S}", "until"),
+)
+TAIL_ROWS = Declaration(
+    TailBatch,
+    (Table.MESSAGES, "TAIL#topic id", "10^20 - 1 - id, the newest first"),
+    "what watchers are told of one batch of the stream, without bodies, and how much of what happened",
+    "after ten minutes",
+    "archive",
+    place=InKey("sk", read=tail_place),
+    events=Attribute("JSON, deflated", _deflated, _inflated),
+    counts=Fields(),
+    ttl=Written(f"{{}} // 1000 + {TAIL_S}", "written_at"),
+)
+
+
 def watch_put(watch: Watch) -> Put:
     """Return the write that says that somebody watches; the last one counts."""
-    row: Row = {"topic_id": watch.topic_id, "since": watch.since, "until": watch.until}
-    return Put(watch_key(watch.topic), {**row, "ttl": watch.until // 1000 + TAIL_S})
-
-
-def watch_of(row: Row) -> Watch:
-    """Return who is watched by a row."""
-    return Watch(text(row, "sk"), text(row, "topic_id"), number(row, "since"), number(row, "until"))
+    return Put(watch_key(watch.topic), WATCHES.row_of(watch))
 
 
 def batch_put(topic_id: str, batch: TailBatch) -> Put:
     """Return the write of one batch; where its events are too large for a row, the oldest are left out."""
-    events, left_out = list(batch.events), batch.left_out
-    while len(content := _deflated(events)) > EVENTS_BYTES_MAX:
-        left_out += len(events) - len(events) // 2
-        events = events[-(len(events) // 2) :]
-    row: Row = {
-        "events": content,
-        "left_out": left_out,
-        "published": batch.counts.published,
-        "delivered": batch.counts.delivered,
-        "failed": batch.counts.failed,
-        "ttl": batch.written_at // 1000 + TAIL_S,
-    }
+    row = TAIL_ROWS.row_of(batch)
+    while len(cast("bytes", row["events"])) > EVENTS_BYTES_MAX:
+        kept = len(batch.events) // 2
+        left_out = batch.left_out + len(batch.events) - kept
+        batch = replace(batch, events=batch.events[-kept:], left_out=left_out)
+        row = TAIL_ROWS.row_of(batch)
     return Put(tail_key(topic_id, batch.place), row)
-
-
-def batch_of(row: Row) -> TailBatch:
-    """Return the batch in a row."""
-    kept = json.loads(zlib.decompress(cast("bytes", row["events"])))
-    counts = Counts(number(row, "published"), number(row, "delivered"), number(row, "failed"))
-    events = tuple(map(TailEvent.from_list, kept))
-    return TailBatch(tail_place(text(row, "sk")), events, number(row, "left_out"), counts)
 
 
 def watch(store: Store, topic: str) -> Watch | None:
     """Return who watches a topic, or did lately."""
-    row = store.get(watch_key(topic))
-    return None if row is None else watch_of(row)
+    return WATCHES.read(store, watch_key(topic))
 
 
 def watches(store: Store) -> list[Watch]:
     """Return which topics are watched, or were lately."""
-    return [watch_of(row) for row in store.query(Table.MESSAGES, watch_key("").pk)]
+    return [WATCHES.value_of(row) for row in store.query(Table.MESSAGES, watch_key("").pk)]
 
 
 def batches(store: Store, topic_id: str, *, since: str, before: str | None, limit: int) -> list[TailBatch]:
@@ -153,9 +163,4 @@ def batches(store: Store, topic_id: str, *, since: str, before: str | None, limi
     newest = "" if before is None else tail_key(topic_id, before).sk + "\x00"
     oldest = tail_key(topic_id, since)
     rows = store.query(Table.MESSAGES, oldest.pk, sk_from=newest, sk_to=oldest.sk, limit=limit)
-    return [batch_of(row) for row in rows]
-
-
-def _deflated(events: Sequence[TailEvent]) -> bytes:
-    kept = [event.as_list() for event in events]
-    return zlib.compress(json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode())
+    return [TAIL_ROWS.value_of(row) for row in rows]

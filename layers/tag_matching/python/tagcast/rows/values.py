@@ -30,11 +30,6 @@ def optional_text(row: Row, name: str) -> str | None:
     return cast("str | None", row.get(name))
 
 
-def optional_number(row: Row, name: str) -> int | None:
-    """Return a number, or None when the row has none."""
-    return cast("int | None", row.get(name))
-
-
 def dense(row: Mapping[str, Value]) -> dict[str, Value]:
     """Return the attributes that have a value."""
     return {name: value for name, value in row.items() if value is not None}

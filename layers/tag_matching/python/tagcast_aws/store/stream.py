@@ -11,8 +11,8 @@ from tagcast.ports import Row
 from tagcast.repairing.relay import Arrival
 from tagcast.rows.attempt_history import UNTOLD
 from tagcast.rows.kinds import RowKind, kind_of
-from tagcast.rows.lane import is_new_generation, lane_of
-from tagcast.rows.message import message_row_of
+from tagcast.rows.lane import LANES, is_new_generation
+from tagcast.rows.message import MESSAGES
 
 from tagcast_aws.store.attributes import to_row
 
@@ -29,9 +29,9 @@ def arrival_of(record: Mapping[str, Any]) -> Arrival | None:
     sequence = str(change["SequenceNumber"])
     match kind_of(row):
         case RowKind.MESSAGE if record["eventName"] == "INSERT":
-            return Arrival(sequence, message_row_of(row))
+            return Arrival(sequence, MESSAGES.value_of(row))
         case RowKind.LANE if is_new_generation(_row(change.get("OldImage", {})), row):
-            return Arrival(sequence, lane_of(row))
+            return Arrival(sequence, LANES.value_of(row))
     return None
 
 

@@ -1,11 +1,10 @@
-"""Every row that is stored is described, attribute by attribute, and no other (docs/architecture.md, Tables)."""
+"""Every row that is stored is declared, attribute by attribute, and no other (docs/tables.md)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 
 import pytest
 from tagcast.delivery.idempotency import Idempotency
@@ -40,19 +39,18 @@ from tagcast.registry.registering import register
 from tagcast.registry.rotation import rotate_secret
 from tagcast.repairing.relay import Arrival, relay
 from tagcast.rows import stored_maps
-from tagcast.rows.due import OwedDelivery, due_row
+from tagcast.rows.declaration import NOT_OPTIONAL
+from tagcast.rows.due import DUES, OwedDelivery
 from tagcast.rows.keys import message_key, section_key
-from tagcast.rows.message import message_row, message_row_of
+from tagcast.rows.message import MESSAGES, message_row
 from tagcast.settings import ClientCertificate, FormerSecret, Signature
 from tagcast.state_map import AddedLater, StateMap
 from tagcast.trace_context import trace_made
 
+from local.documents import declarations
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.stream import FakeStream
 from tests.fakes.world import FAIL, OK, FakeClock, FakeWorld
-
-DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "architecture.md").read_text()
-
 
 SIGNED = SubscriptionSettings(
     endpoint=Endpoint(Protocol.HTTPS, "https://signed.test/"),
@@ -110,29 +108,14 @@ class WatchedStore(MemoryStore):
         return Found((), "more")
 
 
-def described() -> dict[str, tuple[set[str], set[str]]]:
-    """What the document says: by kind, the attributes that are always there, and those that may be."""
+def declared() -> dict[str, tuple[set[str], set[str]]]:
+    """What the declarations say: by kind, the attributes that are always there, and those that may be."""
     kinds: dict[str, tuple[set[str], set[str]]] = {}
-    table = ""
-    for line in DOCUMENT.splitlines():
-        if line.startswith("#"):
-            table = line.strip("# ").lower()
-        cells = [cell.strip() for cell in line.split("|")[1:-1]]
-        if table in ("registry", "messages") and len(cells) >= 5 and cells[0].startswith("`"):
-            optional = set(re.findall(r"\(`(\w+)`\)", cells[3]))
-            kind = kind_of(table, cells[0].strip("`"), cells[1].strip("`"))
-            always, maybe = kinds.setdefault(kind, (set(), set()))
-            always |= set(re.findall(r"`(\w+)`", cells[3])) - optional
-            maybe |= optional
-    kinds["messages MSG MSG"][1].update(state_map_attributes())
-    kinds["messages MSG SECTION"][1].update(state_map_attributes() - {"pending"})
+    for table, pk, sk, each in declarations():
+        always, maybe = kinds.setdefault(kind_of(table.value, pk, sk), (set(), set()))
+        for name, _, absent in each.attributes():
+            (always if absent is NOT_OPTIONAL else maybe).add(name)
     return kinds
-
-
-def state_map_attributes() -> set[str]:
-    section = DOCUMENT[DOCUMENT.index("### The state map in a row") :].split("\n## ")[0]
-    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
 
 def everything(price: str = "9", *tags: str) -> Draft:
@@ -211,7 +194,7 @@ def sweep_all(fake: FakeWorld, store: WatchedStore) -> None:
     """Let the queue refuse a message, whole and in halves, and a search of the table take more than one sweep."""
     [unsent] = fake.publish_unqueued("4")
     fake.queue.broken = True
-    halves = message_row_of(store.rows[message_key("test1", unsent)])
+    halves = MESSAGES.value_of(store.rows[message_key("test1", unsent)])
     relay(fake.world, [Arrival("1", halves), Arrival("2", replace(halves, in_order=None))])
     fake.sweep()
 
@@ -231,7 +214,7 @@ def widen_all(fake: FakeWorld, store: WatchedStore) -> None:
         fake.subscribe(name, topic="wide")
     narrow, fake.world = fake.world, replace(fake.world, section_max=1)
     [unsent] = fake.publish_unqueued("1", topic="wide")
-    row = message_row_of(store.rows[message_key("wide", unsent)])
+    row = MESSAGES.value_of(store.rows[message_key("wide", unsent)])
     fake.queue.broken = True
     relay(fake.world, [Arrival("1", row)])
     fake.queue.broken = False
@@ -279,10 +262,10 @@ def store() -> WatchedStore:
     remove_all(fake)
     # What takes a thousand lanes at one message, as their codecs write it.
     due = OwedDelivery("t.1", "0", "7", 1, 9, 5, "http 200", ended=EntryState.DELIVERED, not_before=8)
-    store.note(due.key, due_row(due))
+    store.note(due.key, DUES.row_of(due))
     [row] = [row for key, row in store.rows.items() if key.sk == "MSG"][:1]
     ends = {each: Entry(EntryState.DISCARDED, 4, 1, f"{each:0200d}") for each in range(2_000)}
-    heavy = replace(message_row_of(row), map=StateMap.of(ends).settle(ends))
+    heavy = replace(MESSAGES.value_of(row), map=StateMap.of(ends).settle(ends))
     store.note(message_key("test1", "7"), message_row(heavy))
     return store
 
@@ -292,13 +275,13 @@ def test_the_story_leaves_nothing_open_that_somebody_may_choose() -> None:
         assert [each.name for each in fields(chosen) if getattr(chosen, each.name) is None] == []
 
 
-def test_every_kind_of_row_is_described_and_each_that_is_described_exists(store: WatchedStore) -> None:
-    assert store.seen.keys() == described().keys()
+def test_every_kind_of_row_is_declared_and_each_that_is_declared_exists(store: WatchedStore) -> None:
+    assert store.seen.keys() == declared().keys()
 
 
-@pytest.mark.parametrize("kind", described())
-def test_a_row_has_the_attributes_that_are_described(store: WatchedStore, kind: str) -> None:
-    always, maybe = described()[kind]
+@pytest.mark.parametrize("kind", declared())
+def test_a_row_has_the_attributes_that_are_declared(store: WatchedStore, kind: str) -> None:
+    always, maybe = declared()[kind]
     names = [set(row) for row in store.seen[kind]]
 
     assert set.union(*names) == always | maybe

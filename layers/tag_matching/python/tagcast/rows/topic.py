@@ -1,0 +1,127 @@
+"""Rows of topics: their settings and counters, the list of all of them, and what outlives a removed one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tagcast.model import Keep, Topic
+from tagcast.rows.declaration import Declaration, attribute
+from tagcast.rows.keys import counters_key, directory_key, topic_key
+from tagcast.tables import ABSENT, Delete, Expectation, Put, Update, Value, Write
+
+RECENT_MAX = 10
+SETTINGS = ("retention_s", "body_bytes_max", "ordering", "updated_at")
+
+TOPICS = Declaration(
+    Topic,
+    topic_key,
+    "a topic: its settings and counters; read by each process that publishes, once a second",
+    "when it is deleted",
+    name=attribute(named="topic"),
+    keep=attribute(default=Keep.OWED),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """That a topic is in the list of all topics."""
+
+    topic_id: str
+
+
+DIRECTORY = Declaration(Listed, directory_key, "the list of all topics", "with the topic")
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What outlives a removed topic, so that a later one of that name uses no version and no ordinal again."""
+
+    subscriptions_version: int = 0
+    next_ordinal: int = 0
+    ttl: int = 0
+
+
+COUNTERS = Declaration(
+    Counters,
+    counters_key,
+    "the counters of a deleted topic, so that no ordinal or version is used again",
+    "after 4 years",
+)
+
+
+def topic_puts(topic: Topic) -> tuple[Write, ...]:
+    """Return the writes of a new topic, unless there is one of its name."""
+    return (
+        Put(topic_key(topic.name), TOPICS.row_of(topic), {"pk": ABSENT}),
+        Put(directory_key(topic.name), DIRECTORY.row_of(Listed(topic.topic_id))),
+    )
+
+
+def settings_update(changed: Topic) -> Update:
+    """Return the write of a topic's settings, unless another topic has its name by now."""
+    row = TOPICS.row_of(changed)
+    settings = {name: row[name] for name in (*SETTINGS, "keep") if name in row}
+    gone = () if "keep" in settings else ("keep",)
+    return Update(topic_key(changed.name), settings, gone, {"topic_id": changed.topic_id})
+
+
+def change_update(owner: Topic, *names: str, subscriptions: int = 0, ordinals: int = 0) -> Update:
+    """Return the write that lets publishers read *names* again, unless any subscription changed since *owner* was read.
+
+    *subscriptions* and *ordinals* are added to the topic's counts.
+    """
+    changes: dict[str, Value] = {**with_changes(owner, names)}
+    if subscriptions:
+        changes["subscription_count"] = owner.subscription_count + subscriptions
+    if ordinals:
+        changes["next_ordinal"] = owner.next_ordinal + ordinals
+    return Update(topic_key(owner.name), changes, expect=_as_read(owner))
+
+
+def topic_deletes(topic: Topic, ttl: int) -> tuple[Write, ...]:
+    """Return the writes that remove a topic, unless its subscriptions changed; its counters stay until *ttl*."""
+    counters = Counters(topic.subscriptions_version, topic.next_ordinal, ttl)
+    return (
+        Delete(topic_key(topic.name), _as_read(topic)),
+        Delete(directory_key(topic.name)),
+        Put(counters_key(topic.name), COUNTERS.row_of(counters)),
+    )
+
+
+def _as_read(topic: Topic) -> Expectation:
+    return {"topic_id": topic.topic_id, "subscriptions_version": topic.subscriptions_version}
+
+
+def with_changes(topic: Topic, names: Sequence[str]) -> dict[str, int | Sequence[str]]:
+    """Return what a change of all *names* at once writes to the row of *topic*: the last names, a version for each.
+
+    Who knows an older version reads only these. The row is read for every publish and written for every change anyway,
+    so that this costs neither reads nor writes.
+
+    >>> from tagcast.model import Ordering
+    >>> topic = Topic("orders", "1", 60, 1, Ordering.TOPIC, 0, 0, subscriptions_version=7, recent=("A",))
+    >>> with_changes(topic, ("B", "C"))
+    {'subscriptions_version': 9, 'recent': ['A', 'B', 'C']}
+    """
+    return {
+        "subscriptions_version": topic.subscriptions_version + len(names),
+        "recent": [*topic.recent, *names][-RECENT_MAX:],
+    }
+
+
+def names_changed(known: Topic, topic: Topic) -> frozenset[str] | None:
+    """Return the subscriptions that changed between two versions of a topic; None if there were too many.
+
+    >>> from dataclasses import replace
+    >>> from tagcast.model import Ordering
+    >>> known = Topic("orders", "1", 60, 1, Ordering.TOPIC, 0, 0, subscriptions_version=7)
+    >>> names_changed(known, replace(known, subscriptions_version=8, recent=("A", "B")))
+    frozenset({'B'})
+    >>> names_changed(known, replace(known, subscriptions_version=10, recent=("A", "B"))) is None
+    True
+    """
+    count = topic.subscriptions_version - known.subscriptions_version
+    if known.topic_id != topic.topic_id or not 0 < count <= len(topic.recent):
+        return None
+    return frozenset(topic.recent[-count:])
