@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+OTHERS = 0o077
+"""The rights that files of reports have not."""
 LINES_KEPT = 30
 """What a job that broke is quoted with."""
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -102,10 +104,18 @@ class Archive:
         parts = urlsplit(uri)
         if parts.scheme not in ("s3", "s3a"):
             return Path(uri.removeprefix("file://"))
+        target = self.reports / parts.path.lstrip("/").removeprefix("reports/")
+        known = os.umask(OTHERS)  # What an archive says is nobody else's to read, on this machine either.
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._downloaded(parts.netloc, parts.path.lstrip("/"), target)
+        finally:
+            os.umask(known)
+        return target
+
+    def _downloaded(self, bucket: str, key: str, target: Path) -> None:
         import boto3
 
-        target = self.reports / parts.path.lstrip("/").removeprefix("reports/")
-        target.parent.mkdir(parents=True, exist_ok=True)
         s3 = boto3.client(
             "s3",
             endpoint_url=self.owner.get("AWS_ENDPOINT_URL"),
@@ -113,8 +123,7 @@ class Archive:
             aws_access_key_id=self.owner.get("AWS_ACCESS_KEY_ID"),
             aws_secret_access_key=self.owner.get("AWS_SECRET_ACCESS_KEY"),
         )
-        s3.download_file(parts.netloc, parts.path.lstrip("/"), str(target))
-        return target
+        s3.download_file(bucket, key, str(target))
 
 
 def bucket_of(cloudformation: Any, url: str) -> str | None:

@@ -11,6 +11,7 @@ SOON_S = 20.0
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
 
+@pytest.mark.nightly
 def test_no_delivery_is_lost_or_out_of_order_when_workers_are_killed(tmp_path: Path) -> None:
     outcome, _ = run("workers", 8, 1, tmp_path / "data")
 

@@ -33,11 +33,16 @@ def lines_of(seed: int) -> list[tuple[str, int, str]]:
     return made
 
 
-def test_thirty_simulated_histories_keep_every_promise(
-    spark: SparkSession, bucket: Bucket, told: Callable[[], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("histories", [10, pytest.param(HISTORIES, marks=pytest.mark.nightly)])
+def test_simulated_histories_keep_every_promise(
+    histories: int,
+    spark: SparkSession,
+    bucket: Bucket,
+    told: Callable[[], dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seeds = [seed for seed in range(100) if not draw_plan(seed).faults & WRONG_CLOCKS][:HISTORIES]
-    assert len(seeds) == HISTORIES
+    seeds = [seed for seed in range(100) if not draw_plan(seed).faults & WRONG_CLOCKS][:histories]
+    assert len(seeds) == histories
     by_kind: dict[str, list[str]] = defaultdict(list)
     instants = []
     for seed in seeds:

@@ -75,7 +75,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
             "strict=False",
             SPOILED,
         ),
-        47,
+        29,
     ),
     (
         Mutant(

@@ -129,7 +129,11 @@ def lists(schema: dict[str, Any], place: str) -> Iterator[tuple[str, str, str, i
 
 
 def every() -> Iterator[Any]:
-    """Yield whatever has a size in the bodies of all routes."""
+    """Yield whatever has a size in the bodies of all routes.
+
+    Routes share the models of their parts: `make nightly` fills the same part of every other route, too.
+    """
+    filled: set[tuple[str, str]] = set()
     for path, methods in description()["paths"].items():
         for method, operation in methods.items():
             content = operation.get("requestBody", {}).get("content", {})
@@ -137,7 +141,10 @@ def every() -> Iterator[Any]:
                 if name in FILTERS and name != "different tags" and path != "/filters/test":
                     continue  # One compiler reads the filters of all routes.
                 each = List(method.upper(), path, place, pointer, most, fill)
-                yield pytest.param(each, id=f"{each.method} {path} {each.place} {name}")
+                part = place.removesuffix("/0").rpartition("/")[2] or f"{method} {path}"
+                marks = [pytest.mark.nightly] if (part, name) in filled else []
+                filled.add((part, name))
+                yield pytest.param(each, id=f"{each.method} {path} {each.place} {name}", marks=marks)
 
 
 EVERY = tuple(every())
