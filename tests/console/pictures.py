@@ -1,25 +1,34 @@
-"""Pictures of the console for the documents: `make pictures`, or `python -m tests.console.pictures FOLDER --all`."""
+"""Pictures of the console: `make pictures` for the documents, `python -m tests.console.pictures FOLDER --all` for all.
+
+``--all --worst`` takes them of the worst day, with the widest data.
+"""
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from playwright.sync_api import Browser
+from tagcast_client import Client
 
+from tests.console import worst_day
 from tests.console.browser import browser, console_of, settle
 from tests.console.scene import Scene, played
-from tests.running_stack import start_stack
+from tests.console.worst_data import Widest, widest_played
+from tests.console.worst_day import FIRST, NOWHERE, WIDE_TOPIC, WorstDay
+from tests.running_stack import start_stack, wait_until
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs/images"
 Scheme = Literal["light", "dark"]
-WIDTHS: tuple[int, ...] = (400, 1_600)
+WIDTHS: tuple[int, ...] = (360, 400, 1_000, 1_600)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+HEIGHT_MAX = 6_000
+"""Of longer pages the beginning is pictured."""
 FAULT = "fault"
 """The one page that is pictured because something is not there."""
 
@@ -47,6 +56,7 @@ def others(scene: Scene) -> Mapping[str, str]:
     return {
         "shadow": "/topics/orders/subscriptions/warehouse/shadow",
         "skip": "/topics/orders/subscriptions/billing/skip",
+        "topics": "/topics",
         "search": "/search?topic=orders&tag=paid",
         "tail": "/tail?topic=orders",
         "archive": "/archive",
@@ -59,15 +69,64 @@ def others(scene: Scene) -> Mapping[str, str]:
     }
 
 
+def worst_pages(day: WorstDay, widest: Widest) -> Mapping[str, str]:
+    """Return the pages of the worst day, and those of the widest data."""
+    first = f"/topics/{FIRST}"
+    return {
+        "overview": "/",
+        "overview-host": f"/?host={NOWHERE.rstrip('/')}",
+        "overview-last": "/?page=99",
+        "topics": "/topics",
+        "topic": first,
+        "topic-wide": f"/topics/{WIDE_TOPIC}",
+        "lane-down": f"{first}/subscriptions/partner-api",
+        "lane-pending": f"{first}/subscriptions/newcomer",
+        "lane-group": f"{first}/subscriptions/workers",
+        "verify": f"{first}/subscriptions/newcomer/verify",
+        "message-wide": f"/topics/{WIDE_TOPIC}/messages/{day.wide}",
+        "message-ordinary": f"{first}/messages/{day.ordinary}?why=warehouse",
+        "message-hostile": f"{first}/messages/{day.hostile}?why=partner-api",
+        "workbench": f"/workbench?topic={FIRST}&subscription=warehouse",
+        "search": f"/search?topic={FIRST}",
+        "tail": f"/tail?topic={FIRST}",
+        "groups": "/groups",
+        "hosts": "/hosts",
+        "archive": "/archive",
+        "costs": "/costs",
+        FAULT: "/topics/absent",
+        **widest.pages,
+    }
+
+
+def take_worst(folder: Path) -> None:
+    """Play the worst day on a stack of its own and picture its pages in every look."""
+    with ExitStack() as ends:
+        console, url = ends.enter_context(_stack())
+        day = ends.enter_context(worst_day.played(url))
+        api = ends.enter_context(Client(url))
+        widest = widest_played(api, api.get_subscription(FIRST, "newcomer").endpoint["url"])
+        chromium = ends.enter_context(browser())
+        for width, scheme in product(WIDTHS, SCHEMES):
+            _picture(chromium, Look(width, scheme), console, worst_pages(day, widest), folder)
+
+
+@contextmanager
+def _stack() -> Iterator[tuple[str, str]]:
+    """Start a stack with a console; where both are."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as state:
+        stack = start_stack(Path(state, "data"), "--console-port", "0")
+        try:
+            assert wait_until(lambda: "Console" in stack.output)
+            yield console_of(stack), stack.url
+        finally:
+            stack.stop()
+
+
 def take(folder: Path, every: bool) -> None:
     """Play the scene on a stack of its own and picture its pages: five, or all of them in every look."""
-    folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as ends:
-        state = ends.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
-        stack = start_stack(Path(state, "data"), "--console-port", "0")
-        ends.callback(stack.stop)
-        scene = ends.enter_context(played(stack.url))
-        console = console_of(stack)
+        console, url = ends.enter_context(_stack())
+        scene = ends.enter_context(played(url))
         chromium = ends.enter_context(browser())
         if every:
             for width, scheme in product(WIDTHS, SCHEMES):
@@ -86,7 +145,8 @@ def _picture(chromium: Browser, look: Look | None, console: str, shown: Mapping[
             raise RuntimeError(f"{name}: {path} was answered with {answer and answer.status}")
         settle(page)
         suffix = f"-{width}-{scheme}" if look else ""
-        page.screenshot(path=folder / f"{name}{suffix}.png", full_page=look is not None)
+        is_short = page.evaluate("document.documentElement.scrollHeight") < HEIGHT_MAX
+        page.screenshot(path=folder / f"{name}{suffix}.png", full_page=look is not None and is_short)
     page.close()
 
 
@@ -94,5 +154,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
     parser.add_argument("--all", action="store_true", help="all pages, narrow and wide, dark and light")
+    parser.add_argument("--worst", action="store_true", help="of the worst day")
     asked = parser.parse_args()
-    take(asked.folder, asked.all)
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    if asked.worst:
+        take_worst(asked.folder)
+    else:
+        take(asked.folder, asked.all)

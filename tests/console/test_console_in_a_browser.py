@@ -21,8 +21,9 @@ from local.console.archive_jobs import JobBoard, LocalJobs
 from local.console.desk import Desk
 from local.console.server import ConsoleServer
 from tests.console.browser import browser, console_of, settle
-from tests.console.pictures import others, pages
+from tests.console.pictures import WIDTHS, others, pages
 from tests.console.scene import Scene, played, talk
+from tests.console.worst_data import widest_played
 from tests.running_stack import start_stack, wait_until
 from tests.unit.console.test_archive_jobs import STACK
 from tests.unit.console.visitor import faking_jobs
@@ -324,3 +325,19 @@ def test_the_five_places_have_keys_that_can_be_turned_off(window: Window) -> Non
     page.keyboard.press("?")
     expect(page.get_by_role("heading", name="Keys")).to_be_hidden()
     page.evaluate("localStorage.clear()")
+
+
+@pytest.mark.timeout(300)
+def test_no_page_is_wider_than_its_window_with_the_widest_data_that_the_limits_allow(window: Window) -> None:
+    failing = window.api.get_subscription("orders", "billing").endpoint["url"]
+    widest = widest_played(window.api, failing)
+    found = []
+    for name, path in {**pages(window.scene), **others(window.scene), **widest.pages}.items():
+        page = window.open(path)
+        settle(page)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            needed = page.evaluate("document.documentElement.scrollWidth")
+            found += [(name, width, needed)] if needed > width else []
+    window.complaints = [said for said in window.complaints if "404" not in said]
+    assert found == []

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
 
-from tagcast_client import NewMessage
+from tagcast_client import Accepted, Client, NewMessage
 
 WIDEST_NAME = "W" * 64
 """A name of letters that are wide, without a place to break it."""
-TAG_CHARS, TAGS, PROPERTIES, PROPERTIES_BYTES, VALUE_CHARS = 64, 10, 50, 16_384, 1_024
+TAG_CHARS, TAGS, PROPERTIES, PROPERTIES_BYTES, VALUE_CHARS, URL_CHARS = 64, 10, 50, 16_384, 1_024, 2_048
 HOSTILE = "<script>document.title = 'owned'</script>\x1b]0;owned\x07 \u202egnp.exe <img src=x onerror=alert(1)>"
 ALPHABETS = ("W", "&<>\"'", "\u202e\u200b|", "Ⱥ漢ﷺ", "aA0_ ", "💥", "Z\u0301\u0302\u0303\u0304")
 """What is wide, what has to be escaped, what turns the direction, what has no breaks, what stacks."""
@@ -47,4 +50,48 @@ def widest_message(seed: int) -> NewMessage:
         routing_key="W" * 64,
         properties=properties(dice),
         content_type="text/" + "W" * 100,
+    )
+
+
+@dataclass(frozen=True)
+class Widest:
+    """Where the widest data is: the pages that show it, by name."""
+
+    pages: Mapping[str, str]
+
+
+def widest_played(api: Client, failing: str) -> Widest:
+    """Make the widest topic, subscriptions to an endpoint that fails, and messages; return the pages that show them."""
+    name, long = WIDEST_NAME, "W" * (URL_CHARS - len(failing))
+    expression = " OR ".join(f"{'p' * 60}{n:02d} = '{'W' * 60}'" for n in range(8))
+    api.put_topic(name)
+    seldom = {"strategy": "BACKOFF_RETRY", "max_retries": 100, "interval_seconds": 3_600}
+    api.put_subscription(name, name, failing + long, retry=seldom)
+    api.put_subscription(
+        name, "tags", failing, retry=seldom, filter={"kind": "tags", "tags": list(tags(random.Random(1)))}
+    )
+    api.put_subscription(name, "sql", failing, filter={"kind": "sql92", "expression": expression})
+    api.put_subscription(name, "V" * 64, {"protocol": "pull"})
+    sent = api.publish_batch(name, [widest_message(seed) for seed in range(8)])
+    ids = [each.message_id for each in sent if isinstance(each, Accepted)]
+    assert len(ids) == len(sent), [each for each in sent if not isinstance(each, Accepted)]
+    api.set_shadow(name, "sql", {"kind": "sql92", "expression": expression.replace("OR", "AND")})
+    topic, lane = f"/topics/{name}", f"/topics/{name}/subscriptions/{name}"
+    filled = urlencode({"topic": name, "tag": "W" * 64, "property": f"{'W' * 64}={'W' * 200}", "subscription": name})
+    pages = {
+        "overview-chosen": f"/?{urlencode({'topic': name, 'text': name, 'host': failing})}",
+        "topics-found": f"/topics?text={name}",
+        "topic-widest": topic,
+        "lane-widest": lane,
+        "lane-sql": f"{topic}/subscriptions/sql",
+        "lane-group": f"{topic}/subscriptions/{'V' * 64}",
+        "skip-widest": f"{lane}/skip",
+        "search-widest": f"/search?topic={name}",
+        "search-none": f"/search?{filled}",
+        "workbench-widest": f"/workbench?topic={name}&subscription=sql",
+        "shadow-widest": f"{topic}/subscriptions/sql/shadow",
+        "tail-widest": f"/tail?topic={name}",
+    }
+    return Widest(
+        {**pages, **{f"message-{seed}": f"{topic}/messages/{each}?why={name}" for seed, each in enumerate(ids)}}
     )
