@@ -27,6 +27,11 @@ def backtest_page(result: Mapping[str, Any]) -> str:
     return _counts(result, below)
 
 
+def _what(result: Mapping[str, Any]) -> str:
+    """Return what was backtested, for the title of the page."""
+    return f"backtest of {result['topic']}, {result['window'].replace('_', ' to ')}"
+
+
 def _code(value: object) -> str:
     return f"<pre>{escape(json.dumps(value, ensure_ascii=False))}</pre>"
 
@@ -43,8 +48,9 @@ def _comparison(result: Mapping[str, Any], below: str) -> str:
         ("no longer matched", gone, "bad" if gone else ""),
         ("the candidate failed on", sums["failed"], "warn" if sums["failed"] else ""),
     ]
+    verdict = f"{title} for {result['subscription']}"
     parts = [
-        page.headline(f"{title} for {result['subscription']}", below),
+        page.headline(verdict, below),
         page.cards(cards),
         page.section("Filters", "<h3>Candidate</h3>", _code(result["candidates"][0]["filter"]), "<h3>Now</h3>",
                      _code(result["current"])),
@@ -55,9 +61,9 @@ def _comparison(result: Mapping[str, Any], below: str) -> str:
     for way in ("newly_matched", "newly_unmatched"):
         found = [sample for sample in result["samples"] if sample["way"] == way]
         if found:
-            title = f"{WORDS[way][0].upper()}{WORDS[way][1:]}: the newest {len(found)} of {sums[way]:,}"
-            parts.append(page.section(title, *(_sample(sample) for sample in found)))
-    return page.document(f"Backtest {result['topic']}", *parts)
+            newest = f"{WORDS[way][0].upper()}{WORDS[way][1:]}: the newest {len(found)} of {sums[way]:,}"
+            parts.append(page.section(newest, *(_sample(sample) for sample in found)))
+    return page.document(verdict, _what(result), *parts)
 
 
 def _counts(result: Mapping[str, Any], below: str) -> str:
@@ -83,9 +89,7 @@ def _counts(result: Mapping[str, Any], below: str) -> str:
     heads = ("Candidate", "Matched", "Share", "Failed", "Filter")
     rest = len(told) - len(rows)
     more = page.paragraph(f"{rest:,} more are in backtest.json and the table hours.", "soft") if rest else ""
-    return page.document(
-        f"Backtest {result['topic']}", *parts, page.section("Candidates", page.table(heads, rows), more)
-    )
+    return page.document(title, _what(result), *parts, page.section("Candidates", page.table(heads, rows), more))
 
 
 def _bars(axes: Axes, hours: Sequence[Mapping[str, Any]], colours: Mapping[str, str]) -> None:

@@ -34,7 +34,8 @@ def certificate_page(certificate: Mapping[str, Any], kinds: Mapping[str, str]) -
         ("violations", found, "bad" if found else "good"),
     ]
     return page.document(
-        f"Audit {certificate['window']}",
+        title,
+        f"audit of {certificate['window'].replace('_', ' to ')}, {where}",
         page.headline(title, below, tone),
         page.cards(cards),
         _listed(certificate) if found else "",
@@ -109,7 +110,7 @@ def _looked_at(counts: Mapping[str, int], skew_ms: int) -> str:
         ("of them before one accepted earlier (no violation)", counts["before_an_earlier_one"]),
         ("tolerance for clocks", f"{skew_ms:,} ms"),
     )
-    return page.table(("What", "Number"), [(what, page.shown(number)) for what, number in rows]).replace("<td>", "<td>")
+    return page.table(("What", "Number"), [(what, page.shown(number)) for what, number in rows])
 
 
 def _roots(certificate: Mapping[str, Any]) -> str:

@@ -36,7 +36,8 @@ def delivery_page(told: Mapping[str, Any], topic: str | None) -> str:
         ("95 % delivered within", page.duration(latency.get("end_to_end_ms_p95")), ""),
     ]
     return page.document(
-        f"Deliveries {told['window']}",
+        title,
+        f"deliveries of {told['window'].replace('_', ' to ')}, {where}",
         page.headline(title, below, tone),
         page.cards(cards),
         page.section("What went wrong", _trouble(told)),

@@ -51,13 +51,26 @@ td{border-bottom:1px solid var(--line);padding:6px 10px;vertical-align:top}
 code{font:13px/1.5 ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 figure{margin:14px 0}figure svg{width:100%;height:auto;color:var(--ink)}figcaption{color:var(--soft);font-size:13px}
 pre{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 12px;overflow-x:auto;
-font-size:13px}
-details{margin:8px 0}summary{cursor:pointer}
+font-size:13px;white-space:pre-wrap;overflow-wrap:anywhere}
+details{margin:8px 0}summary{cursor:pointer;overflow-wrap:anywhere}
+h1,h2,p,figcaption{overflow-wrap:anywhere}
+@media (max-width:720px){
+main{padding:18px 14px 40px}h1{font-size:21px}
+thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+table,tbody{display:block}tr{display:grid;grid-template-columns:1fr 1fr;gap:1px 12px;padding:8px 0;
+border-bottom:1px solid var(--line)}
+td{display:block;border:0;padding:0;min-width:0;overflow-wrap:anywhere;white-space:normal!important;
+text-align:left!important}
+td:first-child{grid-column:1/-1;font-weight:600}
+td[data-label]:not([data-label=""])::before{content:attr(data-label) " ";color:var(--soft);font-size:12px}
+figure svg{min-width:600px}figure div{overflow-x:auto}
+}
 """
 
 
-def document(title: str, *parts: str) -> str:
-    """Return the page; *parts* are HTML."""
+def document(verdict: str, what: str, *parts: str) -> str:
+    """Return the page of *what*; *parts* are HTML. Its title, by which lists name it, begins with what was found."""
+    title = f"{verdict} · {what}"
     head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
     view = '<meta name="viewport" content="width=device-width,initial-scale=1">'
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
@@ -97,8 +110,12 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     numeric = [all(isinstance(row[n], int | float) or row[n] is None for row in body) for n in range(len(heads))]
     classes = [' class="n"' if each else "" for each in numeric]
     head = "".join(f"<th{mark}>{escape(name)}</th>" for name, mark in zip(heads, classes, strict=True))
+    labels = [f' data-label="{escape(name)}"' if n else "" for n, name in enumerate(heads)]
     lines = (
-        "".join(f"<td{mark}>{shown(value)}</td>" for value, mark in zip(row, classes, strict=True)) for row in body
+        "".join(
+            f"<td{mark}{label}>{shown(value)}</td>" for value, mark, label in zip(row, classes, labels, strict=True)
+        )
+        for row in body
     )
     rest = "".join(f"<tr>{line}</tr>" for line in lines)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rest}</tbody></table></div>'
@@ -214,4 +231,5 @@ def figure(caption: str, draw: Callable[[Axes], None], height: float = 2.6) -> s
     svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
     svg = re.sub(r"font: ?([0-9.]+)px [^;\"]+", r"font: \1px system-ui, sans-serif", svg)
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+    seen = f'<div tabindex="0" role="img" aria-label="{escape(caption)}">{svg}</div>'
+    return f"<figure>{seen}<figcaption>{escape(caption)}</figcaption></figure>"

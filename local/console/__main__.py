@@ -19,6 +19,7 @@ from tagcast_client.signing import is_aws, region_of
 
 from local.console.archive_jobs import GlueJobs, JobBoard, LocalJobs, Runner
 from local.console.desk import Desk
+from local.console.samples import Charted, CloudWatchMinutes
 from local.console.server import ConsoleServer
 from local.front.front import PortInUseError
 
@@ -26,15 +27,20 @@ PORT = 8081
 
 
 def desk_for(
-    url: str, data: Path, auth: httpx.Auth | None = None, time_scale: float = 1.0, jobs: Runner | None = None
+    url: str,
+    data: Path,
+    auth: httpx.Auth | None = None,
+    time_scale: float = 1.0,
+    jobs: Runner | None = None,
+    metrics: Charted | None = None,
 ) -> Desk:
     """Return the desk of a console; one that shows somebody's credentials lets in only who knows its key.
 
-    Without other *jobs* they are those of the stack that runs on the folder *data*.
+    Without other *jobs* they are those of the stack that runs on the folder *data*; without *metrics* it samples.
     """
     api = AsyncClient(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-console")
     key = secrets.token_urlsafe(24) if auth else None
-    return Desk(api, data / "reports", JobBoard(jobs or LocalJobs(data)), time_scale, key)
+    return Desk(api, data / "reports", JobBoard(jobs or LocalJobs(data)), time_scale, key, metrics=metrics)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -52,12 +58,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def glue_jobs(asked: argparse.Namespace) -> GlueJobs:
-    """Return the jobs of a deployment, as the profile may run them."""
+def of_deployment(asked: argparse.Namespace) -> tuple[GlueJobs, CloudWatchMinutes]:
+    """Return the jobs and the metrics of a deployment, as the profile may run and read them."""
     import boto3  # It takes half a second, and the console of a local stack does without.
 
     session = boto3.Session(profile_name=asked.profile, region_name=asked.region or region_of(asked.url))
-    return GlueJobs(asked.stack, asked.data / "reports", cast("Callable[[str], Any]", session.client))
+    client = cast("Callable[[str], Any]", session.client)
+    return GlueJobs(asked.stack, asked.data / "reports", client), CloudWatchMinutes(asked.stack, client)
 
 
 async def run(asked: argparse.Namespace) -> int:
@@ -68,8 +75,9 @@ async def run(asked: argparse.Namespace) -> int:
         loop.add_signal_handler(each, stopped.set)
     signed = SigV4(asked.profile, asked.region) if is_aws(asked.url) else None
     token = os.environ.get("TAGCAST_TOKEN")
-    jobs = glue_jobs(asked) if is_aws(asked.url) else None
-    desk = desk_for(asked.url, asked.data, BearerToken(token) if token else signed, asked.time_scale, jobs)
+    jobs, metrics = of_deployment(asked) if is_aws(asked.url) else (None, None)
+    auth = BearerToken(token) if token else signed
+    desk = desk_for(asked.url, asked.data, auth, asked.time_scale, jobs, metrics)
     async with contextlib.AsyncExitStack() as ends:
         server = ConsoleServer(desk)
         ends.push_async_callback(server.stop)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from pathlib import Path
 
 from aiohttp import web
@@ -16,6 +18,7 @@ from local.console.desk import Desk, desk_of
 from local.console.filter_form import DIALECTS, KINDS, FilterForm, UnreadableFilterError, filter_of
 
 PAGES_SHOWN = 100
+TITLE, TITLE_BYTES = re.compile("<title>(.*?)</title>", re.DOTALL), 4_096
 INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """What such a page may do: look as it does. It was made from what strangers published."""
 FIELDS = ("job", "from", "to", "topic", "kind", "text", "dialect")
@@ -23,11 +26,12 @@ FIELDS = ("job", "from", "to", "topic", "kind", "text", "dialect")
 
 @dataclass(frozen=True)
 class Report:
-    """One page of a job; *name* is its path below the folder of reports."""
+    """One page of a job; *name* is its path below the folder of reports, *title* begins with what was found."""
 
     name: str
     made_at: datetime
     size: int
+    title: str = ""
 
 
 def reports_in(folder: Path) -> list[Report]:
@@ -37,7 +41,15 @@ def reports_in(folder: Path) -> list[Report]:
         Report(each.relative_to(folder).as_posix(), datetime.fromtimestamp(told.st_mtime, UTC), told.st_size)
         for each, told in found
     ]
-    return sorted(reports, key=lambda report: report.made_at, reverse=True)[:PAGES_SHOWN]
+    newest = sorted(reports, key=lambda report: report.made_at, reverse=True)[:PAGES_SHOWN]
+    return [replace(each, title=title_of(folder / each.name)) for each in newest]
+
+
+def title_of(page: Path) -> str:
+    """Return the title of a page, as far as its beginning says it."""
+    with page.open("rb") as content:
+        found = TITLE.search(content.read(TITLE_BYTES).decode("utf-8", "replace"))
+    return unescape(found.group(1)).strip() if found else ""
 
 
 def order_of(said: Mapping[str, str]) -> Order:

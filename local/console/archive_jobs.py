@@ -12,10 +12,12 @@ from typing import Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 from tagcast.instant import rfc3339
+from tagcast_client import NewMessage
 
 from local.cli.filters import filter_text
 from local.cli.job_arguments import Days, audit_arguments, backtest_arguments, compacting, report_arguments
 from local.cli.job_run import NOTHING_JUDGED, STARTING, Archive, JobError, JobProgram, check_spark
+from local.console.archived import archived_message
 from local.rules.limits import PRICES_USD
 
 JOBS: Mapping[str, str] = {"audit": "audit", "report": "delivery_report", "backtest": "backtest"}
@@ -77,6 +79,9 @@ class Runner(Protocol):
     def run(self, order: Order, said: Said) -> Ended:
         """Carry out one job and tell how far it is. Raises JobError."""
 
+    def message(self, topic: str, message_id: str) -> NewMessage | None:
+        """Return a message as the archive keeps it, None if it does not. Raises JobError."""
+
     def stop(self) -> None:
         """End what runs on this machine."""
 
@@ -104,6 +109,23 @@ class LocalJobs:
         uri = result.summary.get("html")
         page = None if uri is None else place.fetch(str(uri))
         return Ended(page, verdict(order.job, result.code, result.summary), result.code == 0)
+
+    def message(self, topic: str, message_id: str) -> NewMessage | None:
+        """Look for it in the archive of the stack."""
+        import boto3  # It takes half a second, and most pages do without.
+
+        place = Archive.of_stack(self.folder)
+        s3 = boto3.client(
+            "s3",
+            endpoint_url=place.owner["AWS_ENDPOINT_URL"],
+            region_name=place.owner["AWS_DEFAULT_REGION"],
+            aws_access_key_id=place.owner["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=place.owner["AWS_SECRET_ACCESS_KEY"],
+        )
+        try:
+            return archived_message(s3, place.uri.removeprefix("s3://"), topic, message_id)
+        except (BotoCoreError, ClientError) as fault:
+            raise JobError(f"the engine refused: {fault}") from fault
 
     def stop(self) -> None:
         """End the program that runs."""
@@ -165,6 +187,13 @@ class GlueJobs:
         if page is None:
             raise JobError(f"Glue: {run['JobRunState'].lower()}: {run.get('ErrorMessage', 'its log says why')}")
         return Ended(page, str(run.get("ErrorMessage", "The job failed; its page says why.")), is_well=False)
+
+    def message(self, topic: str, message_id: str) -> NewMessage | None:
+        """Look for it in the archive of the deployment."""
+        try:
+            return archived_message(self.client("s3"), self._bucket(), topic, message_id)
+        except (BotoCoreError, ClientError) as fault:
+            raise JobError(f"AWS refused: {fault}") from fault
 
     def _bucket(self) -> str:
         [found] = self.client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"]

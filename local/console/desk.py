@@ -19,6 +19,7 @@ from local.console.archive_jobs import JobBoard
 from local.console.attention import Backlogs
 from local.console.kept import FRESH_S, PAGE, Kept
 from local.console.rendering import environment
+from local.console.samples import Charted, Samples
 
 T = TypeVar("T")
 SIDE_BY_SIDE_MAX = 8
@@ -30,7 +31,8 @@ class Desk:
     """One console; *reports* is where jobs leave their pages, *jobs* who runs them, *time_scale* the stack's.
 
     *key* is what the address that was printed has and nobody else knows; None lets in everybody on this machine.
-    *fresh_s* is how long lists that were read whole are shown before they are read again.
+    *fresh_s* is how long lists that were read whole are shown before they are read again. *metrics* is what charts are
+    made from; without it what happens is sampled here.
     """
 
     api: AsyncClient
@@ -39,11 +41,13 @@ class Desk:
     time_scale: float = 1.0
     key: str | None = None
     fresh_s: float = FRESH_S
+    metrics: Charted | None = None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     templates: Environment = field(default_factory=environment)
     lanes: Kept[UrgentLane] = field(init=False)
     topics: Kept[Topic] = field(init=False)
     backlogs: Backlogs = field(init=False)
+    charted: Charted = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin to keep what many pages count and sort."""
@@ -51,6 +55,10 @@ class Desk:
         topics = Kept(self.api, lambda cursor: operations.list_topics(PAGE, cursor), self.fresh_s)
         for name, kept in (("lanes", lanes), ("topics", topics), ("backlogs", Backlogs(self.api))):
             object.__setattr__(self, name, kept)
+        if self.metrics is None:
+            object.__setattr__(self, "charted", Samples(self.api))
+        else:
+            object.__setattr__(self, "charted", self.metrics)
 
     def forget(self) -> None:
         """Let the next page read anew what is kept: something was changed from here."""
@@ -59,7 +67,7 @@ class Desk:
 
     async def stop(self) -> None:
         """End what is read beside the pages."""
-        await asyncio.gather(self.lanes.stop(), self.topics.stop(), self.backlogs.stop())
+        await asyncio.gather(self.lanes.stop(), self.topics.stop(), self.backlogs.stop(), self.charted.stop())
 
     def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
         """Render a page."""

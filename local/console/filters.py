@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+from tagcast.errors import FilterEvaluationError
+from tagcast.filters.compiled import CompiledFilter
+from tagcast.filters.kinds import compile_filter
 from tagcast_client import InvalidError, NewMessage, operations
-from tagcast_client.models import Message, Subscription
+from tagcast_client.models import Filter, Message, Subscription
 
 from local.console.acts import Preview
 from local.console.desk import Desk, desk_of, together
@@ -50,14 +53,22 @@ class Bench:
 
 
 async def workbench(request: web.Request) -> web.Response:
-    """Show the workbench; with a subscription, its filter as it stands."""
-    desk = desk_of(request)
-    bench = Bench.of(dict(request.query))
+    """Show the workbench; with a subscription, its filter as it stands; with a message, what that says."""
+    desk, query = desk_of(request), dict(request.query)
+    bench = Bench.of(query)
+    if bench.topic and (message_id := query.get("message", "").strip()):
+        bench = Bench.of({**query, **_fields(await desk.api.get_message(bench.topic, message_id))})
     if bench.topic and bench.subscription:
         subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
         form = form_of(subscription.filter)
         bench = Bench(bench.topic, bench.subscription, str(subscription.version), form, bench.said)
     return await _page(desk, bench)
+
+
+def _fields(message: Message) -> dict[str, str]:
+    """Return what a message says as the fields of the form have it."""
+    pairs = "\n".join(f"{name}={value}" for name, value in message.properties.items())
+    return {"tags": ", ".join(message.tags), "routing_key": message.routing_key or "", "properties": pairs}
 
 
 async def tried(request: web.Request) -> web.Response:
@@ -70,18 +81,65 @@ async def _bench(request: web.Request) -> Bench:
 
 
 async def _page(desk: Desk, bench: Bench) -> web.Response:
-    verdicts, faults = await _verdicts(desk, bench)
+    recent = await _recent(desk, bench.topic) if bench.topic else []
+    verdicts, faults = await _verdicts(desk, bench, recent[:RECENT_SHOWN])
+    topics = await desk.topics.look()
     return desk.page(
-        "workbench.html", bench=bench, kinds=KINDS, dialects=DIALECTS, verdicts=verdicts, faults=faults, said=bench.said
+        "workbench.html",
+        bench=bench,
+        topic_names=[each.name for each in topics.items],
+        kinds=KINDS,
+        dialects=DIALECTS,
+        verdicts=verdicts,
+        change=await _change(desk, bench, recent) if bench.subscription and not faults else None,
+        faults=faults,
+        said=bench.said,
     )
 
 
-async def _verdicts(desk: Desk, bench: Bench) -> tuple[list[Verdict], list[str]]:
+@dataclass(frozen=True)
+class Change:
+    """What a filter does to messages, beside the one that is in force: which it takes besides, and which no more."""
+
+    messages: int
+    both: int
+    more: list[Message]
+    fewer: list[Message]
+
+
+async def _change(desk: Desk, bench: Bench, recent: list[Message]) -> Change | None:
+    """Return what saving would change, tried on the messages of today that are retained; None of a function."""
+    subscription = await desk.api.get_subscription(bench.topic, bench.subscription)
+    return changed(subscription.filter, filter_of(bench.form), recent)
+
+
+def changed(active: Filter | None, candidate: Filter | None, messages: list[Message]) -> Change | None:
+    """Return how two filters differ over *messages*; None where one is a function, which only its owner can ask."""
+    if any(each is not None and each.get("kind") == "function" for each in (active, candidate)):
+        return None
+    before, after = compile_filter(active), compile_filter(candidate)
+    verdicts = [(each, takes(before, each), takes(after, each)) for each in messages]
+    return Change(
+        len(messages),
+        sum(was and would for _, was, would in verdicts),
+        [each for each, was, would in verdicts if would and not was],
+        [each for each, was, would in verdicts if was and not would],
+    )
+
+
+def takes(filter: CompiledFilter, message: Message) -> bool:
+    """Say whether a filter matches a message; one that fails does not."""
+    try:
+        return filter.evaluate(message) is True
+    except FilterEvaluationError:
+        return False
+
+
+async def _verdicts(desk: Desk, bench: Bench, recent: list[Message]) -> tuple[list[Verdict], list[str]]:
     """Return what the filter says of the recent messages and of the one that is made up, or what is wrong with it."""
     try:
         candidate = filter_of(bench.form)
         invented = await _judged(desk, candidate, None, new_message(bench.said))
-        recent = await _recent(desk, bench.topic) if bench.topic else []
         found = await together(_judged(desk, candidate, each, _as_sent(each)) for each in recent)
     except UnreadableFilterError as fault:
         return [], [str(fault)]
@@ -92,7 +150,7 @@ async def _verdicts(desk: Desk, bench: Bench) -> tuple[list[Verdict], list[str]]
 
 async def _recent(desk: Desk, topic: str) -> list[Message]:
     page = await desk.api.send(operations.list_messages(topic, False, RECENT_READ, None))
-    return list(reversed(page.items[-RECENT_SHOWN:]))
+    return list(reversed(page.items))
 
 
 def _as_sent(message: Message) -> NewMessage:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +18,6 @@ from local.console.lanes import history_in
 from local.console.verdicts import lines
 
 SUBSCRIPTIONS_SHOWN = 100
-MAP_PAGES_MAX = 10
 BODY_SHOWN = 20_000
 OWED = ("blocked", "pending")
 STATES = ("discarded", "expired", "blocked", "pending", "cancelled", "filtered", "delivered")
@@ -77,21 +75,23 @@ async def message(request: web.Request) -> web.Response:
     """Show a message or its receipt; with ``?why=NAME`` also why that subscription did or did not get it."""
     desk, topic, message_id = desk_of(request), request.match_info["topic"], request.match_info["message_id"]
     query = request.query
-    name, state = query.get("why", "").strip(), query.get("state", "").strip()
+    name, state, cursor = (query.get(field, "").strip() for field in ("why", "state", "behind"))
     found, names, lanes = await asyncio.gather(
-        _message(desk, topic, message_id), _names(desk, topic), desk.lanes.look()
+        _message(desk, topic, message_id, state, cursor), _names(desk, topic), desk.lanes.look()
     )
     why = await _why(desk, topic, message_id, name) if name else None
     told = fates(found, names, {lane.subscription: lane.state for lane in lanes.items if lane.topic == topic})
-    chosen = [fate for fate in told if state in ("", fate.state)]
-    asked = {key: value for key, value in (("why", name), ("state", state)) if value}
+    others = sum(fate.entry is None for fate in told)
+    counts = {**found.counts, **({NOT_FOR_IT: others} if others else {})}
+    asked = {key: value for key, value in (("why", name), ("state", state), ("behind", cursor)) if value}
     return desk.page(
         "message.html",
         message=found,
-        counts=[(each, count) for each, count in Counter(fate.state for fate in told).items()],
+        counts=sorted(counts.items(), key=lambda each: _rank(each[0])),
         state=state,
-        part=part_of(chosen, query.get("page", ""), SUBSCRIPTIONS_SHOWN),
+        part=part_of([fate for fate in told if state in ("", fate.state)], query.get("page", ""), SUBSCRIPTIONS_SHOWN),
         page_query=lambda number: urlencode({**asked, "page": number}),
+        behind=urlencode({**asked, "behind": found.next_cursor}) if found.next_cursor else "",
         longest_s=max((fate.after_s or 0.0 for fate in told), default=0.0),
         body=body_text(found),
         body_shown=BODY_SHOWN,
@@ -102,6 +102,21 @@ async def message(request: web.Request) -> web.Response:
         history=history_in(why) if why else [],
         tree=lines(why["filter"]["explanation"]) if why and why.get("filter") else [],
     )
+
+
+async def _message(desk: Desk, topic: str, message_id: str, state: str, cursor: str) -> Message:
+    """Return a message with the entries that are shown: of a wide one those that fail, or those in one *state*.
+
+    It has the counts of all entries, and a cursor for those behind the ones that it has.
+    """
+    found = await desk.api.get_message(topic, message_id)
+    if found.next_cursor is None or state == NOT_FOR_IT:
+        return found
+    if state or cursor:
+        part = await desk.api.get_message(topic, message_id, only=state or None, cursor=cursor or None)
+        return replace(found, subscribers=part.subscribers, next_cursor=part.next_cursor)
+    failing = await desk.api.get_message(topic, message_id, only="failing")
+    return replace(found, subscribers={**failing.subscribers, **found.subscribers})
 
 
 def answer_of(why: Mapping[str, Any]) -> str:
@@ -116,17 +131,6 @@ def answer_of(why: Mapping[str, Any]) -> str:
     if delivery.get("state") != "blocked" or lane in ("", "blocked"):
         return reason
     return reason.replace("the delivery is blocked", f"the delivery waits, since its lane is {lane.replace('_', ' ')}")
-
-
-async def _message(desk: Desk, topic: str, message_id: str) -> Message:
-    """Return a message with its state map, of a very wide one with the first pages of that."""
-    found = await desk.api.get_message(topic, message_id)
-    for _ in range(MAP_PAGES_MAX - 1):
-        if found.next_cursor is None:
-            break
-        more = await desk.api.get_message(topic, message_id, cursor=found.next_cursor)
-        found = replace(more, subscribers={**found.subscribers, **more.subscribers})
-    return found
 
 
 async def _names(desk: Desk, topic: str) -> list[str]:

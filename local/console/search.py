@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 
 from aiohttp import web
 from tagcast_client import ConflictError, NotFoundError, operations
-from tagcast_client.models import Message, Topic
+from tagcast_client.models import Message
 
 from local.cli.instant import seconds_of
-from local.console.acts import Preview
-from local.console.desk import Desk, desk_of, together
+from local.console.attention import Name
+from local.console.bulk import LANES_MAX, page_of
+from local.console.desk import Desk, desk_of
 from local.console.rendering import message_path
 from local.console.topics import pairs
 
-MESSAGES_READ, PAGE, TOPICS_ASKED, LANES_RETRIED = 500, 100, 100, 25
-"""The bounds of a search: messages read of one topic, and how many on a page; topics asked for an id; lanes retried
-at once."""
+MESSAGES_READ, PAGE, NAMES_MAX = 500, 100, 1_000
+"""The bounds of a search: messages read of one topic, and how many on a page; names of topics that are offered."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +67,10 @@ async def search(request: web.Request) -> web.Response:
     desk, query = desk_of(request), request.query
     topic, message_id = query.get("topic", "").strip(), query.get("id", "").strip()
     faults: list[str] = []
-    if message_id:
-        found = await _topics_of(desk, topic, message_id)
-        if len(found) == 1:
-            raise web.HTTPSeeOther(message_path(found[0], message_id))
-        faults.append(f"No topic that was asked has a message {message_id}, nor its receipt.")
+    if message_id and not (where := await _where(desk, topic, message_id, faults)):
+        faults = faults or [f"No topic has a message {message_id}, nor its receipt."]
+    elif message_id:
+        raise web.HTTPSeeOther(message_path(where, message_id))
     messages: list[Message] = []
     read, has_more = 0, False
     try:
@@ -82,86 +79,68 @@ async def search(request: web.Request) -> web.Response:
     except ValueError as fault:
         faults.append(str(fault))
     return desk.page(
-        "search.html", query=query, topic=topic, messages=messages, read=read, has_more=has_more, faults=faults
+        "search.html",
+        query=query,
+        topic=topic,
+        topic_names=await topic_names(desk),
+        messages=messages,
+        read=read,
+        has_more=has_more,
+        faults=faults,
     )
 
 
-async def _topics_of(desk: Desk, topic: str, message_id: str) -> list[str]:
-    """Return the topics that know a message: the one that is named, or some of all."""
+async def topic_names(desk: Desk) -> list[str]:
+    """Return names of topics that a field is completed with."""
+    return [each.name for each in (await desk.topics.look()).items[:NAMES_MAX]]
+
+
+async def _where(desk: Desk, topic: str, message_id: str, faults: list[str]) -> str:
+    """Return the topic that has a message, or nothing; *faults* take what else is to be said."""
     if not (len(message_id) == 20 and message_id.isdecimal() and message_id.isascii()):
-        return []
-    names = [topic] if topic else [each.name for each in (await _some_topics(desk))]
-    return [name for name in await together(_if_known(desk, name, message_id) for name in names) if name]
-
-
-async def _some_topics(desk: Desk) -> Sequence[Topic]:
-    return (await desk.api.send(operations.list_topics(TOPICS_ASKED, None))).items
-
-
-async def _if_known(desk: Desk, topic: str, message_id: str) -> str | None:
+        faults.append(f"{message_id} is no message id: those have 20 digits.")
+        return ""
     try:
-        await desk.api.get_message(topic, message_id)
+        asked = desk.api.get_message(topic, message_id) if topic else desk.api.find_message(message_id)
+        return (await asked).topic
     except NotFoundError:
-        return None
-    return topic
+        return ""
+    except ConflictError as several:
+        faults.append(f"{several.detail}: name the topic.")
+        return ""
 
 
 async def _found(desk: Desk, topic: str, wanted: Wanted) -> tuple[list[Message], int, bool]:
     """Return what is wanted of the oldest retained messages, how many were read, and whether there are more."""
     cursor: str | None = None
-    found: list[Message] = []
+    found: dict[str, Message] = {}
     read = 0
     while True:
         page = await desk.api.send(operations.list_messages(topic, False, PAGE, cursor))
         read += len(page.items)
-        found += filter(wanted.takes, page.items)
+        for each in filter(wanted.takes, page.items):  # A wide one comes once for each section of its map.
+            known = found.get(each.message_id)
+            seen = {} if known is None else known.subscribers
+            found[each.message_id] = replace(each, subscribers={**seen, **each.subscribers})
         cursor = page.next_cursor
         if cursor is None or read >= MESSAGES_READ:
-            return found, read, cursor is not None
+            return list(found.values()), read, cursor is not None
 
 
-async def retry_preview(request: web.Request) -> web.Response:
-    """Tell which lanes a retry of what was found attempts."""
-    desk, query = desk_of(request), request.query
+async def act_preview(request: web.Request) -> web.Response:
+    """Tell which lanes a retry or a skip of what was found attempts, or skips."""
+    desk, query, act = desk_of(request), request.query, request.match_info["act"]
     topic = query.get("topic", "").strip()
     messages, _, _ = await _found(desk, topic, wanted_of(query))
-    names = lanes_of(messages, query.get("subscription", "").strip())
-    sentences = (
-        f"The heads of these lanes of {topic} are attempted now, at most {LANES_RETRIED}: {', '.join(names)}.",
-        "What was found may stand behind a head: it follows as soon as the head gets through.",
-    )
-    stop = None if names else "Nothing that was found is owed to anybody."
-    fields = {"topic": topic, "lanes": ",".join(names)}
-    back = f"/search?{request.query_string}"
-    preview = Preview("Retry what was found", sentences, "Retry", back, fields, stop=stop, action="/search/retry")
-    return desk.page("confirm.html", preview=preview)
+    lanes = lanes_owed(messages, query.get("subscription", "").strip())
+    ids = [each.message_id for each in messages] if act == "skip" else []
+    return page_of(desk, act, lanes, f"/search?{request.query_string}", messages=ids)
 
 
-def lanes_of(messages: Iterable[Message], subscription: str) -> list[str]:
-    """Return the names of the subscriptions that are owed some of *messages*, or of that one, up to a bound."""
-    owed = (name for each in messages for name, entry in each.subscribers.items() if entry.state == "blocked")
-    return list(islice((name for name in dict.fromkeys(owed) if subscription in ("", name)), LANES_RETRIED))
+def lanes_owed(messages: Iterable[Message], subscription: str) -> list[Name]:
+    """Return the lanes that owe some of *messages*, or that one of them."""
+    owed = ((each.topic, n) for each in messages for n, entry in each.subscribers.items() if entry.state == "blocked")
+    return [lane for lane in dict.fromkeys(owed) if subscription in ("", lane[1])][:LANES_MAX]
 
 
-async def retry(request: web.Request) -> web.Response:
-    """Retry the lanes that were told of; one that is active, asleep or gone by now is left as it is."""
-    desk, form = desk_of(request), await request.post()
-    topic = str(form.get("topic", ""))
-    names = str(form.get("lanes", "")).split(",")[:LANES_RETRIED]
-    retried = await asyncio.gather(*(_retried(desk, topic, name) for name in names if name))
-    return desk.page("retried.html", topic=topic, retried=[name for name in retried if name], asked=len(names))
-
-
-async def _retried(desk: Desk, topic: str, name: str) -> str | None:
-    try:
-        await desk.api.retry(topic, name)
-    except (ConflictError, NotFoundError):
-        return None
-    return name
-
-
-ROUTES = (
-    web.get("/search", search),
-    web.get("/search/retry", retry_preview),
-    web.post("/search/retry", retry),
-)
+ROUTES = (web.get("/search", search), web.get("/search/{act:retry|skip}", act_preview))

@@ -8,8 +8,12 @@ from aiohttp import web
 
 from local.console import (
     acts,
+    again,
     archive,
+    bulk,
+    charts,
     costs,
+    editing,
     filters,
     groups,
     hosts,
@@ -21,19 +25,24 @@ from local.console import (
     tail,
     topics,
 )
+from local.console.bulk import BULKS, Bulks
 from local.console.desk import DESK, Desk
 from local.console.guard import guarded
 from local.front.front import PortInUseError
 
 STATIC = Path(__file__).parent / "static"
 FORM_BYTES_MAX = 1_048_576
-ROOMS = (overview, topics, lanes, messages, filters, shadows, search, tail, groups, hosts, archive, costs, acts)
+ROOMS = (
+    *(overview, topics, lanes, messages, again, filters, shadows, search, tail),
+    *(groups, hosts, archive, costs, charts, acts, bulk, editing),
+)
 
 
 def application(desk: Desk) -> web.Application:
     """Return all pages of a console."""
     app = web.Application(middlewares=[guarded], client_max_size=FORM_BYTES_MAX)
     app[DESK] = desk
+    app[BULKS] = Bulks()
     for room in ROOMS:
         app.add_routes(room.ROUTES)
     app.router.add_static("/static", STATIC)
@@ -45,7 +54,8 @@ class ConsoleServer:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._runner = web.AppRunner(application(desk), access_log=None, shutdown_timeout=1)
+        self._application = application(desk)
+        self._runner = web.AppRunner(self._application, access_log=None, shutdown_timeout=1)
         self.url = ""
 
     async def start(self, port: int) -> None:
@@ -62,6 +72,7 @@ class ConsoleServer:
     async def stop(self) -> None:
         """End the job that runs here, stop listening, and close the connections to the API."""
         await self._desk.jobs.stop()
+        await self._application[BULKS].stop()
         await self._desk.stop()
         await self._runner.cleanup()
         await self._desk.api.aclose()

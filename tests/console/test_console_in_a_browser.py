@@ -225,7 +225,7 @@ def test_what_is_published_searched_and_retried_in_the_browser_happens(window: W
     page.get_by_role("button", name="Retry").click()
     expect(page.locator("h1")).to_have_text("1 of 1 lanes are attempted now")
     window.open("/archive")
-    page.get_by_role("link", name="audit/day.html").click()
+    page.get_by_role("link", name="Certificate").click()
     expect(page.locator("body")).to_have_text("certificate")
 
 

@@ -1,0 +1,111 @@
+"""Send one message again to one subscription: from its own body while that is kept, else from the archive."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+
+from aiohttp import web
+from tagcast_client import Accepted, NewMessage
+from tagcast_client.models import ArchivedMessage, Message, Subscription
+
+from local.cli.job_run import JobError
+from local.console.acts import Preview
+from local.console.desk import Desk, desk_of
+from local.console.rendering import message_path
+
+
+async def preview(request: web.Request) -> web.Response:
+    """Tell what sending it again will do, or why it cannot be sent."""
+    desk, topic, message_id, name = _asked(request)
+    found, subscription = await asyncio.gather(
+        desk.api.get_message(topic, message_id), desk.api.get_subscription(topic, name)
+    )
+    message, source = await _content(desk, found)
+    back = f"{message_path(topic, message_id)}?why={name}"
+    title = f"Send {message_id} to {name} again"
+    if message is None:
+        return desk.page("confirm.html", preview=Preview(title, (), "Send", back, stop=source))
+    verdict = (await desk.api.test_filter(subscription.filter, _as_sent(message))).verdict
+    stop = (
+        None if verdict == "matched" else f"The filter of {name} does not match it now, so it would not be delivered."
+    )
+    sentences = (
+        f"It is published again as a new message for {name} alone, with an id and a life of its own; {source}.",
+        _last_time(found, name),
+        f"Every push of it says that it is a replay of {message_id}. Nobody else gets it.",
+        _waits(subscription),
+    )
+    command = f"tagcast replay {topic} {name} --send"
+    return desk.page(
+        "confirm.html",
+        preview=Preview(
+            title,
+            tuple(filter(None, sentences)),
+            "Send",
+            back,
+            {"to": name, "once": str(uuid.uuid4())},
+            stop=stop,
+            command=f"{command}   (all that the archive keeps of the day and its filter matches)",
+        ),
+    )
+
+
+def _last_time(found: Message, name: str) -> str:
+    entry = found.subscribers.get(name)
+    if entry is None:
+        return f"{name} did not get it before."
+    outcome = f" ({entry.last_outcome})" if entry.last_outcome else ""
+    return f"The last time its delivery came to: {entry.state}{outcome}."
+
+
+def _waits(subscription: Subscription) -> str:
+    lane = subscription.lane
+    if lane is None or lane.state == "active":
+        return ""
+    return f"Its lane is {lane.state.replace('_', ' ')} and owes {lane.backlog}: the new message waits behind them."
+
+
+async def _content(desk: Desk, found: Message) -> tuple[NewMessage | None, str]:
+    """Return the message as it was published, and where that is from; or None, and why there is nothing to send."""
+    if found.content is not None:
+        body = found.body if found.body is not None else found.content
+        kept = NewMessage(body, found.tags, found.routing_key, found.properties, found.ordering_key, found.content_type)
+        return kept, "its body is kept still"
+    try:
+        archived = await asyncio.to_thread(desk.jobs.runner.message, found.topic, found.message_id)
+    except JobError as fault:
+        return None, f"Its body went with its last delivery, and the archive cannot be read here: {fault}."
+    if archived is None:
+        return None, "Its body went with its last delivery, and the archive has none of it (yet)."
+    return archived, "its body is the archive's"
+
+
+def _as_sent(message: NewMessage) -> NewMessage:
+    return NewMessage("", message.tags, message.routing_key, message.properties)
+
+
+async def send(request: web.Request) -> web.Response:
+    """Send it, once however often the form comes, and go to the new message."""
+    desk, topic, message_id, _ = _asked(request)
+    form = await request.post()
+    name, once = str(form.get("to", "")), str(form.get("once", ""))
+    message, source = await _content(desk, await desk.api.get_message(topic, message_id))
+    if message is None:
+        preview = Preview("Send again", (), "Send", message_path(topic, message_id), stop=source)
+        return desk.page("confirm.html", 409, preview=preview)
+    archived = [ArchivedMessage(message_id, message)]
+    [result] = await desk.api.replay(topic, name, archived, idempotency_key=once or None)
+    if not isinstance(result, Accepted):
+        detail = str(result.error.get("detail", result.error))
+        return desk.page("fault.html", 422, title="It was refused", detail=detail, faults=())
+    raise web.HTTPSeeOther(f"{message_path(topic, result.message_id)}?why={name}")
+
+
+def _asked(request: web.Request) -> tuple[Desk, str, str, str]:
+    found = request.match_info
+    return desk_of(request), found["topic"], found["message_id"], request.query.get("to", "").strip()
+
+
+_AGAIN = "/topics/{topic}/messages/{message_id:[0-9]{20}}/again"
+ROUTES = (web.get(_AGAIN, preview), web.post(_AGAIN, send))

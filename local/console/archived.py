@@ -1,0 +1,68 @@
+"""One message as the archive keeps it, read without Spark: its body outlives the last delivery there."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tagcast.ids import accepted_at_of
+from tagcast_client import NewMessage
+
+OBJECTS_READ_MAX = 400
+LATE = timedelta(hours=1)
+"""So long after its acceptance a message is in the archive."""
+GZIP = b"\x1f\x8b"
+
+
+def archived_message(s3: Any, bucket: str, topic: str, message_id: str) -> NewMessage | None:
+    """Return a message as it was published; None if the archive has none, or keeps no body of the topic's messages."""
+    for content in _objects(s3, bucket, datetime.fromtimestamp(accepted_at_of(message_id) / 1000, UTC)):
+        if message_id.encode() not in content:
+            continue
+        for line in content.splitlines():
+            if message_id.encode() in line:
+                record = json.loads(line)
+                if record.get("topic") == topic and record.get("message_id") == message_id:
+                    return _message(record)
+    return None
+
+
+def _objects(s3: Any, bucket: str, accepted_at: datetime) -> Iterator[bytes]:
+    """Yield what was archived in the hour of an instant and in the next one."""
+    listed = [
+        each["Key"]
+        for hour in (accepted_at, accepted_at + LATE)
+        for page in s3.get_paginator("list_objects_v2").paginate(
+            Bucket=bucket, Prefix=f"raw/messages/dt={hour:%Y-%m-%d}/hour={hour:%H}/"
+        )
+        for each in page.get("Contents", ())
+    ]
+    for key in listed[:OBJECTS_READ_MAX]:
+        content: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        yield gzip.decompress(content) if content.startswith(GZIP) else content
+
+
+def _message(record: dict[str, Any]) -> NewMessage | None:
+    """Return the message of a record.
+
+    >>> _message({"body_base64": "aGk=", "body_is_text": True, "tags": ["a"]}).body
+    'hi'
+    """
+    body: str | bytes | None = record.get("body")
+    if (encoded := record.get("body_base64")) is not None:
+        octets = base64.b64decode(encoded)
+        body = octets.decode() if record.get("body_is_text") else octets
+    if body is None:
+        return None
+    return NewMessage(
+        body,
+        tuple(record.get("tags") or ()),
+        record.get("routing_key"),
+        record.get("properties") or {},
+        record.get("ordering_key"),
+        record.get("content_type"),
+    )

@@ -1,0 +1,223 @@
+"""The same act on many lanes: what it will do is told first, then it is done lane by lane, and can be watched."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from aiohttp import web
+from tagcast_client import AsyncClient, ConflictError, NotFoundError, TagcastError, operations
+
+from local.console.attention import Choice, Name, place
+from local.console.desk import Desk, desk_of
+from local.console.lanes import ACTS, ASLEEP
+from local.console.rendering import counted
+
+LANES_MAX = 1_000
+NAMED_MAX = 50
+AT_ONCE = 4
+KEPT_MAX = 50
+BULK_ACTS = ("retry", "pause", "resume", "skip")
+UNDO = {"pause": "resume", "resume": "pause"}
+MEANS = {
+    "retry": "The head of each is attempted now, whatever the schedule says; if it succeeds, the rest follows.",
+    "pause": "No attempt is made for them until somebody resumes them; what they are owed waits, and still expires.",
+    "resume": "They make attempts again, from their heads on.",
+    "skip": "The head of each is cancelled for good; other subscriptions keep theirs.",
+}
+OF_FOUND = "Only what was found is skipped: a lane is left when another message stands at its head."
+
+
+@dataclass
+class Bulk:
+    """One act on many lanes, and how far it is; *messages* are those that may be skipped, without any all may."""
+
+    act: str
+    lanes: Sequence[Name]
+    reason: str = ""
+    messages: frozenset[str] = frozenset()
+    began_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    done: list[Name] = field(default_factory=list)
+    left: list[tuple[Name, str]] = field(default_factory=list)
+    skipped: int = 0
+    is_stopped: bool = False
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it goes on."""
+        return self.task is not None and not self.task.done()
+
+    @property
+    def undo(self) -> str | None:
+        """Return the act that takes back what was done, if there is one."""
+        return UNDO.get(self.act) if self.done and not self.runs else None
+
+    async def carry_out(self, api: AsyncClient) -> None:
+        """Do it to all lanes, a few at a time, until somebody stops it; what cannot be done is written down."""
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def done(lane: Name) -> None:
+            async with places:
+                if self.is_stopped:
+                    return
+                try:
+                    if await self._did(api, lane):
+                        self.done.append(lane)
+                    else:
+                        self.left.append((lane, "another message stands at its head"))
+                except (ConflictError, NotFoundError) as refused:
+                    self.left.append((lane, refused.detail or refused.title))
+                except TagcastError as fault:
+                    self.left.append((lane, str(fault)))
+
+        await asyncio.gather(*map(done, self.lanes))
+
+    async def _did(self, api: AsyncClient, lane: Name) -> bool:
+        """Do it to one lane; False if there was nothing to do."""
+        match self.act:
+            case "retry":
+                await api.retry(*lane)
+            case "pause":
+                await api.pause(*lane)
+            case "resume":
+                await api.resume(*lane)
+            case "skip":
+                return await self._skipped(api, lane)
+        return True
+
+    async def _skipped(self, api: AsyncClient, lane: Name) -> bool:
+        """Skip the head, or every head that was found, one after the other."""
+        any_was = False
+        while True:
+            heads = (await api.send(operations.backlog(*lane, 1, None))).items
+            if not heads or (self.messages and heads[0].message_id not in self.messages):
+                return any_was
+            await api.skip(*lane, self.reason)
+            self.skipped, any_was = self.skipped + 1, True
+            if not self.messages:
+                return True
+
+
+class Bulks:
+    """The acts on many lanes that were begun from this console, by their ids."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Bulk] = {}
+
+    def begin(self, api: AsyncClient, bulk: Bulk) -> str:
+        """Begin one, and return its id; the oldest that are over are forgotten."""
+        over = [name for name, each in self._kept.items() if not each.runs]
+        for name in over[: max(0, len(self._kept) + 1 - KEPT_MAX)]:
+            del self._kept[name]
+        name = secrets.token_hex(6)
+        self._kept[name] = bulk
+        bulk.task = asyncio.create_task(bulk.carry_out(api))
+        return name
+
+    def get(self, name: str) -> Bulk:
+        """Return one. Raises HTTPNotFound."""
+        if name not in self._kept:
+            raise web.HTTPNotFound
+        return self._kept[name]
+
+    async def stop(self) -> None:
+        """End all, each behind the lane that it is at."""
+        for bulk in self._kept.values():
+            bulk.is_stopped = True
+        await asyncio.gather(*(each.task for each in self._kept.values() if each.task is not None))
+
+
+BULKS = web.AppKey("bulks", Bulks)
+
+
+def lanes_json(lanes: Iterable[Name]) -> str:
+    """Return lanes as a field of a form has them."""
+    return json.dumps([list(each) for each in lanes], separators=(",", ":"))
+
+
+def lanes_of(text: str) -> list[Name]:
+    """Return the lanes in a field of a form. Raises HTTPBadRequest for what is none."""
+    try:
+        found = json.loads(text)
+        return [(str(topic), str(name)) for topic, name in found][:LANES_MAX]
+    except (ValueError, TypeError):
+        raise web.HTTPBadRequest(text="these are no lanes\n") from None
+
+
+def fits(act: str, state: str) -> bool:
+    """Say whether an act does something to a lane in that state.
+
+    >>> fits("retry", "suspended"), fits("resume", "suspended"), fits("pause", "paused")
+    (False, True, False)
+    """
+    return act in ACTS.get(state, ASLEEP)
+
+
+async def preview(request: web.Request) -> web.Response:
+    """Tell what an act will do to the lanes that are chosen on the overview."""
+    desk, act, choice = desk_of(request), request.match_info["act"], Choice.of(request.query)
+    reading = await desk.lanes.look()
+    chosen = sorted(filter(choice.takes, reading.items), key=place)
+    fitting = [(lane.topic, lane.subscription) for lane in chosen if fits(act, lane.state)][:LANES_MAX]
+    return page_of(desk, act, fitting, choice.path(), unfit=len(chosen) - len(fitting))
+
+
+def page_of(
+    desk: Desk, act: str, lanes: Sequence[Name], back: str, *, unfit: int = 0, messages: Sequence[str] = ()
+) -> web.Response:
+    """Show what an act will do to lanes, as a form that begins it."""
+    topics = len({topic for topic, _ in lanes})
+    return desk.page(
+        "bulk_preview.html",
+        act=act,
+        title=f"{act.capitalize()} {counted(len(lanes), 'lane')} of {counted(topics, 'topic')}",
+        means=MEANS[act] + (f" {OF_FOUND}" if messages else ""),
+        lanes=lanes,
+        named=lanes[:NAMED_MAX],
+        lanes_json=lanes_json(lanes),
+        messages=",".join(messages),
+        unfit=unfit,
+        back=back,
+        undo=UNDO.get(act),
+    )
+
+
+async def begin(request: web.Request) -> web.Response:
+    """Begin it, and go to where it can be watched."""
+    desk, form, act = desk_of(request), await request.post(), request.match_info["act"]
+    reason, messages = str(form.get("reason", "")).strip(), str(form.get("messages", ""))
+    lanes = lanes_of(str(form.get("lanes", "")))
+    if act == "skip" and not reason:
+        raise web.HTTPBadRequest(text="a skip needs a reason\n")
+    bulk = Bulk(act, lanes, reason, frozenset(filter(None, messages.split(","))))
+    raise web.HTTPSeeOther(f"/bulk/{request.app[BULKS].begin(desk.api, bulk)}")
+
+
+async def watched(request: web.Request) -> web.Response:
+    """Show how far it is."""
+    desk, name = desk_of(request), request.match_info["name"]
+    bulk = request.app[BULKS].get(name)
+    if not bulk.runs:
+        desk.forget()
+    named = bulk.done[:NAMED_MAX]
+    return desk.page("bulk.html", bulk=bulk, name=name, lane_names=named, undo_lanes=lanes_json(bulk.done))
+
+
+async def stop(request: web.Request) -> web.Response:
+    """Let it end behind the lanes that it is at."""
+    request.app[BULKS].get(request.match_info["name"]).is_stopped = True
+    raise web.HTTPSeeOther(f"/bulk/{request.match_info['name']}")
+
+
+_ACT = "/bulk/{act:retry|pause|resume|skip}"
+ROUTES = (
+    web.get(_ACT, preview),
+    web.post(_ACT, begin),
+    web.get("/bulk/{name:[0-9a-f]{12}}", watched),
+    web.post("/bulk/{name:[0-9a-f]{12}}/stop", stop),
+)

@@ -1,0 +1,130 @@
+"""Charts of a topic or a subscription over the last hour or day, drawn by the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from aiohttp import web
+from tagcast_client.operation import path_of
+
+from local.console.desk import desk_of
+from local.console.rendering import lane_path, span
+from local.console.samples import ChartError, Minute
+
+SPANS = {"hour": (60, 1), "day": (24 * 60, 15)}
+"""How many minutes a chart shows, and how many of them one bar stands for."""
+HEIGHT = 46
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: its place and width in percent, its height and top in pixels, and what it stands for."""
+
+    x: float
+    width: float
+    y: float
+    height: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Bars over a span of time; *most* is what the highest stands for, and *last* the newest."""
+
+    title: str
+    bars: tuple[Bar, ...]
+    most: str
+    last: str
+
+
+def parts_of(minutes: Sequence[Minute], now: datetime, count: int, each: int) -> list[list[Minute]]:
+    """Return minutes by the bars that they belong to, the last of which ends with the present minute.
+
+    >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    >>> made = parts_of([Minute(noon), Minute(noon - timedelta(minutes=3))], noon, 4, 2)
+    >>> [[minute.at.minute for minute in part] for part in made]
+    [[57], [0]]
+    """
+    present = now.replace(second=0, microsecond=0)
+    parts: list[list[Minute]] = [[] for _ in range(count // each)]
+    for minute in minutes:
+        ago = int((present - minute.at).total_seconds() // 60)
+        if 0 <= ago < count:
+            parts[len(parts) - 1 - ago // each].append(minute)
+    return parts
+
+
+def chart(title: str, values: Sequence[float | None], shown: Callable[[float], str]) -> Chart:
+    """Return the chart of values, None where nothing is known.
+
+    >>> made = chart("x", [None, 2.0, 4.0], "{:.0f}".format)
+    >>> [(bar.x, bar.height) for bar in made.bars], made.most, made.last
+    ([(33.33, 23.0), (66.67, 46.0)], '4', '4')
+    """
+    known = [each for each in values if each is not None]
+    most, width = max(known, default=0.0), 100 / len(values)
+    bars = []
+    for place, value in enumerate(values):
+        if value:
+            height = max(1.0, round(HEIGHT * value / most, 1))
+            bars.append(Bar(round(place * width, 2), round(width * 0.8, 2), HEIGHT - height, height, shown(value)))
+    return Chart(title, tuple(bars), shown(most) if known else "—", shown(known[-1]) if known else "—")
+
+
+def charts_of(minutes: Sequence[Minute], now: datetime, span_name: str) -> list[Chart]:
+    """Return the charts of rate, failures, latency and backlog; what is never told has none."""
+    count, each = SPANS[span_name]
+    parts = parts_of(minutes, now, count, each)
+
+    def added(value: Callable[[Minute], float | None]) -> list[float | None]:
+        told = [[found for minute in part if (found := value(minute)) is not None] for part in parts]
+        return [sum(part) / each if part else None for part in told]
+
+    def worst(value: Callable[[Minute], float | None]) -> list[float | None]:
+        return [max((found for m in part if (found := value(m)) is not None), default=None) for part in parts]
+
+    published = added(lambda minute: minute.published)
+    made = [
+        chart("delivered a minute", added(lambda minute: minute.delivered), "{:,.4g}".format),
+        chart("failed a minute", added(lambda minute: minute.failed), "{:,.4g}".format),
+        chart("95 % delivered within", worst(lambda minute: minute.slow_ms), lambda ms: span(ms / 1000)),
+        chart("owed", worst(lambda minute: minute.backlog), "{:,.0f}".format),
+    ]
+    if any(each is not None for each in published):
+        made.insert(0, chart("published a minute", published, "{:,.4g}".format))
+    return made if any(minute.backlog is not None for minute in minutes) else made[:-1]
+
+
+async def charts(request: web.Request) -> web.Response:
+    """Show the charts of a topic, or of one subscription."""
+    desk, topic, name = desk_of(request), request.match_info["topic"], request.match_info.get("subscription", "")
+    span_name = request.query.get("span", "hour")
+    span_name = span_name if span_name in SPANS else "hour"
+    fault = ""
+    minutes: Sequence[Minute] = ()
+    try:
+        minutes = await desk.charted.minutes(topic, name, SPANS[span_name][0])
+    except ChartError as refused:
+        fault = str(refused)
+    now = datetime.now(UTC)
+    return desk.page(
+        "charts.html",
+        topic=topic,
+        name=name,
+        here=lane_path(topic, name, "charts") if name else path_of("topics", topic, "charts"),
+        charts=charts_of(minutes, now, span_name) if minutes else [],
+        height=HEIGHT,
+        span_name=span_name,
+        spans=tuple(SPANS),
+        begins=now - timedelta(minutes=SPANS[span_name][0]),
+        means=desk.charted.means,
+        fault=fault,
+    )
+
+
+ROUTES = (
+    web.get("/topics/{topic}/charts", charts),
+    web.get("/topics/{topic}/subscriptions/{subscription}/charts", charts),
+)

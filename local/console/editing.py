@@ -1,0 +1,164 @@
+"""Pages that make and change topics and subscriptions: the API judges what they say; nothing is replaced unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+from tagcast_client import InvalidError, PreconditionFailedError
+from tagcast_client.models import Subscription
+from tagcast_client.operation import path_of
+
+from local.console import forms
+from local.console.desk import Desk, desk_of
+from local.console.filter_form import DIALECTS, KINDS
+from local.console.forms import Said, UnreadableFieldError
+from local.console.lanes import lane_page
+from local.console.rendering import lane_path
+
+SEND = "yes"
+Sent = Callable[[], Awaitable[web.Response]]
+
+
+async def topic(request: web.Request) -> web.Response:
+    """Show the form of a new topic; once it is sent, make the topic unless there is one of that name."""
+    desk, said = desk_of(request), await _said(request)
+    name = said.get("name", "").strip()
+
+    async def send() -> web.Response:
+        await desk.api.put_topic(name, **forms.topic_settings(said), if_absent=True)
+        desk.forget()
+        raise web.HTTPSeeOther(path_of("topics", name))
+
+    values: dict[str, Any] = {"name": name, "is_new": True, "title": "New topic", "back": "/topics"}
+    return await _form(desk, "topic_form.html", said, send, forms.topic_command("create", name, said), values)
+
+
+async def topic_edit(request: web.Request) -> web.Response:
+    """Show the settings of a topic; once it is sent, change those that differ."""
+    desk, name, said = desk_of(request), request.match_info["topic"], await _said(request)
+    present = await desk.api.get_topic(name)
+    before = forms.topic_said(present)
+    said = said or before
+    changed = {field: value for field, value in said.items() if before.get(field, value) != value}
+
+    async def send() -> web.Response:
+        changes = forms.topic_settings({**changed})
+        if changes:
+            await desk.api.change_topic(name, changes, if_version=_version(said, present.version))
+            desk.forget()
+        raise web.HTTPSeeOther(path_of("topics", name))
+
+    values: dict[str, Any] = {"name": name, "is_new": False, "title": f"Edit {name}", "back": path_of("topics", name)}
+    values["version"] = present.version
+    command = forms.topic_command("update", name, changed) if changed.keys() & before.keys() else ""
+    return await _form(desk, "topic_form.html", said, send, command, values)
+
+
+async def subscription(request: web.Request) -> web.Response:
+    """Show the form of a new subscription; once it is sent, make it unless there is one of that name."""
+    desk, topic, said = desk_of(request), request.match_info["topic"], await _said(request)
+    name = said.get("name", "").strip()
+
+    async def send() -> web.Response:
+        settings = forms.subscription_settings(said)
+        made = await desk.api.put_subscription(topic, name, settings.pop("endpoint"), **settings, if_absent=True)
+        return _done(desk, made, "made")
+
+    values: dict[str, Any] = {"topic": topic, "name": name, "is_new": True, "title": f"Subscribe to {topic}"}
+    values["back"] = path_of("topics", topic)
+    command = forms.subscription_command(topic, name, said)
+    return await _form(desk, "subscription_form.html", said, send, command, values)
+
+
+async def subscription_edit(request: web.Request) -> web.Response:
+    """Show the settings of a subscription; once it is sent, change those that differ: secrets stay unless named."""
+    desk, said = desk_of(request), await _said(request)
+    topic, name = request.match_info["topic"], request.match_info["subscription"]
+    present = await desk.api.get_subscription(topic, name)
+    before = forms.subscription_said(present)
+    said = {**before, "ordered": "", **said} if said else before
+
+    async def send() -> web.Response:
+        changes = forms.subscription_changes(before, said)
+        if not changes:
+            raise web.HTTPSeeOther(lane_path(topic, name))
+        version = _version(said, present.version)
+        return _done(desk, await desk.api.change_subscription(topic, name, changes, if_version=version), "changed")
+
+    shown = {key: value for key, value in said.items() if key in before or key in ("secret", "headers", "verification")}
+    differs = any(before.get(key, "") != value for key, value in shown.items())
+    command = forms.subscription_command(topic, name, shown, before) if differs else ""
+    values: dict[str, Any] = {"topic": topic, "name": name, "is_new": False, "title": f"Edit {name}"}
+    values |= {"back": lane_path(topic, name), "version": present.version, "signatures": present.signatures}
+    return await _form(desk, "subscription_form.html", said, send, command, values)
+
+
+async def _said(request: web.Request) -> dict[str, str]:
+    """Return the fields that were sent; none when the page is only looked at."""
+    if request.method != "POST":
+        return {}
+    return {name: str(value) for name, value in (await request.post()).items() if name != "token"}
+
+
+def _version(said: Said, present: int) -> int:
+    """Return the version that was edited."""
+    text = said.get("version", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else present
+
+
+def _done(desk: Desk, made: Subscription, what: str) -> web.Response:
+    """Go to the lane; a secret that the service made is told first, since nobody is told it again."""
+    desk.forget()
+    if made.secret is not None:
+        return desk.page("secret.html", subscription=made)
+    raise web.HTTPSeeOther(lane_page(made.topic, made.name, what))
+
+
+async def _form(
+    desk: Desk, template: str, said: Said, send: Sent, command: str, values: dict[str, Any]
+) -> web.Response:
+    """Show a form with its command; send it if that is wanted, and show what the API has against it."""
+    faults: list[tuple[str, str]] = []
+    status = 200
+    if said.get("do") == SEND:
+        try:
+            return await send()
+        except InvalidError as refused:
+            faults = [(fault.pointer.removeprefix("#"), fault.detail) for fault in refused.faults] or [
+                ("", refused.detail)
+            ]
+        except PreconditionFailedError as refused:
+            faults = [("", f"{refused.detail}. Nothing was changed: load the page again to see what it is now")]
+        except UnreadableFieldError as fault:
+            faults = [(fault.pointer, fault.detail)]
+        status = 422
+    return desk.page(
+        template,
+        status,
+        said=said,
+        faults=faults,
+        command=command,
+        orderings=forms.ORDERINGS,
+        keeps=forms.KEEPS,
+        protocols=forms.PROTOCOLS,
+        strategies=forms.STRATEGIES,
+        formats=forms.FORMATS,
+        kinds=KINDS,
+        dialects=DIALECTS,
+        **{"version": "", "signatures": (), **values},
+    )
+
+
+_EDIT = "/topics/{topic}/subscriptions/{subscription}/edit"
+ROUTES = (
+    web.get("/new-topic", topic),
+    web.post("/new-topic", topic),
+    web.get("/topics/{topic}/edit", topic_edit),
+    web.post("/topics/{topic}/edit", topic_edit),
+    web.get("/topics/{topic}/subscribe", subscription),
+    web.post("/topics/{topic}/subscribe", subscription),
+    web.get(_EDIT, subscription_edit),
+    web.post(_EDIT, subscription_edit),
+)

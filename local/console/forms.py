@@ -1,0 +1,305 @@
+"""Topics and subscriptions as forms: what is sent to the API, and the command that does the same."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tagcast_client.models import Subscription, Topic
+
+from local.cli.endpoints import endpoint_of
+from local.cli.instant import seconds_of
+from local.console.filter_form import FilterForm as Filter
+from local.console.filter_form import UnreadableFilterError, filter_of, form_of
+
+Said = Mapping[str, str]
+Json = dict[str, Any]
+ORDERINGS = {"topic": "one for the whole topic", "key": "one for each ordering key", "none": "none"}
+KEEPS = {"owed": "as long as somebody is owed it", "life": "for life, for groups still to be made"}
+STRATEGIES = {
+    "EXPONENTIAL_DECAY_RETRY": "1, 2, 4 … seconds apart, for a day",
+    "BACKOFF_RETRY": "a few times, evenly apart",
+}
+PROTOCOLS = {"url": "HTTP or HTTPS: a URL", "sqs": "SQS: a queue's URL or ARN", "lambda": "Lambda: a name or ARN",
+             "pull": "nowhere: a group, whose members pull"}  # fmt: skip
+FORMATS = ("json", "simplified", "cloudevents", "cmq_json", "cmq_simplified")
+_NUMBERS = {
+    "max_retries": "/retry/max_retries",
+    "interval_seconds": "/retry/interval_seconds",
+    "max_interval_seconds": "/retry/max_interval_seconds",
+    "timeout_seconds": "/timeout_seconds",
+    "batch_messages": "/batch/max_messages",
+    "batch_bytes": "/batch/max_bytes",
+    "max_message_bytes": "/max_message_bytes",
+}
+RETRY = ("strategy", "max_retries", "interval_seconds", "max_interval_seconds")
+_OF_STRATEGY = {"BACKOFF_RETRY": "max_interval_seconds", "EXPONENTIAL_DECAY_RETRY": "interval_seconds"}
+"""What the other strategy has and this one has not."""
+
+
+@dataclass(frozen=True)
+class UnreadableFieldError(Exception):
+    """A field has no value of its kind; *pointer* names it as the API would."""
+
+    pointer: str
+    detail: str
+
+
+def topic_said(topic: Topic) -> dict[str, str]:
+    """Return a topic as the fields of its form."""
+    return {
+        "retention": str(topic.retention_seconds),
+        "ordering": topic.ordering,
+        "max_message_bytes": str(topic.max_message_bytes),
+        "keep": topic.keep,
+    }
+
+
+def topic_settings(said: Said) -> Json:
+    """Return what the fields of a topic say; what is empty is left out. Raises UnreadableFieldError.
+
+    >>> topic_settings({"retention": "12h", "ordering": "key", "max_message_bytes": ""})
+    {'retention_seconds': 43200, 'ordering': 'key'}
+    """
+    settings: Json = {}
+    if retention := said.get("retention", "").strip():
+        try:
+            settings["retention_seconds"] = seconds_of(retention)
+        except ValueError as fault:
+            raise UnreadableFieldError("/retention_seconds", str(fault)) from None
+    settings |= {name: said[name] for name in ("ordering", "keep") if said.get(name)}
+    if (size := _number(said, "max_message_bytes")) is not None:
+        settings["max_message_bytes"] = size
+    return settings
+
+
+def topic_command(verb: str, name: str, said: Said) -> str:
+    """Return the command that makes or changes a topic like this.
+
+    >>> topic_command("create", "orders", {"retention": "12h", "ordering": "key"})
+    'tagcast topic create orders --retention 12h --ordering key'
+    """
+    options = {"retention": "--retention", "ordering": "--ordering", "max_message_bytes": "--max-message-bytes",
+               "keep": "--keep"}  # fmt: skip
+    return _command(["topic", verb, name or "NAME"], _given(said, options))
+
+
+def subscription_said(of: Subscription) -> dict[str, str]:
+    """Return a subscription as the fields of its form; secrets are not among them, since nobody is shown those."""
+    endpoint, retry = dict(of.endpoint), dict(of.retry)
+    protocol = endpoint.pop("protocol")
+    filter = form_of(of.filter)
+    return {
+        "protocol": "url" if protocol in ("http", "https") else protocol,
+        "target": next(iter(endpoint.values()), ""),
+        "kind": filter.kind,
+        "text": filter.text,
+        "dialect": filter.dialect,
+        "strategy": str(retry.get("strategy", "")),
+        **{name: str(retry.get(name, "")) for name in ("max_retries", "interval_seconds", "max_interval_seconds")},
+        "timeout_seconds": str(of.timeout_seconds),
+        "content_format": of.content_format,
+        "max_per_second": "" if of.max_per_second is None else f"{of.max_per_second:g}",
+        "batch_messages": "" if of.batch is None else str(of.batch.max_messages),
+        "batch_bytes": "" if of.batch is None else str(of.batch.max_bytes),
+        "signature": of.signature,
+        "ordered": "yes" if of.ordered else "",
+        "dead_letter_topic": of.dead_letter_topic or "",
+    }
+
+
+def subscription_settings(said: Said) -> Json:
+    """Return what the fields of a new subscription say. Raises UnreadableFieldError.
+
+    >>> made = subscription_settings({"protocol": "url", "target": "http://a/", "kind": "tags", "text": "b"})
+    >>> made["endpoint"], made["filter"]
+    ({'protocol': 'http', 'url': 'http://a/'}, {'kind': 'tags', 'tags': ['b']})
+    """
+    settings: Json = {"endpoint": _endpoint(said)}
+    if (filter := _filter(said)) is not None:
+        settings["filter"] = filter
+    is_group = said.get("protocol") == "pull"
+    parts: Json = {
+        "retry": _retry(said),
+        "dead_letter_topic": said.get("dead_letter_topic", "").strip() or None,
+        "ordered": True if said.get("ordered") == "yes" and is_group else None,
+    }
+    if not is_group:
+        parts |= {
+            "timeout_seconds": _number(said, "timeout_seconds"),
+            "content_format": said.get("content_format") or None,
+            "max_per_second": _rate(said),
+            "batch": _batch(said),
+            "secret": said.get("secret", "").strip() or None,
+            "headers": _headers(said) or None,
+            "signature": said.get("signature") or None,
+            "verification": said.get("verification") or None,
+        }
+    return settings | {name: value for name, value in parts.items() if value not in (None, {})}
+
+
+def subscription_changes(before: Said, said: Said) -> Json:
+    """Return the merge patch that brings a subscription from the fields *before* to those that are *said*.
+
+    >>> before = {"protocol": "url", "target": "https://a.test/", "strategy": "BACKOFF_RETRY", "interval_seconds": "9"}
+    >>> subscription_changes(before, {**before, "strategy": "EXPONENTIAL_DECAY_RETRY", "interval_seconds": ""})
+    {'retry': {'strategy': 'EXPONENTIAL_DECAY_RETRY', 'interval_seconds': None}}
+    """
+    changes: Json = {}
+    if _differ(before, said, "protocol", "target"):
+        changes["endpoint"] = {**{name: None for name in _endpoint(before) if name != "protocol"}, **_endpoint(said)}
+    if _differ(before, said, *RETRY):
+        changes["retry"] = _retry_changes(before, said)
+    if _differ(before, said, "batch_messages", "batch_bytes"):
+        changes["batch"] = _batch(said) or None
+    wanted: Json = {
+        "timeout_seconds": _number(said, "timeout_seconds"),
+        "max_per_second": _rate(said),
+        "ordered": said.get("ordered") == "yes",
+        **{name: said.get(name, "").strip() or None for name in ("content_format", "signature", "dead_letter_topic")},
+    }
+    changes |= {name: value for name, value in wanted.items() if _differ(before, said, name)}
+    changes |= {name: said[name].strip() for name in ("secret", "verification") if said.get(name, "").strip()}
+    if headers := _headers(said):
+        changes["headers"] = {name: value or None for name, value in headers.items()}
+    return changes
+
+
+def _retry_changes(before: Said, said: Said) -> Json:
+    """Return what differs of the retries; what the new strategy has not is removed."""
+    wanted, gone = _retry(said), _OF_STRATEGY.get(said.get("strategy", ""), "")
+    differs = [name for name in RETRY if _differ(before, said, name)]
+    return {name: wanted.get(name) for name in differs if name in wanted or name == gone or before.get(name)}
+
+
+def subscription_command(topic: str, name: str, said: Said, before: Said | None = None) -> str:
+    """Return the command that makes a subscription like this, or brings it there from what it was *before*.
+
+    >>> subscription_command("orders", "crm", {"protocol": "url", "target": "https://a.test/", "kind": "tags",
+    ...     "text": "paid, eu", "timeout_seconds": "5"})
+    'tagcast subscribe orders crm --url https://a.test/ --tag paid --tag eu --timeout 5'
+    """
+    new = {key: value for key, value in said.items() if before is None or before.get(key, "") != value}
+    words: list[str] = []
+    if "target" in new or "protocol" in new:
+        words += [{"url": "--url", "sqs": "--sqs", "lambda": "--lambda"}.get(said.get("protocol", ""), "--url"),
+                  said.get("target", "")]  # fmt: skip
+    if before is None:
+        words += _filter_words(said)
+    options = {
+        "strategy": "--strategy", "max_retries": "--max-retries", "interval_seconds": "--interval",
+        "max_interval_seconds": "--max-interval", "timeout_seconds": "--timeout", "content_format": "--format",
+        "signature": "--signature", "max_per_second": "--max-per-second", "batch_messages": "--batch-messages",
+        "batch_bytes": "--batch-bytes", "verification": "--verification",
+    }  # fmt: skip
+    words += _given(new, options)
+    if said.get("secret", "").strip():
+        words += ["--secret", "generate" if said["secret"].strip() == "generate" else "…"]
+    try:
+        headers = _headers(said)
+    except UnreadableFieldError:
+        headers = {}
+    words += [word for each in headers for word in ("--header", f"{each}: …")]
+    verb = ["subscribe"] if before is None else ["subscription", "update"]
+    if said.get("protocol") == "pull" and before is None:
+        return _command(["consume", topic, name or "NAME"], _filter_words(said))
+    return _command([*verb, topic, name or "NAME"], words)
+
+
+def _given(said: Said, options: Mapping[str, str]) -> list[str]:
+    return [
+        word
+        for field, option in options.items()
+        if said.get(field, "").strip()
+        for word in (option, said[field].strip())
+    ]
+
+
+def _command(words: Sequence[str], options: Sequence[str]) -> str:
+    return shlex.join(["tagcast", *words, *options])
+
+
+def _differ(before: Said, said: Said, *names: str) -> bool:
+    return any(before.get(name, "").strip() != said.get(name, "").strip() for name in names)
+
+
+def _number(said: Said, name: str) -> int | None:
+    text = said.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise UnreadableFieldError(_NUMBERS[name], f"{text!r} is no whole number")
+    return int(text)
+
+
+def _rate(said: Said) -> float | None:
+    text = said.get("max_per_second", "").strip()
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise UnreadableFieldError("/max_per_second", f"{text!r} is no number") from None
+
+
+def _endpoint(said: Said) -> Json:
+    target = said.get("target", "").strip()
+    match said.get("protocol", "url"):
+        case "pull":
+            return {"protocol": "pull"}
+        case "sqs":
+            return endpoint_of(None, target, None)
+        case "lambda":
+            return endpoint_of(None, None, target)
+    return endpoint_of(target, None, None)
+
+
+def _filter(said: Said) -> Json | None:
+    form = Filter(said.get("kind") or "everything", said.get("text", ""), said.get("dialect") or "strict")
+    try:
+        return filter_of(form)
+    except UnreadableFilterError as fault:
+        raise UnreadableFieldError("/filter", str(fault)) from None
+
+
+def _filter_words(said: Said) -> list[str]:
+    """Return the options that say the filter."""
+    try:
+        filter = _filter(said)
+    except UnreadableFieldError:
+        return ["--filter", "…"]
+    match filter:
+        case None:
+            return []
+        case {"kind": "tags", "tags": tags}:
+            return [word for each in tags for word in ("--tag", each)]
+        case {"kind": "routing_key", "patterns": patterns}:
+            return [word for each in patterns for word in ("--routing-key", each)]
+        case {"kind": "tag_expression", "expression": text}:
+            return ["--tag-expression", text]
+        case {"kind": "sql92", "expression": text}:
+            return ["--sql", text, *(["--dialect", said["dialect"]] if said.get("dialect") == "rocketmq" else [])]
+    return ["--filter", said.get("text", "") if said.get("kind") == "json" else f"{filter}".replace("'", '"')]
+
+
+def _retry(said: Said) -> Json:
+    numbers = {name: _number(said, name) for name in ("max_retries", "interval_seconds", "max_interval_seconds")}
+    numbers.pop(_OF_STRATEGY.get(said.get("strategy", ""), ""), None)
+    given: Json = {name: value for name, value in numbers.items() if value is not None}
+    return {"strategy": said["strategy"], **given} if said.get("strategy") else given
+
+
+def _batch(said: Said) -> Json:
+    wanted = {"max_messages": _number(said, "batch_messages"), "max_bytes": _number(said, "batch_bytes")}
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+def _headers(said: Said) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in said.get("headers", "").splitlines():
+        if line.strip():
+            name, colon, value = (part.strip() for part in line.partition(":"))
+            if not colon or not name:
+                raise UnreadableFieldError("/headers", "every line is NAME: VALUE")
+            found[name] = value
+    return found

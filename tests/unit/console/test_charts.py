@@ -1,0 +1,158 @@
+"""Charts of what happens: sampled from the tail on this machine, read from CloudWatch of a deployment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from tagcast.ids import ID_SEQUENCE_BITS
+from tagcast_client import AsyncClient
+
+from local.console.archived import archived_message
+from local.console.charts import charts_of
+from local.console.samples import CloudWatchMinutes, Minute, Samples
+from tests.clients.in_memory_api import InMemoryApi
+from tests.fakes.stream import FakeStream
+from tests.fakes.world import FAIL
+from tests.unit.console.visitor import Visitor
+
+NOW = datetime(2026, 11, 23, 12, 30, 20, tzinfo=UTC)
+
+
+def test_what_happens_in_a_topic_is_sampled_by_minute_and_subscription_from_the_first_look_on() -> None:
+    world = InMemoryApi()
+    fakes, stream = world.fakes, FakeStream(world.fakes)
+
+    def now() -> datetime:
+        return datetime.fromtimestamp(fakes.clock.instant / 1000, UTC)
+
+    def happens(count: int) -> None:
+        fakes.publish(*map(str, range(count)), topic="orders")
+        stream.pass_on()
+        fakes.clock.instant += 250
+        fakes.deliver()
+        stream.pass_on()
+
+    fakes.topic("orders")
+    fakes.subscribe("well", topic="orders")
+    fakes.subscribe("failing", topic="orders")
+    fakes.pusher.behaviours["failing"] = lambda push: FAIL
+    with asyncio.Runner() as loop:
+        api = AsyncClient("http://api.test", transport=world)
+        samples = Samples(api, now)
+
+        def minutes(name: str, count: int = 60, topic: str = "orders") -> Sequence[Minute]:
+            return loop.run(samples.minutes(topic, name, count))
+
+        assert not [each for each in minutes("") if each.delivered]
+        happens(3)
+        loop.run(samples.sample("orders"))
+        for _ in range(3):
+            fakes.clock.instant += 40_000
+            loop.run(samples.sample("orders"))
+        happens(2)
+        loop.run(samples.sample("orders"))
+        told = minutes("")
+        assert [(each.published, each.delivered) for each in told if each.published] == [(3, 3), (2, 2)]
+        assert told[-1].backlog == 5
+        assert sum(each.failed for each in minutes("failing")) == 1
+        assert [(each.delivered, each.slow_ms) for each in minutes("well")] == [(3, 250.0), (2, 250.0)]
+        assert [each.delivered for each in minutes("well", 1)] == [2]
+        assert minutes("", topic="absent") == ()
+        loop.run(samples.stop())
+        loop.run(api.aclose())
+
+
+def test_an_hour_has_a_bar_a_minute_and_a_day_one_for_a_quarter_of_an_hour() -> None:
+    present = NOW.replace(second=0)
+    minutes = [Minute(present - timedelta(minutes=ago), 6, 12, 0, backlog=ago) for ago in (100, 1, 0)]
+
+    hour, day = (charts_of(minutes, NOW, name) for name in ("hour", "day"))
+
+    assert [chart.title for chart in hour] == [
+        "published a minute", "delivered a minute", "failed a minute", "95 % delivered within", "owed",
+    ]  # fmt: skip
+    assert (len(hour[1].bars), hour[1].most, hour[1].last) == (2, "12", "12")
+    assert [bar.words for bar in day[1].bars] == ["0.8", "1.6"]
+    assert (hour[4].most, day[4].most) == ("1", "100")
+
+
+def test_the_pages_of_a_topic_and_a_subscription_have_charts(visitor: Visitor) -> None:
+    for path in ("/topics/orders", "/topics/orders/subscriptions/billing"):
+        assert f'hx-get="{path}/charts"' in visitor.get(path).text
+        charts = visitor.get(f"{path}/charts?span=day")
+        assert (charts.status, "Sampled by this console" in charts.text) == (200, True)
+
+
+class CloudWatch:
+    """Answers what is asked with one value each, on a page of its own."""
+
+    def __init__(self) -> None:
+        self.queries: list[dict[str, Any]] = []
+
+    def get_paginator(self, name: str) -> CloudWatch:
+        assert name == "get_metric_data"
+        return self
+
+    def paginate(self, **asked: Any) -> Iterator[dict[str, Any]]:
+        self.queries = asked["MetricDataQueries"]
+        for each in self.queries:
+            yield {"MetricDataResults": [{"Id": each["Id"], "Timestamps": [NOW], "Values": [7.0]}]}
+
+
+def test_a_deployments_minutes_are_the_metrics_of_its_subscriptions() -> None:
+    cloudwatch = CloudWatch()
+    minutes = CloudWatchMinutes("shop", lambda service: cloudwatch)
+
+    [minute] = asyncio.run(minutes.minutes("orders", "billing", 60))
+
+    assert (minute.at, minute.delivered, minute.failed, minute.slow_ms, minute.backlog) == (NOW, 7, 7, 7.0, 7)
+    first = cloudwatch.queries[0]["Expression"]
+    assert 'MetricName="Delivered" service="shop" topic="orders" subscription="billing"' in first
+    asyncio.run(minutes.minutes("orders", "", 60))
+    assert "subscription=" not in cloudwatch.queries[0]["Expression"]
+
+
+class Bucket:
+    """Has one object of records in the hour after that of their messages, on the second page of its list."""
+
+    def __init__(self, *records: dict[str, Any]) -> None:
+        self.content = "\n".join(map(json.dumps, records)).encode()
+        self.prefixes: list[str] = []
+
+    def get_paginator(self, name: str) -> Bucket:
+        return self
+
+    def paginate(self, **asked: str) -> list[dict[str, Any]]:
+        self.prefixes.append(asked["Prefix"])
+        return [{}, {"Contents": [{"Key": "x"}]}] if asked["Prefix"].endswith("hour=13/") else [{}]
+
+    def get_object(self, **asked: str) -> dict[str, Any]:
+        return {"Body": self}
+
+    def read(self) -> bytes:
+        return self.content
+
+
+@pytest.mark.parametrize(
+    ("kept", "body"),
+    [({"body": "hi"}, "hi"), ({"body_base64": "aGk="}, b"hi"), ({"body_base64": "aGk=", "body_is_text": True}, "hi")],
+)
+def test_a_message_is_read_from_the_archive_of_the_hour_that_its_id_says_or_the_next(
+    kept: dict[str, Any], body: str | bytes
+) -> None:
+    message_id = f"{int(NOW.timestamp() * 1000) << ID_SEQUENCE_BITS:020d}"
+    other = {"topic": "others", "message_id": message_id, "body": "another topic's"}
+    bucket = Bucket(other, {"topic": "orders", "message_id": message_id, "tags": ["a"], **kept})
+
+    found = archived_message(bucket, "archive", "orders", message_id)
+
+    assert found is not None
+    assert (found.body, found.tags) == (body, ("a",))
+    assert bucket.prefixes == [f"raw/messages/dt=2026-11-23/hour={hour}/" for hour in (12, 13)]
+    assert archived_message(bucket, "archive", "orders", str(int(message_id) + 1)) is None
+    assert archived_message(Bucket({**other, "body": None}), "archive", "others", message_id) is None
