@@ -222,8 +222,8 @@ def test_what_is_published_searched_and_retried_in_the_browser_happens(window: W
     window.open("/search?topic=quotes")
     page.get_by_role("link", name="Retry what was found").click()
     expect(page.locator("main")).to_contain_text("ticker")
-    page.get_by_role("button", name="Retry").click()
-    expect(page.locator("h1")).to_have_text("1 of 1 lanes are attempted now")
+    page.get_by_role("button", name="Retry 1 lane").click()
+    expect(page.get_by_role("status")).to_contain_text("Done: 1 lane")
     window.open("/archive")
     page.get_by_role("link", name="Certificate").click()
     expect(page.locator("body")).to_have_text("certificate")
@@ -307,6 +307,29 @@ def test_a_page_is_read_again_in_its_place(window: Window) -> None:
     assert page.evaluate("scrollY") == 120
     page.get_by_role("button", name="Hold").click()
     expect(page.locator("#age-words")).to_contain_text("held")
+
+
+def test_lanes_are_paused_together_watched_and_that_is_undone(window: Window) -> None:
+    page = window.open("/?topic=quotes")
+    page.get_by_role("link", name="Pause these").click()
+    page.get_by_role("button", name="Pause 1 lane").click()
+    page.get_by_role("button", name="Undo: resume 1 lane").click()
+    expect(page.get_by_role("status")).to_contain_text("Done: 1 lane")
+    assert window.state("quotes", "ticker")[0] == "blocked"
+
+
+def test_a_subscription_is_made_by_its_form_beside_the_command_that_does_the_same(window: Window) -> None:
+    page = window.open("/topics/payments/subscribe")
+    page.get_by_label("Name: a letter").fill("typed")
+    page.get_by_label("Address").fill("http://127.0.0.1:9/hook")
+    page.get_by_label("Seconds that an attempt may take").fill("4")
+    command = "tagcast subscribe payments typed --url http://127.0.0.1:9/hook"
+    expect(page.locator("#command")).to_contain_text(command)
+    assert window.violations() == []
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("status")).to_contain_text("The subscription was made.")
+    assert window.api.get_subscription("payments", "typed").timeout_seconds == 4
+    window.api.delete_subscription("payments", "typed")
 
 
 def test_the_five_places_have_keys_that_can_be_turned_off(window: Window) -> None:

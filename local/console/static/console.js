@@ -10,7 +10,8 @@
   /* Read again in place: nodes that are the same stay the same nodes, so that focus, scroll and open parts stay, too.
      What reads itself again (hx-get), forms, and what is marked data-keep are left alone. */
   const isSame = (one, other) =>
-    one.nodeType === other.nodeType && one.nodeName === other.nodeName && (one.id || "") === (other.id || "");
+    one.nodeName === other.nodeName && ["id", "action"].every((name) => attribute(one, name) === attribute(other, name));
+  const attribute = (node, name) => (node.nodeType === Node.ELEMENT_NODE && node.getAttribute(name)) || "";
   const isKept = (node) => node.nodeType === Node.ELEMENT_NODE && node.hasAttribute("data-keep");
 
   function become(node, wanted) {
