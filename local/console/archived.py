@@ -14,7 +14,7 @@ from tagcast_client import NewMessage
 
 OBJECTS_READ_MAX = 400
 LATE = timedelta(hours=1)
-"""So long after its acceptance a message is in the archive."""
+"""When a message is in the archive at the latest, after its acceptance."""
 GZIP = b"\x1f\x8b"
 
 

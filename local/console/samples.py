@@ -23,7 +23,7 @@ ASK_S = 20.0
 """A topic is watched for a minute after a question: with one in 20 seconds nothing is missed."""
 EVENTS_MAX = 1_000
 LATENCIES_MAX = 200
-"""So many of a minute are remembered: its percentiles come from the first ones."""
+"""Latencies of a minute that are remembered: its percentiles come from the first ones."""
 ALL = ""
 """The name under which a topic itself is sampled."""
 

@@ -30,7 +30,7 @@ from tests.running_stack import start_stack, wait_until
 
 TOPICS, SUBSCRIPTIONS, WIDE, WIDE_FAILING = 300, 5_000, 1_200, 150
 EACH = 3
-"""So many messages every troubled topic publishes."""
+"""How many messages every troubled topic publishes."""
 AT_ONCE = 4
 AREAS = ("orders", "payments", "shipping", "stock", "prices", "users", "invoices", "returns", "alerts", "loyalty")
 PLACES = ("eu", "us", "uk", "jp", "br", "in", "ca", "au", "fr", "de")
