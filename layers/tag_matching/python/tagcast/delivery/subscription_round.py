@@ -133,7 +133,9 @@ async def push(circuit: CircuitCheck, this: SubscriptionRound, slots: PushSlots,
     world, subscription = circuit.world, circuit.subscription
     deliveries = [(message, 0) for message in this.pushable()]
     unjudged = {message.message_id for message, _ in deliveries} - this.judged
-    times = max(math.ceil(len(deliveries) / MESSAGES_IN_TIME), math.ceil(among / SUBSCRIPTIONS_IN_TIME))
+    # What a rate lets begin does so within its horizon, however many wait for it.
+    messages = 1 if subscription.settings.max_per_second is not None else len(deliveries)
+    times = max(math.ceil(messages / MESSAGES_IN_TIME), math.ceil(among / SUBSCRIPTIONS_IN_TIME))
     seconds = min(TIME_S_MAX, TIME_S * times)
     until = world.clock.monotonic() + seconds
     run = Run(subscription, deliveries, slots, seconds, circuit, unjudged)
