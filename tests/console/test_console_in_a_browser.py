@@ -334,10 +334,12 @@ def test_a_subscription_is_made_by_its_form_beside_the_command_that_does_the_sam
 
 def test_the_five_places_have_keys_that_can_be_turned_off(window: Window) -> None:
     page = window.open("/")
+    settle(page)
     for key, title in (("t", "Topics"), ("s", "Search"), ("l", "Tail"), ("f", "Filters"), ("o", "Overview")):
         page.keyboard.press("g")
         page.keyboard.press(key)
         expect(page.locator("h1")).to_have_text(title)
+        settle(page)
     page.keyboard.press("/")
     expect(page.get_by_role("textbox", name="Message id")).to_be_focused()
     page.keyboard.press("Tab")

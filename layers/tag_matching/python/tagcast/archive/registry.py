@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from tagcast.archive.record import Change, Record, RecordKind, record
 from tagcast.model import Endpoint, Protocol, Subscription, SubscriptionSettings
 from tagcast.rows.filter_version import FILTER_VERSIONS
-from tagcast.rows.subscription import SUBSCRIPTIONS, settings_attributes
+from tagcast.rows.subscription import SUBSCRIPTION_FIELDS, SUBSCRIPTIONS, settings_attributes
 from tagcast.rows.topic import TOPICS
 
 _SECRETS = frozenset(each.name for each in fields(SubscriptionSettings) if not each.repr)
@@ -58,11 +58,14 @@ def of_subscription(change: Change) -> Iterator[Record]:
     )
 
 
-def _shown(subscription: Subscription) -> dict[str, str | int]:
-    """Return what a subscriber chose, under the names of its row, without secrets."""
+def _shown(subscription: Subscription) -> dict[str, str | int | None]:
+    """Return what a subscriber chose or not, under the names of its row, without secrets."""
     endpoint = subscription.settings.endpoint
     place = Endpoint(endpoint.protocol, _without_secrets(endpoint))
-    attributes = settings_attributes(replace(subscription, settings=replace(subscription.settings, endpoint=place)))
+    chosen = settings_attributes(replace(subscription, settings=replace(subscription.settings, endpoint=place)))
+    attributes = (
+        dict.fromkeys(name for name, _, _ in SUBSCRIPTIONS.attributes() if name not in SUBSCRIPTION_FIELDS) | chosen
+    )
     return {
         "endpoint" if name == "target" else name: value for name, value in attributes.items() if name not in _LEFT_OUT
     }

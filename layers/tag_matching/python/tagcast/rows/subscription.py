@@ -44,14 +44,14 @@ SUBSCRIPTIONS = Declaration(
 )
 
 
-_OWN = frozenset(each.name for each in fields(Subscription))
+SUBSCRIPTION_FIELDS = frozenset(each.name for each in fields(Subscription))
 """The attributes that no subscriber chose."""
 
 
 def settings_attributes(subscription: Subscription) -> dict[str, str | int]:
     """Return what a subscriber chose, as it stands in the row; a secret has the name that it has in the model."""
     row = SUBSCRIPTIONS.row_of(subscription)
-    return {name: cast("str | int", value) for name, value in row.items() if name not in _OWN}
+    return {name: cast("str | int", value) for name, value in row.items() if name not in SUBSCRIPTION_FIELDS}
 
 
 def filter_of(row: Row) -> Mapping[str, object] | None:
