@@ -229,8 +229,8 @@ OPERATORS = (
     ),
     _planted(
         "the sweep's expiry forgets the attempts",
-        "tagcast.repairing.expiry:_expired",
-        "known.ending(EntryState.EXPIRED)",
+        "tagcast.repairing.expiry:expire_due",
+        "due.ending(EntryState.EXPIRED)",
         "Entry(EntryState.EXPIRED)",
         f"{ENDS}::test_what_the_sweep_expires_in_a_sleeping_backlog",
     ),
