@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from local import OTHERS
 from local.engine.engine import EngineError
 from local.engine.garbage import look_seldom
 from local.front.front import PortInUseError
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from local.console.server import ConsoleServer
 
 WATCH_S = 1.0
-OTHERS = 0o077
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[StackOptions, int | None]:

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-OTHERS = 0o077
-"""The rights that files of reports have not."""
+from local import OTHERS
+
 LINES_KEPT = 30
 """What a job that broke is quoted with."""
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -24,7 +24,7 @@ class AsyncSeenStore(Protocol):
         """
 
     async def confirm(self, name: str, life_s: float) -> None:
-        """Keep for *life_s* seconds that *name* is done, whoever claims it."""
+        """Keep for *life_s* seconds that *name* is done, for every holder."""
 
     async def release(self, name: str, token: str) -> None:
         """End the claim of *token*'s holder, so that *name* is new; that of another stays."""

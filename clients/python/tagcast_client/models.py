@@ -144,7 +144,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message or its receipt: whom it was owed to, and what became of that; *counts* of all, by their states."""
+    """A message or its receipt: its subscribers, what became of each, and *counts* of all by their states."""
 
     message_id: str
     topic: str

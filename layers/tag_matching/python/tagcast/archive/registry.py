@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from functools import cache
 from urllib.parse import urlsplit
 
 from tagcast.archive.record import Change, Record, RecordKind, record
@@ -63,12 +64,14 @@ def _shown(subscription: Subscription) -> dict[str, str | int | None]:
     endpoint = subscription.settings.endpoint
     place = Endpoint(endpoint.protocol, _without_secrets(endpoint))
     chosen = settings_attributes(replace(subscription, settings=replace(subscription.settings, endpoint=place)))
-    attributes = (
-        dict.fromkeys(name for name, _, _ in SUBSCRIPTIONS.attributes() if name not in SUBSCRIPTION_FIELDS) | chosen
-    )
-    return {
-        "endpoint" if name == "target" else name: value for name, value in attributes.items() if name not in _LEFT_OUT
-    }
+    return {"endpoint" if name == "target" else name: chosen.get(name) for name in _names_shown()}
+
+
+@cache
+def _names_shown() -> tuple[str, ...]:
+    """Return the names of what a subscriber may choose, but for what the archive is not told."""
+    left_out = _LEFT_OUT | SUBSCRIPTION_FIELDS
+    return tuple(name for name, _, _ in SUBSCRIPTIONS.attributes() if name not in left_out)
 
 
 def _without_secrets(endpoint: Endpoint) -> str:

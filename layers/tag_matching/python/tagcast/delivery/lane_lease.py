@@ -16,6 +16,10 @@ from tagcast.ports import World, Write
 from tagcast.rows import stored
 from tagcast.rows.lane import Lane, lane_check, lane_delete, lane_update
 
+LEASE_GRACE_S = 30
+TRIES_MIN = 3
+"""An outcome is worth so many tries even when the budget is over: it has a reserve for the writes behind a push."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -33,11 +37,6 @@ class Answer:
 
     task: Task
     wait_until: int | None = None
-
-
-LEASE_GRACE_S = 30
-TRIES_MIN = 3
-"""An outcome is worth so many tries even when the budget is over: it has a reserve for the writes behind a push."""
 
 
 class StaleWorkerError(Exception):

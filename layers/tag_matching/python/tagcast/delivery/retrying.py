@@ -194,7 +194,7 @@ class _Outcomes:
         try:
             together = await self._write_together()
             marked = await self._write_ends(self.result.ended.keys() - together)
-            await self._write_unattempted(together)
+            await self._write_unattempted()
             await self._write_failures()
             for due in marked:
                 await end(self.lease, due, due.ending(EntryState.EXPIRED), patient=True)
@@ -228,13 +228,13 @@ class _Outcomes:
                 marked.append(standing)
         return marked
 
-    async def _write_unattempted(self, together: Collection[str]) -> None:
+    async def _write_unattempted(self) -> None:
         """Write what was enqueued for a group, and the verdicts on deliveries that were not started."""
         result = self.result
         for message_id, each in self.owed.items():
             if message_id in result.enqueued:
                 await end(self.lease, each.due, Entry(EntryState.PENDING), patient=True, known=each.row)
-        waiting = result.judged - result.ended.keys() - result.failures.keys() - result.enqueued - set(together)
+        waiting = result.judged - result.ended.keys() - result.failures.keys() - result.enqueued
         for message_id, each in self.owed.items():
             if message_id in waiting:
                 judged = replace(each.due, unjudged=False)
@@ -324,7 +324,7 @@ async def end_several(lease: LaneLease, ends: Sequence[tuple[OwedDelivery, Entry
 
 
 async def cancel(lease: LaneLease, dues: Sequence[OwedDelivery]) -> None:
-    """EndUnpushed deliveries without another push: nobody is subscribed any more, or an earlier push ended them.
+    """End deliveries without another push: nobody is subscribed any more, or an earlier push ended them.
 
     Hundreds of lanes that owe the same messages may be removed at once. Many end in a transaction; if others kept all
     of them out, one ends alone. The rest comes with the next look.

@@ -242,11 +242,8 @@ class _Sender:
         self.known.remember(self.receiver, LastPush(Priority.TRUSTED if well else Priority.FAILING, took_s))
 
     async def push(self, deliveries: Sequence[Delivery], now: int) -> dict[str, Result]:
-        if self.run.subscription.settings.batching is not None:
-            return await attempt_batch(self.world, self.run.subscription, deliveries, now, self.run.circuit)
+        subscription, circuit = self.run.subscription, self.run.circuit
+        if subscription.settings.batching is not None:
+            return await attempt_batch(self.world, subscription, deliveries, now, circuit)
         [(message, made)] = deliveries
-        return {
-            message.message_id: await attempt(
-                self.world, Push(self.run.subscription, message, made + 1), self.run.circuit
-            )
-        }
+        return {message.message_id: await attempt(self.world, Push(subscription, message, made + 1), circuit)}

@@ -78,8 +78,7 @@ def _write_settings(world: World, known: Topic, wanted: Topic) -> Topic:
     if known.ordering is not wanted.ordering and retained_count(world, known.name):
         raise ConflictError("the ordering cannot change while messages are retained")
     changed = replace(wanted, updated_at=max(world.clock.now(), known.version + 1))
-    update = settings_update(changed)
-    world.store.write(replace(update, expect={**update.expect, "updated_at": known.updated_at}))
+    world.store.write(settings_update(known, changed))
     return changed
 
 

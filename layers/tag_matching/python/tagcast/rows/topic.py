@@ -58,12 +58,12 @@ def topic_puts(topic: Topic) -> tuple[Write, ...]:
     )
 
 
-def settings_update(changed: Topic) -> Update:
-    """Return the write of a topic's settings, unless another topic has its name by now."""
+def settings_update(known: Topic, changed: Topic) -> Update:
+    """Return the write of *changed* settings, unless another topic has the name by now, or those of *known* changed."""
     row = TOPICS.row_of(changed)
     settings = {name: row[name] for name in (*SETTINGS, "keep") if name in row}
     gone = () if "keep" in settings else ("keep",)
-    return Update(topic_key(changed.name), settings, gone, {"topic_id": changed.topic_id})
+    return Update(topic_key(changed.name), settings, gone, {"topic_id": known.topic_id, "updated_at": known.updated_at})
 
 
 def change_update(owner: Topic, *names: str, subscriptions: int = 0, ordinals: int = 0) -> Update:
