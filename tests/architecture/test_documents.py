@@ -23,7 +23,7 @@ TRACKED = subprocess.run(
     cwd=ROOT, capture_output=True, text=True, check=True,
 ).stdout.split("\n")  # fmt: skip
 DOCUMENTS = [name for name in TRACKED if name.endswith(".md") and (ROOT / name).exists()]
-NORMATIVE = ["docs/architecture.md", "docs/semantics.md", "docs/filters.md", "docs/http-api.md"]
+NORMATIVE = ["docs/protocol.md", "docs/limits.md", "docs/semantics.md", "docs/filters.md", "docs/http-api.md"]
 GUIDES = ["README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md", "docs/from-cmq.md", "docs/from-rocketmq.md"]
 SOURCES = [
     name
@@ -145,7 +145,7 @@ def _note(found: dict[str, set[object]], target: ast.expr, value: ast.expr) -> N
 @pytest.mark.parametrize(
     ("name", "column"),
     [
-        ("docs/architecture.md", "value"),
+        ("docs/limits.md", "value"),
         ("docs/http-api.md", "limit"),
         ("docs/filters.md", "limit"),
         ("docs/from-cmq.md", "limit"),
@@ -231,7 +231,7 @@ def test_the_glossary_is_in_order_and_has_each_word_once() -> None:
 
 def test_every_function_is_in_the_plan() -> None:
     functions = {Path(name).parent.name for name in PRODUCT if name.startswith("functions/")}
-    told = {row[0].strip("`") for row in table_rows("docs/architecture.md", "function", "called by", "does")}
+    told = {row[0].strip("`") for row in table_rows("docs/protocol.md", "function", "called by", "does")}
 
     assert told == functions
 
@@ -250,7 +250,7 @@ def test_every_room_is_in_the_plan(package: str, heading: str) -> None:
     rooms = {
         Path(name.removeprefix(folder)).parts[0].removesuffix(".py") for name in PRODUCT if name.startswith(folder)
     }
-    rows = table_rows("docs/architecture.md", heading, "holds")
+    rows = table_rows("docs/follow-one-message.md", heading, "holds")
     named = {room for row in rows for room in re.findall(r"`(\w+)`", row[0])}
 
     assert named == rooms - {"__init__", "__main__"}
@@ -264,7 +264,7 @@ def test_every_path_of_the_code_that_a_document_names_exists(name: str) -> None:
             assert list(ROOT.glob(re.sub(r"<\w+>|\{\w+\}", "*", path))), path
 
 
-@pytest.mark.parametrize("name", ["docs/architecture.md", "docs/filters.md", *GUIDES])
+@pytest.mark.parametrize("name", ["docs/protocol.md", "docs/filters.md", *GUIDES])
 def test_every_name_of_the_code_that_a_document_gives_in_full_exists(name: str) -> None:
     for found in set(re.findall(r"`((?:tagcast|tagcast_aws|glue_jobs)(?:\.\w+)+)`", text_of(name))):
         assert pkgutil.resolve_name(found) is not None

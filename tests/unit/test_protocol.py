@@ -1,6 +1,6 @@
 """The protocol between fan-out, redelivery, relay and sweep, one test per promise.
 
-See docs/architecture.md, The protocol.
+See docs/protocol.md, The order of writes.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ class GroupQueues(Protocol):
 
 
 def queue_group(ordering: Ordering, topic: str, message_id: str, ordering_key: str | None) -> str:
-    """Return the queue's message group: one order per group (docs/architecture.md, Publishing).
+    """Return the queue's message group: one order per group (docs/protocol.md, Publishing).
 
     What stands in no order is a group of its own, named like the message.
 

@@ -1,6 +1,6 @@
 """The end of a removed group's queue: what lies in it is cancelled, then it goes.
 
-See docs/architecture.md, Pull groups.
+See docs/protocol.md, Pull groups.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A message is read, a plan says what ends of it, and that is written on condition
 Who loses the condition says whether to try again. The plain functions are for blocking callers; beside an event loop
 `end_entry_beside` and `end_planned_beside` do the same.
 
-See docs/architecture.md, Invariants, 2, 3 and 5.
+See docs/protocol.md, Invariants, 2, 3 and 5.
 """
 
 from __future__ import annotations

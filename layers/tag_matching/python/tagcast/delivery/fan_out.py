@@ -1,6 +1,6 @@
 """The first round of a batch of messages: push to active lanes, hand the rest to backlogs.
 
-See docs/architecture.md, The first round.
+See docs/protocol.md, The first round.
 
 Lanes are written before messages, and messages before the batch is acknowledged, so that an accident between
 any two writes leaves something that a repetition of the batch completes. What is to be written is planned as

@@ -1,6 +1,6 @@
 """Late entries: what was kept when a group was made is matched against its filter, and joins the group's backlog.
 
-See docs/architecture.md, Late entries.
+See docs/protocol.md, Late entries.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One worker's lease of a lane: what it writes is conditional on it, and waits while others write.
 
-See docs/architecture.md, Invariants, 6.
+See docs/protocol.md, Invariants, 6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which entries bring messages to their first round: publisher and relay make the same ones of the same rows.
 
-See docs/architecture.md, Queue entries.
+See docs/protocol.md, Queue entries.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Redelivery of one lane: attempt its head when it is due, drain behind it, activate when empty.
 
-See docs/architecture.md, Redelivery.
+See docs/protocol.md, Redelivery.
 """
 
 from __future__ import annotations

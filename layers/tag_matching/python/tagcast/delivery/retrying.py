@@ -1,7 +1,7 @@
 """Attempts on what stands first in a backlog: read what is still owed, attempt it, write what came of that.
 
 What is written is conditional on the worker's lease of the lane, however many others write the same messages.
-See docs/architecture.md, Redelivery, and Invariants, 5.
+See docs/protocol.md, Redelivery, and Invariants, 5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One subscription's first round of a batch: its pushes, and how the rest joins its backlog.
 
-See docs/architecture.md, The first round.
+See docs/protocol.md, The first round.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """Pull groups: members pull what was handed over to their group, and say what came of it.
 
-See docs/architecture.md, Pull groups.
+See docs/protocol.md, Pull groups.
 """

@@ -1,6 +1,6 @@
 """The circuit of a host: while it gives no answer to many lanes, attempts at it are one probe at a time.
 
-See docs/architecture.md, Pushing. A host that answers costs nothing: its row is written when attempts get no
+See docs/protocol.md, Pushing. A host that answers costs nothing: its row is written when attempts get no
 answer, and read by lanes that had none and by who gets one in a process that had none.
 """
 

@@ -1,6 +1,6 @@
 """The engine: a run of one subscription's deliveries passes the gates, one after the other, and what is left is sent.
 
-See docs/architecture.md, Pushing, and docs/filters.md, Functions.
+See docs/protocol.md, Pushing, and docs/filters.md, Functions.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ async def _enqueued(world: World, run: Run) -> RunResult:
     """Send the deliveries to the queue of the group, in their order, ten at a time until the time of the run is over.
 
     That is no attempt: a pull is. What the queue does not take fails, with as many attempts as it had, since the
-    trouble is the service's. What is not reached is left for later. See docs/architecture.md, Pull groups.
+    trouble is the service's. What is not reached is left for later. See docs/protocol.md, Pull groups.
     """
     group, result, until = run.subscription, RunResult(), world.clock.monotonic() + run.seconds
     waiting = alive(world, group, run.deliveries, result, world.clock.now())

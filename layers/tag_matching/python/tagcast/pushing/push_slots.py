@@ -1,6 +1,6 @@
 """Who may push when: slots that all receivers of an invocation share, and that no dead one can take.
 
-See docs/architecture.md, Pushing.
+See docs/protocol.md, Pushing.
 
 A receiver that has not answered yet holds one slot, so that a thousand of them are tried at the same time. Whoever
 answered well in this batch goes first, then whoever did the last time. A host holds at most an eighth of all slots,

@@ -1,6 +1,6 @@
 """The rate of a subscription: attempts are given away one after the other, to whichever process asks.
 
-See docs/architecture.md, Pushing.
+See docs/protocol.md, Pushing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The index of one version of a topic: loaded where somebody built it before, else built, a large one part by part.
 
-See docs/architecture.md, Wide messages.
+See docs/protocol.md, Wide messages.
 """
 
 from __future__ import annotations

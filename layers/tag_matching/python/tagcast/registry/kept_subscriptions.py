@@ -2,7 +2,7 @@
 
 A process that knows nothing of the topic loads it and reads only what changed since: the rows of 100,000 subscriptions
 are some ten thousand read units of one key, which gives 3,000 a second to all processes together, and seconds of work.
-See docs/architecture.md, Hot keys.
+See docs/limits.md, Hot keys.
 """
 
 from __future__ import annotations

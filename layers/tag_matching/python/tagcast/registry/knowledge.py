@@ -1,6 +1,6 @@
 """How long whoever publishes may know a topic without reading it, and how who changes it waits for that.
 
-See docs/architecture.md, Hot keys.
+See docs/limits.md, Hot keys.
 """
 
 from __future__ import annotations

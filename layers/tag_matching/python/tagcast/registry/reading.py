@@ -1,6 +1,6 @@
 """All subscriptions of a large topic, read part by part: who has no time for the whole leaves it to the next.
 
-See docs/architecture.md, Wide messages.
+See docs/protocol.md, Wide messages.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Repairs from the table's stream: every queue send and every start of a workflow is repeated.
 
-See docs/architecture.md, Invariants, 1.
+See docs/protocol.md, Invariants, 1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The writes of a message's row from one state map to the next.
 
-See docs/architecture.md, Invariants, 2 and 3.
+See docs/protocol.md, Invariants, 2 and 3.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tagcast.tables import ABSENT, Delete, Key, Put, Row, Update, Write
 def map_writes(before: MessageRow, after: MessageRow) -> tuple[Write, ...]:
     """Return the writes that bring a message's row, or one section of its map, from *before* to *after*.
 
-    See docs/architecture.md, Invariants, 2 and 3.
+    See docs/protocol.md, Invariants, 2 and 3.
     """
     change = _map_write(before, after)
     sections = () if after.section is None else _tally_writes(before, after)

@@ -2,7 +2,7 @@
 
 A message that matched more than a thousand keeps whom it matched in its own row, as any does, but its map is settled
 in sections: each has a row of its own from its first change on. A section without a row is as it was accepted. See
-docs/architecture.md, Wide messages.
+docs/protocol.md, Wide messages.
 """
 
 from __future__ import annotations

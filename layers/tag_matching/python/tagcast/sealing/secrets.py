@@ -1,6 +1,6 @@
 """How secrets of a subscription are sealed with what it is put with, and opened again.
 
-See docs/architecture.md, Secrets.
+See docs/protocol.md, Secrets.
 """
 
 from __future__ import annotations
