@@ -76,7 +76,7 @@ async def _give_back(world: World, receipts: Sequence[str]) -> None:
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:
-    """Wait for *event* so long at most, and say whether it came."""
+    """Wait for *event* at most *seconds*, and say whether it came."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -12,7 +12,7 @@ _UNAUTHORIZED = (401, 403)
 
 
 def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> Client:
-    """Return a client that tries once: whoever sits at the terminal sees the fault and decides."""
+    """Return a client that tries once: the person at the terminal sees the fault and decides."""
     signed = SigV4(profile, region) if is_aws(url) else None
     auth = BearerToken(token) if token else signed
     return Client(url, auth=auth, retries=Retries(seconds=0), user_agent="tagcast-cli")
@@ -41,7 +41,7 @@ def url_fault(url: str) -> str | None:
 
 
 def unreached(fault: UnreachableError) -> str:
-    """Return what somebody can do of whom nothing was heard at an address.
+    """Return what a user can do when nothing answered at an address.
 
     >>> from tagcast_client import UnreachableError
     >>> unreached(UnreachableError("https://a", "[SSL: WRONG_VERSION_NUMBER] wrong version number", refused=True))

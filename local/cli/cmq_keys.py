@@ -73,7 +73,7 @@ def _patterns(given: list[str]) -> list[str]:
 @cmq_keys.command("create")
 def create(
     ctx: typer.Context,
-    note: Annotated[str, typer.Option(help="For whom the key is; shown in lists.")] = "",
+    note: Annotated[str, typer.Option(help="Who uses the key; shown in lists.")] = "",
     unsigned_at: Annotated[
         bool,
         typer.Option(

@@ -11,7 +11,7 @@ from tagcast_client.operation import path_of
 from local.cli.api_client import DEFAULT_URL, client_for, url_fault
 
 PAGES_MAX = 10
-"""Pages of a hundred names that are looked at: whoever types waits for them."""
+"""At most this number of pages of a hundred names is read, because the user waits for it."""
 
 
 def topics(ctx: Any, incomplete: str) -> list[str]:

@@ -56,10 +56,10 @@ Signature = Annotated[
 MaxPerSecond = Annotated[
     float | None, typer.Option(metavar="RATE", help="Attempts per second, 0.01-1,000, by default any number.")
 ]
-BatchMessages = Annotated[
-    int | None, typer.Option(metavar="COUNT", help="Push up to so many messages in one request, 2-100.")
+BatchMessages = Annotated[int | None, typer.Option(metavar="COUNT", help="The most messages in one request, 2-100.")]
+BatchBytes = Annotated[
+    int | None, typer.Option(metavar="BYTES", help="The most bytes in one request, 262,144 by default.")
 ]
-BatchBytes = Annotated[int | None, typer.Option(metavar="BYTES", help="And so many bytes, by default 262,144.")]
 Verification = Annotated[
     str | None, typer.Option(metavar="required|none", help="Whether the endpoint has to agree first.")
 ]

@@ -22,7 +22,7 @@ def rotate_secret(
         typer.Option(envvar="TAGCAST_SECRET", show_envvar=True, help="The new one (whsec_…); else one is made."),
     ] = None,
     grace: Annotated[
-        int | None, typer.Option(metavar="SECONDS", help="The former one signs, too, for so long: a day by default.")
+        int | None, typer.Option(metavar="SECONDS", help="How long the former secret signs as well: a day by default.")
     ] = None,
 ) -> None:
     """Exchange the secret that signs the pushes of a subscription; one that is made is told here and never again."""

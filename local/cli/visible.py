@@ -50,7 +50,7 @@ def _notation(found: re.Match[str]) -> str:
 
 
 class VisibleConsole(Console):
-    """A console that prints no control character but its own, whoever made the text."""
+    """A console that prints only its own control characters, none from the text."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render as rich does, with the text made visible."""

@@ -19,7 +19,7 @@ from local.functions.plain_server import plain_server
 
 KEEP_ALIVE_S = 75.0
 SHUTDOWN_S = 1.0
-"""Long polls end with the stack, which has ended whoever waits for them."""
+"""Long polls end with the stack, which ends the processes that wait for them first."""
 LINE_MAX = 64 * 1024
 """Of a request's first line: S3's presigned URLs and keys are long."""
 

@@ -57,7 +57,7 @@ class Journal:
         self._unwritten.append(list(change))
 
     def write(self) -> None:
-        """Hand what was added to the system; whoever caused it may be answered then.
+        """Hand what was added to the system. The request that caused it may be answered then.
 
         A process that cannot is of no use: it ends.
         """

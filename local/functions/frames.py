@@ -30,7 +30,7 @@ def packed(head: bytes, body: bytes) -> bytes:
 
 
 def lengths_of(start: bytes | bytearray) -> tuple[int, int]:
-    """How long head and body are, by the start of a frame; FrameError if no frame is so long.
+    """How long head and body are, by the start of a frame; FrameError if that is longer than a frame may be.
 
     >>> lengths_of(packed(b"200", b"{}"))
     (3, 2)
@@ -57,7 +57,7 @@ def call_head(access_key: str, region: str, service: str, target: str) -> bytes:
 class FrameCalls:
     """Calls of the engine at `host:port`; each thread has a connection of its own, which is made when it is needed.
 
-    Callers that take a `turn` have so many of these under way together.
+    At most *turns* callers that take a `turn` are under way together.
     """
 
     def __init__(self, address: str, turns: int = 1) -> None:

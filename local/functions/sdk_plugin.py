@@ -22,7 +22,7 @@ ADDRESS = "TAGCAST_FRAMES"
 SERVICES = ("dynamodb", "sqs", "firehose")
 """Whose requests and answers are JSON as the SDK's users have them, but for bytes."""
 TURNS = 4
-"""Calls of the tables that a process has under way: the engine serves one after the other, whoever asks, so that a
+"""Calls of the tables that a process has under way: the engine serves one after the other, for all processes, so that a
 process with hundreds to make, as for the lanes of a large topic, lets calls of the others come between."""
 METADATA = {"HTTPStatusCode": 200, "HTTPHeaders": {}, "RetryAttempts": 0}
 

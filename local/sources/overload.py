@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 WAITING_MAX = 32
-"""Of so many events that wait for a worker of one function, a person should know."""
+"""When this number of events waits for a worker of one function, the log says so."""
 PUT_OFF_S = 300.0
 """The schedule waits no longer, however much there is to do: what is past its life must end some time."""
 SAY_AGAIN_S = 60.0

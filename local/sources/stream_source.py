@@ -1,7 +1,7 @@
 """Plays Lambda's event source mapping of a table's stream.
 
 In order; filters; a failed batch is repeated from its first failure, halved if so declared, and given up
-after so many attempts or when its records are too old, with a note to the on-failure queue.
+after the last attempt or when its records are too old, with a note to the on-failure queue.
 """
 
 import base64
@@ -203,7 +203,7 @@ class StreamSource:
 
 
 def batches(records: Iterable[Told], count_max: int) -> Iterator[list[Told]]:
-    """Cut what was read into batches of so many records and no more bytes than a function takes.
+    """Cut what was read into batches of at most *count_max* records, with no more bytes than a function takes.
 
     >>> list(map(len, batches([Told({}, b"x" * 4_000_000)] * 2 + [Told({}, b"{}")] * 3, 3)))
     [1, 3, 1]

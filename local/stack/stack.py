@@ -34,7 +34,7 @@ WORKERS = {"fan-out": 8, "retry": 16, "relay": 1, "sweep": 1, "archive": 1, "pul
 FED = ("fan-out", "retry")
 WORKERS_OTHERWISE = 2
 WARM_LATER = ("cmq",)
-"""Most stacks are never asked there: whoever asks first waits for a second."""
+"""Most stacks are never asked there. The first request waits for a second."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tagcast_client.models import Filter
 
 BACKOFF_S_MAX = 30.0
 ABANDONED_AFTER_S = 0.2
-"""A pull that has not answered so long after a shutdown has nothing to bring."""
+"""A pull that has not answered this time after a shutdown is given up."""
 _LOG = logging.getLogger("tagcast_client.consumer")
 
 
@@ -79,7 +79,7 @@ class AsyncConsumer:
         self._upkeep.start(self._prolong)
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the consumer is told to shut down, for so long at most; say whether it was."""
+        """Wait until the consumer is told to shut down, at most *seconds*; say whether it was."""
         return await self._work.pause(seconds)
 
     async def shutdown(self) -> None:

@@ -26,7 +26,7 @@ class AsyncTasks:
         self._running = running | {asyncio.create_task(work(*arguments))}
 
     async def pause(self, seconds: float | None = None) -> bool:
-        """Wait until all are told to stop, for so long at most; say whether they were."""
+        """Wait until all are told to stop, at most *seconds*; say whether they were."""
         if not self.stopping:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), seconds)
@@ -42,7 +42,7 @@ class AsyncTasks:
         return False
 
     async def abandon(self, seconds: float) -> None:
-        """Wait until all have ended, for so long at most; then cancel them. Raise what one of them raised."""
+        """Wait until all have ended, at most *seconds*; then cancel them. Raise what one of them raised."""
         if self._running:
             _, late = await asyncio.wait(self._running, timeout=seconds)
             for task in late:
@@ -74,7 +74,7 @@ class AsyncSlots:
             return taken
 
     async def give_back(self, count: int) -> None:
-        """Let others take so many."""
+        """Let others take *count*."""
         async with self._changed:
             self._free += count
             self._changed.notify_all()

@@ -16,7 +16,7 @@ from tagcast_client.threads import Slots, Tasks
 
 BACKOFF_S_MAX = 30.0
 ABANDONED_AFTER_S = 0.2
-"""A pull that has not answered so long after a shutdown has nothing to bring."""
+"""A pull that has not answered this time after a shutdown is given up."""
 _LOG = logging.getLogger("tagcast_client.consumer")
 
 
@@ -79,7 +79,7 @@ class Consumer:
         self._upkeep.start(self._prolong)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the consumer is told to shut down, for so long at most; say whether it was."""
+        """Wait until the consumer is told to shut down, at most *seconds*; say whether it was."""
         return self._work.pause(seconds)
 
     def shutdown(self) -> None:

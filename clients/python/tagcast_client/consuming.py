@@ -33,7 +33,7 @@ class ConsumeStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """The answer of a listener that wants its batch again after so long, 43,200 seconds at most."""
+    """The answer of a listener that wants its batch again after *delay_seconds*, at most 43,200."""
 
     delay_seconds: int
 
@@ -88,7 +88,7 @@ class ConsumerOptions:
     heartbeat_seconds: float = 30.0
 
     def wanted(self, slots: int) -> int:
-        """Return how many messages to pull when so many batches can be worked on."""
+        """Return how many messages to pull when this number of batches can be worked on."""
         return min(PULL_MAX, slots * self.consume_message_batch_max_size)
 
     def delay_s(self, verdict: object) -> int | None:

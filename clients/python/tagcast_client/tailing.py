@@ -44,7 +44,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class TailWish:
-    """What a watcher wants to see: events of a *kind* (message, delivery, lane), a subscription, a state; so many."""
+    """What a watcher wants to see: events of a *kind* (message, delivery, lane), of a subscription, in a state."""
 
     kind: str | None = None
     subscription: str | None = None

@@ -27,7 +27,7 @@ class Tasks:
         thread.start()
 
     def pause(self, seconds: float | None = None) -> bool:
-        """Wait until all are told to stop, for so long at most; say whether they were."""
+        """Wait until all are told to stop, at most *seconds*; say whether they were."""
         return self._stop.wait(seconds)
 
     def stop(self) -> None:
@@ -40,7 +40,7 @@ class Tasks:
         return self._abandoned.is_set()
 
     def abandon(self, seconds: float) -> None:
-        """Wait until all have ended, for so long at most; then leave them to themselves."""
+        """Wait until all have ended, at most *seconds*; then leave them running."""
         until = time.monotonic() + seconds
         for thread in self._running:
             thread.join(max(0.0, until - time.monotonic()))
@@ -70,7 +70,7 @@ class Slots:
             return taken
 
     def give_back(self, count: int) -> None:
-        """Let others take so many."""
+        """Let others take *count*."""
         with self._changed:
             self._free += count
             self._changed.notify_all()

@@ -12,7 +12,7 @@ class TagcastError(Exception):
 class Fault:
     """One invalid value of a request.
 
-    ``pointer`` is a JSON pointer relative to the value that was checked; whoever checks a larger value puts a
+    ``pointer`` is a JSON pointer relative to the value that was checked; a check of a larger value puts a
     prefix before it (see :meth:`under`).
 
     >>> Fault("too long", "/tags/0").under("/filter")
@@ -92,7 +92,7 @@ class NotFoundError(TagcastError):
 
 
 class UnmatchedError(TagcastError):
-    """A message that none of so many *subscriptions* would receive, from a producer who asked to be told."""
+    """A message that none of the topic's *subscriptions* would receive, from a producer who asked to be told."""
 
     def __init__(self, subscriptions: int) -> None:
         super().__init__(f"none of {subscriptions} subscriptions matches")

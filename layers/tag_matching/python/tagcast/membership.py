@@ -14,7 +14,7 @@ from hashlib import sha256
 HEARTBEAT_S, LIVENESS_S = 30, 120
 """How often a member is to tell that it lives, and how long it is believed to."""
 SILENCE_S = 86_400
-"""After so long without a sign of life a group that heartbeats made may go."""
+"""After this silence a group that heartbeats made may be removed."""
 MEMBERS_MAX = 100
 HASH_LENGTH = 12
 GROUP_LENGTH_MAX = 64 - 1 - HASH_LENGTH
@@ -119,7 +119,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class MembershipChange:
-    """What is told to whoever listens: *members* are left alive after it."""
+    """What listeners are told: *members* are left alive after it."""
 
     topic: str
     group: str

@@ -68,7 +68,7 @@ class Pusher(Protocol):
 
 
 class EventBus(Protocol):
-    """Where changes are told to whoever in the account listens."""
+    """Where changes are told to the listeners of the account."""
 
     def announce(self, change: MembershipChange) -> None:
         """Tell of one change; a failure is counted, never raised: who has to know for certain asks the API."""
@@ -171,7 +171,7 @@ class World:
 
     Maps over *section_max* entries are kept in sections. A first round is worked off in parts of at most *slice_max*
     messages. *scope_prefix* stands before the scopes of tokens. *dead_letter_topics* are pairs of patterns: whose
-    groups may have dead letters published where. So many pulls, and questions for the tail, as *waiting_max* may
+    groups may have dead letters published where. As many pulls and questions for the tail as *waiting_max* may
     wait of one topic.
     """
 
@@ -195,7 +195,7 @@ class World:
     section_max: int = 1_000
     slice_max: int = PACK_MAX
     topic_known_s: float = 0.0
-    """For so long a process that publishes may go by a topic's row, and a change answers after that."""
+    """A process that publishes may use a topic's row for this time, and a change answers after it."""
     scope_prefix: str = ""
     dead_letter_topics: tuple[tuple[str, str], ...] = ()
     waiting_max: int = 100

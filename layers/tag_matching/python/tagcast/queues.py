@@ -187,7 +187,10 @@ class GroupQueues(Protocol):
         """Send all in order; return those that were not taken, and all that stand behind one of them in its order."""
 
     def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, invisible_s: int) -> Sequence[Received]:
-        """Return at most *limit* entries, waiting up to *wait_s* for the first; nobody else gets them so long.
+        """Return at most *limit* entries, waiting up to *wait_s* for the first.
+
+        They are invisible to others meanwhile.
+
 
         *limit* is RECEIVED_MAX at most.
         """
@@ -196,7 +199,7 @@ class GroupQueues(Protocol):
         """Take entries out of the queue; one that stays there comes again."""
 
     def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
-        """Keep entries invisible for so many seconds from now, by receipt; return receipts that are good no more.
+        """Keep entries invisible for their seconds from now, by receipt; return the receipts that are not valid.
 
         Raises UnavailableError, too, where that was done for some of them only.
         """

@@ -98,7 +98,7 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """How much one request to the endpoint carries at most: so many messages, and bytes unless one alone has more."""
+    """The most messages and bytes of one request to the endpoint. One message alone may have more bytes."""
 
     messages_max: int
     bytes_max: int
@@ -108,16 +108,18 @@ class Batching:
 class SubscriptionSettings:
     """What a subscriber chooses. *filter* is its JSON form, canonical once it is stored, or None for everything.
 
-    What is left out of ``repr`` is a secret: nothing shows it, and the archive is not told of it. Where *sealed* has a
-    value, secrets lie encrypted in a row of their own, which it is a mark of, and are not in here until they are
-    opened. That of a group is the service's own: it signs receipt handles. *ordered*, *dead_letter_topic* and
-    *consume_from* are of groups only; a new group gets of what is kept then whatever was accepted at *consume_from* or
-    later; None: nothing. *max_per_second* and *batching* are of those that are pushed to: so many requests are made, or
-    any number; and each carries several messages, or one. *unverified* is why the endpoint may not be pushed to, as its
-    last answer said; None: it may. *allowed_per_second* is how fast it agreed to, whatever the subscriber chose.
-    *headers*, by their names in lower case, are what every request over HTTP has besides the service's own.
-    *client_certificate* tells of the certificate that connections over TLS present, *client_key* is that with its chain
-    and its private key, as PEM.
+    Fields without ``repr`` are secrets: nothing shows them, and the archive is not told of them.
+
+    - *sealed*: a mark of the row that has the secrets, encrypted. They are not in this value until they are opened.
+      A group's secret is made by the service and signs receipt handles.
+    - *ordered*, *dead_letter_topic*, *consume_from*: of groups only. A new group gets the kept messages that were
+      accepted at *consume_from* or later; None: no older messages.
+    - *max_per_second*, *batching*: of subscriptions with pushes. The most requests a second, None: no limit; several
+      messages in a request, None: one.
+    - *unverified*: why the endpoint may not be pushed to, by its last answer; None: it may.
+    - *allowed_per_second*: the rate that the endpoint agreed to. It bounds *max_per_second*.
+    - *headers*: what every request over HTTP has besides the service's own headers, by their names in lower case.
+    - *client_certificate*: what answers show of it. *client_key*: certificate, chain and private key, as PEM.
     """
 
     endpoint: Endpoint
@@ -164,7 +166,7 @@ class SubscriptionSettings:
         return 1 if self.keeps_order else DECAY_WINDOW
 
     def drained_at_once(self, got_through: int) -> int:
-        """Return how many deliveries of a backlog are attempted together after so many got through together.
+        """Return how many deliveries of a backlog are attempted together after *got_through* succeeded together.
 
         In batches that doubles from one on, so that a message which makes a batch fail is soon found.
         """

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 STATE_MEMBERS_MAX, STATE_LENGTH_MAX, LONG_MEMBER = 32, 512, 128
-"""A tracestate has at most so many members; what is kept of it has so many characters, and long members go first."""
+"""The most members and characters of a tracestate that are kept. Long members are dropped first."""
 FLAGS = 0b11
 """``sampled`` and ``random``; all others are sent as zeros."""
 _PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)

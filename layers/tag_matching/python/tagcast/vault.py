@@ -33,7 +33,7 @@ class Signer(Protocol):
         """Get the seeds, which may take a while; UnavailableError while that cannot be done."""
 
     def sign(self, subscription_id: str, content: bytes) -> tuple[bytes, ...]:
-        """Return a signature of *content* by each key of a subscription; whoever asks has prepared before."""
+        """Return a signature of *content* by each key of a subscription. The caller has prepared before."""
 
     def public_keys(self, subscription_id: str) -> tuple[bytes, ...]:
         """Return the 32 bytes by which anybody verifies, for each key; UnavailableError while they cannot be read."""

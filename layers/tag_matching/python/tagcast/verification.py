@@ -15,7 +15,7 @@ from tagcast.settings import Protocol as Reached
 from tagcast.settings import SubscriptionSettings
 
 VERIFIABLE = frozenset((Reached.HTTP, Reached.HTTPS))
-"""How whoever can be reached that may belong to somebody else than the account."""
+"""The protocols whose endpoints may belong to somebody else than the account."""
 PER_SECOND_MAX = 1_000.0
 _RATE = re.compile(r"[1-9][0-9]{0,8}")
 

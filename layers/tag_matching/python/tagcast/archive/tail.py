@@ -1,4 +1,4 @@
-"""The tail: whoever watches a topic is told what the archive is told, in short, as it happens."""
+"""The tail: watchers of a topic are told in short what the archive is told, as it happens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Share:
     at: float = 0.0
 
     def take(self, wanted: int, now: float) -> int:
-        """Take as many as there are; they grow again by so many a second.
+        """Take as many as there are. They grow again every second.
 
         >>> share = Share()
         >>> share.take(1_500, 0.0), share.take(1_500, 1.0), share.take(50, 9.0)

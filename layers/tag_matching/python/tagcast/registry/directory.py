@@ -105,7 +105,7 @@ def kept_directory_of(world: World, name: str, until_s: float = math.inf) -> Dir
     """Return the topic as :func:`directory_of` does, by the help of what is kept of a large one beside the table.
 
     Where all of a large topic has to be read, it does so until *until_s* on the monotonic clock. Then it raises
-    UnavailableError, too: whoever asks again goes on behind what was read.
+    UnavailableError as well: the next try goes on behind what was read.
     """
     return until_won(world, f"topic {name}", lambda: _directory_of(world, name, until_s))
 

@@ -23,7 +23,7 @@ ARCHIVED_SUBSCRIPTIONS_MIN = 200
 EFFORT_MAX = 3_000_000
 """About half a second of a processor: what takes longer is built in parts, none of which takes more."""
 BUILD_FOR_S = 8.0
-"""Whoever publishes begins no further part of an index after so long: the request has to be answered."""
+"""A publish begins no further part of an index after this time, because its request has to be answered."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""How long whoever publishes may know a topic without reading it, and how who changes it waits for that.
+"""How long a publish may use a topic without reading it, and how a change of the topic waits for that.
 
 See docs/limits.md, Hot keys.
 """

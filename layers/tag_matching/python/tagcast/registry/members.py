@@ -67,7 +67,7 @@ def noted(
 
 
 def tell_lost(world: World, topic: str, group: str, known: Sequence[Member]) -> None:
-    """Tell of each member whose heartbeats ceased, once, whoever notices it first."""
+    """Tell of each member whose heartbeats ceased, once, from the process that notices it first."""
     now = world.clock.now()
     alive = sum(1 for each in known if each.is_alive(now))
     for member in known:

@@ -87,7 +87,7 @@ def _caught_up(world: World, reading: Reading, topic: Topic, rows: KeptSubscript
 
 
 def _leave(world: World, reading: Reading) -> None:
-    """Leave what was read to whoever goes on."""
+    """Leave what was read to the process that goes on."""
     head = json.dumps([FORMAT, reading.topic.subscriptions_version, reading.place])
     lines = (packed(head), packed(json.dumps(list(reading.found.values()))))
     world.index_archive.save(_name(reading.topic), b"\n".join(lines))

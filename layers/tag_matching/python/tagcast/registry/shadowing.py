@@ -14,7 +14,7 @@ from tagcast.rows.message import MessageRow
 from tagcast.rows.shadow import DIFFERENCES, Comparison, Shadow, counts_update, sample_put
 
 SAMPLES_PER_PUBLISH = 5
-"""At most so many differences of each way are kept of one publish call, so that a batch stays cheap."""
+"""At most 5 differences of each kind are kept of one publish call, because a batch has to stay cheap."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def is_signed_by_secret(settings: SubscriptionSettings) -> bool:
 
 @dataclass(slots=True)
 class _Known:
-    """Secrets, present and exchanged ones, when they were opened on the monotonic clock, and for whom the last time.
+    """Secrets, present and exchanged ones, when they were opened on the monotonic clock, and for which one last.
 
     *last* is a subscription as it was read, and the same with its secrets.
     """

@@ -17,7 +17,7 @@ from tagcast_aws.cmq.signature import SIGNATURE, is_signed
 KEPT_S = 50.0
 """A key that is revoked is refused everywhere within a minute."""
 UNKNOWN_KEPT_S = 5.0
-"""A key that is not known may have been made since; made-up ones cost no more than a look in so many seconds."""
+"""A key that is not known may have been made since. Invented keys cost at most one read in this time."""
 
 
 class Secret(Protocol):

@@ -42,7 +42,7 @@ class Parameters:
         return found
 
     def digits(self, name: str, length_max: int) -> str:
-        """Return a number of so many digits at most, as it was written."""
+        """Return a number of at most *length_max* digits, as it was written."""
         found = self.text(name)
         if not re.fullmatch(rf"[0-9]{{1,{length_max}}}", found):
             raise CmqError(Fault.TYPE, name)

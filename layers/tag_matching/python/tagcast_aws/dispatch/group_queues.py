@@ -86,7 +86,7 @@ class SqsGroupQueues:
         return own.send(entries)
 
     def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, invisible_s: int) -> Sequence[Received]:
-        """Return at most *limit* entries, waiting up to *wait_s* for the first; nobody else gets them so long."""
+        """Return at most *limit* entries, waiting up to *wait_s* for the first."""
         found: Sequence[MessageTypeDef] = ()
         with _answered():
             found = (
@@ -114,7 +114,7 @@ class SqsGroupQueues:
                 self._logger.warning("a group's queue kept entries", extra={"error": type(error).__name__})
 
     def hide(self, queue: GroupQueue, seconds: Mapping[str, int]) -> Collection[str]:
-        """Keep entries invisible for so many seconds from now, by receipt; return receipts that are good no more."""
+        """Keep entries invisible for their seconds from now, by receipt; return the receipts that are not valid."""
         refused: list[str] = []
         for part in _parts(tuple(seconds)):
             entries: list[ChangeMessageVisibilityBatchRequestEntryTypeDef] = [

@@ -24,7 +24,7 @@ _OF_CERTIFICATES = frozenset(
         "UNSUPPORTED_CERTIFICATE",
     )
 )
-"""Alerts by which a receiver says that it does not let in whoever presents this certificate, or none."""
+"""Alerts by which a receiver refuses this client certificate, or the lack of one."""
 
 
 def failure(error: Exception) -> str:

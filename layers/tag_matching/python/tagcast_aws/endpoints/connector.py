@@ -18,13 +18,13 @@ The clients of the table, the queue and the workflow need some, too.
 """
 
 WAS_MADE: ContextVar[bool] = ContextVar("WAS_MADE")
-"""Whether the request under way has a connection that was made for it; whoever asks sets it to no before."""
+"""Whether the request under way has a connection that was made for it. The caller sets it to no before."""
 
 
 class KeepingConnector(aiohttp.TCPConnector):
     """A pool whose idle connections count too: before it grows beyond its limit it closes some of them.
 
-    aiohttp itself counts only connections in use, so many endpoints would exhaust the file descriptors.
+    aiohttp itself counts only connections in use, so a large number of endpoints would exhaust the file descriptors.
     """
 
     _open_at_most = 0

@@ -34,7 +34,7 @@ RESOLVED_S = 30
 
 
 class HttpEndpoint:
-    """Delivers by POST, on the event loop in which it was made; whoever calls it holds one of the core's slots."""
+    """Delivers by POST, on the event loop in which it was made. The caller holds one of the core's slots."""
 
     def __init__(self, surroundings: Surroundings) -> None:
         self._clock = surroundings.clock
@@ -86,7 +86,7 @@ class HttpEndpoint:
         return shared
 
     async def _attempt(self, subscription: Subscription, request: HttpRequest, kept_max: int) -> tuple[Outcome, bytes]:
-        """Return the outcome of a request, and at most so many bytes of the answer."""
+        """Return the outcome of a request, and the first bytes of the answer."""
         settings = subscription.settings
         endpoint = settings.endpoint
         refusal = url_refusal(endpoint.target, endpoint.protocol, self._allow_private)
@@ -149,7 +149,7 @@ def plain_session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
 def certificate_refusal(settings: SubscriptionSettings, now: int) -> str | None:
     """Return why the certificate that *settings* ask for cannot be presented at *now*, or None.
 
-    Without it nothing is sent: whoever asked for it wants no push of somebody else.
+    Without it nothing is sent, because the receiver would refuse the push or take it for somebody else's.
     """
     certificate = settings.client_certificate
     if certificate is None:

@@ -33,7 +33,7 @@ class SharedPayload(Payload):
 
 
 def slices(parts: Iterable[bytes], most: int) -> Iterator[bytes | memoryview]:
-    """Yield *parts* in slices of at most so many bytes; small ones go together: each is a call, and a record of TLS.
+    """Yield *parts* in slices of a bounded size. Small ones go together: a slice is a call and a record of TLS.
 
     >>> [bytes(each) for each in slices([b"[", b"a", b",", b"bbbbbb", b"c", b"]"], 4)]
     [b'[a,', b'bbbb', b'bb', b'c]']

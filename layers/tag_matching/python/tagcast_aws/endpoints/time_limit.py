@@ -11,7 +11,7 @@ EXTENSIONS_MAX = 3
 
 
 class TimeLimit:
-    """Ends its block by TimeoutError after so many *seconds*, or a little later if the loop was too busy to look.
+    """Ends its block by TimeoutError after *seconds*, or a little later if the loop was too busy to look.
 
     What stood still is the service's time: the receiver gets as much again, a few times at most.
     """

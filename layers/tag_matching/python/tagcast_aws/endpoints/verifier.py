@@ -24,7 +24,7 @@ class HttpVerifier:
         self._surroundings, self._origin, self._make_loop = surroundings, origin, make_loop
 
     def ask(self, settings: SubscriptionSettings, token: str, subscription_id: str | None) -> Consent:
-        """Ask by ``OPTIONS``, and by a ``POST`` whoever does not allow it then; redirects are refused."""
+        """Ask by ``OPTIONS``, and if that does not allow it by a ``POST``. Redirects are refused."""
         # The import waits until somebody is asked: aiohttp costs more than all else in a cold start.
         from tagcast_aws.endpoints.questions import Questions
 

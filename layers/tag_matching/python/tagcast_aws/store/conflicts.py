@@ -45,7 +45,7 @@ def carried_out(call: Callable[[], object], sleep: Sleep) -> None:
 
 
 def back_off(in_vain: int, detail: str, sleep: Sleep) -> None:
-    """Wait after so many reads in vain, longer each time; after too many raise UnavailableError."""
+    """Wait after *in_vain* failed reads, longer each time; after too many raise UnavailableError."""
     if in_vain == VAIN_MAX:
         raise UnavailableError(detail)
     _pause(in_vain, sleep)
