@@ -85,14 +85,12 @@ def consume(
     dialect: SqlDialect = None,
     filter_json: JsonFilter = None,
     client_id: Annotated[str | None, typer.Option(help="Who this is; by default host, process and chance.")] = None,
-    broadcast: Annotated[
-        bool, typer.Option("--broadcast", help="Get every message, also if there are other members.")
-    ] = False,
+    broadcast: Annotated[bool, typer.Option("--broadcast", help="Get every message, not a share.")] = False,
     orderly: Annotated[bool, typer.Option("--orderly", help="One order goes to one member at a time.")] = False,
     consume_from: ConsumeFrom = "latest",
     later: Annotated[
         int | None,
-        typer.Option(min=0, max=43_200, metavar="SECONDS", help="Return every message, to come again after this time."),
+        typer.Option(min=0, max=43_200, metavar="SECONDS", help="Return every message; it comes again then."),
     ] = None,
     stop_after: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Leave after N messages or more; otherwise on Ctrl-C.")

@@ -189,10 +189,7 @@ class GroupQueues(Protocol):
     def receive(self, queue: GroupQueue, *, limit: int, wait_s: int, invisible_s: int) -> Sequence[Received]:
         """Return at most *limit* entries, waiting up to *wait_s* for the first.
 
-        They are invisible to others meanwhile.
-
-
-        *limit* is RECEIVED_MAX at most.
+        They are invisible to others for *invisible_s*. *limit* is RECEIVED_MAX at most.
         """
 
     def delete(self, queue: GroupQueue, receipts: Sequence[str]) -> None:
