@@ -98,19 +98,21 @@ def test_ten_thousand_hostile_outcomes_of_the_largest_message_fit_and_what_ended
     alphabet: str, matched: Sequence[int]
 ) -> None:
     dice = Random(alphabet)
+    letters = "".join(dice.choices(ALPHABETS[alphabet], k=20_000))
     table = Written(largest(matched))
     left = list(matched)
     dice.shuffle(left)
     ended: dict[int, Entry] = {}
     while left:
         now, left = left[:2_500], left[2_500:]
+        begins = {ordinal: dice.randrange(len(letters) - 300) for ordinal in now}
         table.settle(
             {
                 ordinal: Entry(
                     dice.choice(ENDS),
                     dice.randrange(177),
                     ACCEPTED_AT + dice.randrange(86_400_000),
-                    "".join(dice.choices(ALPHABETS[alphabet], k=300)),
+                    letters[begins[ordinal] : begins[ordinal] + 300],
                 )
                 for ordinal in now
             }
