@@ -63,6 +63,8 @@ class Worker:
     """Its claim was due because an operator said so."""
     read_at: dict[str, int] = field(default_factory=dict)
     """At which step of the history it last read the row of a message."""
+    lost: int = 0
+    """How many conditions of its writes were lost to others."""
     parked_until: int | None = None
     """None while it waits for its turn only; otherwise an instant before which it cannot go on."""
     done: bool = False

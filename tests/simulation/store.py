@@ -233,6 +233,8 @@ class SimStore(MemoryStore):
         """Apply all or raise ConditionLostError, and let the history see what changed."""
         if not all(self._holds(write.key, write.expect) for write in writes):
             self._history.note("    condition lost")
+            if (worker := self._history.baton.current) is not None:
+                worker.lost += 1
             raise ConditionLostError
         changes: list[Change] = []
         for write in writes:
