@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 
 import pytest
-from tagcast.delivery.idempotency import Idempotency
-from tagcast.delivery.publishing import Original, publish, replay
+from tagcast.delivery.publishing import Idempotency, Original, publish, replay
 from tagcast.membership import Client, Heartbeat
 from tagcast.model import (
     Batching,
@@ -38,7 +37,7 @@ from tagcast.registry.members import leave
 from tagcast.registry.registering import register
 from tagcast.registry.rotation import rotate_secret
 from tagcast.repairing.relay import Arrival, relay
-from tagcast.rows import stored_maps
+from tagcast.rows import stored
 from tagcast.rows.declaration import NOT_OPTIONAL
 from tagcast.rows.due import DUES, OwedDelivery
 from tagcast.rows.keys import message_key, section_key
@@ -220,7 +219,7 @@ def widen_all(fake: FakeWorld, store: WatchedStore) -> None:
     fake.queue.broken = False
     relay(fake.world, [Arrival("1", row)])
     fake.deliver()
-    section = stored_maps.sections(store, row)[1]
+    section = stored.sections(store, row)[1]
     ended, late = {3: Entry(EntryState.EXPIRED), 4: Entry(EntryState.DELIVERED, 1, 6)}, AddedLater(1, 1)
     full = replace(StateMap.of(range(5)).settle(ended, round_at=5, served={1}), with_consumer=frozenset({2}))
     store.note(section_key("wide", unsent, 1), message_row(replace(section, map=full.adding(9, late), histories=b"h")))

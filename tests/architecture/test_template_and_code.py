@@ -14,7 +14,7 @@ import pytest
 from tagcast.ports import Key
 from tagcast.registry.groups import PUBLISHED_S
 from tagcast.rows import keys
-from tagcast.rows.kinds import kind_of
+from tagcast.rows.keys import kind_of
 from tagcast_aws.api.http.authorization import Scope
 from tagcast_aws.api.routes import MANAGE, PUBLISH, PULL
 from tagcast_aws.cmq.form import PATHS

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import boto3
-from tagcast.delivery.idempotency import Accepted
-from tagcast.delivery.publishing import publish
+from tagcast.delivery.publishing import Accepted, publish
 from tagcast.model import Draft
 from tagcast.ports import World
 from tagcast.repairing.relay import Arrival, relay

@@ -30,9 +30,8 @@ from tagcast.model import (
     Topic,
 )
 from tagcast.rows.due import OwedDelivery, due_put, position
-from tagcast.rows.filter_version import version_put
 from tagcast.rows.lane import Lane, lane_put
-from tagcast.rows.subscription import subscription_put
+from tagcast.rows.subscription import subscription_put, version_put
 from tagcast.rows.topic import topic_puts
 from tagcast.tables import Put, Table
 from tagcast_aws.store.attributes import to_attribute

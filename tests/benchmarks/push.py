@@ -24,7 +24,7 @@ from tagcast.model import (
     Strategy,
     SubscriptionSettings,
 )
-from tagcast.pushing.ordered_sender import LastPushes
+from tagcast.pushing.engine import LastPushes
 from tagcast.registry.subscriptions import put_subscription
 from tagcast_aws.endpoints.adapter import Surroundings
 from tagcast_aws.endpoints.pusher import EndpointPusher

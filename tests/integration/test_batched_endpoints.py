@@ -14,8 +14,16 @@ from typing import Any
 import pytest
 from tagcast.model import Batching, ContentFormat, Draft, Endpoint, EntryState, Outcome, Protocol, Push, PushBatch
 from tagcast.operating.messages import message_view
-from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX, MALFORMED, NAMED, answered
-from tagcast.pushing.batch_form import CLOUDEVENTS_BATCH_TYPE, batch_event, batch_request, shared_item
+from tagcast.pushing.batch_form import (
+    ANSWER_BYTES_MAX,
+    CLOUDEVENTS_BATCH_TYPE,
+    MALFORMED,
+    NAMED,
+    answered,
+    batch_event,
+    batch_request,
+    shared_item,
+)
 from tagcast.pushing.envelope import envelope, queue_message, structured_cloudevent
 from tagcast.pushing.push_slots import ITEM_BYTES_AROUND, BytesInFlight
 from tagcast.pushing.response_text import READ_BYTES_MAX

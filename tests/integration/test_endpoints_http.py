@@ -29,7 +29,7 @@ from tagcast.model import (
     Subscription,
     SubscriptionSettings,
 )
-from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX
+from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
 from tagcast.pushing.envelope import http_request
 from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast_aws.endpoints.adapter import Surroundings

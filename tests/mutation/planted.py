@@ -50,35 +50,35 @@ STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "u
 FIRST_ROUND = (
     _planted(
         "what is owed after a closed round is pushed too",
-        "tagcast.delivery.subscription_round:SubscriptionRound.pushable",
+        "tagcast.delivery.fan_out:SubscriptionRound.pushable",
         "first = next((place for place, row in enumerate(owed) if not self.waits(row)), len(owed))",
         "first = len(owed)",
         f"{ENDS}::test_what_another_worker_delivers",
     ),
     _planted(
         "the clock is looked at once more before a batch begins",
-        "tagcast.pushing.attempts:attempt_batch",
+        "tagcast.pushing.engine:attempt_batch",
         "unique_id(now)",
         "unique_id(world.clock.now())",
         "unit/test_batched_pushes.py::test_no_batch_begins",
     ),
     _planted(
         "a copy cancels what its removed lane delivered",
-        "tagcast.delivery.subscription_round:SubscriptionRound.cancelled",
+        "tagcast.delivery.fan_out:SubscriptionRound.cancelled",
         "for row in self.open()",
         "for row in self.owed()",
         f"{COPIES}::test_what_its_lane_delivered_is_not_cancelled",
     ),
     _planted(
         "a suspended lane is looked at when its last delivery expires",
-        "tagcast.delivery.subscription_round:plan_join",
+        "tagcast.delivery.fan_out:plan_join",
         "wake_at=earliest if asleep",
         "wake_at=max(due.expires_at for due in dues) if asleep",
         f"{ENDS}::test_a_suspended_backlog_is_looked_at",
     ),
     _planted(
         "the second batch of a backlog begins where the first did",
-        "tagcast.delivery.subscription_round:plan_join",
+        "tagcast.delivery.fan_out:plan_join",
         "appended=math.ceil(len(dues) / PLACES),",
         "appended=0,",
         f"{EVENTS}::test_the_stream_records_are_the_rows",
@@ -99,14 +99,14 @@ FIRST_ROUND = (
     ),
     _planted(
         "the slow receivers are begun with last",
-        "tagcast.pushing.ordered_sender:in_turn",
+        "tagcast.pushing.engine:in_turn",
         "last.took_s if",
         "-last.took_s if",
         f"{FAIR}::test_a_batch_takes_as_long_as_its_slowest_receivers",
     ),
     _planted(
         "slow receivers take every slot",
-        "tagcast.pushing.ordered_sender:slowest_first",
+        "tagcast.pushing.engine:slowest_first",
         "nlargest(head, took",
         "nlargest(len(took), took",
         f"{FAIR}::test_however_many_receivers_are_slow",
@@ -143,35 +143,35 @@ REDELIVERY = (
     ),
     _planted(
         "a claim is never renewed",
-        "tagcast.delivery.retrying:_renew_for_attempt",
+        "tagcast.delivery.redelivery:_renew_for_attempt",
         "await lease.acquire(subscription.settings.timeout_s)",
         "pass",
         f"{PLANS}::test_a_long_drain_holds_its_claim",
     ),
     _planted(
         "attempts behind the head are written by whoever made them",
-        "tagcast.delivery.retrying:_Outcomes._write_failures",
+        "tagcast.delivery.redelivery:_Outcomes._write_failures",
         "failures[due.message_id], self.lease.check())",
         "failures[due.message_id], replace(self.lease.check(), expect={}))",
         f"{OVERTAKEN}::test_a_worker_that_loses_its_lane_while_a_window_fails",
     ),
     _planted(
         "a yes is not kept when its delivery fails",
-        "tagcast.delivery.retrying:_Outcomes._judged",
+        "tagcast.delivery.redelivery:_Outcomes._judged",
         "replace(due, unjudged=False) if due.message_id in self.result.judged else due",
         "due",
         f"{FUNCTIONS}::",
     ),
     _planted(
         "after a 410 the generation stays",
-        "tagcast.delivery.retrying:_Outcomes._rescheduled",
+        "tagcast.delivery.redelivery:_Outcomes._rescheduled",
         "generation=generation, wake_at",
         "wake_at",
         f"{PLANS}::test_a_suspension_has_a_generation",
     ),
     _planted(
         "the wait begins with the attempt",
-        "tagcast.pushing.attempts:attempt",
+        "tagcast.pushing.engine:attempt",
         "    outcome = await world.pusher.push(push)\n"
         "    took_ms = round((world.clock.monotonic() - started) * 1000)\n"
         "    circuit.hear(outcome)\n"
@@ -245,21 +245,21 @@ OPERATORS = (
 BODIES = (
     _planted(
         "a few bytes of a row fill the memory",
-        "tagcast.rows.body:inflated",
+        "tagcast.rows.message:inflated",
         "stream.decompress(packed, BODY_BYTES_MAX + 1)",
         "stream.decompress(packed)",
         f"{BODY}::test_no_more_than_the_largest_body_is_inflated",
     ),
     _planted(
         "a body that was cut off is taken for a whole one",
-        "tagcast.rows.body:inflated",
+        "tagcast.rows.message:inflated",
         " or not stream.eof",
         "",
         f"{BODY}::test_what_is_not_one_whole_body",
     ),
     _planted(
         "a body is deflated although that saves nothing",
-        "tagcast.rows.body:deflated",
+        "tagcast.rows.message:deflated",
         "packed if len(packed) <= len(body) - SAVED_BYTES_MIN else None",
         "packed",
         f"{BODY}::test_a_body_is_deflated_from_the_byte_on",
@@ -268,14 +268,14 @@ BODIES = (
 LARGE = (
     _planted(
         "those who match do not count for how large a row may become",
-        "tagcast.rows.accepted:may_outgrow",
+        "tagcast.rows.message_writes:may_outgrow",
         "2 * packed",
         "0",
         "unit/test_row_size.py::test_no_message_that_may_be_published_outgrows",
     ),
     _planted(
         "who matched counts as if nobody had ever left the topic",
-        "tagcast.rows.accepted:may_outgrow",
+        "tagcast.rows.message_writes:may_outgrow",
         "members + ordinals // 128, members * (ordinals.bit_length() // 7 + 1)",
         "members",
         "unit/test_row_size.py::test_no_message_that_may_be_published_outgrows",
@@ -289,7 +289,7 @@ LARGE = (
     ),
     _planted(
         "a body counts as large as it was before it was deflated",
-        "tagcast.rows.accepted:outgrows",
+        "tagcast.rows.message_writes:outgrows",
         "message_row(_formed(row))",
         "message_row(row)",
         "unit/test_row_size.py::test_a_large_body_that_deflates",
@@ -454,7 +454,7 @@ KEEPING = (
     ),
     _planted(
         "what had its half of the round joins its backlog again",
-        "tagcast.delivery.subscription_round:SubscriptionRound.waits",
+        "tagcast.delivery.fan_out:SubscriptionRound.waits",
         "and self.ordinal not in row.map.first_round_done",
         "",
         f"{MIXED}::test_a_half_that_is_over_stays_in_its_lane",
@@ -573,7 +573,7 @@ KEEPING = (
     ),
     _planted(
         "attempts are listed of the first section only",
-        "tagcast.operating.attempts:list_attempts",
+        "tagcast.operating.messages:list_attempts",
         'None if view.next_section is None else f"{view.next_section} "',
         "None",
         "unit/test_wide_messages.py::test_attempts_are_listed",
@@ -678,7 +678,7 @@ KEEPING = (
     ),
     _planted(
         "an expired claim is honoured",
-        "tagcast.delivery.idempotency:is_live",
+        "tagcast.delivery.publishing:is_live",
         "claim.expires_at > now",
         "True",
         "unit/test_idempotency.py::test_after_five_minutes",
@@ -785,7 +785,7 @@ ARCHIVED = (
     ),
     _planted(
         "the relay sends without an order",
-        "tagcast.repairing.unsent:Orderings.of",
+        "tagcast.repairing.relay:Orderings.of",
         "read_topic(self._world, topic).ordering",
         "read_topic(self._world, topic).ordering and Ordering.NONE",
         f"{EVENTS}::test_relay_repeats_the_send",
@@ -989,21 +989,21 @@ GROUPS = (
     ),
     _planted(
         "of two groups that discard a message one makes a letter",
-        "tagcast.pulling.dead_letter:publish_dead_letter",
+        "tagcast.pulling.group:publish_dead_letter",
         "{group.subscription_id} {message.message_id}",
         "{message.message_id}",
         f"{PULLING}::test_each_of_two_groups",
     ),
     _planted(
         "a discard ends before its letter is published",
-        "tagcast.pulling.ending:end_without_pull",
+        "tagcast.pulling.group:end_without_pull",
         "    if state is EntryState.DISCARDED:",
         "    end(world, group, row.message.message_id, entry, row)\n    if state is EntryState.DISCARDED:",
         f"{PULLING}::test_a_letter_that_could_not_be_published",
     ),
     _planted(
         "a batch that comes again hands over again",
-        "tagcast.delivery.subscription_round:SubscriptionRound.owed",
+        "tagcast.delivery.fan_out:SubscriptionRound.owed",
         "and self.ordinal not in row.map.with_consumer",
         "",
         f"{PULLING}::test_while_the_round_is_open",
@@ -1024,7 +1024,7 @@ GROUPS = (
     ),
     _planted(
         "trouble of a group's queue counts as an attempt",
-        "tagcast.pushing.attempts:put_off",
+        "tagcast.pushing.engine:put_off",
         "Failure(made, now,",
         "Failure(made + 1, now,",
         f"{PULLING}::test_what_the_queue_does_not_take",
@@ -1094,7 +1094,7 @@ GROUPS = (
     ),
     _planted(
         "what is discarded is published nowhere",
-        "tagcast.pulling.ending:end_without_pull",
+        "tagcast.pulling.group:end_without_pull",
         "publish_dead_letter(world, group, row.message)",
         "pass",
         f"{PULLING}::test_what_is_discarded_is_published",
@@ -1129,21 +1129,21 @@ GROUPS = (
     ),
     _planted(
         "a removed group's queue goes with what it holds",
-        "tagcast.delivery.emptying:empty_queue",
+        "tagcast.delivery.redelivery:empty_queue",
         "if received:",
         "if False:",
         f"{GROUP}::test_what_a_removed_group",
     ),
     _planted(
         "the queue of a group that is being made is taken for an orphan",
-        "tagcast.repairing.orphans:_orphans",
+        "tagcast.repairing.silent_groups:_orphans",
         "ordinal_of(queue.subscription_id) < known.topic.next_ordinal",
         "True",
         f"{GROUP}::test_queues_without_a_group",
     ),
     _planted(
         "a queue that is being emptied is taken for an orphan",
-        "tagcast.repairing.orphans:_orphans",
+        "tagcast.repairing.silent_groups:_orphans",
         "lane.state is LaneState.REMOVED and lane.wake_at",
         "False",
         f"{GROUP}::test_queues_without_a_group",
@@ -1273,7 +1273,7 @@ SEALED = (
     ),
     _planted(
         "an exchanged secret is kept for ever",
-        "tagcast.repairing.exchanged_secrets:_forget",
+        "tagcast.repairing.silent_groups:_forget",
         "world.store.write(formers_removal(listed))",
         "pass",
         f"{ROTATION}::test_after_the_grace",
@@ -1331,7 +1331,7 @@ CIRCUITS = (
     ),
     _planted(
         "a lane that waits for its host forgets that in another process",
-        "tagcast.delivery.retrying:_is_in_doubt",
+        "tagcast.delivery.redelivery:_is_in_doubt",
         "return due.last_outcome == CIRCUIT or (due.attempts > 0 and not answered)",
         "return False",
         f"{CIRCUIT}::test_lanes_at_a_dead_host",
@@ -1387,14 +1387,14 @@ CIRCUITS = (
     ),
     _planted(
         "a lane asks about its host although no attempt of its own failed",
-        "tagcast.delivery.retrying:_run",
+        "tagcast.delivery.redelivery:_run",
         "asks_circuit=is_in_doubt or not streak.answering",
         "asks_circuit=True",
         f"{CIRCUIT}::test_a_lane_without_a_failed_attempt_asks_no_circuit",
     ),
     _planted(
         "a head behind one that got no answer is attempted for that",
-        "tagcast.delivery.retrying:_run",
+        "tagcast.delivery.redelivery:_run",
         "asks_circuit=is_in_doubt or not streak.answering",
         "asks_circuit=is_in_doubt",
         f"{CIRCUIT}::test_a_message_behind_one_that_expired",
@@ -1490,7 +1490,7 @@ ADAPTERS = (
     ),
     _planted(
         "what removed subscriptions owe ends one by one",
-        "tagcast.delivery.retrying:cancel",
+        "tagcast.delivery.redelivery:cancel",
         "done = await end_several(lease, together)",
         "done, together = set[str](), together[:0]",
         "unit/test_herd.py::test_what_removed_subscriptions_owe",
@@ -1595,7 +1595,7 @@ ADAPTERS = (
     ),
     _planted(
         "a removed group forgets when its members pulled last",
-        "tagcast.delivery.emptying:_cancel",
+        "tagcast.delivery.redelivery:_cancel",
         "if pulls:",
         "if False:",
         f"{GROUP}::test_what_a_removed_group_had_pulled",
@@ -1660,7 +1660,7 @@ AGREED = (
     ),
     _planted(
         "a first round parks what it owes until it expires",
-        "tagcast.delivery.subscription_round:SubscriptionRound.pushed",
+        "tagcast.delivery.fan_out:SubscriptionRound.pushed",
         "now if held.reason == UNVERIFIED else held.until",
         "held.until",
         f"{VERIFIED}::test_a_round_that_read_the_subscription",
@@ -1827,7 +1827,7 @@ RIGHTS = (
     ),
     _planted(
         "a dead letter makes a second one",
-        "tagcast.pulling.dead_letter:publish_dead_letter",
+        "tagcast.pulling.group:publish_dead_letter",
         "if DEAD_LETTER_OF in message.properties:",
         "if False:",
         f"{PULLING}::test_a_message_that_is_a_dead_letter",

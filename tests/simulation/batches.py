@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tagcast.model import Outcome, PushBatch, Strategy
-from tagcast.pushing import batch_answer
+from tagcast.pushing import batch_form
 
 from tests.simulation.endpoints import Play
 from tests.simulation.ledger import Reply
@@ -63,7 +63,7 @@ def reply_to(play: Play, subscriber: Subscriber, ids: Sequence[str], reply: Repl
 def outcome_of(history: History, batch: PushBatch, reply: BatchReply, now: int) -> Outcome:
     """Return what the shipped code makes of a reply."""
     outcome = history.endpoints.outcome(reply.reply, now)
-    return batch_answer.answered(batch, outcome, reply.answer) if outcome.delivered else outcome
+    return batch_form.answered(batch, outcome, reply.answer) if outcome.delivered else outcome
 
 
 def _keeps_order(batch: PushBatch) -> bool:

@@ -18,7 +18,7 @@ from tagcast.model import Entry, EntryState, LaneState, Subscription
 from tagcast.operating import lanes
 from tagcast.ports import GroupQueue, QueueEntry, Row, Write
 from tagcast.pulling.answering import Answered, Status, acknowledge, extend, give_back
-from tagcast.pulling.dead_letter import DEAD_LETTER_FROM, DEAD_LETTER_OF
+from tagcast.pulling.group import DEAD_LETTER_FROM, DEAD_LETTER_OF
 from tagcast.pulling.pull import Handed, Wish, pull
 from tagcast.registry import subscriptions
 from tagcast.rows import stored

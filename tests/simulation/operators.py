@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tagcast.delivery import publishing
-from tagcast.delivery.idempotency import Idempotency
+from tagcast.delivery.publishing import Idempotency
 from tagcast.operating import lanes
 from tagcast.ports import Table, World
 from tagcast.registry import subscriptions, topics

@@ -111,7 +111,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "an older number of pulls is taken for the last",
-                "tagcast.rows.pulled:last_pull",
+                "tagcast.rows.due:last_pull",
                 "if known is None or known.attempts < pulls:",
                 "if known is None:",
             ),
@@ -120,7 +120,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "what a removed group was owed counts as delivered",
-                "tagcast.delivery.emptying:_cancel",
+                "tagcast.delivery.redelivery:_cancel",
                 "EntryState.CANCELLED",
                 "EntryState.DELIVERED",
             ),
@@ -138,7 +138,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "of two groups that discard a message one makes a letter",
-                "tagcast.pulling.dead_letter:publish_dead_letter",
+                "tagcast.pulling.group:publish_dead_letter",
                 "{group.subscription_id} {message.message_id}",
                 "{message.message_id}",
             ),
@@ -147,7 +147,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "a letter is published as often as it is asked for",
-                "tagcast.pulling.dead_letter:publish_dead_letter",
+                "tagcast.pulling.group:publish_dead_letter",
                 "publish(world, topic, (draft,), once)",
                 "publish(world, topic, (draft,))",
             ),
@@ -156,7 +156,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "a discard ends before its letter is published",
-                "tagcast.pulling.ending:end_without_pull",
+                "tagcast.pulling.group:end_without_pull",
                 "    if state is EntryState.DISCARDED:",
                 "    end(world, group, row.message.message_id, entry, row)\n    if state is EntryState.DISCARDED:",
             ),
@@ -165,7 +165,7 @@ GROUP_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "a letter is written for what expired, too",
-                "tagcast.pulling.ending:end_without_pull",
+                "tagcast.pulling.group:end_without_pull",
                 "    if state is EntryState.DISCARDED:",
                 "    if state.is_terminal:",
             ),

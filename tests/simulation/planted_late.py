@@ -111,7 +111,7 @@ LATE_BUGS: dict[str, tuple[Mutant, int]] = {
         (
             Mutant(
                 "a body that is kept stays for ever",
-                "tagcast.repairing.forgetting:forget",
+                "tagcast.repairing.expiry:forget",
                 "if not row.is_kept or row.section is not None:",
                 "if True:",
             ),

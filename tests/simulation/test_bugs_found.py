@@ -8,15 +8,13 @@ from dataclasses import replace
 from threading import Thread
 
 import pytest
-from tagcast.delivery.idempotency import Idempotency
-from tagcast.delivery.publishing import publish
+from tagcast.delivery.publishing import Idempotency, publish
 from tagcast.errors import ConditionLostError, NotFoundError, UnavailableError
 from tagcast.model import Draft, Entry, EntryState, LaneState, Ordering, Push
 from tagcast.operating import lanes
 from tagcast.ports import Delete, Key, Put, Row, World, Write
 from tagcast.pushing.circuit import CircuitCheck
-from tagcast.pushing.engine import attempt_run
-from tagcast.pushing.ordered_sender import Run
+from tagcast.pushing.engine import Run, attempt_run
 from tagcast.pushing.push_slots import PushSlots
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key, message_key, topic_key

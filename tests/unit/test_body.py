@@ -9,8 +9,8 @@ from random import Random
 import pytest
 from tagcast.model import BODY_BYTES_MAX, Keep
 from tagcast.rows import stored
-from tagcast.rows.body import DEFLATED_FROM_BYTES, SAVED_BYTES_MIN, deflated, inflated
 from tagcast.rows.keys import message_key
+from tagcast.rows.message import DEFLATED_FROM_BYTES, SAVED_BYTES_MIN, deflated, inflated
 
 from tests.fakes.world import FakeWorld
 

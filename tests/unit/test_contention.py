@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tagcast.concurrency.contention import TRIES_MAX, until_won, window_s
 from tagcast.delivery import publishing
-from tagcast.delivery.idempotency import Idempotency
+from tagcast.delivery.publishing import Idempotency
 from tagcast.errors import ConditionLostError, ContendedError, UnavailableError
 from tagcast.model import Draft, LaneState, Ordering, Subscription
 from tagcast.operating import lanes

@@ -27,8 +27,9 @@ from tagcast.model import (
     Subscription,
     SubscriptionSettings,
 )
-from tagcast.pushing.cmq_form import AGENT
 from tagcast.pushing.envelope import (
+    AGENT,
+    cloudevent_header,
     content,
     content_type,
     envelope,
@@ -37,7 +38,6 @@ from tagcast.pushing.envelope import (
     queue_message,
     structured_cloudevent,
 )
-from tagcast.pushing.push_headers import cloudevent_header
 from tagcast.pushing.webhook_signature import SecretError, signature
 from tagcast.settings import CMQ_FORMATS
 from tagcast.trace_context import TraceContext, trace_made

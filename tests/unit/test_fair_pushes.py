@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
-from tagcast.delivery.subscription_round import TIME_S_MAX
+from tagcast.delivery.fan_out import TIME_S_MAX
 from tagcast.errors import ConditionLostError
 from tagcast.filters.function_filter import TIMEOUT_MAX_S
 from tagcast.ids import subscription_id
 from tagcast.model import Message, Strategy, Subscription
 from tagcast.operating import lanes
 from tagcast.ports import Table, Update, Write
-from tagcast.pushing.ordered_sender import LastPush, LastPushes
+from tagcast.pushing.engine import LastPush, LastPushes
 from tagcast.pushing.push_slots import Priority
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows.keys import lane_key

@@ -16,7 +16,7 @@ import pytest
 from botocore.exceptions import ClientError
 from tagcast.model import Draft, Entry, EntryState, LaneState, Message, Strategy, Subscription
 from tagcast.operating import explaining, lanes, messages
-from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX
+from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
 from tagcast.registry import subscriptions
 from tagcast.rows.keys import lane_key
 from tagcast.rows.lane import LANES, Lane

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tagcast.delivery.idempotency import Accepted, Idempotency
-from tagcast.delivery.publishing import publish
+from tagcast.delivery.publishing import Accepted, Idempotency, publish
 from tagcast.errors import ConflictError
 from tagcast.model import Draft
 from tagcast.ports import Key, Row, Table

@@ -9,8 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 import pytest
-from tagcast.delivery.idempotency import Idempotency
-from tagcast.delivery.publishing import publish
+from tagcast.delivery.publishing import Idempotency, publish
 from tagcast.errors import UnavailableError
 from tagcast.model import Draft, Ordering, Outcome, Push, Strategy
 from tagcast.ports import QueueEntry, Table

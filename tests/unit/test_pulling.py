@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tagcast.delivery import publishing
-from tagcast.delivery.subscription_round import SubscriptionRound
+from tagcast.delivery.fan_out import SubscriptionRound
 from tagcast.model import Draft, EntryState, Keep, LaneState, Ordering, Subscription
 from tagcast.operating import lanes
 from tagcast.operating.messages import message_view

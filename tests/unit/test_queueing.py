@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tagcast.delivery.idempotency import Accepted, Idempotency
-from tagcast.delivery.publishing import publish
+from tagcast.delivery.publishing import Accepted, Idempotency, publish
 from tagcast.errors import UnavailableError
 from tagcast.model import Draft, Ordering, Strategy
 from tagcast.ports import QueueEntry

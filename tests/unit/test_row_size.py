@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 from tagcast.errors import ConditionLostError, TooLargeError
 from tagcast.model import BODY_BYTES_MAX, Draft, Entry, EntryState, Message, Ordering, Topic
 from tagcast.ports import Put, Row
-from tagcast.rows.accepted import accepted_put, may_outgrow, outgrows
 from tagcast.rows.ended_entries import OUTCOME_BYTES_MAX, bounded
 from tagcast.rows.keys import message_key, topic_key
-from tagcast.rows.message import MESSAGES, TEXT_ROW_BYTES_MAX, MessageRow, message_row
-from tagcast.rows.message_writes import map_writes
-from tagcast.rows.sections import bounds_of
+from tagcast.rows.message import MESSAGES, TEXT_ROW_BYTES_MAX, MessageRow, bounds_of, message_row
+from tagcast.rows.message_writes import accepted_put, map_writes, may_outgrow, outgrows
 from tagcast.state_map import StateMap
 
 from tests.fakes.memory_store import MemoryStore

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tagcast.delivery import publishing
-from tagcast.delivery.idempotency import Idempotency
+from tagcast.delivery.publishing import Idempotency
 from tagcast.errors import (
     ConditionLostError,
     ConflictError,

@@ -31,9 +31,9 @@ from tagcast.registry import filter_history, shadows, subscriptions
 from tagcast.registry.filter_change import change_filter
 from tagcast.registry.filter_history import VERSION_LIFE_S, VERSIONS_KEPT
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
-from tagcast.rows.filter_version import FilterVersion
 from tagcast.rows.keys import lane_key, name_key, shadow_key, subscription_key, topic_key, version_key
 from tagcast.rows.lane import LANES
+from tagcast.rows.subscription import FilterVersion
 
 from tests.fakes.world import FAIL, FakeWorld
 

@@ -16,9 +16,8 @@ from tagcast.operating import lanes, messages
 from tagcast.ports import Found, Key, Put, QueueEntry, Row, Table, Write
 from tagcast.queues import Audience
 from tagcast.repairing import expiry, overdue, search
-from tagcast.repairing.relay import Arrival, relay
+from tagcast.repairing.relay import Arrival, Sending, list_unsent, relay
 from tagcast.repairing.sweep import Swept, sweep
-from tagcast.repairing.unsent import Sending, list_unsent
 from tagcast.rows.keys import message_key
 from tagcast.rows.lane import LANES
 from tagcast.rows.message import MESSAGES

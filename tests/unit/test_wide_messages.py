@@ -16,15 +16,14 @@ from tagcast.delivery.queueing import entries_of
 from tagcast.errors import ConflictError
 from tagcast.model import Draft, Entry, EntryState, Keep, Ordering, Strategy
 from tagcast.operating import messages
-from tagcast.operating.attempts import list_attempts
 from tagcast.operating.explaining import explain
 from tagcast.operating.lanes import skip_head
-from tagcast.operating.messages import FAILING, list_retained, message_view
+from tagcast.operating.messages import FAILING, list_attempts, list_retained, message_view
 from tagcast.ports import Row, Table
 from tagcast.queues import Audience, entry_in, entry_text
 from tagcast.registry.subscribing import SUBSCRIPTIONS_MAX
 from tagcast.repairing.relay import Arrival, relay
-from tagcast.rows import stored, stored_maps
+from tagcast.rows import stored
 from tagcast.rows.keys import message_key, retained_key, section_key, tally_key, topic_key
 from tagcast.rows.listed import UNSENT, unsent_put
 from tagcast.rows.message import KEY_BYTES, SECTIONS, MessageRow, message_row
@@ -62,7 +61,7 @@ def whole(fake: FakeWorld, message_id: str) -> MessageRow:
 
 
 def states(fake: FakeWorld, message_id: str) -> dict[str, EntryState]:
-    rows = stored_maps.sections(fake.store, whole(fake, message_id))
+    rows = stored.sections(fake.store, whole(fake, message_id))
     names = stored.names(fake.store, "test1")
     return {names[o]: row.map.entry(o).state for row in rows for o in sorted(row.map.matched)}
 
@@ -441,7 +440,7 @@ def test_the_archive_is_told_of_every_end_once_and_nothing_by_the_row_of_the_mes
 def test_no_row_of_a_section_grows_beyond_its_budget_whatever_receivers_say() -> None:
     fake = wide_world(Strategy.EXPONENTIAL_DECAY_RETRY)
     [message_id] = fake.publish("1")
-    row = stored_maps.sections(fake.store, whole(fake, message_id))[0]
+    row = stored.sections(fake.store, whole(fake, message_id))[0]
     row = replace(row, map=StateMap.of(range(0, 4_000_000, 4_000)))
 
     for start in range(0, 4_000_000, 400_000):

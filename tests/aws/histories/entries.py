@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tagcast.rows.map_attributes import map_of
+from tagcast.rows.message import map_of
 
 from tests.aws.deployment import Deployment
 from tests.simulation.baton import Worker

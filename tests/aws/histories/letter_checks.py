@@ -9,7 +9,7 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from tagcast.pulling.dead_letter import DEAD_LETTER_FROM, DEAD_LETTER_OF
+from tagcast.pulling.group import DEAD_LETTER_FROM, DEAD_LETTER_OF
 from tagcast.rows.message import MESSAGES
 
 from tests.simulation.ledger import Change, Ledger, Receipt, Row, is_group

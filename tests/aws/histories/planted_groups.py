@@ -90,7 +90,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
     (
         Mutant(
             "what a removed group's queue holds is dropped",
-            "tagcast.delivery.emptying:empty_queue",
+            "tagcast.delivery.redelivery:empty_queue",
             "await _cancel(lease, queue, each)",
             "pass",
             Aim(grouped=1.0, operations=("unsubscribe",), only_these_faults=True),
@@ -110,7 +110,7 @@ PLANTED_GROUPS: tuple[tuple[Mutant, int], ...] = (
     (
         Mutant(
             "a discard makes no letter",
-            "tagcast.pulling.ending:end_without_pull",
+            "tagcast.pulling.group:end_without_pull",
             "if state is EntryState.DISCARDED:",
             "if False:",
             CALM,

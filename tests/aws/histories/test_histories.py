@@ -68,7 +68,7 @@ PLANTED = (
     ),
     Mutant(
         "a batch with one idempotency key shares one claim",
-        "tagcast.delivery.idempotency:Idempotency.at",
+        "tagcast.delivery.publishing:Idempotency.at",
         'f"{self.key}#{place}"',
         "self.key",
         Aim(keyed=0.8),

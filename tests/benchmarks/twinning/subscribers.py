@@ -18,9 +18,8 @@ from tagcast.model import (
 from tagcast.ports import World
 from tagcast.registry import topics
 from tagcast.registry.directory import kept_directory_of
-from tagcast.rows.filter_version import version_put
 from tagcast.rows.keys import topic_key
-from tagcast.rows.subscription import subscription_put
+from tagcast.rows.subscription import subscription_put, version_put
 from tagcast.rows.topic import TOPICS
 from tagcast.tables import Put
 

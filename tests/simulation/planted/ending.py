@@ -14,7 +14,7 @@ COPIED = Aim(faults=("queue_copy", "queue_late_copy", "queue_visibility"), modes
 MUTANTS = (
     Mutant(
         "an expiry in redelivery forgets the attempts",
-        "tagcast.pushing.attempts:alive",
+        "tagcast.pushing.engine:alive",
         "Entry(EntryState.EXPIRED, made)",
         "Entry(EntryState.EXPIRED)",
         Aim(retention_s=60, modes=("dead", "down"), strategy=Strategy.BACKOFF_RETRY),

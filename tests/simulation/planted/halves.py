@@ -47,7 +47,7 @@ MUTANTS = (
     ),
     Mutant(
         "nobody writes down who had the first half",
-        "tagcast.rows.map_attributes:progress_attributes",
+        "tagcast.rows.message:progress_attributes",
         '"over": _packed(state_map.first_round_done)',
         '"over": None',
         FAILING,

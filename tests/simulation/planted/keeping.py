@@ -57,7 +57,7 @@ MUTANTS = (
     ),
     Mutant(
         "pending counts only what was not delivered",
-        "tagcast.rows.map_attributes:progress_attributes",
+        "tagcast.rows.message:progress_attributes",
         '"pending": len(state_map.owed)',
         '"pending": len(state_map.matched) - len(state_map.finishes)',
     ),

@@ -104,7 +104,7 @@ MUTANTS = (
     ),
     Mutant(
         "an end is written by whoever pushed",
-        "tagcast.delivery.retrying:end",
+        "tagcast.delivery.redelivery:end",
         "EntryEnd.of_due(topic, due, entry, lease.check())",
         "EntryEnd.of_due(topic, due, entry)",
         RACING,
@@ -118,14 +118,14 @@ MUTANTS = (
     ),
     Mutant(
         "a stale due row is pushed",
-        "tagcast.delivery.retrying:_still_owed",
+        "tagcast.delivery.redelivery:_still_owed",
         "if row is None or not row.map.is_with_lane(ordinal):",
         "if row is None:",
         Aim(faults=("queue_copy", "queue_late_copy", "queue_visibility"), modes=("flapping", "down")),
     ),
     Mutant(
         "the counter starts anew at each redelivery",
-        "tagcast.delivery.retrying:_run",
+        "tagcast.delivery.redelivery:_run",
         "(each.row.message, each.due.attempts)",
         "(each.row.message, 0)",
         FAILING,
@@ -160,14 +160,14 @@ MUTANTS = (
     ),
     Mutant(
         "what ends without a push is marked, too",
-        "tagcast.delivery.retrying:end",
+        "tagcast.delivery.redelivery:end",
         "if due.ended is None and entry.attempts > due.attempts:",
         "if due.ended is None:",
         Aim(faults=("herd",), modes=("dead", "down"), retention_s=60, operations=("unsubscribe", "retry_now")),
     ),
     Mutant(
         "a mark is written by whoever pushed",
-        "tagcast.delivery.retrying:_marked",
+        "tagcast.delivery.redelivery:_marked",
         "due_change(due, marked), lease.check())",
         "due_change(due, marked))",
         Aim(
@@ -219,14 +219,14 @@ MUTANTS = (
     ),
     Mutant(
         "an end is given up because others write the message",
-        "tagcast.delivery.retrying:end",
+        "tagcast.delivery.redelivery:end",
         "if not await lease.wait(conflicts, came.all_s):",
         "if True:",
         HERDED,
     ),
     Mutant(
         "a failure moves the lane of whoever holds it",
-        "tagcast.delivery.retrying:_Outcomes._rescheduled",
+        "tagcast.delivery.redelivery:_Outcomes._rescheduled",
         "return lease.move(planned)",
         "return replace(lease.move(planned), expect={})",
         RACING,
@@ -278,7 +278,7 @@ MUTANTS = (
     ),
     Mutant(
         "attempts of a rate begin at once",
-        "tagcast.pushing.ordered_sender:_Sender.turn",
+        "tagcast.pushing.engine:_Sender.turn",
         "await self.world.clock.pause(wait_s)",
         "pass",
         LIMITED,
@@ -292,7 +292,7 @@ MUTANTS = (
     ),
     Mutant(
         "what is past its life is pushed",
-        "tagcast.pushing.attempts:alive",
+        "tagcast.pushing.engine:alive",
         "if message.is_expired(now):",
         "if False:",
         Aim(retention_s=60, modes=("dead", "down")),
@@ -355,7 +355,7 @@ MUTANTS = (
     ),
     Mutant(
         "Retry-After is forgotten on the way into a backlog",
-        "tagcast.delivery.subscription_round:_dues",
+        "tagcast.delivery.fan_out:_dues",
         "not_before=None if failure is None else failure.not_before",
         "not_before=None",
         ASKING,

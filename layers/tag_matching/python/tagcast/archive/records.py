@@ -9,7 +9,7 @@ from __future__ import annotations
 from tagcast.archive.messages import of_due, of_lane, of_message, of_section
 from tagcast.archive.record import Change, KeepsBody, Record
 from tagcast.archive.registry import of_filter_version, of_subscription, of_topic
-from tagcast.rows.kinds import RowKind, kind_of, topic_in_key
+from tagcast.rows.keys import RowKind, kind_of, topic_in_key
 
 
 def records_of(change: Change, keeps_body: KeepsBody) -> tuple[Record, ...]:

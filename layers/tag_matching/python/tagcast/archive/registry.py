@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 from tagcast.archive.record import Change, Record, RecordKind, record
 from tagcast.model import Endpoint, Protocol, Subscription, SubscriptionSettings
-from tagcast.rows.filter_version import FILTER_VERSIONS
-from tagcast.rows.subscription import SUBSCRIPTION_FIELDS, SUBSCRIPTIONS, settings_attributes
+from tagcast.rows.subscription import FILTER_VERSIONS, SUBSCRIPTION_FIELDS, SUBSCRIPTIONS, settings_attributes
 from tagcast.rows.topic import TOPICS
 
 _SECRETS = frozenset(each.name for each in fields(SubscriptionSettings) if not each.repr)

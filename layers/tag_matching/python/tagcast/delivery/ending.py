@@ -18,7 +18,7 @@ from tagcast.errors import ConditionLostError
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
 from tagcast.ports import Executor, Store, Write
-from tagcast.rows import stored_maps
+from tagcast.rows import stored
 from tagcast.rows.attempt_history import remembering
 from tagcast.rows.due import OwedDelivery, due_delete_as_read
 from tagcast.rows.message import MessageRow
@@ -84,7 +84,7 @@ class EntryEnd:
 
     def read(self, store: Store) -> MessageRow | None:
         """Return the message with that part of its map which has the entry."""
-        return stored_maps.entry(store, self.topic, self.message_id, self.ordinal)
+        return stored.entry(store, self.topic, self.message_id, self.ordinal)
 
     def plan(self, before: MessageRow) -> Ending | None:
         """Return what ends of the message, None if the entry is not owed here."""

@@ -15,12 +15,11 @@ from tagcast.filters.function_filter import is_judged_by_function
 from tagcast.filters.index.topic_index import TopicIndex
 from tagcast.model import Subscription
 from tagcast.ports import World, Write
-from tagcast.rows import stored_maps
+from tagcast.rows import stored
 from tagcast.rows.due import LATE_POSITION, OwedDelivery, due_put
 from tagcast.rows.lane import Filling
 from tagcast.rows.listed import kept_id
-from tagcast.rows.map_attributes import LATE_MAX
-from tagcast.rows.message import MessageRow
+from tagcast.rows.message import LATE_MAX, MessageRow
 from tagcast.rows.message_writes import map_writes
 from tagcast.state_map import AddedLater
 
@@ -84,7 +83,7 @@ async def _add(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Se
 async def _add_together(lease: LaneLease, group: Subscription, index: TopicIndex, ids: Sequence[str]) -> None:
     world, filling = lease.world, lease.lane.filling
     assert filling is not None
-    rows = await world.executor.run(partial(stored_maps.entries, world.store, group.topic, ids, group.ordinal))
+    rows = await world.executor.run(partial(stored.entries, world.store, group.topic, ids, group.ordinal))
     late = [row for row in rows.values() if _is_kept(world, group, filling, row) and _matches(world, group, index, row)]
     if not late:
         return

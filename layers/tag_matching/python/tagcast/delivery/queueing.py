@@ -12,8 +12,7 @@ from itertools import groupby
 from tagcast.model import Ordering
 from tagcast.ports import QueueEntry
 from tagcast.queues import PACK_MAX, Audience, own_group, queue_group
-from tagcast.rows.message import MessageRow
-from tagcast.rows.sections import memberships
+from tagcast.rows.message import MessageRow, memberships
 
 APART_MAX = 9
 """At most 9 messages without an order travel together, so that ten such entries, a batch of fan-out, make one slice."""

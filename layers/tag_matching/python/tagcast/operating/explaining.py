@@ -9,17 +9,15 @@ from tagcast.filters.explanation import Explanation
 from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339, rfc3339_or_none
 from tagcast.model import Draft, Entry, EntryState, Message
-from tagcast.operating.attempts import attempt_json
 from tagcast.operating.lanes import lane_view
-from tagcast.operating.messages import entry_view, read_message, shown
+from tagcast.operating.messages import attempt_json, entry_view, read_message, shown
 from tagcast.ports import World
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import filter_version, versions_in_force
 from tagcast.registry.subscriptions import get_subscription
 from tagcast.rows import stored
-from tagcast.rows.filter_version import FilterVersion
-from tagcast.rows.message import MessageRow
-from tagcast.rows.sections import section_with
+from tagcast.rows.message import MessageRow, section_with
+from tagcast.rows.subscription import FilterVersion
 
 
 def test_filter(filter: Mapping[str, object] | None, draft: Draft) -> tuple[str, Mapping[str, object]]:

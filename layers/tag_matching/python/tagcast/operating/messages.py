@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,20 +10,20 @@ from functools import cache, partial
 
 from tagcast.errors import ConflictError, NotFoundError
 from tagcast.ids import subscription_id
-from tagcast.model import Entry, EntryState, Message
+from tagcast.instant import rfc3339
+from tagcast.model import Entry, EntryState, Message, PastAttempt
 from tagcast.paging import Page
 from tagcast.ports import Row, World
 from tagcast.pushing.circuit import as_waiting
 from tagcast.registry.directory import read_topic
 from tagcast.registry.filter_history import versions_in_force
-from tagcast.rows import stored, stored_maps
+from tagcast.rows import stored
 from tagcast.rows.attempt_history import history_in
-from tagcast.rows.due import OwedDelivery
-from tagcast.rows.filter_version import FilterVersion
+from tagcast.rows.due import OwedDelivery, Pulled
 from tagcast.rows.keys import message_key
 from tagcast.rows.listed import RETAINED
 from tagcast.rows.message import MessageRow
-from tagcast.rows.pulled import Pulled
+from tagcast.rows.subscription import FilterVersion
 
 FAILING = frozenset((EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRED))
 """What somebody has to look at: owed after it could not be delivered, or given up."""
@@ -65,8 +66,8 @@ def message_view(
         versions = versions_in_force(world, topic, row.subscriptions_version, row.map.matched)
         return _chosen(_view(backlogs, row, stored.names(world.store, topic), versions), only)
     if only or section == 0:
-        return _of_sections(backlogs, stored_maps.sections(world.store, row), section, only)
-    return _of_section(backlogs, stored_maps.section_of_read(world.store, row, min(section, len(row.bounds) - 1)))
+        return _of_sections(backlogs, stored.sections(world.store, row), section, only)
+    return _of_section(backlogs, stored.section_of_read(world.store, row, min(section, len(row.bounds) - 1)))
 
 
 def find_message(world: World, message_id: str, is_open: Callable[[str], bool] = lambda topic: True) -> str:
@@ -143,7 +144,7 @@ def shown(world: World, row: MessageRow, section: int) -> MessageRow:
     """Return what is shown of a message that was read as *row*."""
     if not row.bounds:
         return row
-    return stored_maps.section_of_read(world.store, row, min(section, len(row.bounds) - 1))
+    return stored.section_of_read(world.store, row, min(section, len(row.bounds) - 1))
 
 
 def _names(versions: Mapping[int, FilterVersion]) -> Mapping[int, str]:
@@ -197,7 +198,7 @@ def _rows(world: World, topic: str, listed: Sequence[Row]) -> Iterator[tuple[str
         part = [(stored.place(row), RETAINED.value_of(row)) for row in listed[start : start + READ_ROWS]]
         found = stored.messages(world.store, topic, list({each.message_id: None for _, each in part}))
         wide = [(found[each.message_id], each.section) for _, each in part if each.message_id in found]
-        sections = stored_maps.sections_of_read(world.store, [(row, at) for row, at in wide if at is not None])
+        sections = stored.sections_of_read(world.store, [(row, at) for row, at in wide if at is not None])
         for place, each in part:
             row = found.get(each.message_id)
             yield place, row if row is None or each.section is None else next(sections)
@@ -305,3 +306,48 @@ def _entry(backlogs: Backlogs, row: MessageRow, ordinal: int, *, expired: bool) 
     if expired:
         state = EntryState.EXPIRED
     return Entry(state) if due is None else due.ending(state)
+
+
+def list_attempts(world: World, topic: str, message_id: str, limit: int, cursor: str | None) -> Page[tuple[str, Entry]]:
+    """Return the deliveries of which attempts are remembered, by the names of their subscriptions, after *cursor*.
+
+    What got through is not among them. A page of a wide message is of one section, and may be empty before the last:
+    each entry that is owed takes a read. NotFoundError when there is no message nor receipt.
+    """
+    section, after = _place(cursor or "")
+    view = message_view(world, topic, message_id, section)
+    found = {name: entry for name, entry in view.subscribers.items() if entry.history and name > after}
+    names = sorted(found)[: limit + 1]
+    page = tuple((name, found[name]) for name in names[:limit])
+    if len(names) > limit:
+        return Page(page, page[-1][0] if section == 0 else f"{section} {page[-1][0]}")
+    return Page(page, None if view.next_section is None else f"{view.next_section} ")
+
+
+def _place(cursor: str) -> tuple[int, str]:
+    """Return the section that a cursor is of, and the name behind which it goes on.
+
+    >>> _place("orders"), _place("7 orders"), _place("7 ")
+    ((0, 'orders'), (7, 'orders'), (7, ''))
+    """
+    found = re.fullmatch(r"([0-9]{1,5}) (.*)", cursor, re.ASCII | re.DOTALL)
+    return (0, cursor) if found is None else (int(found[1]), found[2])
+
+
+def attempt_json(past: PastAttempt) -> Mapping[str, object]:
+    """Return an attempt as people are shown it; what there is not is left out.
+
+    >>> attempt_json(PastAttempt(2, 1_500, 20, "timeout after 5 s"))
+    {'attempt': 2, 'ended_at': '1970-01-01T00:00:01.500Z', 'took_ms': 20, 'outcome': 'timeout after 5 s'}
+    """
+    shown: dict[str, object] = {
+        "attempt": past.number,
+        "ended_at": rfc3339(past.ended_at),
+        "took_ms": past.took_ms,
+        "outcome": past.outcome,
+    }
+    if past.status is not None:
+        shown["status"] = past.status
+    if past.response:
+        shown["response"] = past.response
+    return shown

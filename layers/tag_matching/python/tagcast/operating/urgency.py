@@ -15,6 +15,7 @@ from tagcast.paging import Page
 from tagcast.ports import World
 from tagcast.pushing.push_slots import host_of
 from tagcast.rows import stored
+from tagcast.rows.host import HOSTS, Host, host_rows
 from tagcast.rows.keys import subscription_key
 from tagcast.rows.lane import LANES, WAKE_SHARDS, Lane, place_in_index
 from tagcast.rows.subscription import SUBSCRIPTIONS
@@ -106,3 +107,11 @@ def _read(cursor: str) -> Places:
 def _lane_at(wake_at: int, topic: str, subscription_id: str) -> Lane:
     """Return a lane of which only its place in the index is known."""
     return Lane(str(topic), str(subscription_id), LaneState.BLOCKED, "", 0, 0, None, int(wake_at))
+
+
+def list_hosts(world: World, limit: int, cursor: str | None) -> Page[Host]:
+    """Return the hosts that gave no answer within the last hour, in no order that means anything, from *cursor* on."""
+    rows, now = host_rows(world.store, after=cursor or "", limit=limit + 1), world.clock.now()
+    hosts = (HOSTS.value_of(row) for row in rows[:limit])
+    following = stored.place(rows[limit]) if len(rows) > limit else None
+    return Page(tuple(host for host in hosts if now < host.kept_until), following)

@@ -1,4 +1,4 @@
-"""Pull groups: members pull what was handed over to their group, and say what came of it.
+"""Pull groups: members `pull` what was handed over to their group, and say by `answering` what came of it.
 
-See docs/protocol.md, Pull groups.
+`group` ends their entries, `handles` are the receipt handles. See docs/protocol.md, Pull groups.
 """

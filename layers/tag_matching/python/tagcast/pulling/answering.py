@@ -9,10 +9,9 @@ from enum import StrEnum
 from tagcast.errors import Fault, InvalidRequestError
 from tagcast.model import Entry, EntryState, Subscription
 from tagcast.ports import GroupQueue, World
-from tagcast.pulling.ending import end, keep_failure
-from tagcast.pulling.group import group_of, queue_s
+from tagcast.pulling.group import end, group_of, keep_failure, queue_s
 from tagcast.pulling.handles import HIDDEN_S_MAX, Handle, handle_of
-from tagcast.rows import stored_maps
+from tagcast.rows import stored
 from tagcast.rows.message import MessageRow
 
 
@@ -117,7 +116,7 @@ def _looked_at(world: World, group: Subscription, texts: Sequence[str]) -> list[
     """Return for each handle that it is good, or what it is instead; at most 100 of them."""
     handles = {text: handle_of(text, group) for text in texts}
     ids = {handle.message_id: None for handle in handles.values() if handle is not None}
-    rows = stored_maps.entries(world.store, group.topic, list(ids), group.ordinal) if ids else {}
+    rows = stored.entries(world.store, group.topic, list(ids), group.ordinal) if ids else {}
     now = world.clock.now()
     return [_standing(group, text, handles[text], rows, now) for text in texts]
 

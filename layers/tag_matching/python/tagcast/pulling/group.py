@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from math import ceil
 
-from tagcast.errors import ConflictError, UnavailableError
-from tagcast.model import Subscription
+from tagcast.concurrency.contention import TRIES_MAX, pause_s
+from tagcast.delivery.ending import Conflict, Ended, EntryEnd, NotOwed, end_entry
+from tagcast.delivery.publishing import Idempotency, publish
+from tagcast.errors import ConflictError, NotFoundError, TooLargeError, UnavailableError
+from tagcast.model import Entry, EntryState, Message, Subscription
 from tagcast.ports import GroupQueue, QueueCounts, World
 from tagcast.registry.subscriptions import get_subscription
+from tagcast.rows import stored
+from tagcast.rows.due import Pulled, last_pull, pulled_put
+from tagcast.rows.message import MessageRow
 
 
 def group_of(world: World, topic: str, name: str) -> Subscription:
@@ -31,3 +38,66 @@ def queue_counts(world: World, subscription: Subscription) -> QueueCounts | None
 def queue_s(world: World, seconds: float) -> int:
     """Return *seconds* as a queue counts them, whole and as short as the time of *world* is."""
     return ceil(seconds / world.time_scale)
+
+
+def end(world: World, group: Subscription, message_id: str, entry: Entry, known: MessageRow | None = None) -> bool:
+    """Settle the entry of *group* as *entry*; return False if it had ended before.
+
+    Raises UnavailableError when too many write the message's row at once.
+    """
+
+    def again(conflict: Conflict) -> bool:
+        world.clock.sleep(pause_s(world, conflict.times, conflict.all_s))
+        return conflict.times < TRIES_MAX
+
+    match end_entry(world.store, EntryEnd(group.topic, message_id, group.ordinal, entry), again, known):
+        case Ended():
+            return True
+        case NotOwed():
+            return False
+        case Conflict():
+            raise UnavailableError(f"message {message_id} is being changed by too many others; try again")
+
+
+def end_without_pull(world: World, group: Subscription, row: MessageRow, state: EntryState, pulls: int) -> None:
+    """Settle as *state* what nobody acknowledged in *pulls* pulls, with what is known of the last of them."""
+    entry = Entry(state)
+    if pulls:
+        known = stored.pulled(world.store, group.topic, row.message.message_id).get(group.ordinal)
+        entry = last_pull(known, pulls, world.clock.now()).ending(state)
+    if state is EntryState.DISCARDED:  # Before its end: what is not published yet must come again.
+        publish_dead_letter(world, group, row.message)
+    if end(world, group, row.message.message_id, entry, row):
+        world.telemetry.settled(row.message, group, state)
+
+
+def keep_failure(world: World, group: Subscription, message: Message, pulls: int, outcome: str) -> None:
+    """Write down that *pulls* pulls came to nothing, so that people see it while the entry is owed."""
+    pulled = Pulled(pulls, world.clock.now(), outcome)
+    world.store.write(pulled_put(group.topic, message.message_id, group.ordinal, pulled, message.expires_at))
+
+
+DEAD_LETTER_OF, DEAD_LETTER_FROM = "dead_letter_of", "dead_letter_from"
+"""The properties of a dead letter: the id that the message had, and ``topic/group`` of who discarded it."""
+
+
+def publish_dead_letter(world: World, group: Subscription, message: Message) -> None:
+    """Publish *message* as a new one with a life of its own, once within five minutes, however often it is asked for.
+
+    A topic that is not there, or takes no such body, gets nothing; nor does any of what is a letter already, so that
+    topics that name each other pass nothing around for ever. Both are counted as ``DeadLettersLost``.
+    """
+    topic = group.settings.dead_letter_topic
+    if topic is None:
+        return
+    if DEAD_LETTER_OF in message.properties:
+        world.telemetry.count("DeadLettersLost")
+        return
+    origin = {DEAD_LETTER_OF: message.message_id, DEAD_LETTER_FROM: f"{group.topic}/{group.name}"}
+    draft = replace(message.draft, properties={**message.properties, **origin}, trace=message.trace)
+    once = Idempotency(f"dead letter {group.subscription_id} {message.message_id}", message.message_id)
+    try:
+        publish(world, topic, (draft,), once)
+    except (NotFoundError, TooLargeError) as fault:
+        world.telemetry.count("DeadLettersLost")
+        world.telemetry.failed(f"a dead letter for topic {topic}", fault)

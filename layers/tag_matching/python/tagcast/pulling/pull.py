@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 
 from tagcast.model import BODY_BYTES_MAX, EntryState, LaneState, Push, Subscription
 from tagcast.ports import GroupQueue, Received, World
-from tagcast.pulling.ending import end_without_pull, keep_failure
-from tagcast.pulling.group import group_of, queue_s
+from tagcast.pulling.group import end_without_pull, group_of, keep_failure, queue_s
 from tagcast.pulling.handles import Handle
 from tagcast.queues import RECEIVED_MAX
 from tagcast.registry.members import check_agreement
 from tagcast.registry.waiting import waiting
-from tagcast.rows import stored, stored_maps
+from tagcast.rows import stored
+from tagcast.rows.due import NOT_ACKNOWLEDGED
 from tagcast.rows.message import MessageRow
-from tagcast.rows.pulled import NOT_ACKNOWLEDGED
 from tagcast.rows.waiting import WaitingFor
 
 ESCAPED_MAX = 7
@@ -127,7 +126,7 @@ class _Visit:
     def take(self, received: Sequence[Received]) -> None:
         """Hand out what is still owed; end, or take out of the queue, what is not."""
         store, topic = self.world.store, self.group.topic
-        rows = stored_maps.entries(store, topic, list({each.message_id: None for each in received}), self.group.ordinal)
+        rows = stored.entries(store, topic, list({each.message_id: None for each in received}), self.group.ordinal)
         gone = [each.receipt for each in received if not self.hand_out(each, rows.get(each.message_id))]
         if gone:
             self.world.group_queues.delete(self.queue, gone)

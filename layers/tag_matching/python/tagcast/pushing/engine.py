@@ -5,32 +5,456 @@ See docs/protocol.md, Pushing, and docs/filters.md, Functions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from heapq import nlargest
 
+from tagcast.concurrency.side_by_side import side_by_side
 from tagcast.errors import UnavailableError
 from tagcast.filters.function_filter import FunctionFilter, function_of, judging_s
-from tagcast.model import Entry, EntryState, Message, Ordering, Push, Subscription
-from tagcast.ports import GroupQueue, QueueEntry, World
-from tagcast.pushing.attempts import (
-    Delivery,
-    Failure,
-    Held,
-    RunResult,
-    alive,
-    end_unpushed,
-    failed_unpushed,
-    put_off,
+from tagcast.ids import subscription_id
+from tagcast.model import (
+    Entry,
+    EntryState,
+    LaneState,
+    Message,
+    Ordering,
+    Outcome,
+    PastAttempt,
+    Push,
+    PushBatch,
+    Strategy,
+    Subscription,
 )
-from tagcast.pushing.circuit import CIRCUIT
-from tagcast.pushing.ordered_sender import Run, send_in_order, take_requests
-from tagcast.pushing.push_slots import Priority, SlotRequest
-from tagcast.pushing.rate_limit import RATE
+from tagcast.ports import GroupQueue, QueueEntry, World
+from tagcast.pushing.circuit import CIRCUIT, CircuitCheck
+from tagcast.pushing.push_slots import SLOTS, BytesInFlight, Priority, PushSlots, SlotRequest
+from tagcast.pushing.rate_limit import RATE, Permit, take
+from tagcast.pushing.response_text import response_text
+from tagcast.pushing.retry import BACKOFF_INTERVAL_S_RANGE, Disposition, after_failure, delay_s
 from tagcast.queues import queue_group
 from tagcast.rows import stored
 from tagcast.sealing.secrets import at_hand, opened
-from tagcast.settings import ENQUEUED_AT_ONCE, UNVERIFIED, Signature
+from tagcast.settings import ENQUEUED_AT_ONCE, UNVERIFIED, Signature, secrets_told
+
+PUT_OFF_S = 10
+"""How long the service waits before it tries a delivery again that it could not attempt."""
+
+Delivery = tuple[Message, int]
+"""A message and the number of attempts made so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed attempt after which the delivery is still owed."""
+
+    attempts: int
+    ended_at: int
+    outcome: Outcome
+    next_attempt_at: int
+    past: PastAttempt
+    """The attempt as it is remembered."""
+
+    @property
+    def not_before(self) -> int | None:
+        """Return when the receiver asked to be tried again, if it did: whatever else comes, nobody tries earlier."""
+        return None if self.outcome.retry_after_s is None else self.next_attempt_at
+
+
+Result = Entry | Failure
+"""What an attempt leaves: a terminal entry, or a failure after which the delivery is still owed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Nothing more of a run may begin before *until*, for this *reason*."""
+
+    until: int
+    reason: str
+
+
+@dataclass(slots=True)
+class RunResult:
+    """What came of a run's deliveries, by message id: terminal entries and failures; the rest was not started.
+
+    *enqueued* are those that lie in the queue of their group: they are still owed, but nobody has to deliver them.
+    *judged* are those to which the subscription's filter function has just said yes.
+    """
+
+    ended: dict[str, Entry] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
+    enqueued: set[str] = field(default_factory=set)
+    judged: set[str] = field(default_factory=set)
+    held: Held | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether nothing came of any delivery."""
+        return not (self.ended or self.failures or self.enqueued or self.judged)
+
+    def add(self, result: RunResult) -> None:
+        """Add what came of others of the same run."""
+        self.ended |= result.ended
+        self.failures |= result.failures
+        self.enqueued |= result.enqueued
+
+
+def alive(
+    world: World, subscription: Subscription, deliveries: Sequence[Delivery], result: RunResult, now: int
+) -> list[Delivery]:
+    """Return those of *deliveries* whose life is not over at *now*, and end the others in *result*.
+
+    Nobody looks at the clock between this and the push: it may be set anew at any time.
+    """
+    waiting = []
+    for message, made in deliveries:
+        if message.is_expired(now):
+            end_unpushed(world, subscription, message, Entry(EntryState.EXPIRED, made), result)
+        else:
+            waiting.append((message, made))
+    return waiting
+
+
+def end_unpushed(world: World, subscription: Subscription, message: Message, entry: Entry, result: RunResult) -> None:
+    """End a delivery in *result* without a push."""
+    result.ended[message.message_id] = entry
+    world.telemetry.settled(message, subscription, entry.state)
+
+
+def put_off(world: World, made: int, detail: str) -> Failure:
+    """Return what comes of a delivery that the service itself could not attempt: it is not counted as an attempt.
+
+    Such a delivery is never discarded for that; only its life ends it. *made* are the attempts before.
+    """
+    now = world.clock.now()
+    again_at = now + round(PUT_OFF_S * 1000 / world.time_scale)
+    return Failure(made, now, Outcome(False, detail), again_at, PastAttempt(made, now, 0, detail))
+
+
+async def attempt(world: World, push: Push, circuit: CircuitCheck) -> Result:
+    """Push once."""
+    started = world.clock.monotonic()
+    outcome = await world.pusher.push(push)
+    took_ms = round((world.clock.monotonic() - started) * 1000)
+    circuit.hear(outcome)
+    return _result(world, push, outcome, world.clock.now(), took_ms)
+
+
+async def attempt_batch(
+    world: World, subscription: Subscription, deliveries: Sequence[Delivery], now: int, circuit: CircuitCheck
+) -> dict[str, Result]:
+    """Push *deliveries* in one request at *now*; return, by message id, what came of those whose attempt counts.
+
+    Nobody knows for which message a request fails that fails as a whole: that counts for its head alone. In order,
+    nothing behind the first failed one counts. All others are as if they had not been pushed.
+    """
+    pushes = tuple(Push(subscription, message, made + 1) for message, made in deliveries)
+    batch = PushBatch(subscription, pushes, f"batch_{world.dice.unique_id(now)}")
+    started = world.clock.monotonic()
+    outcome = await world.pusher.push_batch(batch)
+    circuit.hear(outcome)
+    took_ms, ended_at = round((world.clock.monotonic() - started) * 1000), world.clock.now()
+    return {
+        push.message.message_id: _result(world, push, outcome.of(push.message.message_id), ended_at, took_ms)
+        for push in pushes[: _counted(batch, outcome)]
+    }
+
+
+def _counted(batch: PushBatch, outcome: Outcome) -> int:
+    """Return of how many pushes of *batch*, from its head on, the attempt counts."""
+    if not outcome.delivered:
+        return 1
+    failed = [place for place, push in enumerate(batch.pushes) if push.message.message_id in outcome.failed]
+    return failed[0] + 1 if failed and batch.subscription.settings.keeps_order else len(batch.pushes)
+
+
+def _result(world: World, push: Push, outcome: Outcome, ended_at: int, took_ms: int) -> Result:
+    if outcome.delivered:
+        disposition = Disposition(EntryState.DELIVERED)
+    elif outcome.gone:
+        disposition = Disposition(EntryState.BLOCKED, ended_at)
+    else:
+        disposition = _after_failure(world, push, outcome, ended_at)
+    world.telemetry.attempted(push, outcome, disposition.state, took_ms)
+    return _consequence(push, outcome, disposition, ended_at, took_ms)
+
+
+def failed_unpushed(world: World, push: Push, detail: str) -> Result:
+    """Return what follows when *push* failed before it was made: the same as of any other failed attempt."""
+    outcome, ended_at = Outcome(False, detail), world.clock.now()
+    return _consequence(push, outcome, _after_failure(world, push, outcome, ended_at), ended_at)
+
+
+def planned_at(world: World, subscription: Subscription, failures: int, ended_at: int) -> int:
+    """Return when a delivery is attempted again whose *failures*-th attempt ended at *ended_at*."""
+    wait_s = delay_s(subscription.settings.retry, failures, world.dice.uniform(*BACKOFF_INTERVAL_S_RANGE)) or 0.0
+    return ended_at + round(wait_s / world.time_scale * 1000)
+
+
+def _after_failure(world: World, push: Push, outcome: Outcome, ended_at: int) -> Disposition:
+    return after_failure(
+        push.subscription.settings.retry,
+        push.attempt,
+        ended_at=ended_at,
+        expires_at=push.message.expires_at,
+        retry_after_s=outcome.retry_after_s,
+        jitter_s=world.dice.uniform(*BACKOFF_INTERVAL_S_RANGE),
+        time_scale=world.time_scale,
+    )
+
+
+def _consequence(push: Push, outcome: Outcome, disposition: Disposition, ended_at: int, took_ms: int = 0) -> Result:
+    if outcome.delivered:
+        return Entry(disposition.state, push.attempt, ended_at, outcome.detail)
+    said = response_text(outcome.answer, secrets_told(push.subscription.settings)) if outcome.answer else ""
+    past = PastAttempt(push.attempt, ended_at, took_ms, outcome.detail, outcome.status, said)
+    if disposition.state is EntryState.BLOCKED:
+        assert disposition.next_attempt_at is not None
+        return Failure(push.attempt, ended_at, outcome, disposition.next_attempt_at, past)
+    return Entry(disposition.state, push.attempt, ended_at, outcome.detail, history=(past,))
+
+
+def lane_state_after(subscription: Subscription, failures: Collection[Failure]) -> LaneState:
+    """Return the state of a lane after *failures*; without any it is blocked behind what was not started."""
+    if any(failure.outcome.gone for failure in failures):
+        return LaneState.SUSPENDED
+    decays = subscription.settings.retry.strategy is Strategy.EXPONENTIAL_DECAY_RETRY
+    if failures and decays and not subscription.settings.is_group:
+        return LaneState.LOST_CONTACT
+    return LaneState.BLOCKED
+
+
+KNOWN_MAX = 10_000
+"""A process remembers its last push to at most 10,000 receivers."""
+HEAD_STARTS = SLOTS // 2
+"""A batch begins with its slowest receivers, at most half of the slots, so that the others find slots beside them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastPush:
+    """How a receiver's next push ranks after the last one, and how long that took, in seconds."""
+
+    priority: Priority
+    took_s: float
+
+
+NEVER = LastPush(Priority.UNKNOWN, 0.0)
+
+
+class LastPushes(dict[str, LastPush]):
+    """This process's last push to each subscription, by its id; it orders pushes, and nothing else."""
+
+    def remember(self, receiver: str, last: LastPush) -> None:
+        """Remember the *last* push to the subscription with the id *receiver*."""
+        if len(self) >= KNOWN_MAX:
+            self.clear()
+        self[receiver] = last
+
+
+def in_turn(world: World, topic_id: str, ordinals: Collection[int]) -> list[int]:
+    """Return the *ordinals* of subscriptions of one topic in the order in which their pushes are begun.
+
+    A batch ends with its slowest receiver, and each start takes time, so the slow ones go first. Between different
+    subscriptions no order is promised.
+    """
+    if len(ordinals) < 2:
+        return list(ordinals)
+    known = world.memory.of(LastPushes)
+    lasts = [(ordinal, known.get(subscription_id(topic_id, ordinal), NEVER)) for ordinal in sorted(ordinals)]
+    return slowest_first(
+        [(ordinal, last.took_s if last.priority is Priority.TRUSTED else 0.0) for ordinal, last in lasts]
+    )
+
+
+def slowest_first(took: Sequence[tuple[int, float]], head: int = HEAD_STARTS) -> list[int]:
+    """Return the ordinals in *took*, beside the seconds that each took: first the *head* slowest, then the others.
+
+    >>> slowest_first([(0, 0.1), (1, 3.0), (2, 0.0), (3, 9.0), (4, 0.2)], head=2)
+    [3, 1, 0, 2, 4]
+    """
+    first = [ordinal for ordinal, _ in nlargest(head, took, key=lambda each: each[1])]
+    others = set(first)
+    return first + [ordinal for ordinal, _ in took if ordinal not in others]
+
+
+Request = Sequence[Delivery]
+"""What is pushed together, in its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One subscription's deliveries in their order, which are attempted together.
+
+    Pushes start within *seconds*, in *slots*. *unjudged* are the messages to which its filter function has yet to say
+    yes. *answered*: the receiver answered well just now, so that its window is open from the beginning.
+    With *asks_circuit* the attempt before failed, *attempted_at*, and the circuit of the host is asked first.
+    """
+
+    subscription: Subscription
+    deliveries: Sequence[Delivery]
+    slots: PushSlots
+    seconds: float
+    circuit: CircuitCheck
+    unjudged: Collection[str] = frozenset()
+    answered: bool = False
+    asks_circuit: bool = False
+    attempted_at: int | None = None
+    permit: Permit | None = None
+    """What the rate of the subscription lets begin, and when, if it has one."""
+
+
+def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weights: BytesInFlight) -> list[Request]:
+    """Split *deliveries*, in their order, into as few requests as the subscription's bounds allow.
+
+    What failed before is alone in its request, so that it takes nothing else with it. Of fewer deliveries there are
+    never more requests.
+    """
+    batching = subscription.settings.batching
+    if batching is None:
+        return [[each] for each in deliveries]
+    requests: list[list[Delivery]] = []
+    size = 0
+    for delivery in deliveries:
+        message, made = delivery
+        added = weights.item_size(subscription, message)
+        last = requests[-1] if requests else []
+        joins = 0 < len(last) < batching.messages_max and not made and not last[0][1]
+        if joins and size + added <= batching.bytes_max:
+            last.append(delivery)
+            size += added
+        else:
+            requests.append([delivery])
+            size = added
+    return list(requests)
+
+
+async def take_requests(
+    world: World, subscription: Subscription, deliveries: Sequence[Delivery], weights: BytesInFlight
+) -> tuple[list[Delivery], Permit]:
+    """Return what of *deliveries* the rate that *subscription* has lets begin, and when."""
+    rate = subscription.settings.max_per_second
+    assert rate is not None
+    requests = requests_of(subscription, deliveries, weights)
+    permit = await take(world, subscription.subscription_id, rate, len(requests))
+    return [each for request in requests[: permit.count] for each in request], permit
+
+
+async def send_in_order(world: World, run: Run) -> RunResult:
+    """Push the deliveries of *run* in order: one at a time until the receiver answers well, then in its window.
+
+    Nothing new is started after a failure that leaves its delivery owed, nor when the time of the run is over, which
+    begins with the first push. That one waits for a slot at most as long.
+    """
+    until = world.clock.monotonic() + run.seconds
+    waiting = deque(requests_of(run.subscription, run.deliveries, run.slots.bytes))
+    sender = _Sender(world, run, until, waiting, run.answered)
+    await sender.send()
+    return sender.result
+
+
+@dataclass(slots=True)
+class _Sender:
+    """The deliveries of a run, and how far they came."""
+
+    world: World
+    run: Run
+    until: float
+    waiting: deque[Request]
+    answered: bool = False
+    begun: bool = False
+    taken: int = 0
+    result: RunResult = field(default_factory=RunResult)
+    receiver: str = field(init=False)
+    known: LastPushes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.known = self.world.memory.of(LastPushes)
+        self.receiver = self.run.subscription.subscription_id
+
+    async def send(self, lead: bool = True, held: SlotRequest | None = None) -> None:
+        """Push what stands next, one after the other in one slot; the *lead* opens the window after a good answer."""
+        try:
+            while self.waiting and self.may_take():
+                opens = lead and self.answered and len(self.waiting) > 1
+                if opens and (window := self.run.subscription.settings.window) > 1:
+                    beside = [self.send(lead=False) for _ in range(min(window, len(self.waiting)) - 1)]
+                    first, held = self.send(lead=False, held=held), None
+                    faults = await side_by_side((first, *beside))
+                    if faults:
+                        raise faults[0]
+                    return
+                request = self.waiting.popleft()
+                await self.turn()
+                ask, before, held = self.ask(request), held, None
+                if not await self.run.slots.take(ask, self.until, instead_of=before):
+                    return
+                held = ask
+                if not self.begun:  # The receiver's time is not what the service made it wait.
+                    self.begun, self.until = True, self.world.clock.monotonic() + self.run.seconds
+                if self.result.failures:  # Of those beside it, while it waited.
+                    return
+                await self.attempt(request)
+                if not self.may_go_on():
+                    return
+        finally:
+            if held is not None:
+                self.run.slots.give_back(held)
+
+    async def turn(self) -> None:
+        """Wait until the rate of the subscription lets the next attempt begin."""
+        permit, place = self.run.permit, self.taken
+        self.taken += 1
+        if permit is not None and (wait_s := permit.wait_s(place, self.world.clock.now())):
+            await self.world.clock.pause(wait_s)
+
+    def ask(self, request: Request) -> SlotRequest:
+        priority = Priority.ANSWERED if self.answered else self.known.get(self.receiver, NEVER).priority
+        loads = tuple(self.run.slots.bytes.load_of(self.run.subscription, message) for message, _ in request)
+        return SlotRequest(self.run.circuit.host, priority, loads)
+
+    def may_take(self) -> bool:
+        """Say whether the rate has given a request away that is not made yet."""
+        return self.run.permit is None or self.taken < self.run.permit.count
+
+    def may_go_on(self) -> bool:
+        return not self.result.failures and self.world.clock.monotonic() < self.until
+
+    async def attempt(self, request: Request) -> None:
+        """Attempt what is not over; what does not count of a request that failed stands first again.
+
+        Nothing may come between the look at lives and the push.
+        """
+        now = self.world.clock.now()
+        waiting = alive(self.world, self.run.subscription, request, self.result, now)
+        if not waiting:
+            return
+        began_s = self.world.clock.monotonic()
+        results = await self.push(waiting, now)
+        took_s = self.world.clock.monotonic() - began_s
+        uncounted = [each for each in waiting if each[0].message_id not in results]
+        if uncounted:
+            self.waiting.appendleft(uncounted)
+        well = False
+        for message_id, result in results.items():
+            if isinstance(result, Failure):
+                self.result.failures[message_id] = result
+            else:
+                self.result.ended[message_id] = result
+                well |= result.state is EntryState.DELIVERED
+        if well:
+            self.answered = True
+            self.run.slots.answered(self.run.circuit.host)
+        self.known.remember(self.receiver, LastPush(Priority.TRUSTED if well else Priority.FAILING, took_s))
+
+    async def push(self, deliveries: Sequence[Delivery], now: int) -> dict[str, Result]:
+        subscription, circuit = self.run.subscription, self.run.circuit
+        if subscription.settings.batching is not None:
+            return await attempt_batch(self.world, subscription, deliveries, now, circuit)
+        [(message, made)] = deliveries
+        return {message.message_id: await attempt(self.world, Push(subscription, message, made + 1), circuit)}
+
 
 JUDGED_AT_ONCE = 100
 """A filter function is asked about at most 100 messages, as docs/filters.md says."""

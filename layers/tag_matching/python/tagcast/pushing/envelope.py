@@ -6,18 +6,145 @@ mode) and its JSON format (structured mode); Standard Webhooks for the signature
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Message, Push, Subscription
-from tagcast.pushing.cmq_form import NOBODY, cmq_headers, fields_before, shared_fields
-from tagcast.pushing.json_text import ascii_json, base64_text, compact, valid_json
-from tagcast.pushing.push_headers import cloudevent_header, fitting
 from tagcast.pushing.webhook_signature import Sign, signed_headers
 from tagcast.settings import CMQ_FORMATS
+
+HEADERS_BYTES_MAX = 4096
+HEADER_BYTES_AROUND = len(": \r\n")
+UTF8_BYTES_MAX = 4
+"""A character takes at most so many bytes."""
+_LEFT_OUT = ("x-tagcast-tags", "ce-tracestate", "tracestate", "ce-partitionkey", "x-cmq-message-tag")
+
+_CE_PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
+
+
+def cloudevent_header(value: str) -> str:
+    """Return *value* as a ``ce-`` header carries it (CloudEvents HTTP binding, 3.1.3.2).
+
+    Space, double quote, percent and all that is not printable ASCII become percent-encoded UTF-8.
+
+    >>> cloudevent_header('Euro € 😀 "5%"')
+    'Euro%20%E2%82%AC%20%F0%9F%98%80%20%225%25%22'
+    """
+    return quote(value, safe=_CE_PLAIN, errors="replace")
+
+
+def fitting(headers: dict[str, str]) -> dict[str, str]:
+    """Return *headers* in at most 4 KiB: what would be missed least is left out first."""
+    characters = sum(map(len, headers)) + sum(map(len, headers.values()))
+    if UTF8_BYTES_MAX * characters + HEADER_BYTES_AROUND * len(headers) <= HEADERS_BYTES_MAX:
+        return headers
+    kept, octets = dict(headers), header_bytes(headers)
+    for name in _LEFT_OUT:
+        if octets > HEADERS_BYTES_MAX and name in kept:
+            octets -= header_bytes({name: kept.pop(name)})
+    return kept
+
+
+def header_bytes(headers: Mapping[str, str]) -> int:
+    """Return how many bytes *headers* take in a request.
+
+    >>> header_bytes({"x-tenant": "a"})
+    13
+    """
+    return sum(len(f"{name}{value}".encode()) + HEADER_BYTES_AROUND for name, value in headers.items())
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode_ascii = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def compact(value: Mapping[str, object]) -> bytes:
+    """Return *value* as JSON without spaces, in UTF-8.
+
+    >>> compact({"a": "é"}).decode(), compact({"a": "\\ud800"}).decode()
+    ('{"a":"é"}', '{"a":"\\\\ud800"}')
+    """
+    try:
+        return _encode(value).encode()
+    except UnicodeEncodeError:  # A lone surrogate is legal in JSON text, but only escaped.
+        return _encode_ascii(value).encode()
+
+
+def valid_json(body: bytes) -> str | None:
+    """Return *body* as text if it is JSON (which knows no NaN), else None.
+
+    >>> valid_json(b"[1]"), valid_json(b"[NaN]"), valid_json(b"\\xff")
+    ('[1]', None, None)
+    """
+
+    def refuse(constant: str) -> object:
+        raise ValueError(constant)
+
+    try:
+        text = body.decode()
+        json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return None
+    return text
+
+
+def ascii_json(text: str) -> str:
+    """Return the same JSON in ASCII; outside of its strings it is that anyway.
+
+    >>> ascii_json('["é"]')
+    '["\\\\u00e9"]'
+    """
+    return re.sub(r"[^\x00-\x7f]+", lambda found: json.dumps(found.group())[1:-1], text)
+
+
+def base64_text(octets: bytes) -> str:
+    """Return *octets* as base64.
+
+    >>> base64_text(b"\\x00")
+    'AA=='
+    """
+    return base64.b64encode(octets).decode("ascii")
+
+
+NOBODY = "0"
+"""The owner of topics where no account is known."""
+AGENT = "Qcloud Notification Service Agent"
+
+
+def fields_before(push: Push, account: str) -> dict[str, object]:
+    """Return the fields of the JSON body that name topic and subscription; the owner is a number, as CMQ sends it."""
+    return {
+        "TopicOwner": int(account),
+        "topicName": push.message.topic,
+        "subscriptionName": push.subscription.name,
+    }
+
+
+def shared_fields(message: Message) -> dict[str, object]:
+    """Return the fields of the JSON body that all pushes of *message* have in common; a body of bytes is base64."""
+    draft = message.draft
+    return {
+        "msgId": message.message_id,
+        "msgBody": draft.body.decode() if draft.is_text else base64_text(draft.body),
+        "publishTime": message.accepted_at // 1000,
+    }
+
+
+def cmq_headers(message: Message, sent_at: int) -> dict[str, str]:
+    """Return the headers of CMQ's pushes; tags are separated by a comma and a blank."""
+    return {
+        "content-type": "text/plain",
+        "user-agent": AGENT,
+        "x-cmq-request-id": str(sent_at),
+        "x-cmq-message-id": message.message_id,
+        "x-cmq-message-tag": ", ".join(message.tags),
+    }
+
 
 CLOUDEVENT_TYPE = "tagcast.message"
 JSON_TYPE = "application/json"

@@ -8,7 +8,7 @@ from itertools import pairwise
 from tagcast.model import Subscription
 from tagcast.ports import World
 from tagcast.rows import stored
-from tagcast.rows.filter_version import FilterVersion, version_delete
+from tagcast.rows.subscription import FilterVersion, version_delete
 
 VERSIONS_KEPT = 20
 VERSION_LIFE_S = 2 * 86_400

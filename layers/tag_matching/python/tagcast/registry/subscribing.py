@@ -23,9 +23,8 @@ from tagcast.registry.filter_history import forget_old_versions
 from tagcast.registry.groups import lane_to_fill, make_queue, with_secret
 from tagcast.registry.knowledge import wait_for_publishers
 from tagcast.rows import stored
-from tagcast.rows.filter_version import version_put
 from tagcast.rows.lane import Lane, lane_put
-from tagcast.rows.subscription import subscription_put
+from tagcast.rows.subscription import subscription_put, version_put
 from tagcast.rows.topic import change_update
 from tagcast.sealing.secrets import sealed
 from tagcast.tables import fitting

@@ -14,10 +14,9 @@ from tagcast.registry.filter_history import history_of
 from tagcast.registry.knowledge import wait_for_publishers
 from tagcast.registry.subscribing import Made, Wanted, check_version, checked, put_together
 from tagcast.rows import stored
-from tagcast.rows.filter_version import FilterVersion, version_expiry
 from tagcast.rows.lane import Lane, lane_put, lane_update
 from tagcast.rows.message import TOMBSTONE_S
-from tagcast.rows.subscription import removal_put, subscription_deletes
+from tagcast.rows.subscription import FilterVersion, removal_put, subscription_deletes, version_expiry
 from tagcast.rows.topic import change_update
 
 VERSIONS_AT_ONCE = 88

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,14 +18,12 @@ from tagcast.errors import ConditionLostError
 from tagcast.ids import ordinal_of
 from tagcast.model import Entry, EntryState
 from tagcast.ports import Row, World, Write
-from tagcast.repairing.forgetting import forget
-from tagcast.repairing.reading import messages_with_maps
-from tagcast.rows import stored, stored_maps
-from tagcast.rows.due import DUES, OwedDelivery, due_delete_as_read
+from tagcast.rows import stored
+from tagcast.rows.due import DUES, OwedDelivery, Pulled, due_delete_as_read
 from tagcast.rows.lane import Lane, wake_update
 from tagcast.rows.listed import RETAINED
-from tagcast.rows.message import MessageRow
-from tagcast.rows.pulled import Pulled
+from tagcast.rows.message import MESSAGES, MessageRow
+from tagcast.rows.message_writes import body_removal, retained_delete
 
 PAGE, LANES_AT_ONCE, TOPICS_AT_ONCE = 500, 8, 32
 QUIET_PAGES_MAX = 10
@@ -223,7 +222,7 @@ def _expire_message(
         return Ending({o: _expired(due or pulls.get(o)) for o, due in ending.items()}, beside=gone) if ending else None
 
     before: MessageRow | None = known
-    read = partial(stored_maps.again, world.store, known)
+    read = partial(stored.again, world.store, known)
     while tries.left:
         match end_planned(world.store, read, plan, tries.again, before):
             case Ended(after, entries):
@@ -235,3 +234,34 @@ def _expire_message(
             case Conflict():
                 break
     return expired
+
+
+def forget(world: World, row: MessageRow) -> None:
+    """Take the body of a message that was kept, which somebody else may do first, or a message off the list.
+
+    That names what is retained: with the last entry a message went from it, so that only an accident leaves one there.
+    A section of a wide message knows nothing of the body.
+    """
+    if not row.is_kept or row.section is not None:
+        world.store.write(retained_delete(row))
+        return
+    with suppress(ConditionLostError):  # The next pass of the search finds it again.
+        world.store.write(body_removal(row))
+
+
+async def messages_with_maps(
+    world: World, topic: str, messages: Collection[tuple[str, int | None]]
+) -> list[MessageRow]:
+    """Return those of *messages* (at most 100, each an id and, of a wide one, a section) that there are.
+
+    Whole ones are read together, sections each by itself.
+    """
+    whole = [message_id for message_id, section in messages if section is None]
+    read = partial(stored.message_rows, world.store, topic, whole)
+    rows = await each(world, "a message", await world.executor.run(read) if whole else (), _parsed)
+    reads = [partial(stored.section, world.store, topic, *name) for name in messages if name[1] is not None]
+    return rows + [row for row in await each(world, "a message", reads, world.executor.run) if row is not None]
+
+
+async def _parsed(row: Row) -> MessageRow:
+    return MESSAGES.value_of(row)

@@ -5,13 +5,20 @@ See docs/protocol.md, Invariants, 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from tagcast.concurrency.isolation import each
 from tagcast.delivery.queueing import entries_of
-from tagcast.ports import QueueEntry, World
-from tagcast.repairing.unsent import Orderings, list_unsent
+from tagcast.errors import NotFoundError
+from tagcast.model import Ordering
+from tagcast.ports import QueueEntry, Row, World
+from tagcast.registry.directory import read_topic
+from tagcast.rows import stored
+from tagcast.rows.keys import UNSENT_SHARDS
 from tagcast.rows.lane import Lane
+from tagcast.rows.listed import UNSENT, unsent_delete, unsent_put
 from tagcast.rows.message import MessageRow
 
 
@@ -49,3 +56,81 @@ def _started(world: World, lane: Lane) -> bool:
     if lane.state.is_asleep:
         return True
     return world.workflow.start(lane.topic, lane.subscription_id, lane.generation)
+
+
+PAGE = 100
+
+
+class Orderings:
+    """The orderings of topics, each of which is read once."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._orderings: dict[str, Ordering] = {}
+
+    def of(self, topic: str) -> Ordering:
+        """Return the ordering of a topic; there is none in one that is gone."""
+        if topic not in self._orderings:
+            try:
+                self._orderings[topic] = read_topic(self._world, topic).ordering
+            except NotFoundError:
+                self._orderings[topic] = Ordering.NONE
+        return self._orderings[topic]
+
+
+class Sending:
+    """The queue as one sweep uses it: an order of which it did not take something gets nothing more in this sweep."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._refused: set[str] = set()
+
+    def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
+        """Send all whose order goes on; return what was not sent or not taken, in the order in which it was given."""
+        offered = tuple(entry for entry in entries if entry.group not in self._refused)
+        refused = self._world.queue.send(offered) if offered else ()
+        self._refused.update(entry.group for entry in refused)
+        lost = set(entries).difference(offered).union(refused)
+        return tuple(entry for entry in entries if entry in lost)
+
+
+def list_unsent(world: World, entries: Iterable[QueueEntry], expires_at: int) -> None:
+    """Write down what the queue did not take; whoever asks for it again only repeats the same rows."""
+    for entry in entries:
+        world.store.write(unsent_put(entry, expires_at))
+        world.telemetry.count("QueueSendsLeftToSweep")
+
+
+async def resend(world: World, sending: Sending, ends: float) -> int:
+    """Send what is listed, each list in order until the queue takes no more; return how much was taken.
+
+    Whatever its age: the first round settles as expired what is past its life.
+    """
+    return sum(
+        await each(world, "a list of unsent messages", range(UNSENT_SHARDS), partial(_resend, world, sending, ends))
+    )
+
+
+async def _resend(world: World, sending: Sending, ends: float, shard: int) -> int:
+    sent, after = 0, ""
+    while world.clock.monotonic() < ends:
+        page = await world.executor.run(partial(stored.unsent_rows, world.store, shard, after=after, limit=PAGE))
+        if not page:
+            break
+        listed = await each(world, "a listed message", page, _listed)
+        lost = await world.executor.run(partial(sending.send, [entry for entry, _ in listed]))
+        taken = [row for entry, row in listed if entry not in lost]
+        await each(world, "a listed message", taken, lambda row: _forget(world, row))
+        sent += len(taken)
+        if lost or len(page) < PAGE:
+            break
+        after = stored.place(page[-1])
+    return sent
+
+
+async def _listed(row: Row) -> tuple[QueueEntry, Row]:
+    return UNSENT.value_of(row), row
+
+
+async def _forget(world: World, row: Row) -> None:
+    await world.executor.run(partial(world.store.write, unsent_delete(row)))

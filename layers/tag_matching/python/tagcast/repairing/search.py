@@ -19,10 +19,9 @@ from tagcast.concurrency.isolation import each
 from tagcast.ports import QueueEntry, Row, World
 from tagcast.queues import own_group, queue_group
 from tagcast.repairing.expiry import RETAINED_PAGE, expire_messages
-from tagcast.repairing.unsent import Orderings, Sending, list_unsent
-from tagcast.rows import stored, stored_maps
-from tagcast.rows.listed import FoundMessage, found_of
-from tagcast.rows.progress import Pass
+from tagcast.repairing.relay import Orderings, Sending, list_unsent
+from tagcast.rows import stored
+from tagcast.rows.listed import FoundMessage, Pass, found_of
 
 EVERY_S = 6 * 3_600
 OPEN_S = 900
@@ -72,7 +71,7 @@ async def _parts(world: World, found: FoundMessage) -> list[FoundMessage]:
     if row is None:
         return []
     over_at = world.clock.now() - round(OVER_S * 1000 / min(world.time_scale, 60.0))
-    sections = enumerate(await world.executor.run(partial(stored_maps.sections, world.store, row)))
+    sections = enumerate(await world.executor.run(partial(stored.sections, world.store, row)))
     looked = [(replace(found, section=number, is_open=bool(each.map.waiting)), each) for number, each in sections]
     return [one for one, each in looked if one.is_open or (each.map.owed and one.expires_at < over_at)]
 

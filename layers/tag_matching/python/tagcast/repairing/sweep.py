@@ -13,16 +13,13 @@ from functools import partial
 
 from tagcast.concurrency.isolation import each
 from tagcast.ports import World
-from tagcast.repairing.exchanged_secrets import forget_exchanged
 from tagcast.repairing.expiry import expire_retained, expire_sleeping
-from tagcast.repairing.orphans import remove_orphans
-from tagcast.repairing.overdue import Lanes, wake_lanes
-from tagcast.repairing.owed import Owed, owed_by_all, tell_watched
+from tagcast.repairing.overdue import Lanes, Owed, owed_by_all, tell_watched, wake_lanes
+from tagcast.repairing.relay import Sending, resend
 from tagcast.repairing.search import search
-from tagcast.repairing.silent_groups import remove_silent
-from tagcast.repairing.unsent import Sending, resend
+from tagcast.repairing.silent_groups import forget_exchanged, remove_orphans, remove_silent
 from tagcast.rows import stored
-from tagcast.rows.progress import Progress, progress_put
+from tagcast.rows.listed import Progress, progress_put
 
 LANES_SHARE = 0.4
 """Lanes that are to be started again take at most 40 % of a sweep's time."""

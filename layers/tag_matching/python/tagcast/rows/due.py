@@ -6,15 +6,15 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from tagcast.ids import accepted_at_of
 from tagcast.model import Entry, EntryState, PastAttempt
-from tagcast.rows.declaration import Attribute, Declaration, InKey
+from tagcast.rows.declaration import Attribute, Beside, Declaration, InKey
 from tagcast.rows.ended_entries import bounded
-from tagcast.rows.keys import due_key
-from tagcast.rows.message import TTL_AFTER_EXPIRY
-from tagcast.tables import Delete, Key, Put
+from tagcast.rows.keys import due_key, pulled_key
+from tagcast.rows.message import GARBAGE_S, TTL_AFTER_EXPIRY
+from tagcast.tables import Delete, Key, Put, Row
 
 REMEMBERED_MAX = 10
 HISTORY_BYTES_MAX = 4_096
@@ -188,3 +188,53 @@ def due_delete(due: OwedDelivery) -> Delete:
 def due_delete_as_read(due: OwedDelivery) -> Delete:
     """Return the write that takes a delivery out of its backlog, unless an attempt was counted since it was read."""
     return Delete(due.key, {"attempts": due.attempts})
+
+
+NOT_ACKNOWLEDGED = "not acknowledged in time"
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """*attempts* pulls of an entry came to nothing, the last of them at *last_attempt_at*, as *last_outcome* says."""
+
+    attempts: int
+    last_attempt_at: int
+    last_outcome: str
+
+    def ending(self, state: EntryState) -> Entry:
+        """Return the entry in *state* after these pulls."""
+        return Entry(state, self.attempts, self.last_attempt_at, self.last_outcome)
+
+
+PULLED = Declaration(
+    Pulled,
+    pulled_key,
+    "what came of the pulls of an entry that its group was handed",
+    "3 days after the expiry",
+    "pull (pulled again, given back)",
+    ttl=Beside("seconds", optional=False),
+)
+
+
+def last_pull(known: Pulled | None, pulls: int, now: int) -> Pulled:
+    """Return what is known of the last of so many *pulls* that came to nothing; nobody may have told of it by *now*.
+
+    >>> last_pull(Pulled(1, 5, "returned"), 1, 9)
+    Pulled(attempts=1, last_attempt_at=5, last_outcome='returned')
+    >>> last_pull(Pulled(1, 5, "returned"), 2, 9)
+    Pulled(attempts=2, last_attempt_at=9, last_outcome='not acknowledged in time')
+    """
+    if known is None or known.attempts < pulls:  # Whoever was to write of the last one did not come to it.
+        return Pulled(pulls, now, NOT_ACKNOWLEDGED)
+    return known
+
+
+def pulled_put(topic: str, message_id: str, ordinal: int, pulled: Pulled, expires_at: int) -> Put:
+    """Return the write of what is known of an entry; whoever knows of the later pull writes last, near enough."""
+    row = {**PULLED.row_of(pulled), "ttl": expires_at // 1000 + GARBAGE_S}
+    return Put(pulled_key(topic, message_id, ordinal), row)
+
+
+def ordinal_pulled(row: Row) -> int:
+    """Return of whose entry a row tells."""
+    return int(cast("str", row["sk"]))

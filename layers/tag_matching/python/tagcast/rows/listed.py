@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tagcast.ports import QueueEntry
-from tagcast.rows.declaration import Beside, Declaration, From, InKey, Written
-from tagcast.rows.keys import unsent_key
+from tagcast.rows.declaration import Beside, Declaration, Fields, From, InKey, Written
+from tagcast.rows.keys import sweep_key, unsent_key
 from tagcast.rows.message import GARBAGE_S, TTL_AFTER_EXPIRY
 from tagcast.rows.values import number, optional_text, text, texts
 from tagcast.tables import Delete, Key, Put, Row, Table
@@ -109,3 +109,27 @@ def _unsent_key(entry: QueueEntry) -> Key:
     whom += "" if entry.section is None else f"#{entry.section:05d}"
     whom += f"#{entry.rest}" if entry.others else ""
     return unsent_key(entry.topic, entry.message_id, whom)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """How far the present pass of the search came (*cursor* None: it is over), and when it began."""
+
+    cursor: str | None = None
+    began_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The topic behind which the next sweep goes on with what is retained, and the pass of the search."""
+
+    topic: str = ""
+    search: Pass = Pass()
+
+
+SWEEP_ROWS = Declaration(Progress, sweep_key, "how far the sweep came", "never", "sweep", search=Fields())
+
+
+def progress_put(progress: Progress) -> Put:
+    """Return the write that leaves *progress* to the next sweep."""
+    return Put(sweep_key(), SWEEP_ROWS.row_of(progress))

@@ -5,29 +5,226 @@ See docs/tables.md, The state map in a row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import json
+import struct
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, TypedDict, cast
 
-from tagcast.model import Draft, Entry, Message
-from tagcast.queues import Audience, QueueEntry
-from tagcast.rows import ordinals, packs
-from tagcast.rows.body import inflated
+from tagcast.model import BODY_BYTES_MAX, Draft, Entry, Message
+from tagcast.queues import Audience, QueueEntry, own_group
+from tagcast.rows import ordinals
 from tagcast.rows.declaration import NOT_STORED, Attribute, Beside, Declaration, Fields, From, Written, attribute
 from tagcast.rows.ended_entries import (
     COMPACT_ENTRY_BYTES,
     OUTCOME_BYTES,
+    of_bytes,
+    of_text,
     shortened,
     text_bytes_at_most,
     to_bytes,
     to_text,
 )
-from tagcast.rows.keys import message_key, section_key
-from tagcast.rows.map_attributes import LATE_BYTES, OF_MAPS, OF_MESSAGES, map_of, progress_attributes
-from tagcast.rows.values import dense, row_bytes, text
+from tagcast.rows.keys import message_key, section_key, tally_key
+from tagcast.rows.values import dense, number, row_bytes, text
 from tagcast.state_map import AddedLater, StateMap
 from tagcast.tables import Row, Value
 from tagcast.trace_context import trace_in
+
+_NONE = zlib.compress(b"[]")
+
+
+def packs_bytes(packs: Sequence[QueueEntry]) -> bytes:
+    """Return entries of one topic deflated, as a row keeps them: the ids of a request have most digits in common.
+
+    Entries for sections of one message are kept together, as a set of numbers.
+
+    >>> ids = [f"{7 * 10**18 + each:020d}" for each in range(96)]
+    >>> len(packs_bytes([QueueEntry("t", ids[0], "g", Audience.IN_ORDER, tuple(ids[1:]))])) < 400
+    True
+    >>> len(packs_bytes([QueueEntry("t", each, "g", section=number) for each in ids for number in range(100)])) < 1_200
+    True
+    """
+    if not packs:
+        return _NONE
+    said: list[Any] = []
+    sections: dict[tuple[str, str, str], list[int]] = {}
+    for entry in packs:
+        if entry.section is None:
+            said.append((entry.group, entry.audience.value, *entry.message_ids))
+            continue
+        key = (entry.group if entry.has_order else "", entry.audience.value, entry.message_id)
+        if key not in sections:
+            said.append(key)
+        sections.setdefault(key, []).append(entry.section)
+    return zlib.compress(
+        json.dumps([_section_pack(each, sections) if each in sections else each for each in said]).encode()
+    )
+
+
+def _section_pack(key: tuple[str, str, str], sections: dict[tuple[str, str, str], list[int]]) -> dict[str, str]:
+    group, audience, message_id = key
+    packed = ordinals.pack(sections[key]).hex()
+    return {"group": group, "audience": audience, "message_id": message_id, "sections": packed}
+
+
+def packs_of(packs: bytes, topic: str) -> tuple[QueueEntry, ...]:
+    """Return the entries that :func:`packs_bytes` was given."""
+    return tuple(entry for each in json.loads(zlib.decompress(packs)) for entry in _pack_entries(each, topic))
+
+
+def _pack_entries(said: Any, topic: str) -> Iterator[QueueEntry]:
+    if isinstance(said, list):
+        group, audience, first, *others = said
+        yield QueueEntry(topic, first, group, Audience(audience), tuple(others))
+        return
+    message_id, audience = said["message_id"], Audience(said["audience"])
+    for section in sorted(ordinals.unpack(bytes.fromhex(said["sections"]))):
+        group = said["group"] or own_group(message_id, section)
+        yield QueueEntry(topic, message_id, group, audience, section=section)
+
+
+LATE_MAX, LATE_BYTES = 100, 48
+"""A message gets at most 100 late entries. Each takes at most 48 bytes besides what any owed entry takes."""
+
+
+_SET, _DEFLATED = Beside("ordinals, packed"), Beside("JSON, deflated")
+OF_MAPS = {
+    "matched": Beside("ordinals, packed", optional=False),
+    **dict.fromkeys(("owed", "handed", "over", "finished"), _SET),
+    "late": Beside("JSON"),
+    "round": Beside("`open`, `done`", optional=False),
+    "round_at": Beside(),
+    "finishes": Beside("two bytes each"),
+    "exceptions": Beside("JSON"),
+    "ended": _DEFLATED,
+}
+"""The attributes of a state map as they are declared: those of two rows, of which one is written again and again."""
+OF_MESSAGES = {**OF_MAPS, "pending": Beside(optional=False)}
+
+
+class _Attributes(TypedDict, total=False):
+    accepted_at: int
+    matched: bytes
+    pending: int
+    round: str
+    owed: bytes
+    handed: bytes
+    over: bytes
+    late: str
+    round_at: int
+    finished: bytes
+    finishes: bytes
+    exceptions: str
+    ended: bytes
+
+
+def progress_attributes(state_map: StateMap) -> dict[str, Value]:
+    """Return the attributes of a map without its ended entries; None is for what the row does not have."""
+    delivered = sorted(state_map.finishes)
+    return {
+        "matched": ordinals.pack(state_map.matched),
+        "owed": _packed(state_map.owed),
+        "handed": _packed(state_map.with_consumer),
+        "over": _packed(state_map.first_round_done),
+        "late": late_text(state_map.added_later) if state_map.added_later else None,
+        "pending": len(state_map.owed),
+        "round": "open" if state_map.round_open else "done",
+        "round_at": state_map.round_at,
+        "finished": _packed(delivered),
+        "finishes": struct.pack(f">{len(delivered)}H", *(state_map.finishes[o] for o in delivered)) or None,
+    }
+
+
+def map_of(row: Row) -> StateMap:
+    """Return the state map in the row of a message."""
+    read = cast("_Attributes", row)
+    delivered = sorted(_unpacked(read.get("finished")))
+    offsets = struct.unpack(f">{len(delivered)}H", read.get("finishes") or b"")
+    matched = ordinals.unpack(read["matched"])
+    if "bounds" in read:
+        return StateMap.of(matched) if read["pending"] else StateMap(matched, frozenset(), round_open=False)
+    still, is_open = _unpacked(read.get("owed")), read["round"] == "open"
+    return StateMap(
+        matched=matched,
+        owed=still,
+        round_open=is_open,
+        round_at=read.get("round_at"),
+        finishes=dict(zip(delivered, offsets, strict=True)),
+        settled=_ended(read, matched - still - set(delivered)),
+        with_consumer=_unpacked(read.get("handed")) & still,
+        first_round_done=_unpacked(read.get("over")) & still if is_open else frozenset(),
+        added_later=late_of(read["late"]) if "late" in read else {},
+    )
+
+
+def _ended(row: _Attributes, ended: frozenset[int]) -> Mapping[int, Entry]:
+    """Return the ended entries in a row, whichever form they have."""
+    packed = row.get("ended")
+    if packed is not None:
+        return of_bytes(packed, ended, row["accepted_at"])
+    return of_text(row["exceptions"]) if row.get("exceptions") is not None else {}
+
+
+def _packed(some: Collection[int]) -> bytes | None:
+    """Return ordinals packed; None, which no row keeps, when there are none."""
+    return ordinals.pack(some) if some else None
+
+
+def _unpacked(packed: bytes | None) -> frozenset[int]:
+    return ordinals.unpack(packed) if packed else frozenset()
+
+
+def late_text(late: Mapping[int, AddedLater]) -> str:
+    """Return late entries as text.
+
+    >>> late_text({7: AddedLater(1_800_000_000_000, 2)}), late_of(late_text({7: AddedLater(5, 2)}))
+    ('{"7":[1800000000000,2]}', {7: AddedLater(added_at=5, filter_version=2)})
+    """
+    return json.dumps({o: [each.added_at, each.filter_version] for o, each in late.items()}, separators=(",", ":"))
+
+
+def late_of(text: str) -> dict[int, AddedLater]:
+    """Return the late entries in a text."""
+    return {int(ordinal): AddedLater(*each) for ordinal, each in json.loads(text).items()}
+
+
+BODY_ATTRIBUTES = ("body", "deflated")
+"""A row has one of them, or none when its message has no body any more."""
+DEFLATED_FROM_BYTES, SAVED_BYTES_MIN = 256, 128
+"""Shorter bodies are not deflated, nor those of which that saves less: an eighth of what a write is billed by."""
+
+
+def deflated(body: bytes) -> bytes | None:
+    """Return a body as zlib deflates it, or None where it is to stay as it is.
+
+    >>> deflated(b"x" * 255), len(deflated(b"x" * 1024) or b"")
+    (None, 17)
+    """
+    if len(body) < DEFLATED_FROM_BYTES:
+        return None
+    packed = zlib.compress(body)
+    return packed if len(packed) <= len(body) - SAVED_BYTES_MIN else None
+
+
+def inflated(packed: bytes) -> bytes:
+    """Return the body that :func:`deflated` was given.
+
+    No more than the largest body is inflated, whatever stands in the row: only this service writes it, but a few bytes
+    that somebody else put there could fill the memory of every function that reads them. Raises zlib.error of what
+    holds more, or is cut off.
+
+    >>> inflated(zlib.compress(b"x" * 300)) == b"x" * 300
+    True
+    """
+    stream = zlib.decompressobj()
+    body = stream.decompress(packed, BODY_BYTES_MAX + 1)
+    if len(body) > BODY_BYTES_MAX or not stream.eof:
+        raise zlib.error("not one whole body")
+    return body
+
 
 GARBAGE_S = 3 * 86_400
 TOMBSTONE_S = 86_400 + 4 * 86_400 + GARBAGE_S
@@ -167,7 +364,7 @@ def _in_order(row: Row) -> frozenset[int] | None:
 
 
 def _packs(row: Row) -> tuple[QueueEntry, ...]:
-    return packs.of_bytes(cast("bytes", row["packs"]), text(row, "topic"))
+    return packs_of(cast("bytes", row["packs"]), text(row, "topic"))
 
 
 def _bounds(packed: bytes) -> tuple[int, ...]:
@@ -199,7 +396,7 @@ MESSAGES = Declaration(
     histories=_HISTORIES,
     in_order=From(_in_order, Attribute("ordinals, packed", ordinals.pack, default=frozenset())),
     unordered=Written(_unordered, kind="1", optional=True),
-    packs=From(_packs, Attribute("JSON, deflated", packs.to_bytes, default=None)),
+    packs=From(_packs, Attribute("JSON, deflated", packs_bytes, default=None)),
     is_kept=attribute(named="kept"),
     bounds=Attribute("ordinals, packed", ordinals.pack, _bounds, default=()),
     section=NOT_STORED,
@@ -278,3 +475,92 @@ def _reserved_bytes(value: MessageRow, progress: Row) -> int:
     """Return what the row takes without its ended entries, and with room for those that are owed."""
     own = row_bytes(_envelope(value)) + KEY_BYTES
     return own + row_bytes(progress) + COMPACT_ENTRY_BYTES * len(value.map.owed)
+
+
+def bounds_of(matched: Collection[int], entries_max: int) -> tuple[int, ...]:
+    """Return the first ordinals of the sections, of so many entries each, of all whom a wide message matched.
+
+    >>> bounds_of([9, 1, 4, 7, 8], 2)
+    (1, 7, 9)
+    """
+    return tuple(sorted(matched)[::entries_max])
+
+
+def section_with(row: MessageRow, ordinal: int) -> int:
+    """Return the number of the section of a wide message that has the entry of *ordinal*.
+
+    Late entries are for groups that are younger than all whom the message matched: the last section has them.
+    """
+    return max(0, bisect_right(row.bounds, ordinal) - 1)
+
+
+def memberships(row: MessageRow) -> Iterator[frozenset[int]]:
+    """Yield whom a wide message matched, section by section."""
+    matched = sorted(row.map.matched)
+    starts = [bisect_left(matched, bound) for bound in row.bounds]
+    for start, end in zip(starts, (*starts[1:], len(matched)), strict=True):
+        yield frozenset(matched[start:end])
+
+
+def unwritten(row: MessageRow, section: int) -> StateMap:
+    """Return the map of a section as it was accepted."""
+    low, *behind = row.bounds[section : section + 2]
+    members = (ordinal for ordinal in row.map.matched if low <= ordinal and not (behind and ordinal >= behind[0]))
+    return StateMap.of(members)
+
+
+def section_of(row: MessageRow, section: int, found: Row | None, tally: Row | None) -> MessageRow:
+    """Return a wide message, read as *row*, with the map of one section: *found* and *tally* are its rows, if any."""
+    known = unwritten(row, section) if found is None else map_of(found)
+    tallied = Tally(frozenset(), 0) if tally is None else TALLY_ROWS.value_of(tally)
+    return replace(
+        row,
+        map=known,
+        version=0 if found is None else number(found, "version"),
+        histories=_histories(found),
+        in_order=None if row.in_order is None else row.in_order & known.matched,
+        section=Section(
+            number=section,
+            count=len(row.bounds),
+            ended=tallied.ended,
+            tally_version=tallied.version,
+            message_version=row.version,
+        ),
+    )
+
+
+def section_number(found: Row) -> int:
+    """Return which section a row is."""
+    return int(str(found["sk"]).partition("#")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """In which sections of a message nobody is owed anything any more: they have *ended*."""
+
+    ended: frozenset[int]
+    version: int
+    expires_at: int = 0
+
+
+TALLY_ROWS = Declaration(
+    Tally,
+    tally_key,
+    "in which of its sections nobody is owed anything any more",
+    "3 days after the expiry",
+    "whoever ends the last entry of a section",
+    ended=Attribute("ordinals, packed", ordinals.pack, ordinals.unpack, name="over"),
+    expires_at=NOT_STORED,
+    ttl=TTL_AFTER_EXPIRY,
+)
+
+
+def tally_row(value: MessageRow, ended: frozenset[int]) -> Row:
+    """Return the whole row that says which sections have *ended*, after the one that *value* was read with."""
+    assert value.section is not None
+    return TALLY_ROWS.row_of(Tally(ended, value.section.tally_version + 1, value.message.expires_at))
+
+
+def _histories(found: Row | None) -> bytes:
+    histories = None if found is None else found.get("histories")
+    return histories if isinstance(histories, bytes) else b""

@@ -9,9 +9,16 @@ from typing import Any, NotRequired
 from tagcast.errors import Fault, InvalidRequestError
 from tagcast.instant import rfc3339
 from tagcast.model import Entry, EntryState
-from tagcast.operating.attempts import attempt_json, list_attempts
 from tagcast.operating.explaining import explain
-from tagcast.operating.messages import FAILING, MessageView, find_message, list_retained, message_view
+from tagcast.operating.messages import (
+    FAILING,
+    MessageView,
+    attempt_json,
+    find_message,
+    list_attempts,
+    list_retained,
+    message_view,
+)
 from tagcast.ports import World
 from typing_extensions import TypedDict
 

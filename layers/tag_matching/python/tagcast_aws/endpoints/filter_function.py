@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tagcast.filters.function_filter import function_of
 from tagcast.model import Message, Subscription
-from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX
+from tagcast.pushing.batch_form import ANSWER_BYTES_MAX
 from tagcast.pushing.envelope import filter_event
 from tagcast.resource_names import function_named
 

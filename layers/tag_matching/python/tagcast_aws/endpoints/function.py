@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any
 
 from tagcast.model import Outcome, Push, PushBatch, Subscription
-from tagcast.pushing.batch_answer import ANSWER_BYTES_MAX, answered
-from tagcast.pushing.batch_form import batch_event
+from tagcast.pushing.batch_form import ANSWER_BYTES_MAX, answered, batch_event
 from tagcast.pushing.envelope import function_event
 from tagcast.pushing.response_text import READ_BYTES_MAX
 from tagcast.resource_names import function_named

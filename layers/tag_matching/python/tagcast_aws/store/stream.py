@@ -10,7 +10,7 @@ from tagcast.archive.record import Change
 from tagcast.ports import Row
 from tagcast.repairing.relay import Arrival
 from tagcast.rows.attempt_history import UNTOLD
-from tagcast.rows.kinds import RowKind, kind_of
+from tagcast.rows.keys import RowKind, kind_of
 from tagcast.rows.lane import LANES, is_new_generation
 from tagcast.rows.message import MESSAGES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tagcast.delivery.idempotency import Accepted
+from tagcast.delivery.publishing import Accepted
 from tagcast.instant import rfc3339
 from typing_extensions import TypedDict
 

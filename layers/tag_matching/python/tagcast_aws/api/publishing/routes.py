@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tagcast.delivery.idempotency import Accepted, Idempotency
-from tagcast.delivery.publishing import Original, check_draft, publish, replay
+from tagcast.delivery.publishing import Accepted, Idempotency, Original, check_draft, publish, replay
 from tagcast.errors import ConflictError
 from tagcast.model import Draft, Topic
 from tagcast.ports import World

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from pydantic.config import JsonDict
 from tagcast.errors import Fault
 from tagcast.model import Protocol
-from tagcast.pushing.push_headers import header_bytes
+from tagcast.pushing.envelope import header_bytes
 
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import members_at_most, pointer_part

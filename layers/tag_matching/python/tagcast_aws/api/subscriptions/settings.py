@@ -14,7 +14,7 @@ from tagcast.instant import rfc3339
 from tagcast.model import ContentFormat, Protocol, Subscription, SubscriptionSettings
 from tagcast.operating.lanes import LaneView
 from tagcast.ports import QueueCounts
-from tagcast.rows.filter_version import FilterVersion
+from tagcast.rows.subscription import FilterVersion
 from tagcast.sealing.secrets import is_signed_by_secret
 from tagcast.settings import Signature
 from typing_extensions import TypedDict
