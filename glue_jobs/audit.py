@@ -185,7 +185,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_of = now - LAG_MS if given.as_of is None else min(given.as_of, now)  # Of the future no archive is complete.
     terms = Terms(as_of, given.skew_ms, given.time_scale)
     archive = Archive.at(open_session(given), given.archive)
-    archive.suit("curated", window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
+    archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS, RecordKind.LANES))
     certificate = certify(archive, window, terms, given.topic)
     label = window.label if given.topic is None else f"{window.label}_{given.topic}"
     content = json.dumps(certificate, indent=1, ensure_ascii=False)

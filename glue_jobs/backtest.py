@@ -198,7 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows = archive.spark.read.text(given.filters).collect()
         candidates = filter_sets.read_filters("\n".join(row.value for row in rows))
         _check(candidates)
-    archive.suit("curated", window.days(), whole=(RecordKind.SUBSCRIPTIONS,))
+    archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS,))
     messages = archive.records(RecordKind.MESSAGES, window.days()).where(sql.col("topic") == given.topic)
     messages = messages.withColumn("hour", hour_of("accepted_at")).drop("body", "body_base64")
     told, hours = count_all(messages, candidates)

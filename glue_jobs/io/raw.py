@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -44,20 +43,6 @@ def _is_corrupt(kind: RecordKind) -> Column:
     for name in REQUIRED[kind]:
         faults = faults | sql.col(f"read.{name}").isNull()
     return faults | ~sql.coalesce(instant.between(0, INSTANT_MAX), sql.lit(False))
-
-
-def distinct_lines(lines: DataFrame) -> DataFrame:
-    """Return each line once, with its number of copies: a change that is archived twice gives the same bytes twice.
-
-    The key alone is grouped, so this is a hash aggregate; ``dropDuplicates`` by id would sort, and keep any of two.
-    """
-    return lines.groupBy("line").agg(sql.count(sql.lit(1)).alias("copies"))
-
-
-def one_per_id(records: DataFrame) -> DataFrame:
-    """Return one record of each id, the same one every time, where different lines claim the same id."""
-    rank = sql.row_number().over(Window.partitionBy("record_id").orderBy(sql.xxhash64("line"), "line"))
-    return records.withColumn("rank", rank).where("rank = 1").drop("rank")
 
 
 def numbered(lines: DataFrame) -> DataFrame:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
 
-from glue_jobs.io import schemas
+from glue_jobs.io import manifests, schemas
+from glue_jobs.io.manifests import Manifest
+from glue_jobs.io.objects import Objects, objects_at
 from glue_jobs.io.session import PROGRESS, suit
 
 if TYPE_CHECKING:
@@ -70,12 +72,14 @@ class Archive:
         system, path = self._path(uri)
         return int(system.getContentSummary(path).getLength()) if system.exists(path) else 0
 
-    def suit(self, prefix: str, days: Iterable[str], whole: Collection[RecordKind] = ()) -> None:
-        """Let the session suit the size of what is read below *prefix*: *days*, and of kinds in *whole* all days."""
-        days = list(days)
-        read = [f"{kind.value}/dt={day}" for kind in schemas.SCHEMAS if kind not in whole for day in days]
-        read += [kind.value for kind in whole]
-        suit(self.spark, sum(self.size(self.uri(prefix, part)) for part in read))
+    def suit(self, days: Collection[str], whole: Collection[RecordKind] = ()) -> None:
+        """Let the session suit the size of the curated records of *days*, and of all days of the kinds in *whole*."""
+        size = 0
+        for kind in schemas.SCHEMAS:
+            sizes = self.objects.sizes(manifests.data_prefix(kind))
+            keys = manifests.by_day(sizes)
+            size += sum(sizes[key] for day in keys if kind in whole or day in days for key in keys[day])
+        suit(self.spark, size)
 
     def remove(self, uri: str) -> None:
         """Remove *uri* and everything below it."""
@@ -105,24 +109,43 @@ class Archive:
         finally:
             stream.close()
 
-    def lines(self, kind: RecordKind, days: Iterable[str]) -> DataFrame:
-        """Return the raw lines of a kind that arrived on *days*, with their file: (line, file)."""
-        present = set(self.days("raw", kind.value))
-        paths = [self.uri("raw", kind.value, f"dt={day}") for day in days if day in present]
-        if not paths:
+    @property
+    def objects(self) -> Objects:
+        """Return single objects, for what must not overtake another writer."""
+        conf = self.spark._jsc.hadoopConfiguration()
+        names = {"endpoint_url": "endpoint", "aws_access_key_id": "access.key", "aws_secret_access_key": "secret.key"}
+        names["region_name"] = "endpoint.region"
+        return objects_at(self.root, {name: conf.get(f"fs.s3a.{hadoop}") for name, hadoop in names.items()})
+
+    def lines(self, keys: Sequence[str]) -> DataFrame:
+        """Return the lines of raw files, with their file: (line, file)."""
+        if not keys:
             return self.spark.createDataFrame([], "line string, file string")
-        found = self.spark.read.option("recursiveFileLookup", "true").text(paths)
+        found = self.spark.read.text([self.uri(key) for key in keys])
         return found.select(sql.col("value").alias("line"), sql.col("_metadata.file_path").alias("file"))
 
-    def records(self, kind: RecordKind, days: Sequence[str] | None = None) -> DataFrame:
+    def curated_days(self, kind: RecordKind, days: Collection[str] | None = None) -> list[str]:
+        """Return the days that have a manifest, of *days* or all."""
+        present = self.days("curated", kind.value, "manifest")
+        return present if days is None else [day for day in present if day in days]
+
+    def records(self, kind: RecordKind, days: Collection[str] | None = None) -> DataFrame:
         """Return the curated records of a kind, of *days* or all; columns that old files lack are null."""
-        present = self.days("curated", kind.value)
-        wanted = present if days is None else [day for day in present if day in set(days)]
+        return self.records_of(manifests.read(self.objects, kind, self.curated_days(kind, days)), kind)
+
+    def records_of(self, found: Iterable[Manifest], kind: RecordKind) -> DataFrame:
+        """Return the records of manifests that were read."""
         schema = schemas.SCHEMAS[kind]
-        if not wanted:
-            return self.spark.createDataFrame([], schema)
-        paths = [self.uri("curated", kind.value, f"dt={day}") for day in wanted]
-        return self.spark.read.schema(schema).parquet(*paths)
+        files = [self.uri(key) for each in found for key in each.files]
+        return self.spark.read.schema(schema).parquet(*files) if files else self.spark.createDataFrame([], schema)
+
+    def write_generation(self, rows: DataFrame, kind: RecordKind, generation: str) -> dict[str, dict[str, int]]:
+        """Write *rows* by their column ``dt`` beside what is read; return the files of each day with their bytes."""
+        prefix = manifests.data_prefix(kind, generation)
+        writer = rows.write.partitionBy("dt").option("compression", "zstd")
+        writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(self.uri(prefix))
+        sizes = self.objects.sizes(prefix)
+        return {day: {key: sizes[key] for key in keys} for day, keys in manifests.by_day(sizes).items()}
 
     def write_days(self, table: DataFrame, *parts: str) -> None:
         """Write *table* by its column ``dt``; days that it has are replaced, days that it lacks stay as they are."""

@@ -8,7 +8,7 @@ from samtranslator.yaml_helper import yaml_parse
 from tagcast.archive.record import RecordKind
 
 from glue_jobs import package
-from glue_jobs.io import schemas
+from glue_jobs.io import manifests, schemas
 
 ROOT = Path(__file__).resolve().parents[2]
 RESOURCES: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
@@ -25,6 +25,17 @@ def test_every_kind_of_record_has_a_table_with_its_columns(kind: RecordKind) -> 
     columns = TABLES[kind.value]["StorageDescriptor"]["Columns"]
     declared = ", ".join(f"{column['Name']} {column['Type']}" for column in columns)
     assert declared == schemas.same_columns(schemas.SCHEMAS[kind])
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_curated_tables_are_read_through_their_manifests_and_the_others_as_files(name: str) -> None:
+    descriptor = TABLES[name]["StorageDescriptor"]
+    form, place = descriptor["InputFormat"].rpartition(".")[2], descriptor["Location"]["Fn::Sub"]
+    if name in {kind.value for kind in RecordKind}:
+        folder = manifests.manifest_key(RecordKind(name), "DAY").partition("dt=")[0]
+        assert (form, place) == ("SymlinkTextInputFormat", f"s3://${{ArchiveBucket}}/{folder}")
+    else:
+        assert (form, "/reports/" in place) == ("MapredParquetInputFormat", True)
 
 
 @pytest.mark.parametrize("name", TABLES)

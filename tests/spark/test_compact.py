@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import duckdb
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sql
 from tagcast.archive.record import RecordKind
 
 from glue_jobs import compact
 from glue_jobs.io import raw
+from glue_jobs.io.ranges import bounds_of
+from glue_jobs.io.schemas import SCHEMAS
+from glue_jobs.io.storage import Archive
 from tests.spark.conftest import Bucket
 from tests.spark.story import DAY, LIFE_MS, NOON, Record, end, message
 
@@ -20,13 +25,21 @@ NEXT_DAY = "2026-11-21"
 Told = Callable[[], dict[str, Any]]
 
 
-def run(bucket: Bucket, first: str = DAY, end: str = NEXT_DAY) -> int:
-    return compact.main(["--archive", bucket.uri, "--from", first, "--to", end])
+def run(bucket: Bucket, first: str = DAY, end: str = NEXT_DAY, *more: str) -> int:
+    return compact.main(["--archive", bucket.uri, "--from", first, "--to", end, *more])
 
 
-def curated(spark: SparkSession, bucket: Bucket, kind: str = "messages") -> list[tuple[str, str]]:
-    rows = spark.read.parquet(f"file://{bucket.uri}/curated/{kind}").collect()
-    return sorted((str(row.dt), row.message_id) for row in rows)
+def rebuild(bucket: Bucket) -> int:
+    return run(bucket, DAY, NEXT_DAY, "--rebuild", "true")
+
+
+def curated(spark: SparkSession, bucket: Bucket, kind: RecordKind = RecordKind.MESSAGES) -> list[tuple[str, str]]:
+    archive = Archive.at(spark, bucket.uri)
+    found = [
+        (day, row.message_id) for day in archive.curated_days(kind) for row in archive.records(kind, [day]).collect()
+    ]
+    assert found == sorted(found), "files are sorted by topic and time"
+    return found
 
 
 def test_corrupt_lines_are_set_aside_with_their_file_and_number(
@@ -44,7 +57,7 @@ def test_corrupt_lines_are_set_aside_with_their_file_and_number(
     assert sorted(row["line_number"] for row in rows) == [2, 3, 4, 6]
     assert {row["file"].endswith(key) for row in rows} == {True}
     bucket.write(key, gzip.compress((json.dumps(one) + "\n").encode()))
-    assert run(bucket) == 0
+    assert rebuild(bucket) == 0
     assert bucket.keys("quarantine/messages/dt=") == []
 
 
@@ -55,7 +68,7 @@ def test_a_truncated_file_fails_the_job_and_is_named(spark: SparkSession, bucket
     summary = told()
     assert (summary["ok"], summary["failed"]) == (False, "messages")
     assert summary["file"].endswith("/0001.gz")
-    assert bucket.keys("curated/messages/dt=") == []
+    assert bucket.keys("curated/") == []
 
 
 def test_duplicates_are_kept_once_and_late_records_join_their_day(
@@ -79,9 +92,9 @@ def test_a_day_that_became_empty_keeps_no_stale_rows(spark: SparkSession, bucket
     key = bucket.put("messages", DAY, [message(1)])
     assert run(bucket) == 0
     bucket.write(key, gzip.compress(b""))
-    assert run(bucket) == 0
+    assert rebuild(bucket) == 0
     assert told()["kinds"]["messages"]["removed_days"] == [DAY]
-    assert bucket.keys("curated/messages/dt=") == []
+    assert curated(spark, bucket) == []
 
 
 def test_missing_and_unknown_columns_are_tolerated_and_unknown_ones_named(
@@ -103,22 +116,40 @@ def test_records_of_one_id_that_differ_are_counted_and_one_is_kept_for_good(
         bucket.put("deliveries", DAY, order)
         assert run(bucket) == 0
         assert told()["kinds"]["deliveries"]["conflicts"] == 1
-        [row] = spark.read.parquet(f"file://{bucket.uri}/curated/deliveries").collect()
+        [row] = Archive.at(spark, bucket.uri).records(RecordKind.DELIVERIES).collect()
         kept.add(row.outcome)
     assert len(kept) == 1
 
 
-def test_one_huge_day_is_spread_over_several_files(spark: SparkSession, bucket: Bucket) -> None:
-    rows = [(json.dumps(message(n)),) for n in range(2000)]
-    lines = spark.createDataFrame(rows, "line string").withColumn("copies", sql.lit(1))
-    placed = compact._placed(raw.parsed(lines, RecordKind.MESSAGES), RecordKind.MESSAGES, [DAY], 4)
-    sizes = [len(part) for part in placed.rdd.glom().collect()]
-    assert len([size for size in sizes if size]) >= 3
-    assert max(sizes) < 1200
+def test_one_huge_day_is_spread_over_several_files_that_follow_each_other(spark: SparkSession) -> None:
+    rows = [(json.dumps(message(n)),) for n in range(2000)] * 2
+    kind, thin = RecordKind.MESSAGES, 7
+    lines = spark.createDataFrame(rows, "line string")
+    keys = compact._survey(lines, kind, thin)["keys"]
+    parsed = raw.parsed(lines, kind).select(*SCHEMAS[kind].fieldNames(), "dt")
+    parts = [part for part in compact.one_per_id(parsed, bounds_of(keys, 4)).rdd.glom().collect() if part]
+    kept = [[row.record_id for row in part if row.earlier is None] for part in parts]
+    assert len(parts) == 4
+    assert max(map(len, kept)) < 700
+    whole = [each for part in sorted(kept) for each in part]
+    assert whole == sorted(whole)
+    assert len(whole) == 2000
 
 
-def test_lines_are_made_distinct_by_hash(spark: SparkSession) -> None:
-    lines = spark.createDataFrame([("a",), ("a",)], "line string")
-    plan = raw.distinct_lines(lines)._jdf.queryExecution().executedPlan().toString()
-    assert "HashAggregate" in plan
-    assert "SortAggregate" not in plan
+def test_ranges_shuffle_once_and_sort_once(spark: SparkSession) -> None:
+    lines = spark.createDataFrame([("a",)], "line string")
+    rows = raw.parsed(lines, RecordKind.LANES).select(*SCHEMAS[RecordKind.LANES].fieldNames(), "dt")
+    plan = compact.one_per_id(rows, ["2026", "2027"])._jdf.queryExecution().executedPlan().toString()
+    assert (plan.count("Exchange"), plan.count("Sort [")) == (1, 1)
+
+
+def test_duckdb_reads_a_day_through_its_manifest_as_the_document_says(spark: SparkSession, bucket: Bucket) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "archive.md").read_text()
+    [code] = re.findall(r"```sql\n(set variable.*?)```", document, re.DOTALL)
+    done = [end(message(n), state=state) for n, state in enumerate(["delivered", "delivered", "expired"])]
+    for some in (done[:1], done):
+        bucket.put("deliveries", DAY, some)
+        assert run(bucket) == 0
+    assert len([key for key in bucket.keys("curated/deliveries/data") if key.endswith(".parquet")]) == 2
+    found = duckdb.connect().execute(code.replace("s3://BUCKET", bucket.uri)).fetchall()
+    assert sorted(found) == [("delivered", 2), ("expired", 1)]

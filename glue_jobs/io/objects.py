@@ -1,0 +1,189 @@
+"""Single objects of an archive, where a write must not overtake another one: S3 itself, or a folder.
+
+Spark's file systems have no conditional write. S3 has: ``If-None-Match: *`` writes what is not there yet, ``If-Match``
+replaces what one has read; of two at once, one is refused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+LOCK = ".lock"
+RACED = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"})
+"""S3's codes for a condition that does not hold: 412, 409 for two at once, 404 for If-Match where nothing is."""
+DELETED_AT_ONCE = 1000
+
+
+class RacedError(RuntimeError):
+    """The object is no longer what the writer had read: somebody else wrote it meanwhile."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} was written by somebody else meanwhile: run the job again")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What an object held when it was read, and by what a condition knows it."""
+
+    content: bytes
+    tag: str
+
+
+class Objects(Protocol):
+    """The objects of one archive, by key."""
+
+    def read(self, key: str) -> Stored | None:
+        """Return an object, or None where there is none."""
+
+    def write(self, key: str, content: bytes, seen: Stored | None) -> None:
+        """Write an object if it still is what was *seen* (None: it is not there). Raises RacedError."""
+
+    def replace(self, key: str, content: bytes) -> None:
+        """Write an object, whatever is there."""
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return the keys that begin with *prefix*, in order, with their bytes."""
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove objects; of a bucket with versions, their content stays as a former version."""
+
+    def purge(self, prefix: str) -> int:
+        """Remove every former version below *prefix*, for good, and return how many there were."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderObjects:
+    """The archive is a folder; writers exclude each other by a lock, which the end of a process releases."""
+
+    root: Path
+
+    def read(self, key: str) -> Stored | None:
+        """Return the file's bytes."""
+        try:
+            content = (self.root / key).read_bytes()
+        except FileNotFoundError:
+            return None
+        return Stored(content, sha256(content).hexdigest())
+
+    def write(self, key: str, content: bytes, seen: Stored | None) -> None:
+        """Compare and replace under the lock."""
+        with self._locked():
+            present = self.read(key)
+            if (present and present.tag) != (seen and seen.tag):
+                raise RacedError(key)
+            self.replace(key, content)
+
+    def replace(self, key: str, content: bytes) -> None:
+        """Replace the file in one step, so that no reader sees half of it."""
+        path = self.root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.write_bytes(content)
+        draft.replace(path)
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's, of the former content.
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """List the files as S3 lists keys; those that begin with a dot are Hadoop's checksums and drafts."""
+        folder = self.root / prefix.rpartition("/")[0]
+        files = (path for path in folder.rglob("[!.]*") if path.is_file())
+        found = {path.relative_to(self.root).as_posix(): path.stat().st_size for path in files}
+        return {key: found[key] for key in sorted(found) if key.startswith(prefix)}
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove the files, and the folders that become empty."""
+        for key in keys:
+            path = self.root / key
+            path.unlink(missing_ok=True)
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+            for folder in path.parents:
+                if folder == self.root or not folder.is_dir() or any(folder.iterdir()):
+                    break
+                folder.rmdir()
+
+    def purge(self, prefix: str) -> int:
+        """A folder has no versions."""
+        return 0
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / LOCK).open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+@dataclass(frozen=True, slots=True)
+class BucketObjects:
+    """The archive is a bucket; *client* is boto3's."""
+
+    client: Any
+    bucket: str
+
+    def read(self, key: str) -> Stored | None:
+        """Get the object with its ETag."""
+        try:
+            found = self.client.get_object(Bucket=self.bucket, Key=key)
+        except self.client.exceptions.NoSuchKey:
+            return None
+        return Stored(found["Body"].read(), found["ETag"])
+
+    def write(self, key: str, content: bytes, seen: Stored | None) -> None:
+        """Put the object on condition."""
+        condition = {"IfNoneMatch": "*"} if seen is None else {"IfMatch": seen.tag}
+        try:
+            self.client.put_object(Bucket=self.bucket, Key=key, Body=content, **condition)
+        except self.client.exceptions.ClientError as fault:
+            if fault.response["Error"]["Code"] in RACED:
+                raise RacedError(key) from fault
+            raise
+
+    def replace(self, key: str, content: bytes) -> None:
+        """Put the object."""
+        self.client.put_object(Bucket=self.bucket, Key=key, Body=content)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """List all pages."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
+        return {each["Key"]: each["Size"] for page in pages for each in page.get("Contents", ())}
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Delete a thousand at a time."""
+        self._delete([{"Key": key} for key in keys])
+
+    def purge(self, prefix: str) -> int:
+        """Delete what is not the latest version, and every marker of a deletion."""
+        pages = self.client.get_paginator("list_object_versions").paginate(Bucket=self.bucket, Prefix=prefix)
+        former = []
+        for page in pages:
+            found = [each for each in page.get("Versions", ()) if not each["IsLatest"]] + page.get("DeleteMarkers", [])
+            former += [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]
+        self._delete(former)
+        return len(former)
+
+    def _delete(self, objects: list[dict[str, str]]) -> None:
+        for place in range(0, len(objects), DELETED_AT_ONCE):
+            some = {"Objects": objects[place : place + DELETED_AT_ONCE], "Quiet": True}
+            answer = self.client.delete_objects(Bucket=self.bucket, Delete=some)
+            if answer.get("Errors"):
+                raise RuntimeError(f"S3 did not delete {answer['Errors'][0]}")
+
+
+def objects_at(root: str, settings: dict[str, str | None]) -> Objects:
+    """Return the objects below *root*; *settings* are a client's of a local S3, AWS needs none."""
+    parts = urlsplit(root)
+    if parts.scheme not in ("s3", "s3a"):
+        return FolderObjects(Path(unquote(parts.path)))
+    import boto3
+    from botocore.config import Config
+
+    known: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    style = Config(s3={"addressing_style": "path"}) if "endpoint_url" in known else None
+    return BucketObjects(boto3.client("s3", config=style, **known), parts.netloc)

@@ -1,0 +1,66 @@
+"""Rows in ranges of their keys, one task and one file each, from bounds that a sample gave.
+
+Spark's own range partitioning reads its input twice to sample it, which for raw lines means to parse them twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+RANGE = "range"
+_MASK = 0xFFFFFFFF
+
+
+def bounds_of(sample: Sequence[str], ranges: int) -> list[str]:
+    """Return the keys at which all ranges but the first begin.
+
+    >>> bounds_of(["a", "b", "c", "d"], 2), bounds_of(["a", "a", "a", "b"], 3)
+    (['c'], ['a', 'b'])
+    """
+    ordered = sorted(sample)
+    places = (len(ordered) * number // ranges for number in range(1, ranges))
+    found = dict.fromkeys(ordered[place] for place in places if ordered)
+    return list(found)
+
+
+def in_ranges(rows: DataFrame, key: Column, bounds: Sequence[str]) -> DataFrame:
+    """Return *rows* with the column ``range``, each range in a partition of its own, in order."""
+    number = sum(((key >= sql.lit(bound)).cast("int") for bound in bounds), sql.lit(0))
+    tokens = list(islice(_tokens(len(bounds) + 1), len(bounds) + 1))
+    token = sql.get(sql.array(*(sql.lit(each) for each in tokens)), number)
+    return rows.withColumn(RANGE, token).repartition(len(bounds) + 1, RANGE)
+
+
+def _tokens(partitions: int) -> Iterator[int]:
+    """Yield, for each partition in turn, a number that Spark's hash partitioning puts there."""
+    found: dict[int, int] = {}
+    numbers = count()
+    for partition in range(partitions):
+        while partition not in found:
+            number = next(numbers)
+            found.setdefault(murmur3(number) % partitions, number)
+        yield found[partition]
+
+
+def murmur3(number: int) -> int:
+    """Return Spark's hash of an int column: Murmur3 (x86, 32 bits) of its four bytes with the seed 42.
+
+    >>> murmur3(0), murmur3(1)
+    (933211791, -559580957)
+    """
+    block = number * 0xCC9E2D51 & _MASK
+    block = (block << 15 | block >> 17) * 0x1B873593 & _MASK
+    value = 42 ^ block
+    value = ((value << 13 | value >> 19) & _MASK) * 5 + 0xE6546B64 & _MASK
+    value ^= 4
+    value = (value ^ value >> 16) * 0x85EBCA6B & _MASK
+    value = (value ^ value >> 13) * 0xC2B2AE35 & _MASK
+    value ^= value >> 16
+    return value - (1 << 32) if value >> 31 else value

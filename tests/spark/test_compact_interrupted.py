@@ -1,0 +1,155 @@
+"""A compaction that is killed, repeated, or done by two at once comes to the same days, and readers see whole ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from tagcast.archive.record import RecordKind
+
+from glue_jobs import compact
+from glue_jobs.io import manifests
+from glue_jobs.io.arguments import Window
+from glue_jobs.io.objects import Objects, RacedError, Stored
+from glue_jobs.io.storage import Archive
+from tests.spark.conftest import Bucket, S3Bucket
+from tests.spark.story import DAY, LIFE_MS, NOON, message
+
+KIND = RecordKind.MESSAGES
+DAYS = (DAY, "2026-11-21", "2026-11-22")
+WINDOW = Window(date(2026, 11, 20), date(2026, 11, 23))
+
+
+class KilledError(BaseException):
+    """The process ends here."""
+
+
+@dataclass
+class Dying:
+    """The objects of an archive; before the write that is number *left*, or right after it, *happens* happens."""
+
+    real: Objects
+    left: int
+    after: bool = False
+    happens: Callable[[], None] = field(default=lambda: (_ for _ in ()).throw(KilledError()))
+
+    def _one(self, write: Callable[[], None]) -> None:
+        self.left -= 1
+        if self.left or self.after:
+            write()
+        if not self.left:
+            self.happens()
+            if not self.after:
+                write()
+
+    def read(self, key: str) -> Stored | None:
+        return self.real.read(key)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        return self.real.sizes(prefix)
+
+    def write(self, key: str, content: bytes, seen: Stored | None) -> None:
+        self._one(lambda: self.real.write(key, content, seen))
+
+    def replace(self, key: str, content: bytes) -> None:
+        self._one(lambda: self.real.replace(key, content))
+
+    def remove(self, keys: Iterable[str]) -> None:
+        found = list(keys)
+        self._one(lambda: self.real.remove(found))
+
+    def purge(self, prefix: str) -> int:
+        return self.real.purge(prefix)
+
+
+def ids(numbers: Iterable[int]) -> list[str]:
+    return [message(n, at=NOON + n % 3 * LIFE_MS)["message_id"] for n in sorted(numbers)]
+
+
+def put(bucket: Bucket, numbers: Iterable[int], arrived: str) -> None:
+    bucket.put("messages", arrived, [message(n, at=NOON + n % 3 * LIFE_MS) for n in numbers])
+
+
+def read(archive: Archive) -> dict[str, list[str]]:
+    return {day: [row.message_id for row in archive.records(KIND, [day]).collect()] for day in DAYS}
+
+
+def expected(numbers: Iterable[int]) -> dict[str, list[str]]:
+    return {day: ids(n for n in set(numbers) if n % 3 == place) for place, day in enumerate(DAYS)}
+
+
+def run(archive: Archive, objects: Objects) -> compact.Compacted:
+    return compact._Run(archive, objects, KIND, WINDOW, rebuild=False).made()
+
+
+def steps(seed: int) -> list[tuple[int, bool]]:
+    """Where runs are killed: writes are marks, swaps, removals and ledgers, of three days."""
+    dice = random.Random(seed)
+    return [(dice.randint(1, 9), dice.random() < 0.5) for _ in range(3)]
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 40))])
+def test_killed_anywhere_the_next_run_makes_it_good(spark: SparkSession, bucket: Bucket, seed: int) -> None:
+    archive = Archive.at(spark, bucket.uri)
+    there: set[int] = set()
+    for number, (left, after) in enumerate(steps(seed)):
+        late = {*range(number * 20, number * 20 + 12), *range(max(0, number * 20 - 4), number * 20)}
+        before = read(archive)
+        put(bucket, late, DAYS[number])
+        there |= late
+        try:
+            run(archive, Dying(archive.objects, left, after))
+        except KilledError:
+            for day, found in read(archive).items():
+                assert found in (before[day], expected(there)[day]), "a reader sees a whole day"
+    run(archive, archive.objects)
+    assert read(archive) == expected(there)
+    before_files = bucket.keys("curated/")
+    assert run(archive, archive.objects).read_files == 0
+    assert bucket.keys("curated/") == before_files
+
+
+@pytest.mark.parametrize("place", ["folder", "s3"])
+def test_of_two_at_once_one_is_refused_and_goes_on_with_what_the_other_made(
+    spark: SparkSession, bucket: Bucket, s3_bucket: S3Bucket, place: str
+) -> None:
+    used: Any = bucket
+    if place == "s3":
+        s3_bucket.client.create_bucket(Bucket="raced")
+        used = S3Bucket("s3://raced", client=s3_bucket.client)
+    archive = Archive.at(spark, used.uri)
+    put(used, range(6), DAY)
+
+    def other() -> None:
+        put(used, range(6, 12), DAY)
+        run(archive, archive.objects)
+
+    # The first two writes are the mark and the manifest of the first day.
+    with pytest.raises(RacedError):
+        run(archive, Dying(archive.objects, 2, happens=other))
+    assert read(archive) == expected(range(12))
+    assert compact.compact(archive, KIND, WINDOW).read_files == 0
+    assert read(archive) == expected(range(12))
+
+
+def test_replaced_files_stay_for_a_day_then_go(
+    spark: SparkSession, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = Archive.at(spark, bucket.uri)
+    put(bucket, range(3), DAY)
+    run(archive, archive.objects)
+    first = {key for key in bucket.keys("curated/messages/data/") if key.endswith(".parquet")}
+    put(bucket, range(3, 6), DAY)
+    run(archive, archive.objects)
+    assert first < set(bucket.keys("curated/messages/data/"))
+    put(bucket, range(6, 9), DAY)
+    monkeypatch.setattr(compact, "KEPT_MS", -1)
+    run(archive, archive.objects)
+    named = {key for each in manifests.read(archive.objects, KIND, DAYS) for key in each.files}
+    assert {key for key in bucket.keys("curated/messages/data/") if key.endswith(".parquet")} == named
+    assert read(archive) == expected(range(9))
