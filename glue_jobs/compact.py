@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation, Window
@@ -272,16 +273,18 @@ def _survey(lines: DataFrame, kind: RecordKind, thin: int) -> dict[str, Any]:
     at = sql.expr("try_cast(trim(cut) as bigint)")
     known = sql.array(*(sql.lit(each) for each in SCHEMAS[kind].fieldNames()))
     is_sampled = sql.pmod(sql.xxhash64("line"), sql.lit(thin)) == 0
-    read = lines.withColumn("cut", cut).withColumn("at", at).withColumn("dt", day_of("at"))
+    read = lines.withColumn("cut", cut).withColumn("at", at)
+    day = sql.when(sql.col("at").between(0, raw.INSTANT_MAX), sql.floor(sql.col("at") / 86_400_000).cast("int"))
+    counted = read.agg(sql.count("*").alias("lines"), sql.collect_set(day).alias("days")).collect()[0]
     unknown = sql.array_except(sql.coalesce(sql.json_object_keys("line"), sql.array().cast("array<string>")), known)
-    key = sql.concat_ws(" ", "dt", sql.get_json_object("line", "$.record_id"))
-    found = read.agg(
-        sql.count("*").alias("lines"),
-        sql.collect_set(sql.when(sql.col("at").between(0, raw.INSTANT_MAX), sql.col("dt"))).alias("days"),
-        sql.collect_list(sql.when(is_sampled, key)).alias("keys"),
-        sql.flatten(sql.collect_set(sql.when(is_sampled, unknown))).alias("unknown"),
-    ).collect()[0]
-    return {**found.asDict(), "unknown": set(found.unknown)}
+    key = sql.concat_ws(" ", day_of("at"), sql.get_json_object("line", "$.record_id"))
+    some = read.where(is_sampled).select(key.alias("key"), unknown.alias("unknown")).collect()
+    return {
+        "lines": counted.lines,
+        "days": {str(date(1970, 1, 1) + timedelta(each)) for each in counted.days},
+        "keys": [row.key for row in some],
+        "unknown": {name for row in some for name in row.unknown},
+    }
 
 
 def _quarantine(archive: Archive, kind: RecordKind, days: Sequence[Arrived]) -> None:
