@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
@@ -22,8 +24,6 @@ from local import OTHERS
 
 LINES_KEPT = 30
 """What a job that broke is quoted with."""
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A local archive is small: Java that starts quickly beats Java that is quick in the end."""
 STARTING = "starting Spark"
 PROGRESS = "progress: "
 """How a job's lines begin that say, on standard error, what it is doing."""
@@ -43,20 +43,23 @@ NOTHING_JUDGED = 3
 
 @dataclass(frozen=True)
 class Archive:
-    """Where an archive is, and how S3 is reached there."""
+    """Where an archive is, and how S3 is reached there; *session* is where the stack takes jobs over its own."""
 
     uri: str
     environment: dict[str, str] = field(default_factory=dict)
     reports: Path = Path(".tagcast/reports")
     time_scale: float = 1.0
-    is_local: bool = False
     owner: dict[str, str] = field(default_factory=dict, repr=False)
+    session: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is that of a local stack."""
+        return self.session is not None
 
     @classmethod
     def of_stack(cls, folder: Path) -> Archive:
         """Return the archive of the stack that runs on *folder*; JobError if none does."""
-        from local.engine.engine import REGION  # Not above: it loads boto3, which most commands do without.
-
         try:
             where = json.loads((folder / "stack.json").read_text())
         except FileNotFoundError:
@@ -64,21 +67,12 @@ class Archive:
                 f"no stack runs on {folder}: start one with `make run`, name its folder with --data, "
                 "or another archive with --archive s3://BUCKET"
             ) from None
-        environment = {
-            "AWS_ENDPOINT_URL": where["engine_url"],
-            **where["job_environment"],
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
-            "JDK_JAVA_OPTIONS": QUICK_START,
-        }
-        uri = f"s3://{where['outputs']['ArchiveBucketName']}"
         return cls(
-            uri,
-            environment,
-            folder / "reports",
-            float(where["time_scale"]),
-            is_local=True,
+            f"s3://{where['outputs']['ArchiveBucketName']}",
+            reports=folder / "reports",
+            time_scale=float(where["time_scale"]),
             owner=where["owner_environment"],
+            session=where["jobs"],
         )
 
     @classmethod
@@ -198,6 +192,53 @@ class JobProgram:
             self._process.wait()
 
 
+@dataclass
+class StackJobs:
+    """Lets the stack whose archive it is run jobs, one at a time: Spark stays there for the next one."""
+
+    _connection: socket.socket | None = None
+
+    def run(
+        self, job: str, archive: Archive, arguments: Sequence[str], said: Callable[[str], object], *, first: Link = ()
+    ) -> Result:
+        """Run a job as :meth:`JobProgram.run` does. Raises JobError."""
+        assert archive.session is not None
+        links = [[link[0], "--archive", archive.uri, *link[1:]] if link else [] for link in (first, (job, *arguments))]
+        try:
+            with socket.create_connection(("127.0.0.1", archive.session["port"])) as self._connection:
+                asked = {"token": archive.session["token"], "first": links[0], "job": links[1]}
+                self._connection.sendall(json.dumps(asked).encode() + b"\n")
+                for answer in map(json.loads, self._connection.makefile()):
+                    if "said" in answer:
+                        said(answer["said"])
+                    else:
+                        return self._result(job, answer)
+        except OSError as fault:
+            raise JobError(f"the stack does not take {job}: {fault}") from fault
+        raise JobError(f"{job} was ended: the stack said no more")
+
+    def _result(self, job: str, answer: Mapping[str, Any]) -> Result:
+        if "fault" in answer:
+            raise JobError(f"{job} failed: {answer['fault']}")
+        if answer["summary"] is None:
+            raise JobError(f"{job} ended with {answer['code']}, and did not say why")
+        return Result(answer["summary"], answer["code"])
+
+    def stop(self) -> None:
+        """End the job that runs, if one does."""
+        if self._connection is not None:
+            with suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)
+
+
+Jobs = JobProgram | StackJobs
+
+
+def jobs_of(archive: Archive) -> Jobs:
+    """Return what runs jobs over an archive: its stack, or a program here."""
+    return StackJobs() if archive.is_local else JobProgram()
+
+
 def check_spark() -> None:
     """Raise JobError where no job can run on this machine."""
     if importlib.util.find_spec("pyspark") is None:
@@ -215,7 +256,7 @@ def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Consol
             stages.heard(said)
             progress.update(task, description=stages.shown, said="" if stages.is_stage(said) else said)
 
-        result = JobProgram().run(job, archive, arguments, told, first=first)
+        result = jobs_of(archive).run(job, archive, arguments, told, first=first)
         progress.update(task, said="done" if result.code == 0 else f"ended with {result.code}")
     return result
 

@@ -110,6 +110,12 @@ def page_of(desk: Desk, reports: list[Report]) -> str | None:
     return next((each.name for each in reports if (desk.reports / each.name).resolve() == made), None)
 
 
+async def ready(request: web.Request) -> web.Response:
+    """Get ready for a job: somebody has been looking at the page of the archive for a moment."""
+    desk_of(request).jobs.prepare()
+    return web.Response(status=204)
+
+
 async def preview(request: web.Request) -> web.Response:
     """Tell what a job will do."""
     desk = desk_of(request)
@@ -136,6 +142,7 @@ async def report(request: web.Request) -> web.StreamResponse:
 
 ROUTES = (
     web.get("/archive", archive),
+    web.get("/archive/ready", ready),
     web.get("/archive/job", preview),
     web.post("/archive/job", start),
     web.get("/archive/{name:.+}", report),

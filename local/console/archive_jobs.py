@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,13 +18,15 @@ from tagcast_client import NewMessage
 
 from local.cli.filters import filter_text
 from local.cli.job_arguments import Days, audit_arguments, backtest_arguments, compacting, report_arguments
-from local.cli.job_run import NOTHING_JUDGED, STARTING, Archive, JobError, JobProgram, check_spark
+from local.cli.job_run import NOTHING_JUDGED, Archive, JobError, Jobs, check_spark, jobs_of
 from local.console.archived import archived_message
 from local.rules.limits import PRICES_USD
 
 JOBS: Mapping[str, str] = {"audit": "audit", "report": "delivery_report", "backtest": "backtest"}
 """The jobs that a page may start, and the programs that they are."""
 LOOK_S = 5.0
+PREPARED_S = 240.0
+"""A stack that was asked to get ready within four minutes is: Spark stays there for five."""
 GLUE_USD_A_MINUTE = 2 * PRICES_USD["glue: a DPU-hour"] / 60
 """With two workers, as many as the template gives a job by default."""
 ARCHIVE = "ArchiveBucketName"
@@ -70,11 +74,14 @@ class Ended:
 
 
 class Runner(Protocol):
-    """Who carries jobs out; both methods are called beside the event loop."""
+    """Who carries jobs out; its methods are called beside the event loop."""
 
     @property
     def means(self) -> str:
         """Say to people who does it, and what that takes."""
+
+    def prepare(self) -> None:
+        """Get ready for a job that may be asked for soon."""
 
     def run(self, order: Order, said: Said) -> Ended:
         """Carry out one job and tell how far it is. Raises JobError."""
@@ -88,24 +95,41 @@ class Runner(Protocol):
 
 @dataclass
 class LocalJobs:
-    """Jobs over the archive of the stack that runs on *folder*, as the command line runs them."""
+    """Jobs over the archive of the stack that runs on *folder*, as the command line runs them.
+
+    *jobs* is who runs them; without it the stack does.
+    """
 
     folder: Path
-    program: JobProgram = field(default_factory=JobProgram)
+    jobs: Jobs | None = None
+    _prepared_s: float = -math.inf
+    _running: Jobs | None = None
+    _preparing: Jobs | None = None
 
     @property
     def means(self) -> str:
         """Say what Spark takes."""
-        return "Spark does it on this machine: it takes some 20 seconds to start, and all of its cores."
+        return "Spark does it on this machine; it stays for five minutes, so that the next job takes less time."
+
+    def prepare(self) -> None:
+        """Let the stack start Spark and compact what arrived today, unless it was asked a short while ago."""
+        if self.jobs is not None or time.monotonic() - self._prepared_s < PREPARED_S:
+            return
+        self._prepared_s = time.monotonic()
+        with suppress(JobError):  # Who starts a job is told.
+            check_spark()
+            place = Archive.of_stack(self.folder)
+            self._preparing = jobs_of(place)
+            self._preparing.run("compact", place, Days.of(None, None).arguments(), lambda said: None)
 
     def run(self, order: Order, said: Said) -> Ended:
         """Compact what was archived since, then run the job."""
-        if self.program == JobProgram():
-            check_spark()
         place = Archive.of_stack(self.folder)
-        said(STARTING)
+        if self.jobs is None:
+            check_spark()
+        self._running = self.jobs or jobs_of(place)
         arguments = order.arguments(place)
-        result = self.program.run(JOBS[order.job], place, arguments, said, first=compacting(place, order.days))
+        result = self._running.run(JOBS[order.job], place, arguments, said, first=compacting(place, order.days))
         uri = result.summary.get("html")
         page = None if uri is None else place.fetch(str(uri))
         return Ended(page, verdict(order.job, result.code, result.summary), result.code == 0)
@@ -128,8 +152,10 @@ class LocalJobs:
             raise JobError(f"the engine refused: {fault}") from fault
 
     def stop(self) -> None:
-        """End the program that runs."""
-        self.program.stop()
+        """End what runs."""
+        for each in (self._preparing, self._running):
+            if each is not None:
+                each.stop()
 
 
 def verdict(job: str, code: int, summary: Mapping[str, Any]) -> str:
@@ -171,6 +197,9 @@ class GlueJobs:
             return self._run(order, said)
         except (BotoCoreError, ClientError) as fault:
             raise JobError(f"AWS refused: {fault}") from fault
+
+    def prepare(self) -> None:
+        """Nothing: a run of Glue is paid for."""
 
     def _run(self, order: Order, said: Said) -> Ended:
         bucket, glue = self._bucket(), self.client("glue")
@@ -231,6 +260,7 @@ class JobBoard:
     ended: Ended | None = None
     fault: str = ""
     _task: asyncio.Task[None] | None = None
+    _preparing: asyncio.Task[None] | None = None
 
     @property
     def runs(self) -> bool:
@@ -254,8 +284,13 @@ class JobBoard:
     def _hear(self, said: str) -> None:
         self.said = said
 
+    def prepare(self) -> None:
+        """Get ready for a job while somebody reads what there is."""
+        if not self.runs and (self._preparing is None or self._preparing.done()):
+            self._preparing = asyncio.create_task(asyncio.to_thread(self.runner.prepare))
+
     async def stop(self) -> None:
-        """End the job that is under way on this machine."""
-        if self._task is not None and self.runs:
-            await asyncio.to_thread(self.runner.stop)
-            await self._task
+        """End what is under way on this machine."""
+        tasks = [each for each in (self._task, self._preparing) if each is not None]
+        await asyncio.to_thread(self.runner.stop)
+        await asyncio.gather(*tasks, return_exceptions=True)

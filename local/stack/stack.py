@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from local.engine.callers import Callers, InvocationRights, callers_of
@@ -22,6 +22,7 @@ from local.sources.sources import Sources
 from local.stack.data_folder import DataFolder
 from local.stack.delivery_log import printer
 from local.stack.exposition import Exposition
+from local.stack.job_session import QUICK_START, JobSession, archived_in
 from local.stack.user_functions import make_known, specs_of
 from local.template.intrinsics import Resolver
 from local.template.parameters import LOCAL
@@ -64,6 +65,7 @@ class Stack:
         self._engine: Engine | None = None
         self._front: Front | None = None
         self._sources: Sources | None = None
+        self._jobs: JobSession | None = None
         self.url = ""
 
     async def start(self) -> None:
@@ -109,7 +111,7 @@ class Stack:
         )
         port = await self._front.listen(self.options.port)
         self.url = f"http://127.0.0.1:{port}"
-        self._announce(self._engine, deployment, callers)
+        await self._announce(self._engine, deployment, callers)
 
     def _hear(self, function: str, line: str) -> None:
         """Show a line that a function logged, and count what it tells."""
@@ -129,11 +131,17 @@ class Stack:
             self._host.deploy(function, {}, WORKERS_OTHERWISE)
         await self._host.warm({f.name for f in deployment.functions.values() if short_name(f.name) in WARM_LATER})
 
-    def _announce(self, engine: Engine, deployment: Deployment, callers: Callers) -> None:
-        """Write down where everything is, for the command line, the jobs and people's own tools."""
+    async def _announce(self, engine: Engine, deployment: Deployment, callers: Callers) -> None:
+        """Take jobs, and write down where everything is, for the command line and people's own tools."""
         some_function = next(iter(deployment.functions.values()))
         owner = {"AWS_ENDPOINT_URL": engine.url, "AWS_DEFAULT_REGION": REGION, **engine.owner.environment}
         self._folder.write_environment({**some_function.environment, **owner})
+        where = {"AWS_ENDPOINT_URL": engine.url, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
+        bucket = deployment.outputs["ArchiveBucketName"]
+        self._jobs = JobSession(
+            {**where, **callers.jobs.environment, "JDK_JAVA_OPTIONS": QUICK_START},
+            partial(archived_in, engine.client("s3"), bucket),
+        )
         self._folder.announce(
             url=self.url,
             engine_url=engine.url,
@@ -141,11 +149,13 @@ class Stack:
             time_scale=self.options.time_scale,
             outputs=dict(deployment.outputs),
             owner_environment=owner,
-            job_environment=callers.jobs.environment,
+            jobs={"port": await self._jobs.listen(), "token": self._jobs.token},
         )
 
     async def stop(self) -> None:
         """End everything, the engine last, so that it saves what the others did."""
+        if self._jobs is not None:
+            await self._jobs.stop()
         if self._front is not None:
             await self._front.stop()
         if self._sources is not None:

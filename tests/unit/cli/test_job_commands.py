@@ -18,7 +18,7 @@ from local.cli.job_run import Archive, JobError, Link, Result, run_job
 from tests.unit.cli.conftest import FakeApi, Run
 
 WHERE = {
-    "job_environment": {"AWS_ACCESS_KEY_ID": "jobs", "AWS_SECRET_ACCESS_KEY": "x"},
+    "jobs": {"port": 1, "token": "secret"},
     "owner_environment": {"AWS_ACCESS_KEY_ID": "owner"},
     "engine_url": "http://127.0.0.1:1",
     "outputs": {"ArchiveBucketName": "kept"},
@@ -32,8 +32,7 @@ def test_the_archive_of_the_running_stack_is_found_in_its_folder(tmp_path: Path)
     found = Archive.of_stack(tmp_path)
 
     assert (found.uri, found.time_scale, found.is_local) == ("s3://kept", 10.0, True)
-    assert found.environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
-    assert found.environment["AWS_ACCESS_KEY_ID"] == "jobs"
+    assert found.session == WHERE["jobs"]
 
 
 def test_without_a_running_stack_the_ways_out_are_named(run: Run, tmp_path: Path) -> None:

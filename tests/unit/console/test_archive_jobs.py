@@ -17,7 +17,7 @@ from local.console.archive_jobs import GlueJobs, Order
 from tests.unit.console.visitor import Seen, Visitor
 
 STACK = {
-    "job_environment": {},
+    "jobs": {"port": 1, "token": ""},
     "owner_environment": {},
     "engine_url": "http://127.0.0.1:1",
     "outputs": {"ArchiveBucketName": "kept"},
@@ -57,7 +57,7 @@ def test_a_job_is_told_of_then_started_and_leaves_a_page_that_is_read(stack: Vis
 
     assert "No violation in 12 judged deliveries." in seen.text
     assert 'href="/archive/audit/day/index.html">Read its page' in seen.text
-    assert "hx-get" not in seen.text
+    assert 'data-live="0"' in seen.text
     page = stack.get("/archive/audit/day/index.html")
     assert "--topic orders" in page.text
     assert "--time-scale 10" in page.text

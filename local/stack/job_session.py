@@ -1,0 +1,220 @@
+"""One Spark program for the jobs over the stack's archive: they come by a socket, and run one after another.
+
+Starting Spark and planning for the first time take most of the time of a job over a small archive. The program is
+started for the first job, waits for others, and ends when none came for a while, or with the stack.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+PROGRAM = (sys.executable, "-m", "glue_jobs.chain", "--serve")
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A local archive is small: Java that starts quickly beats Java that is quick in the end."""
+IDLE_S = 300.0
+"""Spark holds on to some hundred megabytes: after five minutes without a job it goes."""
+SILENT_S_MAX = 1_800.0
+"""A job that says nothing for half an hour is taken for hung."""
+END_S = 5.0
+LINE_BYTES_MAX = 16 * 1024 * 1024
+LINES_KEPT = 30
+"""What a job that broke is quoted with."""
+PROGRESS = "progress: "
+STARTING, WAITING = "starting Spark", "waiting for another job"
+COMPACT = "compact"
+Said = Callable[[str], object]
+Archived = Callable[[str], str]
+"""Answers the digest of what arrived in an archive from a day on."""
+
+
+class JobSessionError(Exception):
+    """A job did not end as it should; the text says what became of it."""
+
+
+@dataclass
+class Lines:
+    """The lines of a program, in one order: what it printed, and what it said on standard error."""
+
+    process: asyncio.subprocess.Process
+    queue: asyncio.Queue[tuple[bool, str] | None]
+    reading: asyncio.Task[None] = field(init=False)
+
+    @classmethod
+    async def of(cls, program: Sequence[str], environment: Mapping[str, str]) -> Lines:
+        """Start a program as the leader of its processes, so that all of them can be ended."""
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *program, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **environment},
+            limit=LINE_BYTES_MAX, start_new_session=True,
+        )  # fmt: skip
+        lines = cls(process, asyncio.Queue())
+        lines.reading = asyncio.create_task(lines._read())
+        return lines
+
+    async def _read(self) -> None:
+        async def pump(stream: asyncio.StreamReader | None, is_printed: bool) -> None:
+            assert stream is not None
+            async for line in stream:
+                self.queue.put_nowait((is_printed, line.decode("utf-8", "replace").rstrip()))
+
+        await asyncio.gather(pump(self.process.stdout, True), pump(self.process.stderr, False))
+        self.queue.put_nowait(None)
+
+    async def end(self) -> None:
+        """End the program and what it started: Java first, which removes its files then."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+            await asyncio.wait({self.reading}, timeout=END_S)  # Their pipes are closed when all have ended.
+        await self.process.wait()
+
+
+class JobSession:
+    """Takes jobs by a port of 127.0.0.1 from who knows *token*; `listen`, then `stop`.
+
+    A client writes one line ``{"token": …, "first": […], "job": […]}``: a job with its arguments, and one to do before
+    it, or none. It reads lines ``{"said": …}``, and then ``{"code": …, "summary": …}`` or ``{"fault": …}``. A client
+    that goes away ends its job. A compaction before a job is left out if nothing arrived since the last one.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        archived: Archived,
+        program: Sequence[str] = PROGRAM,
+        idle_s: float = IDLE_S,
+        silent_s_max: float = SILENT_S_MAX,
+    ) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self._environment, self._archived, self._program = environment, archived, program
+        self._idle_s, self._silent_s_max = idle_s, silent_s_max
+        self._turn = asyncio.Lock()
+        self._lines: Lines | None = None
+        self._idle: asyncio.Task[None] | None = None
+        self._compacted: dict[tuple[str, ...], str] = {}
+        self._jobs: set[asyncio.Task[Any]] = set()
+
+    async def listen(self) -> int:
+        """Take jobs from now on; answers the port."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=LINE_BYTES_MAX)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def stop(self) -> None:
+        """End the job that runs, and the program."""
+        self._server.close()
+        for job in self._jobs:
+            job.cancel()
+        await asyncio.gather(*self._jobs, return_exceptions=True)
+        if self._idle is not None:
+            self._idle.cancel()
+        await self._end()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def tell(**what: object) -> None:
+            writer.write(json.dumps(what).encode() + b"\n")
+
+        with suppress(ConnectionError):
+            asked = _object(await reader.readline())
+            if secrets.compare_digest(str(asked.get("token")), self.token):
+                job = asyncio.create_task(self._carry_out(asked["first"], asked["job"], lambda text: tell(said=text)))
+                gone = asyncio.create_task(reader.read())
+                self._jobs.add(job)
+                await asyncio.wait({job, gone}, return_when=asyncio.FIRST_COMPLETED)
+                gone.cancel()
+                job.cancel()
+                await asyncio.wait({job})
+                self._jobs.discard(job)
+                fault = None if job.cancelled() else job.exception()
+                tell(**({"fault": str(fault or "it was ended")} if job.cancelled() or fault else job.result()))
+            await writer.drain()
+        writer.close()
+
+    async def _carry_out(self, first: Sequence[str], job: Sequence[str], said: Said) -> dict[str, Any]:
+        """Return what came of a job; a program that did not end it as it should is replaced for the next one."""
+        if self._turn.locked():
+            said(WAITING)
+        async with self._turn:
+            if self._idle is not None:
+                self._idle.cancel()
+            compactions = {tuple(link): await self._digest(link) for link in (first, job) if link[:1] == [COMPACT]}
+            is_known = bool(first) and self._compacted.get(tuple(first)) == compactions.get(tuple(first), "")
+            try:
+                code, printed = await self._ended([*job] if is_known or not first else [*first, "--then", *job], said)
+            except BaseException:
+                await self._end()
+                raise
+            if any(each.get("job") == COMPACT and each.get("ok") for each in printed):
+                self._compacted |= compactions
+            self._idle = asyncio.create_task(self._end_later())
+        return {"code": code, "summary": printed[-1] if printed else None}
+
+    async def _digest(self, compaction: Sequence[str]) -> str:
+        return await asyncio.to_thread(self._archived, compaction[compaction.index("--from") + 1])
+
+    async def _ended(self, words: Sequence[str], said: Said) -> tuple[int, list[dict[str, Any]]]:
+        """Let the program do what *words* say; return its exit code and what it printed. Raises JobSessionError."""
+        if self._lines is None:
+            said(STARTING)
+            self._lines = await Lines.of(self._program, self._environment)
+        lines, last, printed = self._lines, deque[str](maxlen=LINES_KEPT), list[dict[str, Any]]()
+        assert lines.process.stdin is not None
+        lines.process.stdin.write(json.dumps(words).encode() + b"\n")
+        while True:
+            try:
+                line = await asyncio.wait_for(lines.queue.get(), self._silent_s_max)
+            except TimeoutError:
+                raise JobSessionError(f"it said nothing for {self._silent_s_max:,.0f} s, and was ended") from None
+            match line:
+                case None:
+                    raise JobSessionError("\n".join((f"{words[0]} broke off:", *last)))
+                case (True, text):
+                    found = _object(text)
+                    if "ended" in found:
+                        return int(found["ended"]), printed
+                    printed += [found] if "job" in found else []
+                case (False, text):
+                    last.append(text)
+                    if text.startswith(PROGRESS):
+                        said(text.removeprefix(PROGRESS))
+
+    async def _end_later(self) -> None:
+        await asyncio.sleep(self._idle_s)
+        async with self._turn:
+            await self._end()
+
+    async def _end(self) -> None:
+        lines, self._lines = self._lines, None
+        if lines is not None:
+            await lines.end()
+
+
+def _object(line: str | bytes) -> dict[str, Any]:
+    """Return the JSON object of a line; nothing if it is none."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def archived_in(s3: Any, bucket: str, first: str) -> str:
+    """Return the digest of the raw objects that arrived in a bucket on the day *first* or later."""
+    found = sha256()
+    pages = s3.get_paginator("list_objects_v2")
+    for kind in s3.list_objects_v2(Bucket=bucket, Prefix="raw/", Delimiter="/").get("CommonPrefixes", ()):
+        for page in pages.paginate(Bucket=bucket, Prefix=kind["Prefix"], StartAfter=f"{kind['Prefix']}dt={first}"):
+            for each in page.get("Contents", ()):
+                found.update(f"{each['Key']} {each['ETag']} ".encode())
+    return found.hexdigest()

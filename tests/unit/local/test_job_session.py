@@ -1,0 +1,175 @@
+"""The program that a stack keeps for jobs, in place of Spark a small one: it says who it is and what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.cli.job_run import Archive, JobError, Result, StackJobs
+from local.stack.job_session import STARTING, WAITING, JobSession
+
+SMALL = """
+import json, os, sys, time
+for line in sys.stdin:
+    words = json.loads(line)
+    print("progress: " + words[-1], file=sys.stderr, flush=True)
+    if words[-1] == "broken":
+        sys.exit("no such day")
+    while words[-1] == "slow":
+        time.sleep(0.02)
+    for job in ["compact"] * ("--then" in words) + [words[-1] if len(words) == 4 else words[0]]:
+        print(json.dumps({"job": job, "ok": True, "pid": os.getpid(), "words": words}))
+    print(json.dumps({"ended": 0}), flush=True)
+"""
+COMPACTION = ("compact", "--from", "2026-11-01", "--to", "2026-11-02")
+
+
+class Asking:
+    """A session and its clients; *arrived* is what the digest of the archive says."""
+
+    def __init__(self, session: JobSession, port: int) -> None:
+        self._session = {"port": port, "token": session.token}
+        self.said: list[str] = []
+
+    async def __call__(self, job: str, *first: str, jobs: StackJobs | None = None) -> Result:
+        place = Archive("s3://kept", session=self._session)
+        jobs = jobs or StackJobs()
+        return await asyncio.to_thread(jobs.run, job, place, [job], self.said.append, first=first)
+
+
+def play(story: Callable[[Asking], Awaitable[None]], arrived: list[str] | None = None, **bounds: float) -> None:
+    """Play a story against a session that listens."""
+
+    async def played() -> None:
+        session = JobSession({}, lambda first: (arrived or ["much"])[-1], (sys.executable, "-c", SMALL), **bounds)
+        try:
+            await story(Asking(session, await session.listen()))
+        finally:
+            await session.stop()
+
+    asyncio.run(played())
+
+
+def test_one_program_takes_jobs_one_after_another() -> None:
+    async def story(ask: Asking) -> None:
+        ends = await asyncio.gather(ask("audit"), ask("delivery_report"))
+        assert {end.summary["job"] for end in ends} == {"audit", "delivery_report"}
+        assert len({end.summary["pid"] for end in ends}) == 1
+        assert (ask.said.count(STARTING), ask.said.count(WAITING)) == (1, 1)
+
+    play(story)
+
+
+def test_a_compaction_is_left_out_only_if_nothing_arrived_since() -> None:
+    arrived = ["much"]
+
+    async def story(ask: Asking) -> None:
+        async def compacts(*first: str) -> bool:
+            return "--then" in (await ask("audit", *first)).summary["words"]
+
+        assert await compacts(*COMPACTION)
+        assert not await compacts(*COMPACTION)
+        assert await compacts("compact", "--from", "2026-10-01", "--to", "2026-11-02")
+        arrived.append("more")
+        assert await compacts(*COMPACTION)
+        assert not await compacts(*COMPACTION)
+
+    play(story, arrived)
+
+
+def test_a_program_that_breaks_is_quoted_and_replaced() -> None:
+    async def story(ask: Asking) -> None:
+        first = (await ask("audit")).summary["pid"]
+        with pytest.raises(JobError, match="no such day"):
+            await ask("broken")
+        assert (await ask("audit")).summary["pid"] != first
+
+    play(story)
+
+
+def test_a_program_that_says_nothing_any_more_is_replaced() -> None:
+    async def story(ask: Asking) -> None:
+        first = (await ask("audit")).summary["pid"]
+        with pytest.raises(JobError, match="said nothing"):
+            await ask("slow")
+        assert (await ask("audit")).summary["pid"] != first
+        assert not _is_alive(first)
+
+    play(story, silent_s_max=0.5)
+
+
+def test_a_job_ends_with_who_asked_for_it() -> None:
+    async def story(ask: Asking) -> None:
+        first, jobs = (await ask("audit")).summary["pid"], StackJobs()
+        slow = asyncio.create_task(ask("slow", jobs=jobs))
+        while "slow" not in ask.said:
+            await asyncio.sleep(0.01)
+        jobs.stop()
+        with pytest.raises(JobError, match="was ended"):
+            await slow
+        assert (await ask("audit")).summary["pid"] != first
+
+    play(story)
+
+
+def test_a_program_without_jobs_goes_and_others_come() -> None:
+    async def story(ask: Asking) -> None:
+        first: int = (await ask("audit")).summary["pid"]
+        while _is_alive(first):
+            await asyncio.sleep(0.01)
+        assert (await ask("audit")).summary["pid"] != first
+
+    play(story, idle_s=0.05)
+
+
+def test_without_the_token_nothing_is_run() -> None:
+    async def story(ask: Asking) -> None:
+        ask._session["token"] = "guessed"
+        with pytest.raises(JobError, match="said no more"):
+            await ask("audit")
+        assert ask.said == []
+
+    play(story)
+
+
+def test_a_program_ends_with_its_stack_even_if_that_is_killed(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    stack = subprocess.Popen([sys.executable, "-c", KILLED, str(pids), SMALL], env={**os.environ, "PYTHONPATH": "."})
+    _until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+    stack.kill()
+    stack.wait()
+    _until(lambda: not _is_alive(int(pids.read_text())))
+
+
+KILLED = """
+import asyncio, pathlib, sys
+from local.stack.job_session import Lines
+async def main():
+    lines = await Lines.of((sys.executable, "-c", sys.argv[2]), {})
+    pathlib.Path(sys.argv[1]).write_text(f"{lines.process.pid}\\n")
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+def _until(holds: Callable[[], Any], within_s: float = 20.0) -> None:
+    until = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
