@@ -32,7 +32,7 @@ QUEUE, QUEUED = "integration/test_queue_requests.py", "integration/test_queue_ad
 HTTP, WORKFLOW = "integration/test_endpoints_http.py", "integration/test_workflow_start.py"
 FOUND, FAIR = "simulation/test_bugs_found.py", "unit/test_fair_pushes.py"
 COPIES, QUEUEING = "unit/test_copies.py", "unit/test_queueing.py"
-MEMBERS = "unit/test_members.py"
+MEMBERS, HERD = "unit/test_members.py", "unit/test_herd.py"
 GROUP, PULLING = "unit/test_groups.py", "unit/test_pulling.py"
 SECRETS, ROTATION = "unit/test_secrets.py", "unit/test_rotation.py"
 OWN_HEADERS = "unit/test_own_headers.py"
@@ -48,6 +48,13 @@ GROUP_QUEUES, WORDS = "integration/test_group_queues.py", "integration/test_endp
 STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "unit/test_archive_function.py"
 
 FIRST_ROUND = (
+    _planted(
+        "an end that could not be written in time ends as expired",
+        "tagcast.delivery.redelivery:_Outcomes.write",
+        "if due.ended is not None:\n                    await end(self.lease, due, due.ending(due.ended)",
+        "if True:\n                    await end(self.lease, due, due.ending(EntryState.EXPIRED)",
+        f"{HERD}::test_an_end_without_a_push",
+    ),
     _planted(
         "what is owed after a closed round is pushed too",
         "tagcast.delivery.fan_out:SubscriptionRound.pushable",

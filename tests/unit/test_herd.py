@@ -81,6 +81,18 @@ def fake(store: CrowdedStore) -> FakeWorld:
     return fake
 
 
+class HaltingCrowd(MemoryStore):
+    """Keeps a worker out of the messages each time that it waited before: the first try without a wait succeeds."""
+
+    waited = False
+
+    def transact(self, writes: Sequence[Write]) -> None:
+        if self.waited and any(write.key.pk.startswith("MSG#") for write in writes):
+            self.waited = False
+            raise ContendedError
+        super().transact(writes)
+
+
 def push_in_the_crowd(fake: FakeWorld, store: CrowdedStore) -> Answer:
     """Let a worker push the head for as long as nobody gets through to the message's row."""
     fake.clock.sleep(20)
@@ -121,6 +133,34 @@ def test_whoever_comes_next_settles_what_got_through_without_pushing_it_again(
     assert fake.pusher.received["A"] == ["1", "2"]
     assert delivered(fake)
     assert fake.telemetry.counts["OutcomesLost"] == 0
+
+
+def test_an_end_without_a_push_stays_what_it_is_when_the_budget_ends_first() -> None:
+    store = HaltingCrowd()
+    fake = FakeWorld(store=store)
+    fake.topic()
+    fake.subscribe("A", filter={"kind": "function", "function": "f", "on_error": "block", "timeout_seconds": 3})
+    fake.filter_functions.behaviours["A"] = lambda asked: None
+    [message_id] = fake.publish("1")
+    fake.deliver()
+    fake.filter_functions.behaviours["A"] = lambda asked: (False,)
+    fake.clock.sleep(20)
+    [task] = fake.workflow.tasks
+    pause = fake.clock.pause
+
+    async def wait(seconds: float) -> None:
+        store.waited = True
+        await pause(seconds)
+
+    fake.clock.pause, store.waited = wait, True  # type: ignore[method-assign]
+    answer = fake.redeliver(task)
+    [row] = [row for key, row in store.rows.items() if key.pk.startswith("DUE#")]
+    assert "ended" not in row
+    store.waited = False
+    fake.clock.instant = max(fake.clock.instant, answer.wait_until or 0)
+    fake.redeliver(answer.task)
+
+    assert messages.message_view(fake.world, "test1", message_id).subscribers["A"].state is EntryState.FILTERED
 
 
 def test_the_budget_of_a_worker_that_waits_is_kept(fake: FakeWorld, store: CrowdedStore) -> None:

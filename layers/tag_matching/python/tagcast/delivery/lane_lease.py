@@ -5,6 +5,7 @@ See docs/protocol.md, Invariants, 6.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -110,6 +111,10 @@ class LaneLease:
     async def try_once(self, *writes: Write) -> None:
         """Carry out one write or transaction, beside the event loop."""
         await self.world.executor.run(partial(write_all, self.world.store, writes))
+
+    def end_at(self) -> int:
+        """Return when the budget is over, on the clock of instants: the next worker may go on then."""
+        return self.world.clock.now() + math.ceil(max(0.0, self.left_s()) * 1000)
 
     async def wait(self, lost: int, all_s: float = 0.0) -> bool:
         """Wait after so many lost tries, as :func:`pause_s` says; return False instead when the budget is over."""

@@ -234,11 +234,15 @@ class _Outcomes:
         """Write what came of the attempts, ends before failures."""
         try:
             together = await self._write_together()
-            marked = await self._write_ends(self.result.ended.keys() - together)
+            standing = await self._write_ends(self.result.ended.keys() - together)
             await self._write_unattempted()
             await self._write_failures()
-            for due in marked:
-                await end(self.lease, due, due.ending(EntryState.EXPIRED), patient=True)
+            for due in standing:
+                if due.ended is not None:
+                    await end(self.lease, due, due.ending(due.ended), patient=True)
+            if not self.result.failures and any(due.ended is None for due in standing):
+                await self.lease.reschedule(self.lease.end_at())
+                return Retried.PLANNED
         except ConditionLostError:
             return Retried.OVERTAKEN
         finally:
@@ -256,18 +260,21 @@ class _Outcomes:
         return done
 
     async def _write_ends(self, message_ids: Collection[str]) -> list[OwedDelivery]:
-        """Write ends one by one; return the due rows that keep those which too many others were in the way of."""
-        marked: list[OwedDelivery] = []
+        """Write ends one by one; return the due rows that stay, because others kept writing their messages.
+
+        Some are marked with their end. The budget is over for the others: the next worker decides anew how they end.
+        """
+        standing: list[OwedDelivery] = []
         for message_id, entry in self.result.ended.items():
             if message_id not in message_ids:
                 continue
             due, row = self.owed[message_id].due, self.owed[message_id].row
-            standing = await end(self.lease, due, due.as_last_seen(entry), patient=False, known=row)
-            if standing is None or standing.ended:
+            left = await end(self.lease, due, due.as_last_seen(entry), patient=False, known=row)
+            if left is None or left.ended:
                 self.unwritten.discard(message_id)
-            if standing is not None:
-                marked.append(standing)
-        return marked
+            if left is not None:
+                standing.append(left)
+        return standing
 
     async def _write_unattempted(self) -> None:
         """Write what was enqueued for a group, and the verdicts on deliveries that were not started."""
