@@ -49,6 +49,13 @@ STREAM, DIRECTORY, ARCHIVE = "unit/test_stream.py", "unit/test_directory.py", "u
 
 FIRST_ROUND = (
     _planted(
+        "the sweep expires what was delivered",
+        "tagcast.repairing.expiry:_expired",
+        "else known.ending(EntryState.EXPIRED)",
+        "else __import__('dataclasses').replace(known, ended=None).ending(EntryState.EXPIRED)",
+        f"{HERD}::test_what_got_through_ends_as_delivered",
+    ),
+    _planted(
         "an end that could not be written in time ends as expired",
         "tagcast.delivery.redelivery:_Outcomes.write",
         "if due.ended is not None:\n                    await end(self.lease, due, due.ending(due.ended)",

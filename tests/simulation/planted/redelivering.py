@@ -204,20 +204,6 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "the sweep expires what was delivered",
-        "tagcast.repairing.expiry:_expired",
-        "else known.ending(EntryState.EXPIRED)",
-        "else __import__('dataclasses').replace(known, ended=None).ending(EntryState.EXPIRED)",
-        Aim(
-            faults=("herd",),
-            modes=("flapping", "down"),
-            operations=("pause", "sweep", "retry_now"),
-            retention_s=60,
-            restless=True,
-            steered=0.4,
-        ),
-    ),
-    Mutant(
         "an end is given up because others write the message",
         "tagcast.delivery.redelivery:end",
         "if not await lease.wait(conflicts, came.all_s):",
