@@ -25,7 +25,7 @@ class UnreadableError(TagcastError):
 class Received:
     """A message as one push brought it; a field is None where the content format does not carry it.
 
-    Deliveries may repeat: *message_id* and *subscription* are the same then, *attempt* is not.
+    A delivery may come twice, with the same *message_id* and *subscription*. *attempt* may be the same or not.
     """
 
     message_id: str
