@@ -20,7 +20,7 @@ from tagcast.filters.kinds import compile_filter
 from tagcast.registry.shadowing import is_function
 
 from glue_jobs.io import arguments
-from glue_jobs.io.messages_read import Seen, known_of, seen_of
+from glue_jobs.io.messages_read import BODIES, Seen, body_of, known_of, seen_of
 from glue_jobs.io.session import open_session
 from glue_jobs.io.settled import settled
 from glue_jobs.io.storage import Archive, finish, tell
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Filter = Mapping[str, object] | None
 WAYS = ("newly_matched", "newly_unmatched")
-COLUMNS = ("both", *WAYS, "neither", "failed")
+COLUMNS = ("both", *WAYS, "neither", "failed", "unjudged")
 COMPARED = "hour bigint, name string, number bigint"
 DIFFERENCE = "way string, message_id string, accepted_at bigint"
 LISTED_MAX = 1000
@@ -65,8 +65,11 @@ def compared(batches: Iterator[pa.RecordBatch], both: FilterSet) -> Iterator[pa.
     for batch in batches:
         counts: Counter[tuple[int, str]] = Counter()
         columns = (batch.column(batch.schema.names.index(name)).to_pylist() for name in ("hour", *READ, "number"))
-        for hour, tags, key, texts, number in zip(*columns, strict=True):
-            seen = both.seen(tags, key, texts)
+        for hour, tags, key, texts, content, number in zip(*columns, strict=True):
+            if content is None and both.reading_bodies:
+                counts[hour, "unjudged"] += number
+                continue
+            seen = both.seen(tags, key, texts, content)
             new, old = says(candidate, seen), says(current, seen)
             name = "both" if new and old else WAYS[0] if new else WAYS[1] if old else "neither"
             counts[hour, name] += number
@@ -85,12 +88,15 @@ def differences(
     import pyarrow as pa
 
     new, old = compile_filter(candidate), compile_filter(current)
+    reads_body = new.reads_body or old.reads_body
     for batch in batches:
         found: dict[str, list[tuple[str, str, int]]] = {way: [] for way in WAYS}
         ids = batch.column(batch.schema.names.index("message_id")).to_pylist()
         instants = batch.column(batch.schema.names.index("accepted_at")).to_pylist()
         for known, message_id, at in zip(known_of(batch), ids, instants, strict=True):
             seen = seen_of(known)
+            if reads_body and seen.body is None:
+                continue
             by_new, by_old = says(new, seen) is True, says(old, seen) is True
             if by_new is not by_old:
                 found[WAYS[by_old]].append((WAYS[by_old], message_id, at))
@@ -109,7 +115,8 @@ def compare(messages: DataFrame, candidate: Filter, current: Filter, samples: in
     by_hour: dict[int, dict[str, int]] = {}
     for row in counted.groupBy("hour", "name").agg(sql.sum("number").alias("number")).collect():
         by_hour.setdefault(row.hour, {"hour": row.hour, **dict.fromkeys(COLUMNS, 0)})[row.name] = int(row.number)
-    read = messages.select("message_id", "accepted_at", "tags", "routing_key", "properties")
+    bodies = BODIES if both.reading_bodies else ()
+    read = messages.select("message_id", "accepted_at", "tags", "routing_key", "properties", *bodies)
     differing = read.mapInArrow(lambda batches: differences(iter(batches), candidate, current, samples), DIFFERENCE)
     order = Window.partitionBy("way").orderBy(sql.desc("accepted_at"), "message_id")
     newest = differing.withColumn("rank", sql.row_number().over(order)).where(sql.col("rank") <= samples)
@@ -119,7 +126,8 @@ def compare(messages: DataFrame, candidate: Filter, current: Filter, samples: in
 
 
 def _sample(row: Any, candidate: Filter, current: Filter) -> dict[str, Any]:
-    seen = Seen(tuple(row.tags or ()), row.routing_key, row.properties or {})
+    text, encoded = (getattr(row, name, None) for name in BODIES)
+    seen = Seen(tuple(row.tags or ()), row.routing_key, row.properties or {}, body_of(text, encoded))
     return {
         "way": row.way,
         "message_id": row.message_id,
@@ -147,12 +155,13 @@ def count_all(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> 
     """Return what each candidate matches and fails on, and the same by hour as a table."""
     filters = FilterSet.of([each for _, each in candidates])
     hours = settled(filter_sets.matches(messages, filters))
-    totals = hours.groupBy("candidate").agg(sql.sum("matched").alias("matched"), sql.sum("failed").alias("failed"))
-    by_number = {row.candidate: (int(row.matched), int(row.failed)) for row in totals.collect()}
-    told = []
-    for number, (name, each) in enumerate(candidates):
-        matched, failed = by_number.get(number, (0, 0))
-        told.append({"name": name, "filter": each, "matched": matched, "failed": failed})
+    sums = ("matched", "failed", "unjudged")
+    totals = hours.groupBy("candidate").agg(*(sql.sum(each).alias(each) for each in sums))
+    by_number = {row.candidate: {each: int(row[each]) for each in sums} for row in totals.collect()}
+    none = dict.fromkeys(sums, 0)
+    told = [
+        {"name": name, "filter": each, **by_number.get(number, none)} for number, (name, each) in enumerate(candidates)
+    ]
     return told, hours
 
 
@@ -180,6 +189,18 @@ def _check(candidates: Sequence[tuple[str, Filter]]) -> None:
         compile_filter(each)
 
 
+def _with_what_is_read(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> DataFrame:
+    """Return the messages without their bodies if no candidate reads them; else tell first how many have none."""
+    if not any(compile_filter(each).reads_body for _, each in candidates):
+        return messages.drop(*BODIES)
+    missing = messages.where(sql.coalesce(*BODIES).isNull()).count()
+    tell(
+        f"A candidate reads bodies: {missing:,} messages of this window have none in the archive and are not judged. "
+        "The deployment's parameter ArchiveBodies says of which topics bodies are archived."
+    )
+    return messages
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Try candidates on a window of a topic; exit code 0."""
     parser = arguments.parser("backtest", __doc__ or "", lookback_days=7)
@@ -200,7 +221,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _check(candidates)
     archive.suit(window.days(), whole=(RecordKind.SUBSCRIPTIONS,))
     messages = archive.records(RecordKind.MESSAGES, window.days()).where(sql.col("topic") == given.topic)
-    messages = messages.withColumn("hour", hour_of("accepted_at")).drop("body", "body_base64")
+    messages = _with_what_is_read(messages.withColumn("hour", hour_of("accepted_at")), candidates)
     told, hours = count_all(messages, candidates)
     result: dict[str, Any] = {
         "topic": given.topic,

@@ -21,7 +21,7 @@ from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.kinds import compile_filter
 
 from glue_jobs.io import arguments
-from glue_jobs.io.messages_read import Seen
+from glue_jobs.io.messages_read import BODIES, Seen, body_of
 from glue_jobs.io.pace import Pace
 from glue_jobs.io.session import open_session
 from glue_jobs.io.storage import Archive, finish, tell
@@ -71,8 +71,9 @@ def chunks(offers: Iterator[dict[str, Any]], most: int) -> Iterator[list[dict[st
 
 
 def _passes(filter: CompiledFilter, row: Any) -> bool:
+    body = body_of(*(getattr(row, name, None) for name in BODIES))
     try:
-        return filter.evaluate(Seen(tuple(row.tags or ()), row.routing_key, row.properties or {})) is True
+        return filter.evaluate(Seen(tuple(row.tags or ()), row.routing_key, row.properties or {}, body)) is True
     except FilterEvaluationError:
         return False
 
@@ -87,11 +88,13 @@ def offers(messages: DataFrame, filter: CompiledFilter) -> Iterator[dict[str, An
 def preview(messages: DataFrame, filter: CompiledFilter) -> dict[str, int | None]:
     """Return how much would be sent."""
     kept = sql.col("body").isNotNull() | sql.col("body_base64").isNotNull()
-    columns = ("tags", "routing_key", "properties", "body_bytes", "accepted_at")
+    columns = ("tags", "routing_key", "properties", "body_bytes", "accepted_at", *(BODIES if filter.reads_body else ()))
     counts = {"messages": 0, "bytes": 0, "without_body": 0, "filtered_out": 0}
     instants: list[int] = []
     for row in messages.select(*columns, kept.alias("kept")).toLocalIterator():
-        if not _passes(filter, row):
+        if not row.kept and filter.reads_body:
+            counts["without_body"] += 1
+        elif not _passes(filter, row):
             counts["filtered_out"] += 1
         elif not row.kept:
             counts["without_body"] += 1

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
-from tagcast.filters.index.topic_index import TopicIndex
+from tagcast.errors import FilterEvaluationError
+from tagcast.filters.kinds import CompiledFilter, compile_filter
 
 from glue_jobs.auditing.audit_entries import ENTRY, violation
 from glue_jobs.auditing.history import LANE
-from glue_jobs.io.messages_read import Known, known_of, seen_of
+from glue_jobs.io.messages_read import BODIES, Known, known_of, seen_of
 from glue_jobs.io.settled import settled
 
 if TYPE_CHECKING:
@@ -24,13 +26,18 @@ REMEMBERED_MAX = 200_000
 
 @lru_cache(REMEMBERED_MAX)
 def _matches(filter: str | None, known: Known) -> bool:
-    index = _index(filter)
-    return bool(index.match(seen_of(known)).ordinals)
+    """Say whether a filter matches; one that reads a body that was not archived is not judged."""
+    seen, compiled = seen_of(known), _compiled(filter)
+    if compiled.reads_body and seen.body is None:
+        return True
+    with suppress(FilterEvaluationError):
+        return compiled.evaluate(seen) is True
+    return False
 
 
 @lru_cache(1_000)
-def _index(filter: str | None) -> TopicIndex:
-    return TopicIndex.build({0: None if filter is None else json.loads(filter)})
+def _compiled(filter: str | None) -> CompiledFilter:
+    return compile_filter(None if filter is None else json.loads(filter))
 
 
 def _not_matched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -49,7 +56,7 @@ def _not_matched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def late_entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
     """Return the entries that were added after their messages were accepted, with what filters read of these."""
-    columns = ("matched", "replay_of", "tags", "routing_key", "properties")
+    columns = ("matched", "replay_of", "tags", "routing_key", "properties", *BODIES)
     known = messages.select("topic", "message_id", "accepted_at", "subscriptions_version", *columns)
     added = deliveries.where("added_at is not null").select(*ENTRY, "added_at", "filter_version")
     return settled(added.join(known, ["topic", "message_id"]))

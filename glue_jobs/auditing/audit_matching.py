@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tagcast.filters.index.topic_index import TopicIndex
+from tagcast.filters.kinds import compile_filter
 
 from glue_jobs.auditing.audit_entries import Terms
 from glue_jobs.auditing.history import FilterInForce
-from glue_jobs.io.messages_read import Known, known_of, seen_of
+from glue_jobs.io.messages_read import BODIES, Known, known_of, seen_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +23,10 @@ VIOLATIONS = {
     "not_in_filter": "it was owed, and the filter of its time does not match it",
     "missed": "the filter of its time matches it, and it was not owed",
 }
-COUNTED = ("evaluated", "matches_judged_later", "matches_of_unknown_filters", "misses_not_provable", "replays")
+COUNTED = (
+    *("evaluated", "matches_judged_later", "matches_of_unknown_filters", "misses_not_provable", "replays"),
+    "unjudged_without_body",
+)
 REMEMBERED_MAX = 200_000
 
 
@@ -32,12 +36,16 @@ class TopicFilters:
     def __init__(self, filters: Sequence[FilterInForce]) -> None:
         self.filters = filters
         texts = {place: each.filter for place, each in enumerate(filters)}
-        self._index = TopicIndex.build({p: None if text is None else json.loads(text) for p, text in texts.items()})
+        compiled = {p: compile_filter(None if text is None else json.loads(text)) for p, text in texts.items()}
+        self.reading_bodies = frozenset(place for place, each in compiled.items() if each.reads_body)
+        self._index = TopicIndex.build(compiled)
         self._remembered: dict[Known, tuple[int, ...]] = {}
         self._in_force: dict[int, frozenset[int]] = {}
 
     def matching(self, known: Known) -> tuple[int, ...]:
         """Return the places of the filters, of whatever time, that match the message."""
+        if not self.reading_bodies:
+            known = (*known[:3], None)
         found = self._remembered.get(known)
         if found is None:
             if len(self._remembered) >= REMEMBERED_MAX:
@@ -93,6 +101,8 @@ def _judge(
 ) -> list[tuple[str, int]]:
     """Return what is wrong with one message's matches, and count what was looked at."""
     force = known_filters.in_force(version)
+    blind = {known_filters.filters[p].ordinal for p in known_filters.reading_bodies & force if known[3] is None}
+    counts["unjudged_without_body"] += len(blind)
     expected = {
         known_filters.filters[place].ordinal: place for place in known_filters.matching(known) if place in force
     }
@@ -101,11 +111,13 @@ def _judge(
     for ordinal in matched:
         if ordinal not in by_ordinal:
             counts["matches_of_unknown_filters"] += 1
+        elif ordinal in blind:
+            continue
         elif ordinal not in expected:
             wrong.append(("not_in_filter", ordinal))
         elif known_filters.filters[expected[ordinal]].is_function:
             counts["matches_judged_later"] += 1
-    counts["evaluated"] += len(by_ordinal)
+    counts["evaluated"] += len(by_ordinal) - len(blind)
     if is_replay:
         counts["replays"] += 1
         return wrong
@@ -122,5 +134,7 @@ def judged(messages: DataFrame, filters: dict[str, list[FilterInForce]], terms: 
     """Return violations and counts of all *messages*, one row for each (``RESULT``)."""
     shared = messages.sparkSession.sparkContext.broadcast(filters)
     columns = ("topic", "message_id", "accepted_at", "subscriptions_version", "matched", "replay_of")
-    read = messages.select(*columns, "tags", "routing_key", "properties")
+    texts = (each.filter or "" for several in filters.values() for each in several)
+    bodies = BODIES if any('"event_pattern"' in text for text in texts) else ()
+    read = messages.select(*columns, "tags", "routing_key", "properties", *bodies)
     return read.mapInArrow(lambda batches: judge_batches(iter(batches), shared.value, terms), RESULT)

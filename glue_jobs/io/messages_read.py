@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,27 +18,43 @@ class Seen:
     tags: tuple[str, ...]
     routing_key: str | None
     properties: Mapping[str, str]
+    body: bytes | None = None
 
 
-Known = tuple[tuple[str, ...], str | None, tuple[tuple[str, str], ...]]
+BODIES = ("body", "body_base64")
+"""The columns of a body: it is in one of them, or was not archived."""
+Known = tuple[tuple[str, ...], str | None, tuple[tuple[str, str], ...], bytes | None]
 """The same as a key: messages that agree in it get the same verdicts."""
 
 
 def known_of(batch: pa.RecordBatch) -> Iterator[Known]:
-    """Yield what filters read of each message of *batch* (columns tags, routing_key, properties)."""
+    """Yield what filters read of each message of *batch*: tags, routing_key, properties, and bodies if it has those."""
     names = batch.schema.names
     tags = batch.column(names.index("tags")).to_pylist()
     keys = batch.column(names.index("routing_key")).to_pylist()
     properties = batch.column(names.index("properties")).to_pylist()
-    for each_tags, key, pairs in zip(tags, keys, properties, strict=True):
-        yield tuple(each_tags or ()), key, tuple(pairs or ())
+    none = [None] * batch.num_rows
+    texts, encoded = (batch.column(names.index(name)).to_pylist() if name in names else none for name in BODIES)
+    for each_tags, key, pairs, text, code in zip(tags, keys, properties, texts, encoded, strict=True):
+        yield tuple(each_tags or ()), key, tuple(pairs or ()), body_of(text, code)
+
+
+def body_of(text: str | None, encoded: str | None) -> bytes | None:
+    """Return a body from the two columns of the archive, None if it was not archived.
+
+    >>> body_of("a", None), body_of(None, "AA=="), body_of(None, None)
+    (b'a', b'\\x00', None)
+    """
+    if encoded is not None:
+        return base64.b64decode(encoded)
+    return None if text is None else text.encode()
 
 
 def seen_of(known: Known) -> Seen:
     """Return the message that *known* stands for.
 
-    >>> seen_of((("a",), None, (("price", "3"),))).properties["price"]
+    >>> seen_of((("a",), None, (("price", "3"),), None)).properties["price"]
     '3'
     """
-    tags, key, pairs = known
-    return Seen(tags, key, dict(pairs))
+    tags, key, pairs, body = known
+    return Seen(tags, key, dict(pairs), body)

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sql
 from tagcast.filters.compiled import CompiledFilter
+from tagcast.filters.event_pattern.scopes import ENVELOPE_NAMES, Scope
 from tagcast.filters.index.topic_index import TopicIndex
-from tagcast.filters.kinds import RoutingKeyFilter, Sql92Filter, TagExpressionFilter, TagsFilter, compile_filter
+from tagcast.filters.kinds import (
+    EventPatternFilter,
+    RoutingKeyFilter,
+    Sql92Filter,
+    TagExpressionFilter,
+    TagsFilter,
+    compile_filter,
+)
 
 from glue_jobs.io.messages_read import Seen
 
@@ -19,9 +27,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-READ = ("tags", "routing_key", "texts")
+READ = ("tags", "routing_key", "texts", "content")
 """What the filters read of a message, as columns that can be grouped; *texts* are the properties they name."""
-COUNTS = "hour bigint, candidate int, matched bigint, failed bigint"
+COUNTS = "hour bigint, candidate int, matched bigint, failed bigint, unjudged bigint"
+"""Not judged are messages whose body was not archived, by filters that read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,7 @@ class FilterSet:
     properties: tuple[str, ...]
     reads_routing_key: bool
     reads_all_tags: bool
+    reading_bodies: frozenset[int]
 
     @classmethod
     def of(cls, filters: Iterable[Mapping[str, object] | None]) -> FilterSet:
@@ -51,18 +61,40 @@ class FilterSet:
                 case Sql92Filter():
                     nodes = each.expression.nodes
                     properties |= {str(node.value) for node in nodes if node.operator == "property"}
-        keys = any(isinstance(each, RoutingKeyFilter) for each in compiled)
-        every = any(isinstance(each, Sql92Filter) and each.reads_tags for each in compiled)
-        return cls(compiled, frozenset(tags), tuple(sorted(properties)), keys, every)
+                case EventPatternFilter():
+                    properties |= _properties_of(each)
+        enveloped = any(isinstance(each, EventPatternFilter) and each.scope is Scope.ENVELOPE for each in compiled)
+        keys = enveloped or any(isinstance(each, RoutingKeyFilter) for each in compiled)
+        every = enveloped or any(isinstance(each, Sql92Filter) and each.reads_tags for each in compiled)
+        bodies = frozenset(number for number, each in enumerate(compiled) if each.reads_body)
+        return cls(compiled, frozenset(tags), tuple(sorted(properties)), keys, every, bodies)
 
     def index(self) -> TopicIndex:
         """Return all filters as the Lambdas have them."""
         return TopicIndex.build(dict(enumerate(self.filters)))
 
-    def seen(self, tags: Iterable[str] | None, key: str | None, texts: Iterable[str | None] | None) -> Seen:
+    def seen(
+        self,
+        tags: Iterable[str] | None,
+        key: str | None,
+        texts: Iterable[str | None] | None,
+        content: bytes | None = None,
+    ) -> Seen:
         """Return the message that a distinct set stands for."""
         pairs = zip(self.properties, texts or (), strict=False)
-        return Seen(tuple(tags or ()), key, {name: text for name, text in pairs if text is not None})
+        return Seen(tuple(tags or ()), key, {name: text for name, text in pairs if text is not None}, content)
+
+
+def _properties_of(filter: EventPatternFilter) -> set[str]:
+    """Return the properties that a pattern may read: the name of one may have dots, as a path has."""
+    match filter.scope:
+        case Scope.BODY:
+            return set()
+        case Scope.ENVELOPE:
+            return set(ENVELOPE_NAMES)
+        case Scope.PROPERTIES:
+            parts = [condition.path.split(".") for condition in filter.pattern.conditions]
+            return {".".join(path[:size]) for path in parts for size in range(1, len(path) + 1)}
 
 
 def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFrame:
@@ -79,12 +111,14 @@ def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFr
         wanted = sql.array(*(sql.lit(tag) for tag in sorted(filters.tags)))
         tags = sql.array_sort(sql.array_intersect(sql.coalesce("tags", none), wanted))
     key = sql.col("routing_key") if filters.reads_routing_key else sql.lit(None).cast("string")
+    content = sql.coalesce(sql.unbase64("body_base64"), sql.encode("body", "UTF-8")) if filters.reading_bodies else None
     texts = [sql.try_element_at("properties", sql.lit(name)) for name in filters.properties]
     read = messages.select(
         *keys,
         tags.alias("tags"),
         key.alias("routing_key"),
         (sql.array(*texts) if texts else none).alias("texts"),
+        (sql.lit(None).cast("binary") if content is None else content).alias("content"),
     )
     return read.groupBy(*keys, *READ).agg(sql.count("*").alias("number"))
 
@@ -97,19 +131,23 @@ def counted(batches: Iterator[pa.RecordBatch], filters: FilterSet) -> Iterator[p
     for batch in batches:
         matched: Counter[tuple[int, int]] = Counter()
         failed: Counter[tuple[int, int]] = Counter()
+        unjudged: Counter[tuple[int, int]] = Counter()
         columns = (batch.column(batch.schema.names.index(name)).to_pylist() for name in ("hour", *READ, "number"))
-        for hour, tags, key, texts, number in zip(*columns, strict=True):
-            found = index.match(filters.seen(tags, key, texts))
+        for hour, tags, key, texts, content, number in zip(*columns, strict=True):
+            found = index.match(filters.seen(tags, key, texts, content))
+            blind = filters.reading_bodies if content is None else frozenset[int]()
             for candidate in found.ordinals:
                 matched[hour, candidate] += number
-            for candidate in found.errors:
+            for candidate in blind.symmetric_difference(found.errors):
                 failed[hour, candidate] += number
-        keys = sorted({*matched, *failed})
-        rows = [(hour, one, matched[hour, one], failed[hour, one]) for hour, one in keys]
-        transposed: list[Any] = list(zip(*rows, strict=True)) or [()] * 4
-        types = (pa.int64(), pa.int32(), pa.int64(), pa.int64())
+            for candidate in blind:
+                unjudged[hour, candidate] += number
+        keys = sorted({*matched, *failed, *unjudged})
+        rows = [(hour, one, matched[hour, one], failed[hour, one], unjudged[hour, one]) for hour, one in keys]
+        transposed: list[Any] = list(zip(*rows, strict=True)) or [()] * 5
+        types = (pa.int64(), pa.int32(), pa.int64(), pa.int64(), pa.int64())
         arrays = [pa.array(values, kind) for values, kind in zip(transposed, types, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, ["hour", "candidate", "matched", "failed"])
+        yield pa.RecordBatch.from_arrays(arrays, ["hour", "candidate", "matched", "failed", "unjudged"])
 
 
 def matches(messages: DataFrame, filters: FilterSet) -> DataFrame:
@@ -118,7 +156,7 @@ def matches(messages: DataFrame, filters: FilterSet) -> DataFrame:
     sets = distinct_sets(messages, filters, "hour")
     counts = sets.mapInArrow(lambda batches: counted(iter(batches), shared.value), COUNTS)
     return counts.groupBy("hour", "candidate").agg(
-        sql.sum("matched").alias("matched"), sql.sum("failed").alias("failed")
+        *(sql.sum(name).alias(name) for name in ("matched", "failed", "unjudged"))
     )
 
 

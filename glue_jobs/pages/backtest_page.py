@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LISTED_MAX = 200
 WORDS = {"newly_matched": "newly matched", "newly_unmatched": "no longer matched", "both": "matched by both"}
+COUNTED = ("both", "newly_matched", "newly_unmatched", "failed", "unjudged")
 COLOURS = {"both": "cancelled", "newly_matched": "delivered", "newly_unmatched": "discarded"}
 
 
@@ -38,7 +39,7 @@ def _code(value: object) -> str:
 
 def _comparison(result: Mapping[str, Any], below: str) -> str:
     hours = result["comparison"]
-    sums = {name: sum(hour[name] for hour in hours) for name in ("both", "newly_matched", "newly_unmatched", "failed")}
+    sums = {name: sum(hour[name] for hour in hours) for name in COUNTED}
     new, gone = sums["newly_matched"], sums["newly_unmatched"]
     title = "The candidate changes nothing" if not new + gone else f"{new:,} more, {gone:,} fewer messages"
     cards = [
@@ -47,6 +48,7 @@ def _comparison(result: Mapping[str, Any], below: str) -> str:
         ("newly matched", new, "good" if new else ""),
         ("no longer matched", gone, "bad" if gone else ""),
         ("the candidate failed on", sums["failed"], "warn" if sums["failed"] else ""),
+        *([("not judged, without a body", sums["unjudged"], "warn")] if sums["unjudged"] else []),
     ]
     verdict = f"{title} for {result['subscription']}"
     parts = [
@@ -78,7 +80,7 @@ def _counts(result: Mapping[str, Any], below: str) -> str:
     ranked = sorted(told, key=lambda each: (-each["matched"], each["name"]))[:LISTED_MAX]
     rows = [
         (each["name"], each["matched"], page.share(each["matched"], result["messages"]), each["failed"],
-         json.dumps(each["filter"], ensure_ascii=False)[:120])
+         each["unjudged"], json.dumps(each["filter"], ensure_ascii=False)[:120])
         for each in ranked
     ]  # fmt: skip
     parts = [page.headline(title, below)]
@@ -86,7 +88,7 @@ def _counts(result: Mapping[str, Any], below: str) -> str:
         caption = "Messages that the candidate matches, by hour of acceptance."
         hours = result["hours"]
         parts.append(page.figure(caption, lambda axes: _bars(axes, hours, {"matched": "line"})))
-    heads = ("Candidate", "Matched", "Share", "Failed", "Filter")
+    heads = ("Candidate", "Matched", "Share", "Failed", "Not judged", "Filter")
     rest = len(told) - len(rows)
     more = page.paragraph(f"{rest:,} more are in backtest.json and the table hours.", "soft") if rest else ""
     return page.document(title, _what(result), *parts, page.section("Candidates", page.table(heads, rows), more))

@@ -102,6 +102,7 @@ def _looked_at(counts: Mapping[str, int], skew_ms: int) -> str:
         ("matches whose verdict a filter function gave later", counts["matches_judged_later"]),
         ("matches of filters that the archive does not know", counts["matches_of_unknown_filters"]),
         ("misses near the removal of a subscription, not provable", counts["misses_not_provable"]),
+        ("matches that read a body that was not archived, not judged", counts["unjudged_without_body"]),
         ("replayed messages (for one subscription each)", counts["replays"]),
         ("recorded attempts of deliveries that waited", counts["failed_attempts"]),
         ("gaps between attempts / of them judged", f"{counts['gaps']:,} / {counts['gaps_judged']:,}"),

@@ -10,6 +10,7 @@ from aiohttp import web
 from tagcast.errors import FilterEvaluationError
 from tagcast.filters.compiled import CompiledFilter
 from tagcast.filters.kinds import compile_filter
+from tagcast.model import Draft
 from tagcast_client import InvalidError, NewMessage, operations
 from tagcast_client.models import Filter, Message, Subscription
 
@@ -130,9 +131,14 @@ def changed(active: Filter | None, candidate: Filter | None, messages: list[Mess
 def takes(filter: CompiledFilter, message: Message) -> bool:
     """Say whether a filter matches a message; one that fails does not."""
     try:
-        return filter.evaluate(message) is True
+        return filter.evaluate(_draft(message)) is True
     except FilterEvaluationError:
         return False
+
+
+def _draft(message: Message) -> Draft:
+    content, properties = message.content or b"", message.properties
+    return Draft(content, tags=message.tags, routing_key=message.routing_key, properties=properties)
 
 
 async def _verdicts(desk: Desk, bench: Bench, recent: list[Message]) -> tuple[list[Verdict], list[str]]:

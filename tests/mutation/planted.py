@@ -1873,8 +1873,8 @@ COUNTED = "unit/api/test_body_faults.py"
 BOUNDED = (
     _planted(
         "values of a body are not counted before they are made",
-        "tagcast_aws.api.http.strict_json:parse",
-        "if _CROWDED.match(content):",
+        "tagcast.strict_json:parse",
+        "if len(content) > JSON_VALUES_MAX and _CROWDED.match(content):",
         "if False:",
         f"{LIMITED}_is_taken_and_one_more_is_refused[JSON_VALUES_MAX]",
     ),

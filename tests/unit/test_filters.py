@@ -16,6 +16,7 @@ class Message:
     tags: tuple[str, ...] = ()
     routing_key: str | None = None
     properties: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
 
 
 MESSAGE = Message(("apple", "imac"), "order.new.eu", {"price": "120"})

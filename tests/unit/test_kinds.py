@@ -18,14 +18,16 @@ class Message:
     tags: tuple[str, ...] = ()
     routing_key: str | None = None
     properties: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
 
 
-BARE, FULL = Message(), Message(("apple",), "order.new", {"price": "120"})
+BARE, FULL = Message(body=b""), Message(("apple",), "order.new", {"price": "120"}, b'{"user": {"name": "Ada"}}')
 EACH: dict[str, dict[str, object]] = {
     "tags": {"kind": "tags", "tags": ["apple"]},
     "tag_expression": {"kind": "tag_expression", "expression": "apple || pear"},
     "routing_key": {"kind": "routing_key", "patterns": ["order.*"]},
     "sql92": {"kind": "sql92", "expression": "price > 100"},
+    "event_pattern": {"kind": "event_pattern", "pattern": {"user": {"name": ["Ada"]}}},
     "function": {"kind": "function", "function": "f"},
 }
 
@@ -36,6 +38,7 @@ class NeverFilter:
 
     kind: str = "never"
     warnings: tuple[str, ...] = ()
+    reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
         return False

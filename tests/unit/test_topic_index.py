@@ -24,6 +24,7 @@ class Message:
     tags: tuple[str, ...]
     routing_key: str | None
     properties: dict[str, str]
+    body: bytes | None = None
 
 
 def expression(dice: random.Random, depth: int, strict: bool) -> str:

@@ -18,6 +18,7 @@ class Message:
     tags: tuple[str, ...] = ()
     routing_key: str | None = None
     properties: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from tagcast.filters import function_filter, routing_key_filter, tag_filters
 from tagcast.filters.sql92 import dialect
 from tagcast.registry import rotation
 from tagcast.rows import tail
+from tagcast.strict_json import MalformedError, parse
 from tagcast_aws.api import limits
 from tagcast_aws.api.http.body import read
 from tagcast_aws.api.http.paging import decode_cursor
-from tagcast_aws.api.http.strict_json import MalformedError, parse
 from tagcast_aws.api.subscriptions.client_certificate import ClientCertificateBody
 from tagcast_aws.api.subscriptions.lane import SkipBody
 from tagcast_aws.cmq import limits as of_cmq

@@ -181,6 +181,11 @@ class Message:
         return self.draft.properties
 
     @property
+    def body(self) -> bytes:
+        """Return the body that event patterns read."""
+        return self.draft.body
+
+    @property
     def ordering_key(self) -> str | None:
         """Return the ordering key, if it has one."""
         return self.draft.ordering_key

@@ -36,6 +36,11 @@ class FilterInput(Protocol):
         """Names to texts."""
         ...
 
+    @property
+    def body(self) -> bytes | None:
+        """The body as it was published, or ``None`` where it is not kept any more."""
+        ...
+
 
 class CompiledFilter(Protocol):
     """A validated filter, ready to be evaluated. It is plain data: it pickles and is never changed."""
@@ -43,6 +48,11 @@ class CompiledFilter(Protocol):
     @property
     def kind(self) -> str:
         """The word of the JSON form; ``"everything"`` for no filter."""
+        ...
+
+    @property
+    def reads_body(self) -> bool:
+        """Whether there is no verdict without the body."""
         ...
 
     @property

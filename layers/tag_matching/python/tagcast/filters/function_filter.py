@@ -22,6 +22,7 @@ class FunctionFilter:
     timeout_s: int
     kind: str = "function"
     warnings: tuple[str, ...] = ()
+    reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
         """Always ``True``: user code never runs while a message is accepted."""

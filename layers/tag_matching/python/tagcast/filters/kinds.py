@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tagcast.errors import Fault, FilterEvaluationError, FilterSyntaxError, InvalidFilterError
 from tagcast.filters.compiled import CompiledFilter, FilterInput, FilterValue
+from tagcast.filters.event_pattern_filter import EventPatternFilter, compile_event_pattern
 from tagcast.filters.explanation import Explanation
 from tagcast.filters.function_filter import FunctionFilter, compile_function
 from tagcast.filters.routing_key_filter import RoutingKeyFilter, compile_routing_key
@@ -18,6 +19,7 @@ from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter, compile
 __all__ = [
     "KINDS",
     "CompiledFilter",
+    "EventPatternFilter",
     "EverythingFilter",
     "Explanation",
     "Fault",
@@ -42,6 +44,7 @@ class EverythingFilter:
 
     kind: str = "everything"
     warnings: tuple[str, ...] = ()
+    reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
         """Always ``True``."""
@@ -60,6 +63,7 @@ _COMPILERS: Mapping[str, Callable[[FilterValue], CompiledFilter]] = {
     "tag_expression": compile_tag_expression,
     "routing_key": compile_routing_key,
     "sql92": compile_sql92_filter,
+    "event_pattern": compile_event_pattern,
     "function": compile_function,
 }
 

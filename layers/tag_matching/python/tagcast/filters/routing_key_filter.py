@@ -34,6 +34,7 @@ class RoutingKeyFilter:
     patterns: tuple[str, ...]
     kind: str = "routing_key"
     warnings: tuple[str, ...] = ()
+    reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
         """The rule of :func:`tagcast.filters.routing_key.matches_key`, for any of the patterns."""

@@ -24,6 +24,7 @@ class Sql92Filter:
     expression: CompiledExpression
     kind: str = "sql92"
     reads_tags: bool = False
+    reads_body: bool = False
 
     @property
     def warnings(self) -> tuple[str, ...]:

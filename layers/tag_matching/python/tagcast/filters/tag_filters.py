@@ -30,6 +30,7 @@ class TagsFilter:
     written: tuple[str, ...]
     kind: str = "tags"
     warnings: tuple[str, ...] = ()
+    reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
         """The rule of :func:`tagcast.filters.tags.matches`."""
@@ -53,6 +54,7 @@ class TagExpressionFilter:
     written: tuple[str, ...]
     kind: str = "tag_expression"
     warnings: tuple[str, ...] = ()
+    reads_body: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
         """The exact texts are compared; hash codes only serve where messages are stored."""

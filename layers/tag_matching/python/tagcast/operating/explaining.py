@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tagcast.errors import NotFoundError
-from tagcast.filters.explanation import Explanation
+from tagcast.filters.explanation import Explanation, Value
 from tagcast.filters.kinds import compile_filter
 from tagcast.instant import rfc3339, rfc3339_or_none
 from tagcast.model import Draft, Entry, EntryState, Message
@@ -52,8 +52,12 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
     absence = _absence(world, row, ordinal, version)
     if version is None or absence is not None:
         return answer | {"existed": False, "received": False, "reason": absence, "filter": None, "delivery": None}
-    tree = compile_filter(version.filter).explain(row.message)
     entry = entry_view(world, row, ordinal)
+    filter = compile_filter(version.filter)
+    if filter.reads_body and not row.has_body:
+        tree = _as_stored(filter.kind, row, subscription, is_matched=entry is not None)
+    else:
+        tree = filter.explain(row.message)
     return answer | {
         "existed": late is None,
         "received": entry is not None and entry.state.value == "delivered",
@@ -61,6 +65,13 @@ def explain(world: World, topic: str, message_id: str, subscription: str) -> Map
         "filter": _filter(version, tree),
         "delivery": None if entry is None else _delivery(world, row.message, subscription, entry),
     }
+
+
+def _as_stored(kind: str, row: MessageRow, subscription: str, *, is_matched: bool) -> Explanation:
+    """Return the verdict that was stored with a message whose body is gone: there is nothing more to compare."""
+    value: Value = True if is_matched else "error" if subscription in row.filter_errors else False
+    note = "the body is not kept any more; this is what the filter said when it was there"
+    return Explanation(f"{kind.replace('_', ' ')}, as stored", value, note=note)
 
 
 def _ordinal(world: World, topic: str, subscription: str, row: MessageRow) -> int:

@@ -9,12 +9,15 @@ from tagcast.pushing.retry import (
     DECAY_INTERVAL_S_MAX,
     DECAY_RETRIES_MAX,
 )
+from tagcast.strict_json import JSON_DEPTH_MAX, JSON_VALUES_MAX
 
 __all__ = [
     "BACKOFF_RETRIES_DEFAULT",
     "BACKOFF_RETRIES_MAX",
     "DECAY_INTERVAL_S_MAX",
     "DECAY_RETRIES_MAX",
+    "JSON_DEPTH_MAX",
+    "JSON_VALUES_MAX",
 ]
 
 # Patterns of whole texts: what the API document says is what the code checks.
@@ -24,9 +27,6 @@ MESSAGE_ID = r"^[0-9]{20}$"
 REQUEST_BYTES_MAX = 4 * 1024 * 1024
 BATCH_MAX = 100
 FAULTS_MAX = 100
-JSON_DEPTH_MAX = 100
-JSON_VALUES_MAX = 20_000
-"""More than a batch of the largest messages has: each with its tags, its properties and all other fields."""
 
 PAGE_DEFAULT, PAGE_MAX = 50, 100
 PAGE_BYTES_MAX = 4_000_000

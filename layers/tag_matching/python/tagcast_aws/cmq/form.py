@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tagcast.strict_json import MalformedError
+
 from tagcast_aws.api.http.requests import octets_of
-from tagcast_aws.api.http.strict_json import MalformedError
 from tagcast_aws.cmq.errors import CmqError, Fault
 from tagcast_aws.cmq.limits import FORM_FIELDS_MAX, REQUEST_BYTES_MAX
 

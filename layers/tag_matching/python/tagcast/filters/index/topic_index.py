@@ -6,12 +6,14 @@ The plain rule, each filter's ``evaluate`` one by one, is what this must agree w
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, compress
+from itertools import chain, compress, islice
 from typing import NamedTuple
 
 from tagcast.errors import FilterEvaluationError, TagcastError
 from tagcast.filters.compiled import CompiledFilter, FilterInput, FilterValue
+from tagcast.filters.event_pattern_filter import EventPatternFilter
 from tagcast.filters.function_filter import FunctionFilter
+from tagcast.filters.index.event_index import EventIndex
 from tagcast.filters.index.routing_trie import RoutingTrie
 from tagcast.filters.index.sql92_index import Sql92Index
 from tagcast.filters.index.tag_index import TagIndex
@@ -21,7 +23,7 @@ from tagcast.filters.sql92 import CompiledExpression
 from tagcast.filters.sql92_filter import Sql92Filter, properties_with_tags
 from tagcast.filters.tag_filters import TagExpressionFilter, TagsFilter
 
-SNAPSHOT_FORMAT = "tagcast-topic-index-3"
+SNAPSHOT_FORMAT = "tagcast-topic-index-4"
 _ONES = bytes.maketrans(b"01", b"\x00\x01")
 
 
@@ -55,12 +57,15 @@ class TopicIndex:
         routing: RoutingTrie,
         expressions: Sql92Index,
         reading_tags: Sql92Index,
+        events: EventIndex,
     ) -> None:
         self._ordinals = ordinals
         self._tags = tags
         self._routing = routing
         self._expressions = expressions
         self._reading_tags = reading_tags
+        self._events = events
+        self._has_events = len(events) > 0
         self._has_tags, self._has_patterns = len(tags) > 0, len(routing) > 0
         self._has_expressions, self._reads_tags = len(expressions) > 0, len(reading_tags) > 0
         self._overlapping = expressions.overlapping or reading_tags.overlapping
@@ -76,6 +81,7 @@ class TopicIndex:
         patterns: list[tuple[str, int]] = []
         expressions: list[tuple[int, CompiledExpression]] = []
         reading_tags: list[tuple[int, CompiledExpression]] = []
+        events: list[tuple[int, EventPatternFilter]] = []
         compiled: CompiledFilter | None = None
         for ordinal in ordinals:
             value = filters[ordinal]
@@ -88,13 +94,15 @@ class TopicIndex:
                 case Sql92Filter():
                     kept = reading_tags if compiled.reads_tags else expressions
                     kept.append((ordinal, compiled.expression))
+                case EventPatternFilter():
+                    events.append((ordinal, compiled))
                 case TagsFilter() | TagExpressionFilter() | EverythingFilter() | FunctionFilter():
                     always.append(ordinal)
                 case _:
                     raise TypeError(f"the index does not know filters of kind {compiled.kind}")
         tag_index = TagIndex.build(ordinals, tags, always)
         both = Sql92Index.build(expressions), Sql92Index.build(reading_tags)
-        index = cls(ordinals, tag_index, RoutingTrie(patterns), *both)
+        index = cls(ordinals, tag_index, RoutingTrie(patterns), *both, EventIndex.build(events))
         if len(ordinals) == 1:
             index._only = compiled
             index._received, index._failed = Matched((ordinals[0],), ()), Matched((), (ordinals[0],))
@@ -113,6 +121,9 @@ class TopicIndex:
         if self._reads_tags:
             more, failing = self._reading_tags.match(properties_with_tags(message))
             found, errors = [*found, *more], [*errors, *failing]
+        if self._has_events:
+            more, failing = self._events.match(message)
+            found, errors = [*found, *more], [*errors, *failing]
         failed = tuple(sorted(set(errors))) if errors else ()
         if bits:
             return Matched(self._marked(bits, chain(few, routed, found)), failed)
@@ -130,8 +141,9 @@ class TopicIndex:
         """The index as data, independent of the Python version: a line of JSON, and one for each expression."""
         both = self._expressions, self._reading_tags
         parts = [self._tags.as_rows(), self._routing.as_rows(), *(part.as_rows() for part in both)]
-        head = [SNAPSHOT_FORMAT, _runs(self._ordinals), len(self._expressions), *parts]
-        lines = [line for part in both for line in part.lines()]
+        each = [part.lines() for part in (*both, self._events)]
+        head = [SNAPSHOT_FORMAT, _runs(self._ordinals), list(map(len, each)), *parts]
+        lines = chain.from_iterable(each)
         return b"\n".join([json.dumps(head, separators=(",", ":")).encode(), *lines])
 
     @classmethod
@@ -144,13 +156,16 @@ class TopicIndex:
             raise SnapshotError("not a snapshot of a topic index") from error
         if name != SNAPSHOT_FORMAT:
             raise SnapshotError(f"a snapshot of format {name!r}")
-        runs, count, tags, routing, expressions, reading_tags = parts
+        runs, counts, tags, routing, expressions, reading_tags = parts
+        rest = iter(entries)
+        first, second, third = (list(islice(rest, count)) for count in counts)
         return cls(
             [ordinal for first, count in runs for ordinal in range(first, first + count)],
             TagIndex.from_rows(*tags),
             RoutingTrie.from_rows(*routing),
-            Sql92Index.from_rows(entries[:count], *expressions),
-            Sql92Index.from_rows(entries[count:], *reading_tags),
+            Sql92Index.from_rows(first, *expressions),
+            Sql92Index.from_rows(second, *reading_tags),
+            EventIndex.from_lines(third),
         )
 
     def _marked(self, bits: int, others: Iterable[int]) -> tuple[int, ...]:

@@ -20,9 +20,9 @@ from tagcast.errors import (
     TooLargeError,
     UnavailableError,
 )
+from tagcast.strict_json import MalformedError
 
 from tagcast_aws.api.http.authorization import ForbiddenError
-from tagcast_aws.api.http.strict_json import MalformedError
 
 MEDIA_TYPE = "application/problem+json"
 _SELF_EXPLAINING: tuple[tuple[type[Exception], str, str, int], ...] = (

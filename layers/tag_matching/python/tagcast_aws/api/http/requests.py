@@ -13,11 +13,11 @@ from typing import Generic, TypeVar
 from urllib.parse import unquote
 
 from tagcast.errors import Fault, InvalidRequestError, PreconditionFailedError, TooLargeError
+from tagcast.strict_json import MalformedError
 from tagcast.trace_context import TraceContext, trace_read
 
 from tagcast_aws.api.http.authorization import Rights
 from tagcast_aws.api.http.paging import decode_cursor
-from tagcast_aws.api.http.strict_json import MalformedError
 from tagcast_aws.api.limits import (
     CLIENT_ID,
     ENTITY_TAGS,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from tagcast.errors import Fault, InvalidRequestError
 from tagcast.ports import World
+from tagcast.strict_json import parse
 
 from tagcast_aws.api.http.authorization import Rights, Scope, rights_of
 from tagcast_aws.api.http.problems import MEDIA_TYPE, Problem, UnknownRouteError, internal, problem_of
 from tagcast_aws.api.http.requests import Request, checked_names, content_of
-from tagcast_aws.api.http.strict_json import parse
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger

@@ -5,25 +5,29 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import NoReturn
 
-from tagcast_aws.api.limits import JSON_DEPTH_MAX, JSON_VALUES_MAX
-
+JSON_DEPTH_MAX = 100
+JSON_VALUES_MAX = 20_000
+"""More than a batch of the largest messages has: each with its tags, its properties and all other fields."""
+_WHOLE_MAX = 1 << 53
+"""From here on a double stands for several whole numbers."""
 _OUTSIDE_TEXTS = rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+'
 _CROWDED = re.compile(rb"(?:%b[,\[{]){%d}+" % (_OUTSIDE_TEXTS, JSON_VALUES_MAX + 1), re.DOTALL)
 """Before each value but the first stands a comma or a bracket; those in texts do not count."""
 
 
 class MalformedError(Exception):
-    """The request cannot be read at all; *detail* says why, for people."""
+    """A text that cannot be read at all; *detail* says why, for people."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
 
 
-def parse(content: bytes) -> object:
-    """Return the value of the JSON text *content*.
+def parse(content: bytes, number: Callable[[str], object] | None = None) -> object:
+    """Return the value of the JSON text *content*; *number* reads those with a fraction or an exponent.
 
     Values are counted before any is made: a text of 4 MiB holds a million, which take a hundred times its memory.
 
@@ -34,14 +38,14 @@ def parse(content: bytes) -> object:
     ...
     MalformedError: the body has the name "a" twice in one object
     """
-    if _CROWDED.match(content):
+    if len(content) > JSON_VALUES_MAX and _CROWDED.match(content):
         raise MalformedError(f"the body has more than {JSON_VALUES_MAX} values")
     try:
         value: object = json.loads(
             content.decode("utf-8"),
             object_pairs_hook=_object,
             parse_constant=_refuse_constant,
-            parse_float=_finite,
+            parse_float=number or _finite,
         )
     except UnicodeDecodeError as error:
         raise MalformedError(f"the body is not UTF-8 (byte {error.start})") from None
@@ -81,7 +85,7 @@ def _finite(text: str) -> float | int:
     number = float(text)
     if not math.isfinite(number):
         raise MalformedError("the body has a number that is too large")
-    return int(number) if number.is_integer() else number
+    return int(number) if number.is_integer() and abs(number) < _WHOLE_MAX else number
 
 
 def _refuse_depth(value: object) -> None:

@@ -1,0 +1,63 @@
+"""IP addresses as the engine of EventBridge has them, version 4 with dots, version 6 without: as hexadecimal digits."""
+
+import re
+from functools import lru_cache
+
+_V4 = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+")
+_V6 = re.compile(r"[0-9a-fA-F:]*:[0-9a-fA-F:]*")
+_V4_CHARACTERS_MAX, _V6_CHARACTERS_MAX = 15, 128
+_GROUPS = 8
+_MAPPED = "0" * 20 + "FFFF"
+
+
+@lru_cache(maxsize=4_096)
+def address_digits(text: str) -> str | None:
+    """Return the 8 or 32 digits of an address, or None of what is none. An IPv4 address written as IPv6 is IPv4.
+
+    >>> address_digits("10.0.0.1"), address_digits("::ffff:0a00:1"), address_digits("1.2.3.256")
+    ('0A000001', '0A000001', None)
+    >>> address_digits("2001:db8::1")
+    '20010DB8000000000000000000000001'
+    """
+    if len(text) <= _V4_CHARACTERS_MAX and _V4.fullmatch(text):
+        parts = [int(part) for part in text.split(".")]
+        return "".join(f"{part:02X}" for part in parts) if max(parts) <= 0xFF else None
+    if len(text) > _V6_CHARACTERS_MAX or not _V6.fullmatch(text):
+        return None
+    before, gap, behind = text.partition("::")
+    head, tail = _groups(before), _groups(behind)
+    if head is None or tail is None:
+        return None
+    missing = _GROUPS - len(head) - len(tail)
+    if missing < 1 if gap else missing:
+        return None
+    digits = "".join(f"{group:04X}" for group in (*head, *[0] * missing, *tail))
+    return digits.removeprefix(_MAPPED)
+
+
+def _groups(text: str) -> list[int] | None:
+    if not text:
+        return []
+    parts = text.split(":")
+    if "" in parts:
+        return None
+    groups = [int(part, 16) for part in parts]
+    return groups if max(groups) <= 0xFFFF else None
+
+
+def network_of(text: str) -> tuple[str, str] | str:
+    """Return the digits of the first and the last address of a block, or what is wrong with its text.
+
+    >>> network_of("10.0.0.0/8"), network_of("10.0.0.0/32")
+    (('0A000000', '0AFFFFFF'), 'a block of IPv4 addresses has 0 to 31 fixed bits')
+    """
+    address, _, bits = text.rstrip("/").partition("/")
+    digits = address_digits(address)
+    if digits is None or not re.fullmatch(r"[+-]?[0-9]{1,9}", bits, re.ASCII):
+        return "an address, a slash and a number of bits are expected, such as 10.0.0.0/8"
+    size, fixed = 4 * len(digits), int(bits)
+    if not 0 <= fixed < size:
+        return f"a block of IPv{4 if size == 32 else 6} addresses has 0 to {size - 1} fixed bits"
+    free = (1 << (size - fixed)) - 1
+    number = int(digits, 16)
+    return f"{number & ~free:0{len(digits)}X}", f"{number | free:0{len(digits)}X}"

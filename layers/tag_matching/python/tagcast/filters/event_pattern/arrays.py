@@ -1,0 +1,111 @@
+"""Several conditions on one array: what is asked of it must be met within one element (array consistency)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from tagcast.filters.event_pattern.event import Element
+
+Chosen = Mapping[int, int]
+"""The element that was chosen of each array so far."""
+
+
+class Wanted(NamedTuple):
+    """Where a condition is met, as the elements it stands in; and where its path is at all, if it may be absent."""
+
+    met: Sequence[Element | None]
+    there: Sequence[Element | None] | None
+
+
+class _Node:
+    """Elements by the arrays around them; *ends*: something stands right here."""
+
+    __slots__ = ("arrays", "ends")
+
+    def __init__(self) -> None:
+        self.arrays: dict[int, dict[int, _Node]] = {}
+        self.ends = False
+
+
+class TooManyStepsError(Exception):
+    """The arrays of an event allow more combinations than are tried."""
+
+
+def are_consistent(wanted: Sequence[Wanted], steps_max: int) -> bool:
+    """Say whether each condition, in their order, is met beside what was chosen for those before it.
+
+    What is absent is absent beside what was chosen so far: so the engine of EventBridge has it. A choice that makes no
+    difference to later conditions is tried once.
+
+    >>> first, second = Element(0, 0, None), Element(0, 1, None)
+    >>> are_consistent([Wanted([first], None), Wanted([second], None)], 100)
+    False
+    >>> are_consistent([Wanted([first, second], None), Wanted([second], None)], 100)
+    True
+    """
+    trees = [(_tree(each.met), None if each.there is None else _tree(each.there)) for each in wanted]
+    later: list[set[int]] = [set()]
+    for met, there in reversed(trees):
+        later.append(later[-1] | _arrays(met) | (set() if there is None else _arrays(there)))
+    later.reverse()
+    seen: set[tuple[int, frozenset[tuple[int, int]]]] = set()
+    pending = [_options(*trees[0], {})]
+    steps = 0
+    while pending:
+        chosen = next(pending[-1], None)
+        if chosen is None:
+            pending.pop()
+            continue
+        place = len(pending)
+        if place == len(trees):
+            return True
+        steps += 1
+        if steps > steps_max:
+            raise TooManyStepsError
+        matters = later[place]
+        state = place, frozenset(choice for choice in chosen.items() if choice[0] in matters)
+        if state not in seen:
+            seen.add(state)
+            pending.append(_options(*trees[place], chosen))
+    return False
+
+
+def _tree(elements: Sequence[Element | None]) -> _Node:
+    root = _Node()
+    for element in elements:
+        node = root
+        for array, index in element.chain() if element is not None else ():
+            node = node.arrays.setdefault(array, {}).setdefault(index, _Node())
+        node.ends = True
+    return root
+
+
+def _arrays(root: _Node) -> set[int]:
+    found: set[int] = set()
+    pending = [root]
+    while pending:
+        for array, elements in pending.pop().arrays.items():
+            found.add(array)
+            pending.extend(elements.values())
+    return found
+
+
+def _options(met: _Node, there: _Node | None, chosen: Chosen) -> Iterator[Chosen]:
+    """Yield what may be chosen beside what is chosen."""
+    if there is not None and next(_below(there, chosen), None) is None:
+        yield chosen
+    for more in _below(met, chosen):
+        yield {**chosen, **dict(more)} if more else chosen
+
+
+def _below(node: _Node, chosen: Chosen) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Yield the further choices under which something stands below *node*."""
+    if node.ends:
+        yield ()
+    for array, elements in node.arrays.items():
+        index = chosen.get(array)
+        if index is None:
+            for new, child in elements.items():
+                for more in _below(child, chosen):
+                    yield ((array, new), *more)
+        elif index in elements:
+            yield from _below(elements[index], chosen)

@@ -1,0 +1,85 @@
+"""Whether an event meets a pattern: the plain rule, which the index must agree with."""
+
+from collections.abc import Sequence
+
+from tagcast.errors import FilterEvaluationError
+from tagcast.filters.event_pattern.arrays import TooManyStepsError, Wanted, are_consistent
+from tagcast.filters.event_pattern.event import Element, Event
+from tagcast.filters.event_pattern.pattern import Condition, Pattern
+
+COMPARISONS_MAX = 100_000
+"""Values of an event times the comparisons that are asked of them."""
+STEPS_MAX = 20_000
+"""Combinations of elements of arrays that are tried, for all alternatives of a pattern together."""
+STEPS_MIN = 100
+TOO_MUCH = f"the event has so many values that it would take more than {COMPARISONS_MAX} comparisons"
+
+
+def matches(pattern: Pattern, event: Event) -> bool:
+    """Say whether all conditions of an alternative are met, what is asked of one array within one of its elements.
+
+    Raises FilterEvaluationError where that would take too long, the same for every event and pattern.
+
+    >>> from tagcast.filters.event_pattern.pattern import read_pattern
+    >>> event = Event.of({"a": [{"x": 1, "y": 1}, {"x": 2, "y": 2}]})
+    >>> [matches(read_pattern({"a": {"x": [1], "y": [y]}}), event) for y in (1, 2)]
+    [True, False]
+    """
+    if is_too_much(pattern, event):
+        raise FilterEvaluationError(TOO_MUCH)
+    met: dict[int, bool] = {}
+    is_unknown = False
+    for alternative in pattern.alternatives:
+        for place in alternative:
+            known = met.get(place)
+            if known is None:
+                known = met[place] = may_be_met(pattern.conditions[place], event)
+            if not known:
+                break
+        else:
+            try:
+                if holds_together(pattern, alternative, event):
+                    return True
+            except FilterEvaluationError:
+                is_unknown = True
+    if is_unknown:
+        raise FilterEvaluationError(f"the arrays of the event allow more than {STEPS_MAX} combinations")
+    return False
+
+
+def is_too_much(pattern: Pattern, event: Event) -> bool:
+    """Say whether the values of an event are too many for what is asked of them."""
+    if pattern.weight * event.most <= COMPARISONS_MAX:
+        return False
+    values = event.values
+    return sum(each.weight * len(values.get(each.path, ())) for each in pattern.conditions) > COMPARISONS_MAX
+
+
+def may_be_met(condition: Condition, event: Event) -> bool:
+    """Say whether a condition is met by itself, whatever the others choose of its arrays."""
+    values = event.values.get(condition.path)
+    if values is None:
+        return condition.may_be_absent
+    if condition.may_be_absent and condition.path in event.elements:
+        return True
+    return any(map(condition.holds, values))
+
+
+def holds_together(pattern: Pattern, alternative: Sequence[int], event: Event) -> bool:
+    """Say whether conditions that may be met, each by itself, are met within the same elements."""
+    if not event.elements:
+        return True
+    inside = [c for place in alternative if (c := pattern.conditions[place]).path in event.elements]
+    if not inside or (len(inside) == 1 and not inside[0].may_be_absent):
+        return True
+    wanted = [Wanted(met_at(each, event), event.elements[each.path] if each.may_be_absent else None) for each in inside]
+    try:
+        return are_consistent(wanted, max(STEPS_MIN, STEPS_MAX // len(pattern.alternatives)))
+    except TooManyStepsError:
+        raise FilterEvaluationError("too many combinations") from None
+
+
+def met_at(condition: Condition, event: Event) -> list[Element | None]:
+    """Return the elements whose value meets a condition, each once."""
+    values, elements = event.values[condition.path], event.elements[condition.path]
+    return list(dict.fromkeys(each for value, each in zip(values, elements, strict=True) if condition.holds(value)))

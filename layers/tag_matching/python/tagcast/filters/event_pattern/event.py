@@ -1,0 +1,208 @@
+"""What a pattern may ask: the values of a JSON object by their paths, and the elements of arrays they stand in."""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import NamedTuple
+
+from tagcast.strict_json import MalformedError, parse
+
+PATH_CHARACTERS_MAX = 1_024
+"""No pattern asks for a longer path: what stands deeper in an event is left out."""
+_WHOLE_MAX = 1 << 53
+_SHORT = 15
+_SMALL_BYTES, _SMALL_KEPT, _LARGE_KEPT = 4_096, 128, 2
+
+
+class Raw(NamedTuple):
+    """true, false, null, or a number with more digits than a double has: compared by its text, and with no order."""
+
+    text: str
+
+
+class Decimals(NamedTuple):
+    """A text that is a decimal number, where a pattern may ask for either: in properties, as SNS reads attributes."""
+
+    text: str
+    number: float
+
+
+Value = str | float | Raw | Decimals
+TRUE, FALSE, NULL = Raw("true"), Raw("false"), Raw("null")
+
+
+class Element:
+    """An object or array that stands in an array: the *index*-th of the array of that *number*, inside of *parent*."""
+
+    __slots__ = ("array", "index", "parent")
+
+    def __init__(self, array: int, index: int, parent: "Element | None") -> None:
+        self.array = array
+        self.index = index
+        self.parent = parent
+
+    def chain(self) -> list[tuple[int, int]]:
+        """Return this and what it stands in, as array and index, the outermost first."""
+        chain: list[tuple[int, int]] = []
+        element: Element | None = self
+        while element is not None:
+            chain.append((element.array, element.index))
+            element = element.parent
+        chain.reverse()
+        return chain
+
+
+class Event:
+    """The values of each path, and for paths that lead into elements of arrays the element of each value.
+
+    >>> event = Event.of({"a": {"b": [1, 2]}, "c.d": True})
+    >>> event.values
+    {'a.b': [1.0, 2.0], 'c.d': [Raw(text='true')]}
+    >>> Event.of({"a": [{"b": "x"}, {"b": "y"}]}).elements["a.b"][1].chain()
+    [(0, 1)]
+    """
+
+    __slots__ = ("_arrays", "elements", "most", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[Value]] = {}
+        self.elements: dict[str, list[Element | None]] = {}
+        self.most = 1
+        """The values of the path that has the most."""
+        self._arrays = 0
+
+    @classmethod
+    def of(cls, value: Mapping[str, object]) -> "Event":
+        """Return the event of an object as JSON has it."""
+        event = cls()
+        event._object("", value)
+        return event
+
+    def put(self, path: str, value: Value) -> None:
+        """Add a value that stands in no array's element."""
+        self.values.setdefault(path, []).append(value)
+
+    def _object(self, prefix: str, members: Mapping[str, object]) -> None:
+        values = self.values
+        for name, value in members.items():
+            path = prefix + name
+            if len(path) > PATH_CHARACTERS_MAX:
+                continue
+            kind = type(value)
+            if kind is str:
+                known = value
+            elif kind is dict:
+                self._object(path + ".", value)  # type: ignore[arg-type]
+                continue
+            elif kind is list:
+                self._array(path, value, None)  # type: ignore[arg-type]
+                continue
+            elif kind is float:
+                known = value
+            else:
+                known = _scalar(value)
+            if path in values:
+                self._add(path, known, None)  # type: ignore[arg-type]
+            else:
+                values[path] = [known]  # type: ignore[list-item]
+
+    def _array(self, path: str, members: Sequence[object], inside: Element | None) -> None:
+        number, self._arrays = self._arrays, self._arrays + 1
+        for index, value in enumerate(members):
+            if isinstance(value, dict):
+                self._inner(path + ".", value, Element(number, index, inside))
+            elif isinstance(value, list):
+                self._array(path, value, Element(number, index, inside))
+            else:
+                self._add(path, value if isinstance(value, str) else _scalar(value), inside)
+
+    def _inner(self, prefix: str, members: Mapping[str, object], inside: Element) -> None:
+        for name, value in members.items():
+            path = prefix + name
+            if len(path) > PATH_CHARACTERS_MAX:
+                continue
+            if isinstance(value, dict):
+                self._inner(path + ".", value, inside)
+            elif isinstance(value, list):
+                self._array(path, value, inside)
+            else:
+                self._add(path, value if isinstance(value, str) else _scalar(value), inside)
+
+    def _add(self, path: str, value: Value, inside: Element | None) -> None:
+        values = self.values.setdefault(path, [])
+        values.append(value)
+        if len(values) > self.most:
+            self.most = len(values)
+        known = self.elements.get(path)
+        if known is not None:
+            known.append(inside)
+        elif inside is not None:
+            self.elements[path] = [*[None] * (len(values) - 1), inside]
+
+
+def _scalar(value: object) -> Value:
+    if value is True:
+        return TRUE
+    if value is False:
+        return FALSE
+    if value is None:
+        return NULL
+    return number_of(value) if isinstance(value, int) else value  # type: ignore[return-value]
+
+
+def number_of(number: int | float) -> float | Raw:
+    """Return a number as numbers are compared, or its text if a double does not hold all of it.
+
+    >>> number_of(3), number_of(2**53 + 1)
+    (3.0, Raw(text='9007199254740993'))
+    """
+    if isinstance(number, float) or -_WHOLE_MAX < number < _WHOLE_MAX:
+        return float(number)
+    return number_in(str(number))
+
+
+def number_in(text: str) -> float | Raw:
+    """Return the number that a JSON text is: as a double where that is all of it.
+
+    >>> number_in("3.0e2"), number_in("0.30000000000000000001"), number_in("1e400")
+    (300.0, Raw(text='0.30000000000000000001'), Raw(text='1e400'))
+    """
+    number = float(text)
+    if len(text) <= _SHORT and 1e-300 < abs(number) < 1e300:
+        return number
+    try:
+        is_all = Decimal(repr(number)) == Decimal(text)
+    except InvalidOperation:
+        is_all = False
+    return number if is_all else Raw(text)
+
+
+def event_in(body: bytes) -> Event | str:
+    """Return the event that a body is, or why it is none. What was read last is kept: a message is read once.
+
+    >>> event_in(b'{"a": 1}').values, event_in(b"[1]"), event_in(b"hello")
+    ({'a': [1.0]}, 'the body is JSON, but no object', 'the body is not JSON (line 1, column 1: Expecting value)')
+    """
+    return _small_event(body) if len(body) <= _SMALL_BYTES else _large_event(body)
+
+
+def object_in(body: bytes) -> dict[str, object] | str:
+    """Return the JSON object that a body is, or why it is none; as :func:`event_in` it reads a message once."""
+    return _small(body) if len(body) <= _SMALL_BYTES else _large(body)
+
+
+def _object_in(body: bytes) -> dict[str, object] | str:
+    try:
+        value = parse(body, number=number_in)
+    except MalformedError as error:
+        return error.detail
+    return value if isinstance(value, dict) else "the body is JSON, but no object"
+
+
+def _event_in(body: bytes) -> Event | str:
+    value = object_in(body)
+    return value if isinstance(value, str) else Event.of(value)
+
+
+_small, _small_event = lru_cache(_SMALL_KEPT)(_object_in), lru_cache(_SMALL_KEPT)(_event_in)
+_large, _large_event = lru_cache(_LARGE_KEPT)(_object_in), lru_cache(_LARGE_KEPT)(_event_in)

@@ -1,0 +1,101 @@
+"""Why a pattern said what it said: for each leaf what was compared, for arrays which element met it."""
+
+import json
+from collections.abc import Sequence
+
+from tagcast.errors import FilterEvaluationError
+from tagcast.filters.event_pattern.evaluate import holds_together, matches, may_be_met
+from tagcast.filters.event_pattern.event import Decimals, Element, Event, Raw, Value
+from tagcast.filters.event_pattern.leaves import Absent, Leaf, seen_by
+from tagcast.filters.event_pattern.pattern import Condition, Pattern
+from tagcast.filters.explanation import Explanation
+
+ALTERNATIVES_SHOWN_MAX = 20
+VALUES_SHOWN_MAX = 5
+_TEXT_SHOWN_MAX = 64
+
+
+def explain(pattern: Pattern, event: Event, title: str) -> Explanation:
+    """Return a tree with the conditions, and for each of them what it asks and what the event has.
+
+    >>> from tagcast.filters.event_pattern.pattern import read_pattern
+    >>> tree = explain(read_pattern({"a": ["x", {"prefix": "y"}]}), Event.of({"a": "z"}), "event pattern")
+    >>> tree.children[0].text, tree.children[0].note, [leaf.text for leaf in tree.children[0].children]
+    ('a', 'a is "z"', ['"x"', '{"prefix": "y"}'])
+    """
+    try:
+        verdict = matches(pattern, event)
+    except FilterEvaluationError as error:
+        return Explanation(title, "error", note=error.message)
+    shown = pattern.alternatives[:ALTERNATIVES_SHOWN_MAX]
+    if len(pattern.alternatives) == 1:
+        part = _alternative(pattern, shown[0], event, title)
+        return Explanation(title, verdict, part.children, part.note)
+    children = tuple(_alternative(pattern, each, event, f"alternative {n}") for n, each in enumerate(shown, start=1))
+    hidden = len(pattern.alternatives) - len(shown)
+    return Explanation(title, verdict, children, f"{hidden} more alternatives are not shown" if hidden else "")
+
+
+def _alternative(pattern: Pattern, places: Sequence[int], event: Event, title: str) -> Explanation:
+    conditions = [pattern.conditions[place] for place in places]
+    parts = tuple(_condition(each, event) for each in conditions)
+    if not all(part.value for part in parts):
+        return Explanation(title, False, parts)
+    try:
+        together = holds_together(pattern, places, event)
+    except FilterEvaluationError as error:
+        return Explanation(title, "error", parts, error.message)
+    note = "" if together else "each is met by itself, but not within the same element of an array"
+    return Explanation(title, together, parts, note)
+
+
+def _condition(condition: Condition, event: Event) -> Explanation:
+    values = event.values.get(condition.path)
+    if values is None:
+        note = f"the event has no {condition.path}"
+    else:
+        elements = event.elements.get(condition.path) or [None] * len(values)
+        shown = [_shown(value, element) for value, element in zip(values[:VALUES_SHOWN_MAX], elements, strict=False)]
+        more = f" and {len(values) - len(shown)} more" if len(values) > len(shown) else ""
+        note = f"{condition.path} is {', '.join(shown)}{more}"
+    leaves = tuple(_leaf(leaf, written, condition, event) for leaf, written in _written(condition))
+    return Explanation(condition.path, may_be_met(condition, event), leaves, note)
+
+
+def _written(condition: Condition) -> list[tuple[Leaf, object]]:
+    """Return each leaf with its form: repetitions were dropped of the leaves, not of the forms."""
+    forms = {json.dumps(form, sort_keys=True): form for form in condition.forms}
+    return list(zip(condition.leaves, forms.values(), strict=False))
+
+
+def _leaf(leaf: Leaf, written: object, condition: Condition, event: Event) -> Explanation:
+    text = json.dumps(written, ensure_ascii=False)
+    values = event.values.get(condition.path, [])
+    elements = event.elements.get(condition.path)
+    if isinstance(leaf, Absent):
+        note = "beside what is chosen for the paths before it" if elements is not None else ""
+        return Explanation(text, not values or elements is not None, note=note)
+    met = [place for place, value in enumerate(values) if leaf.holds(seen_by(leaf, value))]
+    note = ""
+    if elements is not None:
+        found = list(dict.fromkeys(_element(elements[place]) for place in met))
+        note = f"met {', '.join(found[:VALUES_SHOWN_MAX])}" if found else "met in no element"
+    return Explanation(text, bool(met), note=note)
+
+
+def _element(element: Element | None) -> str:
+    if element is None:
+        return "outside of elements"
+    return "in element " + ".".join(str(index) for _, index in element.chain())
+
+
+def _shown(value: Value, element: Element | None) -> str:
+    match value:
+        case Raw(text):
+            shown = text
+        case Decimals(text) | str(text):
+            shown = json.dumps(text, ensure_ascii=False)
+        case _:
+            shown = str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    cut = shown if len(shown) <= _TEXT_SHOWN_MAX else shown[:_TEXT_SHOWN_MAX] + "…"
+    return cut if element is None else f"{cut} {_element(element)}"

@@ -1,0 +1,259 @@
+"""The comparisons of a pattern: each says of one value whether it holds. They are plain data, and pickle."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tagcast.filters.event_pattern.address import address_digits
+from tagcast.filters.event_pattern.event import Decimals, Raw, Value
+
+_REMEMBERED = 4_096
+Token = str | float | Raw
+"""What is looked up: a text, a number, or the text of what is neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """The value itself: a text, a number by its value, or true, false or null."""
+
+    token: Token
+
+    def holds(self, value: Value) -> bool:
+        """Say whether a value is this one; text and number are never equal."""
+        return value == self.token
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A text that is an IP address: the same address in any notation."""
+
+    digits: str
+    text: str
+
+    def holds(self, value: Value) -> bool:
+        """Say whether a text is the address. Digits are compared from the left, as far as the pattern has them."""
+        digits = address_digits(value) if isinstance(value, str) else None
+        return digits is not None and digits.startswith(self.digits)
+
+
+@dataclass(frozen=True, slots=True)
+class Cidr:
+    """A block of IP addresses, by the digits of its first and last one."""
+
+    first: str
+    last: str
+
+    def holds(self, value: Value) -> bool:
+        """Say whether a text is an address of the block.
+
+        The engine compares digits from the left, also those of addresses of the other version: 0.0.0.0/0 has them all.
+        """
+        digits = address_digits(value) if isinstance(value, str) else None
+        if digits is None:
+            return False
+        size = len(self.first)
+        if len(digits) >= size:
+            return self.first <= digits[:size] <= self.last
+        return self.first[: len(digits)] < digits < self.last[: len(digits)]
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """A text that begins so."""
+
+    text: str
+
+    def holds(self, value: Value) -> bool:
+        """Say whether a value is a text with this beginning."""
+        return isinstance(value, str) and value.startswith(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Suffix:
+    """A text that ends so."""
+
+    text: str
+
+    def holds(self, value: Value) -> bool:
+        """Say whether a value is a text with this end."""
+        return isinstance(value, str) and value.endswith(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoringCase:
+    """A text, its beginning (*where* is "prefix") or its end ("suffix"), in any case of its characters.
+
+    A character of the pattern stands for its lower and its upper case, and for nothing else.
+    """
+
+    text: str
+    where: str = ""
+
+    def holds(self, value: Value) -> bool:
+        """Say whether a value is such a text."""
+        if not isinstance(value, str):
+            return False
+        text, size = self.text, len(self.text)
+        if not size:
+            return bool(self.where) or not value
+        seen = value[:size] if self.where == "prefix" else value[-size:] if self.where == "suffix" else value
+        if text.isascii() and seen.isascii():
+            return len(seen) == size and seen.lower() == text.lower()
+        forms = cases_of(text)
+        if self.where == "suffix":
+            # From its end, so that what stands before the end is not looked at, however long it is.
+            backwards = tuple(tuple(form[::-1] for form in each) for each in reversed(forms))
+            return _end_of(value[-3 * size :][::-1], backwards) >= 0
+        end = _end_of(value, forms)
+        return end >= 0 and (self.where == "prefix" or end == len(value))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def cases_of(text: str) -> tuple[tuple[str, ...], ...]:
+    """Return the lower and the upper case of each character; either may have up to three characters.
+
+    >>> cases_of("aß1")
+    (('a', 'A'), ('ß', 'SS'), ('1',))
+    """
+    return tuple(tuple(dict.fromkeys((character.lower(), character.upper()))) for character in text)
+
+
+def _end_of(value: str, forms: tuple[tuple[str, ...], ...]) -> int:
+    """Return where the characters end that these forms fit, or -1: no two forms of a character begin alike."""
+    place = 0
+    for each in forms:
+        for form in each:
+            if value.startswith(form, place):
+                place += len(form)
+                break
+        else:
+            return -1
+    return place
+
+
+@dataclass(frozen=True, slots=True)
+class Wildcard:
+    """A text in which each ``*`` stands for any characters: the literal parts between them."""
+
+    parts: tuple[str, ...]
+
+    def holds(self, value: Value) -> bool:
+        """Say whether a value is such a text. Each part is looked for once, behind the one before."""
+        if not isinstance(value, str):
+            return False
+        first, last = self.parts[0], self.parts[-1]
+        if len(self.parts) == 1:
+            return value == first
+        place, end = len(first), len(value) - len(last)
+        if place > end or not value.startswith(first) or not value.endswith(last):
+            return False
+        for part in self.parts[1:-1]:
+            found = value.find(part, place, end)
+            if found < 0:
+                return False
+            place = found + len(part)
+        return True
+
+
+def wildcard_parts(text: str) -> tuple[str, ...] | str:
+    """Return the parts of a wildcard, or what is wrong with its text, which begins with "character".
+
+    >>> wildcard_parts("a*.jpg"), wildcard_parts("a\\\\*b"), wildcard_parts("a**")
+    (('a', '.jpg'), ('a*b',), 'character 2: two * stand side by side')
+    """
+    parts, part, place = [], "", 0
+    while place < len(text):
+        character = text[place]
+        if character == "*":
+            if text[place + 1 : place + 2] == "*":
+                return f"character {place + 1}: two * stand side by side"
+            parts.append(part)
+            part = ""
+        elif character == "\\":
+            place += 1
+            if text[place : place + 1] not in ("*", "\\"):
+                return f"character {place}: a backslash stands before * or another backslash"
+            part += text[place]
+        else:
+            part += character
+        place += 1
+    return (*parts, part)
+
+
+@dataclass(frozen=True, slots=True)
+class Numeric:
+    """A number between two bounds, either of which may be missing, or be left out of the range."""
+
+    low: float | None
+    low_open: bool
+    high: float | None
+    high_open: bool
+
+    def holds(self, value: Value) -> bool:
+        """Say whether a value is a number of the range."""
+        if type(value) is not float:
+            return False
+        if self.low is not None and (value <= self.low if self.low_open else value < self.low):
+            return False
+        return self.high is None or (value < self.high if self.high_open else value <= self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """Any value; an empty object or list is none."""
+
+    def holds(self, value: Value) -> bool:
+        """Say yes."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """No value: what it says is not about a value (:mod:`tagcast.filters.event_pattern.evaluate`)."""
+
+    def holds(self, value: Value) -> bool:
+        """Say no."""
+        return False
+
+
+Listed = Equals | Prefix | Suffix | IgnoringCase | Wildcard
+
+
+@dataclass(frozen=True, slots=True)
+class AnythingBut:
+    """Any value but those of a list: a number passes a list of texts, and the other way round."""
+
+    but: tuple[Listed, ...]
+
+    def holds(self, value: Value) -> bool:
+        """Say whether a value is none of the list."""
+        return not any(each.holds(value) for each in self.but)
+
+
+Leaf = Equals | Address | Cidr | Prefix | Suffix | IgnoringCase | Wildcard | Numeric | Exists | Absent | AnythingBut
+
+
+def seen_by(leaf: Leaf, value: Value) -> Value:
+    """Return a value as a leaf reads it: a text that is a number is one to those that ask for numbers."""
+    return value if type(value) is not Decimals else value.number if asks_numbers(leaf) else value.text
+
+
+def asks_numbers(leaf: Leaf) -> bool:
+    """Say whether a leaf is about numbers."""
+    match leaf:
+        case Equals(token) | AnythingBut((Equals(token), *_)):
+            return type(token) is float
+        case _:
+            return type(leaf) is Numeric
+
+
+def weight_of(leaf: Leaf) -> int:
+    """Return how many comparisons a leaf takes for a value, at most: none where many are looked up at once."""
+    match leaf:
+        case Equals() | Exists() | Absent():
+            return 0
+        case AnythingBut(but):
+            return sum(max(1, weight_of(each)) for each in but)
+        case IgnoringCase(text) if not text.isascii():
+            return len(text)
+        case _:
+            return 1

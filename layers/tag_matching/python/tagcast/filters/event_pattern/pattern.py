@@ -1,0 +1,464 @@
+"""From the JSON of a pattern to what it asks: alternatives, each of them paths with their leaves, or every fault."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tagcast.errors import Fault
+from tagcast.filters.compiled import pointer_part
+from tagcast.filters.event_pattern.address import address_digits, network_of
+from tagcast.filters.event_pattern.event import FALSE, NULL, PATH_CHARACTERS_MAX, TRUE, Decimals, Value, number_of
+from tagcast.filters.event_pattern.leaves import (
+    Absent,
+    Address,
+    AnythingBut,
+    Cidr,
+    Equals,
+    Exists,
+    IgnoringCase,
+    Leaf,
+    Listed,
+    Numeric,
+    Prefix,
+    Suffix,
+    Token,
+    Wildcard,
+    seen_by,
+    weight_of,
+    wildcard_parts,
+)
+
+PATTERN_CHARACTERS_MAX = 16_384
+PATTERN_DEPTH_MAX = 50
+PATTERN_VALUES_MAX = 1_000
+ALTERNATIVES_MAX = 1_000
+CONDITIONS_MAX = 10_000
+FIELDS_MAX = 256
+SEARCHES_MAX = 32
+"""Wildcards with a part between two ``*`` have to look for it; all others compare a beginning and an end."""
+OR = "$or"
+_RESERVED = frozenset(
+    (
+        *("exactly", "equals-ignore-case", "prefix", "suffix", "anything-but", "exists", "wildcard", "numeric", "cidr"),
+        *("=", "<", "<=", ">", ">=", "regex", "not-wildcard", "not-equals-ignore-case"),
+        *("date-after", "date-on-or-after", "date-before", "date-on-or-before", "in-date-range"),
+        *("ip-address-in-range", "ip-address-not-in-range"),
+    )
+)
+"""A field of these names inside of $or is most likely an operator in the wrong place."""
+_LARGEST = 1.7976931348623157e308
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One path and its leaves, any of which is enough. *forms* is how they were written, in objects of that *level*."""
+
+    path: str
+    leaves: tuple[Leaf, ...]
+    forms: tuple[object, ...] = field(compare=False, repr=False)
+    level: int = field(compare=False, repr=False)
+    tokens: frozenset[Token] = field(init=False, compare=False, repr=False)
+    others: tuple[Leaf, ...] = field(init=False, compare=False, repr=False)
+    may_be_absent: bool = field(init=False, compare=False, repr=False)
+    weight: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Take apart what is looked up at once, and what is compared one by one."""
+        tokens = frozenset(leaf.token for leaf in self.leaves if isinstance(leaf, Equals))
+        others = tuple(leaf for leaf in self.leaves if not isinstance(leaf, Equals | Absent))
+        object.__setattr__(self, "tokens", tokens)
+        object.__setattr__(self, "others", others)
+        object.__setattr__(self, "may_be_absent", any(isinstance(leaf, Absent) for leaf in self.leaves))
+        object.__setattr__(self, "weight", sum(map(weight_of, others)))
+
+    def holds(self, value: Value) -> bool:
+        """Say whether a value meets one of the leaves."""
+        if type(value) is Decimals:
+            return any(leaf.holds(seen_by(leaf, value)) for leaf in self.leaves)
+        return value in self.tokens or any(leaf.holds(value) for leaf in self.others)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Conditions, and alternatives of them by their places, in the order of their paths: all of one must be met."""
+
+    conditions: tuple[Condition, ...]
+    alternatives: tuple[tuple[int, ...], ...]
+    or_is_a_field: bool = False
+    weight: int = 0
+
+
+class Written(NamedTuple):
+    """A path, and in how many objects its list of values was written."""
+
+    path: str
+    level: int
+
+
+class PatternError(Exception):
+    """A pattern that is refused, with every fault found."""
+
+    def __init__(self, faults: tuple[Fault, ...]) -> None:
+        super().__init__(faults)
+        self.faults = faults
+
+
+_Alternative = dict[str, Condition]
+
+
+def read_pattern(pattern: object, operators: frozenset[str] | None = None) -> Pattern:
+    """Return what the JSON value *pattern* asks, or raise PatternError; pointers are relative to it.
+
+    *operators* are those that are allowed, None for all of them. What only makes sense with ``$or`` as the name of a
+    field is read so, as by the engine.
+
+    >>> read_pattern({"a": {"b": ["x", {"prefix": "y"}]}}).conditions[0].leaves
+    (Equals(token='x'), Prefix(text='y'))
+    >>> read_pattern({"a": [{"prefix": 1}], "b": []})
+    Traceback (most recent call last):
+        ...
+    tagcast.filters.event_pattern.pattern.PatternError: (Fault(detail='a text is expected', pointer='/a/0/prefix'), \
+Fault(detail='a list is not empty', pointer='/b'))
+    """
+    reader = _Reader(operators)
+    alternatives = reader.read(pattern)
+    if reader.faults and reader.has_or:
+        plain = _Reader(operators, or_is_a_field=True)
+        again = plain.read(pattern)
+        if not plain.faults:
+            reader, alternatives = plain, again
+    if reader.faults:
+        raise PatternError(tuple(reader.faults))
+    return _packed(alternatives, reader.or_is_a_field)
+
+
+def _packed(alternatives: list[_Alternative], or_is_a_field: bool) -> Pattern:
+    places: dict[int, int] = {}
+    conditions: list[Condition] = []
+    rows: list[tuple[int, ...]] = []
+    for alternative in alternatives:
+        row = []
+        for path in sorted(alternative, key=lambda path: path.encode("utf-16-be", "surrogatepass")):
+            condition = alternative[path]
+            place = places.setdefault(id(condition), len(conditions))
+            if place == len(conditions):
+                conditions.append(condition)
+            row.append(place)
+        rows.append(tuple(row))
+    return Pattern(tuple(conditions), tuple(rows), or_is_a_field, sum(each.weight for each in conditions))
+
+
+class _TooMuchError(Exception):
+    """The pattern is beyond a bound: nothing more of it is read."""
+
+
+class _Reader:
+    """One reading of a pattern; what is wrong goes to *faults*."""
+
+    def __init__(self, operators: frozenset[str] | None, *, or_is_a_field: bool = False) -> None:
+        self.faults: list[Fault] = []
+        self.has_or = False
+        self.or_is_a_field = or_is_a_field
+        self._operators = operators
+        self._values = self._searches = 0
+
+    def read(self, pattern: object) -> list[_Alternative]:
+        """Return the alternatives of a pattern."""
+        alternatives: list[_Alternative] = []
+        if not isinstance(pattern, Mapping):
+            self._fault("a pattern is an object", "")
+            return alternatives
+        try:
+            self._object(alternatives, pattern, "", "", 1, in_or=False)
+            if len(json.dumps(pattern, separators=(",", ":"), ensure_ascii=False)) > PATTERN_CHARACTERS_MAX:
+                self._fault(f"a pattern has at most {PATTERN_CHARACTERS_MAX} characters", "")
+        except _TooMuchError:
+            pass
+        return alternatives
+
+    def _fault(self, detail: str, pointer: str) -> None:
+        self.faults.append(Fault(detail, pointer))
+
+    def _too_much(self, detail: str, pointer: str) -> None:
+        self._fault(detail, pointer)
+        raise _TooMuchError
+
+    def _object(
+        self,
+        alternatives: list[_Alternative],
+        members: Mapping[str, object],
+        prefix: str,
+        pointer: str,
+        level: int,
+        *,
+        in_or: bool,
+    ) -> None:
+        if pointer.count("/") > PATTERN_DEPTH_MAX:
+            self._too_much(f"a pattern has at most {PATTERN_DEPTH_MAX} levels", pointer)
+        if not members:
+            self._fault("an object is not empty", pointer)
+        for name, value in members.items():
+            here = f"{pointer}/{pointer_part(name)}"
+            if name == OR and not self.or_is_a_field:
+                self._or(alternatives, value, prefix, here, level)
+                continue
+            path = prefix + name
+            if not name:
+                self._fault("the name of a field is not empty", here)
+            if len(path) > PATH_CHARACTERS_MAX:
+                self._too_much(f"a path has at most {PATH_CHARACTERS_MAX} characters", here)
+            if in_or and name in _RESERVED:
+                self._fault(f"{name} is an operator: inside of $or it is no name of a field", here)
+            if isinstance(value, Mapping):
+                self._object(alternatives, value, path + ".", here, level + 1, in_or=in_or)
+            elif isinstance(value, list):
+                self._field(alternatives, Written(path, level), value, here)
+            else:
+                self._fault("an object or a list of values is expected", here)
+
+    def _or(self, alternatives: list[_Alternative], value: object, prefix: str, pointer: str, level: int) -> None:
+        self.has_or = True
+        if not isinstance(value, list) or len(value) < 2:
+            self._fault("$or is a list of two objects or more", pointer)
+            return
+        before = alternatives[:] or [{}]
+        alternatives.clear()
+        for place, members in enumerate(value):
+            here = f"{pointer}/{place}"
+            if not isinstance(members, Mapping):
+                self._fault("$or is a list of objects", here)
+                continue
+            branch = [dict(alternative) for alternative in before]
+            self._object(branch, members, prefix, here, level, in_or=True)
+            alternatives.extend(branch)
+            if len(alternatives) > ALTERNATIVES_MAX or sum(map(len, alternatives)) > CONDITIONS_MAX:
+                self._too_much(
+                    f"all $or together make at most {ALTERNATIVES_MAX} combinations of {CONDITIONS_MAX} fields", pointer
+                )
+
+    def _field(self, alternatives: list[_Alternative], place: Written, listed: list[object], pointer: str) -> None:
+        self._count(len(listed), pointer)
+        if not listed:
+            self._fault("a list is not empty", pointer)
+        path = place.path
+        leaves = [self._leaf(value, f"{pointer}/{number}") for number, value in enumerate(listed)]
+        kept = [leaf for leaf in leaves if leaf is not None]
+        condition = Condition(path, tuple(dict.fromkeys(kept)), tuple(listed), place.level)
+        if not alternatives:
+            alternatives.append({})
+        for alternative in alternatives:
+            if path in alternative:
+                self._fault(f"{path} is asked twice: write all of its values in one list", pointer)
+                break
+            alternative[path] = condition
+            if len(alternative) > FIELDS_MAX:
+                self._too_much(f"a pattern has at most {FIELDS_MAX} fields", pointer)
+
+    def _count(self, values: int, pointer: str) -> None:
+        self._values += values
+        if self._values > PATTERN_VALUES_MAX:
+            self._too_much(f"a pattern has at most {PATTERN_VALUES_MAX} values", pointer)
+
+    def _leaf(self, value: object, pointer: str) -> Leaf | None:
+        match value:
+            case bool():
+                return Equals(TRUE if value else FALSE)
+            case None:
+                return Equals(NULL)
+            case str():
+                digits = address_digits(value)
+                return Equals(value) if digits is None else Address(digits, value)
+            case int() | float():
+                return self._number(value, pointer)
+            case Mapping():
+                return self._comparison(value, pointer)
+            case _:
+                self._fault("a text, a number, true, false, null or a comparison is expected", pointer)
+                return None
+
+    def _number(self, value: object, pointer: str, *, ordered: bool = False) -> Equals | None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self._fault("a number is expected", pointer)
+        elif isinstance(value, float) and not math.isfinite(value):
+            self._fault("a finite number is expected", pointer)
+        else:
+            token = number_of(value)
+            if type(token) is float or not ordered:
+                return Equals(token)
+            self._fault("the number has more digits than a double holds", pointer)
+        return None
+
+    def _text(self, value: object, pointer: str) -> str | None:
+        if isinstance(value, str):
+            return value
+        self._fault("a text is expected", pointer)
+        return None
+
+    def _comparison(self, members: Mapping[str, object], pointer: str) -> Leaf | None:
+        operator = self._only(members, pointer)
+        if operator is None:
+            return None
+        value, here = members[operator], f"{pointer}/{pointer_part(operator)}"
+        read = _OPERATORS.get(operator)
+        if read is None or (self._operators is not None and operator not in self._operators):
+            self._fault(f"{operator} is no operator here", pointer)
+            return None
+        return read(self, value, here)
+
+    def _only(self, members: Mapping[str, object], pointer: str) -> str | None:
+        if len(members) != 1:
+            self._fault("a comparison has one operator", pointer)
+            return None
+        return next(iter(members))
+
+    def _exactly(self, value: object, pointer: str) -> Leaf | None:
+        text = self._text(value, pointer)
+        return None if text is None else Equals(text)
+
+    def _prefix(self, value: object, pointer: str) -> Leaf | None:
+        return self._end(value, pointer, "prefix")
+
+    def _suffix(self, value: object, pointer: str) -> Leaf | None:
+        return self._end(value, pointer, "suffix")
+
+    def _end(self, value: object, pointer: str, where: str) -> Leaf | None:
+        if isinstance(value, Mapping) and (self._operators is None or f"{where} ignoring case" in self._operators):
+            if list(value) != ["equals-ignore-case"]:
+                self._fault("a text or {equals-ignore-case} is expected", pointer)
+                return None
+            text = self._text(value["equals-ignore-case"], f"{pointer}/equals-ignore-case")
+            return None if text is None else IgnoringCase(text, where)
+        text = self._text(value, pointer)
+        return None if text is None else Prefix(text) if where == "prefix" else Suffix(text)
+
+    def _ignoring_case(self, value: object, pointer: str) -> Leaf | None:
+        text = self._text(value, pointer)
+        return None if text is None else IgnoringCase(text)
+
+    def _wildcard(self, value: object, pointer: str) -> Wildcard | None:
+        text = self._text(value, pointer)
+        if text is None:
+            return None
+        parts = wildcard_parts(text)
+        if isinstance(parts, str):
+            self._fault(parts, pointer)
+            return None
+        self._searches += len(parts) > 2
+        if self._searches > SEARCHES_MAX:
+            self._too_much(f"at most {SEARCHES_MAX} wildcards have a part between two *", pointer)
+        return Wildcard(parts)
+
+    def _exists(self, value: object, pointer: str) -> Leaf | None:
+        if isinstance(value, bool):
+            return Exists() if value else Absent()
+        self._fault("true or false is expected", pointer)
+        return None
+
+    def _cidr(self, value: object, pointer: str) -> Leaf | None:
+        text = self._text(value, pointer)
+        network = None if text is None else network_of(text)
+        if isinstance(network, str):
+            self._fault(network, pointer)
+        return Cidr(*network) if isinstance(network, tuple) else None
+
+    def _numeric(self, value: object, pointer: str) -> Leaf | None:
+        forms = '["=", 1], [">", 0], ["<=", 5] or a range such as [">", 0, "<=", 5] is expected'
+        if not isinstance(value, list) or len(value) not in (2, 4):
+            self._fault(forms, pointer)
+            return None
+        signs = value[::2]
+        numbers = [self._number(each, f"{pointer}/{2 * n + 1}", ordered=True) for n, each in enumerate(value[1::2])]
+        bounds = [each.token for each in numbers if each is not None and isinstance(each.token, float)]
+        if len(bounds) < len(numbers):
+            return None
+        match signs:
+            case ["="]:
+                return Equals(bounds[0])
+            case ["<" | "<=" as above]:
+                low, high, opened = -_LARGEST, bounds[0], (False, above == "<")
+            case [">" | ">=" as below]:
+                low, high, opened = bounds[0], _LARGEST, (below == ">", False)
+            case [">" | ">=" as below, "<" | "<=" as above]:
+                low, high, opened = bounds[0], bounds[1], (below == ">", above == "<")
+            case _:
+                self._fault(forms, pointer)
+                return None
+        if low >= high:
+            self._fault("the first number has to be less than the second", pointer)
+            return None
+        return Numeric(low, opened[0], high, opened[1])
+
+    def _anything_but(self, value: object, pointer: str) -> Leaf | None:
+        if isinstance(value, Mapping):
+            return self._but_texts(value, pointer)
+        listed = value if isinstance(value, list) else [value]
+        self._count(len(listed), pointer)
+        texts = sum(isinstance(each, str) for each in listed)
+        if not listed or 0 < texts < len(listed):
+            self._fault("one text or number, or a list of either, is expected, and not both in one list", pointer)
+            return None
+        at = [f"{pointer}/{place}" for place in range(len(listed))] if listed is value else [pointer]
+        if texts:
+            return AnythingBut(tuple(Equals(str(each)) for each in dict.fromkeys(listed)))
+        numbers = [self._number(each, here, ordered=True) for each, here in zip(listed, at, strict=True)]
+        kept = tuple(dict.fromkeys(each for each in numbers if each is not None))
+        return AnythingBut(kept) if len(numbers) == sum(each is not None for each in numbers) else None
+
+    def _but_texts(self, members: Mapping[str, object], pointer: str) -> Leaf | None:
+        operator = self._only(members, pointer)
+        allowed = None if operator is None else _LISTED.get(operator)
+        if operator is None:
+            return None
+        value, here = members[operator], f"{pointer}/{pointer_part(operator)}"
+        name = f"anything-but {operator}"
+        is_legacy = self.or_is_a_field and (
+            operator == "wildcard" or (operator != "equals-ignore-case" and isinstance(value, list))
+        )
+        if allowed is None or is_legacy or (self._operators is not None and name not in self._operators):
+            self._fault(f"anything-but {operator} is no operator here", pointer)
+            return None
+        listed = value if isinstance(value, list) else [value]
+        self._count(len(listed), pointer)
+        if not listed:
+            self._fault("a list is not empty", here)
+        at = [f"{here}/{place}" for place in range(len(listed))] if listed is value else [here]
+        leaves = [allowed(self, each, place) for each, place in zip(listed, at, strict=True)]
+        kept = tuple(dict.fromkeys(each for each in leaves if each is not None))
+        for leaf, place in zip(leaves, at, strict=True):
+            if isinstance(leaf, Prefix | Suffix) and not leaf.text:
+                self._fault("a text that is not empty is expected", place)
+        return AnythingBut(kept)
+
+    def _but_prefix(self, value: object, pointer: str) -> Listed | None:
+        text = self._text(value, pointer)
+        return None if text is None else Prefix(text)
+
+    def _but_suffix(self, value: object, pointer: str) -> Listed | None:
+        text = self._text(value, pointer)
+        return None if text is None else Suffix(text)
+
+    def _but_any_case(self, value: object, pointer: str) -> Listed | None:
+        text = self._text(value, pointer)
+        return None if text is None else IgnoringCase(text)
+
+
+_OPERATORS: Mapping[str, Callable[[_Reader, object, str], Leaf | None]] = {
+    "exactly": _Reader._exactly,
+    "prefix": _Reader._prefix,
+    "suffix": _Reader._suffix,
+    "equals-ignore-case": _Reader._ignoring_case,
+    "wildcard": _Reader._wildcard,
+    "numeric": _Reader._numeric,
+    "cidr": _Reader._cidr,
+    "exists": _Reader._exists,
+    "anything-but": _Reader._anything_but,
+}
+_ENDS = ("prefix", "suffix")
+_LISTED: Mapping[str, Callable[[_Reader, object, str], Listed | None]] = {
+    "prefix": _Reader._but_prefix,
+    "suffix": _Reader._but_suffix,
+    "equals-ignore-case": _Reader._but_any_case,
+    "wildcard": _Reader._wildcard,
+}

@@ -1,0 +1,84 @@
+"""What a pattern is asked about: the body of a message, its properties, or an envelope as EventBridge has it."""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+
+from tagcast.filters.compiled import FilterInput
+from tagcast.filters.event_pattern.event import Decimals, Event, Value, event_in, object_in
+from tagcast.strict_json import MalformedError, parse
+
+BODY_UNKNOWN = "the body is not kept any more"
+ENVELOPE_NAMES = ("version", "id", "source", "account", "time", "region", "detail-type")
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,10}(\.[0-9]{1,5})?", re.ASCII)
+
+
+class Scope(StrEnum):
+    """The part of a message that a pattern reads."""
+
+    BODY = "body"
+    PROPERTIES = "properties"
+    ENVELOPE = "envelope"
+
+
+def event_of(message: FilterInput, scope: Scope, *, are_attributes: bool = False) -> Event | str:
+    """Return what a pattern of that scope sees of a message, or why it sees nothing.
+
+    *are_attributes*: properties are read as SNS reads message attributes (:func:`attributes`).
+    """
+    if scope is Scope.PROPERTIES:
+        return attributes(message.properties) if are_attributes else _texts(message.properties)
+    body = message.body
+    if body is None:
+        return BODY_UNKNOWN
+    if scope is Scope.BODY:
+        return event_in(body)
+    detail = object_in(body)
+    return detail if isinstance(detail, str) else Event.of(envelope(message, detail))
+
+
+def envelope(message: FilterInput, detail: Mapping[str, object]) -> dict[str, object]:
+    """Return a message as an event of EventBridge: *detail* is its body, the other fields are made of the rest.
+
+    Each of source, detail-type, id, time, account, region and version is the property of that name; without one, the
+    detail-type is the routing key. The resources are the tags.
+
+    >>> from types import SimpleNamespace
+    >>> message = SimpleNamespace(tags=("arn:1",), routing_key="order.new", properties={"source": "shop"})
+    >>> envelope(message, {"n": 1})
+    {'detail-type': 'order.new', 'source': 'shop', 'resources': ['arn:1'], 'detail': {'n': 1}}
+    """
+    key = {} if message.routing_key is None else {"detail-type": message.routing_key}
+    named = {name: text for name in ENVELOPE_NAMES if (text := message.properties.get(name)) is not None}
+    return {**key, **named, "resources": list(message.tags), "detail": detail}
+
+
+def attributes(properties: Mapping[str, str]) -> Event:
+    """Return properties as SNS has attributes: a text that is a list of JSON is several values, a decimal is a number.
+
+    >>> attributes({"price": "7.5", "tags": '["a", "b"]', "name": "x"}).values
+    {'price': [Decimals(text='7.5', number=7.5)], 'tags': ['a', 'b'], 'name': ['x']}
+    """
+    event = Event()
+    for name, text in properties.items():
+        if text.startswith("["):
+            try:
+                listed = parse(text.encode("utf-8", "surrogatepass"))
+            except MalformedError:
+                listed = None
+            if isinstance(listed, list):
+                event.values.update(Event.of({name: listed}).values)
+                continue
+        event.put(name, _attribute(text))
+    return event
+
+
+def _attribute(text: str) -> Value:
+    return Decimals(text, float(text)) if _DECIMAL.fullmatch(text) else text
+
+
+def _texts(properties: Mapping[str, str]) -> Event:
+    event = Event()
+    for name, text in properties.items():
+        event.put(name, text)
+    return event
