@@ -12,6 +12,7 @@ COMPARISONS_MAX = 100_000
 STEPS_MAX = 20_000
 """Combinations of elements of arrays that are tried, for all alternatives of a pattern together."""
 STEPS_MIN = 100
+TOO_MANY_STEPS = f"the arrays of the event allow more than {STEPS_MAX} combinations"
 TOO_MUCH = f"the event has so many values that it would take more than {COMPARISONS_MAX} comparisons"
 
 
@@ -37,13 +38,12 @@ def matches(pattern: Pattern, event: Event) -> bool:
             if not known:
                 break
         else:
-            try:
-                if holds_together(pattern, alternative, event):
-                    return True
-            except FilterEvaluationError:
-                is_unknown = True
+            together = hold_together([pattern.conditions[place] for place in alternative], event, steps_of(pattern))
+            if together:
+                return True
+            is_unknown |= together is None
     if is_unknown:
-        raise FilterEvaluationError(f"the arrays of the event allow more than {STEPS_MAX} combinations")
+        raise FilterEvaluationError(TOO_MANY_STEPS)
     return False
 
 
@@ -65,18 +65,23 @@ def may_be_met(condition: Condition, event: Event) -> bool:
     return any(map(condition.holds, values))
 
 
-def holds_together(pattern: Pattern, alternative: Sequence[int], event: Event) -> bool:
-    """Say whether conditions that may be met, each by itself, are met within the same elements."""
+def steps_of(pattern: Pattern) -> int:
+    """Return how many combinations of elements are tried for each alternative of a pattern."""
+    return max(STEPS_MIN, STEPS_MAX // len(pattern.alternatives))
+
+
+def hold_together(conditions: Sequence[Condition], event: Event, steps_max: int) -> bool | None:
+    """Say whether conditions that may be met, each by itself, are met within the same elements; None after too much."""
     if not event.elements:
         return True
-    inside = [c for place in alternative if (c := pattern.conditions[place]).path in event.elements]
+    inside = [each for each in conditions if each.path in event.elements]
     if not inside or (len(inside) == 1 and not inside[0].may_be_absent):
         return True
     wanted = [Wanted(met_at(each, event), event.elements[each.path] if each.may_be_absent else None) for each in inside]
     try:
-        return are_consistent(wanted, max(STEPS_MIN, STEPS_MAX // len(pattern.alternatives)))
+        return are_consistent(wanted, steps_max)
     except TooManyStepsError:
-        raise FilterEvaluationError("too many combinations") from None
+        return None
 
 
 def met_at(condition: Condition, event: Event) -> list[Element | None]:

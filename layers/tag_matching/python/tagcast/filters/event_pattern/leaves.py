@@ -1,7 +1,9 @@
 """The comparisons of a pattern: each says of one value whether it holds. They are plain data, and pickle."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import Any
 
 from tagcast.filters.event_pattern.address import address_digits
 from tagcast.filters.event_pattern.event import Decimals, Raw, Value
@@ -257,3 +259,48 @@ def weight_of(leaf: Leaf) -> int:
             return len(text)
         case _:
             return 1
+
+
+def leaf_row(leaf: Leaf) -> list[object]:
+    """Return a leaf as plain lists and texts, for a snapshot."""
+    match leaf:
+        case Equals(Raw(text)):
+            return ["raw", text]
+        case AnythingBut(but):
+            return ["but", *map(leaf_row, but)]
+        case Wildcard(parts):
+            return ["wildcard", *parts]
+        case _:
+            return [_NAMES[type(leaf)], *(getattr(leaf, each.name) for each in fields(leaf))]
+
+
+def leaf_from_row(name: str, *row: Any) -> Leaf:
+    """Return the leaf that :func:`leaf_row` described.
+
+    >>> leaf = AnythingBut((Equals("a"), Wildcard(("b", ""))))
+    >>> leaf_from_row(*leaf_row(leaf)) == leaf
+    True
+    """
+    match name:
+        case "raw":
+            return Equals(Raw(*row))
+        case "but":
+            return AnythingBut(tuple(leaf_from_row(*each) for each in row))  # type: ignore[misc]
+        case "wildcard":
+            return Wildcard(tuple(row))
+        case _:
+            return _MADE[name](*row)
+
+
+_MADE: Mapping[str, Callable[..., Leaf]] = {
+    "equals": Equals,
+    "exists": Exists,
+    "absent": Absent,
+    "address": Address,
+    "cidr": Cidr,
+    "prefix": Prefix,
+    "suffix": Suffix,
+    "any_case": IgnoringCase,
+    "numeric": Numeric,
+}
+_NAMES = {made: name for name, made in _MADE.items()}

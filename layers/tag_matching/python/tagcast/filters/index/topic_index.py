@@ -140,7 +140,7 @@ class TopicIndex:
     def to_snapshot(self) -> bytes:
         """The index as data, independent of the Python version: a line of JSON, and one for each expression."""
         both = self._expressions, self._reading_tags
-        parts = [self._tags.as_rows(), self._routing.as_rows(), *(part.as_rows() for part in both)]
+        parts = [self._tags.as_rows(), self._routing.as_rows(), *(part.as_rows() for part in (*both, self._events))]
         each = [part.lines() for part in (*both, self._events)]
         head = [SNAPSHOT_FORMAT, _runs(self._ordinals), list(map(len, each)), *parts]
         lines = chain.from_iterable(each)
@@ -156,7 +156,7 @@ class TopicIndex:
             raise SnapshotError("not a snapshot of a topic index") from error
         if name != SNAPSHOT_FORMAT:
             raise SnapshotError(f"a snapshot of format {name!r}")
-        runs, counts, tags, routing, expressions, reading_tags = parts
+        runs, counts, tags, routing, expressions, reading_tags, events = parts
         rest = iter(entries)
         first, second, third = (list(islice(rest, count)) for count in counts)
         return cls(
@@ -165,7 +165,7 @@ class TopicIndex:
             RoutingTrie.from_rows(*routing),
             Sql92Index.from_rows(first, *expressions),
             Sql92Index.from_rows(second, *reading_tags),
-            EventIndex.from_lines(third),
+            EventIndex.from_rows(third, *events),
         )
 
     def _marked(self, bits: int, others: Iterable[int]) -> tuple[int, ...]:

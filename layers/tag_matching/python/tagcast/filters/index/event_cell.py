@@ -1,0 +1,258 @@
+"""Some alternatives of patterns that one key has found, asked together: one bit for each, one column for each path."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tagcast.filters.event_pattern.evaluate import hold_together, may_be_met
+from tagcast.filters.event_pattern.event import Decimals, Event, Value
+from tagcast.filters.event_pattern.leaves import Numeric, leaf_from_row, leaf_row
+from tagcast.filters.event_pattern.pattern import Condition
+from tagcast.filters.index.event_column import Column
+from tagcast.filters.sql92.cell_tests import bits_of
+
+HANDFUL_MAX = 3
+_STEP = 8
+
+
+class Entry(NamedTuple):
+    """An alternative: its owners, all of its conditions, and how many combinations of elements are tried."""
+
+    owners: list[int]
+    conditions: tuple[Condition, ...]
+    steps_max: int
+
+    def as_row(self) -> list[Any]:
+        """Plain lists, for a snapshot."""
+        conditions = [[each.path, *map(leaf_row, each.leaves)] for each in self.conditions]
+        return [self.owners, self.steps_max, conditions]
+
+    @classmethod
+    def from_row(cls, owners: list[int], steps_max: int, conditions: Sequence[Any]) -> Entry:
+        """Return the entry that :meth:`as_row` described."""
+        made = (Condition(path, tuple(leaf_from_row(*row) for row in rows), (), 1) for path, *rows in conditions)
+        return cls(owners, tuple(made), steps_max)
+
+
+class Found:
+    """What a match has found: owners, some of them several times, and those whose alternative takes too long."""
+
+    __slots__ = ("failed", "owners")
+
+    def __init__(self) -> None:
+        self.owners: list[int] = []
+        self.failed: list[int] = []
+
+    def take(self, entry: Entry, event: Event) -> None:
+        """Take an alternative of which each condition is met by itself."""
+        together = hold_together(entry.conditions, event, entry.steps_max)
+        if together:
+            self.owners += entry.owners
+        elif together is None:
+            self.failed += entry.owners
+
+
+class Handful:
+    """Alternatives too few for columns: they are asked one by one."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+
+    def match(self, event: Event, found: Found) -> None:
+        """Add what the event meets."""
+        for entry in self._entries:
+            for condition in entry.conditions:
+                if not may_be_met(condition, event):
+                    break
+            else:
+                found.take(entry, event)
+
+    def as_row(self) -> list[Any]:
+        """Plain lists, for a snapshot."""
+        return [entry.as_row() for entry in self._entries]
+
+
+class Cell:
+    """Alternatives with a bit each. What is asked of a path by none of them, and what the key says, is no column."""
+
+    __slots__ = ("_all", "_columns", "_entries", "_owners", "_tests")
+
+    def __init__(
+        self, owners: Sequence[list[int]], columns: Mapping[str, Column], entries: Sequence[Entry | str]
+    ) -> None:
+        self._owners = owners
+        self._columns = columns
+        self._entries = list(entries)
+        self._all = (1 << len(owners)) - 1
+        self._tests = [(path, _Bits(column, len(owners))) for path, column in columns.items()]
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry], key: str | None) -> Cell:
+        """Make the cell of entries of which the condition on *key* is met."""
+        columns: dict[str, Column] = {}
+        for place, entry in enumerate(entries):
+            for condition in entry.conditions:
+                if condition.path != key:
+                    column = columns.setdefault(condition.path, Column())
+                    for leaf in condition.leaves:
+                        column.add(leaf, place)
+        return cls([entry.owners for entry in entries], columns, entries)
+
+    def match(self, event: Event, found: Found) -> None:
+        """Add what the event meets."""
+        bits, values = self._all, event.values
+        for path, test in self._tests:
+            bits &= test.of(values.get(path), path in event.elements)
+            if not bits:
+                return
+        owners = self._owners
+        if not event.elements:
+            for place in places_of(bits):
+                found.owners += owners[place]
+            return
+        for place in places_of(bits):
+            found.take(self._entry(place), event)
+
+    def _entry(self, place: int) -> Entry:
+        entry = self._entries[place]
+        if isinstance(entry, str):
+            entry = self._entries[place] = Entry.from_row(*json.loads(entry))
+        return entry
+
+    def as_row(self) -> list[Any]:
+        """Plain lists, for a snapshot."""
+        texts = [each if isinstance(each, str) else json.dumps(each.as_row()) for each in self._entries]
+        return [self._owners, {path: column.as_row() for path, column in self._columns.items()}, texts]
+
+    @classmethod
+    def from_row(cls, owners: Sequence[list[int]], columns: Mapping[str, Any], texts: Sequence[str]) -> Cell:
+        """Return the cell that :meth:`as_row` described."""
+        return cls(owners, {path: Column.from_row(*row) for path, row in columns.items()}, texts)
+
+
+def places_of(bits: int) -> Iterator[int]:
+    """Yield the places of the bits that are set."""
+    if bits.bit_count() > 16:
+        digits = bin(bits)[:1:-1]
+        place = digits.find("1")
+        while place >= 0:
+            yield place
+            place = digits.find("1", place + 1)
+        return
+    while bits:
+        place = bits.bit_length() - 1
+        yield place
+        bits ^= 1 << place
+
+
+class _Bits:
+    """A column as bits: those that the values of its path leave in."""
+
+    __slots__ = (
+        "_but",
+        "_column",
+        "_count",
+        "_excluded",
+        "_exists",
+        "_free",
+        "_missing",
+        "_numbers",
+        "_ready",
+        "_there",
+    )
+
+    def __init__(self, column: Column, count: int) -> None:
+        self._column, self._count = column, count
+        self._ready: dict[int, int] = {}
+        free = (1 << count) - 1 & ~_asked(column, count)
+        self._exists = free | bits_of(column.exists, count)
+        self._there = bits_of(column.absent, count)
+        self._missing = free | self._there
+        self._numbers = _Bounds(column.numeric, count) if column.numeric else None
+        self._but = bits_of(list(column.but), count)
+        self._excluded: dict[Any, int] = {}
+
+    def of(self, values: Sequence[Value] | None, is_in_elements: bool) -> int:
+        """Return the bits of those that the values may meet; what is absent may be so beside some elements."""
+        if values is None:
+            return self._missing
+        bits = self._exists | self._there if is_in_elements else self._exists
+        ready = self._ready
+        for value in values:
+            for places in self._column.hits(value):
+                found = ready.get(id(places))
+                if found is None:
+                    found = ready[id(places)] = bits_of(places, self._count)
+                bits |= found
+            if self._numbers is not None:
+                number = value.number if type(value) is Decimals else value
+                if type(number) is float:
+                    bits |= self._numbers.beside(number)
+            if self._but:
+                bits |= self._but & ~self._named(value)
+        return bits
+
+    def _named(self, value: Value) -> int:
+        if type(value) is Decimals:
+            return self._named(value.text) | self._named(value.number)
+        found = self._excluded.get(value)
+        if found is None:
+            places = self._column.excluded.get(value)
+            if places is None:
+                return 0
+            found = self._excluded[value] = bits_of(places, self._count)
+        return found
+
+
+def _asked(column: Column, count: int) -> int:
+    """Return the bits of all that ask something of a column."""
+    places = {*column.exists, *column.absent, *column.but, *column.numeric}
+    places.update(place for each in column.tokens.values() for place in each)
+    places.update(place for table in column.parts.values() for each in table.values() for place in each)
+    for leaves in (column.others, *(each for table in column.checked.values() for each in table.values())):
+        places.update(place for _, each in leaves for place in each)
+    return bits_of(list(places), count)
+
+
+class _Bounds:
+    """Ranges of numbers: their bounds in order, and the bits of the first ones at every so many of them."""
+
+    __slots__ = ("_highs", "_lows")
+
+    def __init__(self, numeric: Mapping[int, Numeric], count: int) -> None:
+        lows = sorted((leaf.low, leaf.low_open, place) for place, leaf in numeric.items())
+        highs = sorted((leaf.high, not leaf.high_open, place) for place, leaf in numeric.items())
+        self._lows = [(bound, flag) for bound, flag, _ in lows], _steps([place for _, _, place in lows])
+        self._highs = [(bound, flag) for bound, flag, _ in highs], _steps([place for _, _, place in reversed(highs)])
+
+    def beside(self, number: float) -> int:
+        """Return the bits of the ranges that hold a number."""
+        lows, of_lows = self._lows
+        highs, of_highs = self._highs
+        below = _first(of_lows, bisect_left(lows, (number, True)))
+        return below & _first(of_highs, len(highs) - bisect_right(highs, (number, False)))
+
+
+_Steps = tuple[list[int], list[int]]
+
+
+def _steps(places: list[int]) -> _Steps:
+    steps, bits = [0], 0
+    for first in range(0, len(places), _STEP):
+        for place in places[first : first + _STEP]:
+            bits |= 1 << place
+        steps.append(bits)
+    return steps, places
+
+
+def _first(steps: _Steps, count: int) -> int:
+    at, places = steps
+    bits = at[count // _STEP]
+    for place in places[count - count % _STEP : count]:
+        bits |= 1 << place
+    return bits

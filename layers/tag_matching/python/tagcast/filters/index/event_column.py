@@ -1,0 +1,224 @@
+"""What many patterns ask of one path: their leaves by what finds them, with the places of those who ask.
+
+A place is an owner, or the number of a bit. Leaves of which a part is fixed are found by that part and then asked.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tagcast.filters.event_pattern.address import address_digits
+from tagcast.filters.event_pattern.event import Decimals, Raw, Value
+from tagcast.filters.event_pattern.leaves import (
+    Absent,
+    Address,
+    AnythingBut,
+    Cidr,
+    Equals,
+    Exists,
+    IgnoringCase,
+    Leaf,
+    Numeric,
+    Prefix,
+    Suffix,
+    Wildcard,
+    leaf_from_row,
+    leaf_row,
+    seen_by,
+)
+
+Places = list[int]
+START, END, LOWER_START, LOWER_END, DIGITS = "start", "end", "lower_start", "lower_end", "digits"
+_Checked = list[tuple[Leaf, Places]]
+
+
+class Column:
+    """The leaves of one path.
+
+    >>> column = Column()
+    >>> for place, leaf in enumerate([Equals("a"), Prefix("a"), Wildcard(("", "b")), Equals("b")]):
+    ...     column.add(leaf, place)
+    >>> sorted(place for places in column.hits("ab") for place in places)
+    [1, 2]
+    """
+
+    __slots__ = ("absent", "but", "checked", "excluded", "exists", "numeric", "others", "parts", "tokens")
+
+    def __init__(self) -> None:
+        self.tokens: dict[Value, Places] = {}
+        self.parts: dict[tuple[str, int], dict[str, Places]] = {}
+        self.checked: dict[tuple[str, int], dict[str, _Checked]] = {}
+        self.others: _Checked = []
+        self.numeric: dict[int, Numeric] = {}
+        self.but: dict[int, AnythingBut] = {}
+        self.excluded: dict[Value, Places] = {}
+        self.exists: Places = []
+        self.absent: Places = []
+
+    def add(self, leaf: Leaf, place: int) -> None:
+        """Add a leaf, of which there may be several for a place."""
+        match leaf:
+            case Equals(token):
+                self.tokens.setdefault(token, []).append(place)
+            case Prefix(text):
+                self._part(START, text, place)
+            case Suffix(text):
+                self._part(END, text, place)
+            case Address(digits):
+                self._part(DIGITS, digits, place)
+            case IgnoringCase(text, where) if text.isascii() and where:
+                self._part(LOWER_START if where == "prefix" else LOWER_END, text.lower(), place)
+            case Exists():
+                self.exists.append(place)
+            case Absent():
+                self.absent.append(place)
+            case _:
+                self._add_other(leaf, place)
+
+    def _add_other(self, leaf: Leaf, place: int) -> None:
+        """Add one of which a place has one at most, or one that is asked itself."""
+        if isinstance(leaf, Numeric) and place not in self.numeric:
+            self.numeric[place] = leaf
+            return
+        if isinstance(leaf, AnythingBut) and place not in self.but:
+            tokens = [each.token for each in leaf.but if isinstance(each, Equals)]
+            if len(tokens) == len(leaf.but):
+                self.but[place] = leaf
+                for token in tokens:
+                    self.excluded.setdefault(token, []).append(place)
+                return
+        self._check(leaf, place)
+
+    def _part(self, kind: str, text: str, place: int) -> None:
+        self.parts.setdefault((kind, len(text)), {}).setdefault(text, []).append(place)
+
+    def _check(self, leaf: Leaf, place: int) -> None:
+        key = fixed_part(leaf)
+        if key is None:
+            self.others.append((leaf, [place]))
+        else:
+            kind, text = key
+            self.checked.setdefault((kind, len(text)), {}).setdefault(text, []).append((leaf, [place]))
+
+    def hits(self, value: Value) -> Iterator[Places]:
+        """Yield the places of leaves that a value meets, but for what bits say better: numbers, all but some."""
+        if type(value) is str:
+            yield from self._of_text(value)
+            found = self.tokens.get(value)
+            if found is not None:
+                yield found
+        elif type(value) is Decimals:
+            yield from self._of_text(value.text)
+            for token in (value.text, value.number):
+                found = self.tokens.get(token)
+                if found is not None:
+                    yield found
+        else:
+            found = self.tokens.get(value)
+            if found is not None:
+                yield found
+        for leaf, places in self.others:
+            if leaf.holds(seen_by(leaf, value)):
+                yield places
+
+    def _of_text(self, text: str) -> Iterator[Places]:
+        for (kind, size), table in self.parts.items():
+            found = table.get(_part_of(kind, size, text))
+            if found is not None:
+                yield found
+        for (kind, size), asked in self.checked.items():
+            for leaf, places in asked.get(_part_of(kind, size, text), ()):
+                if leaf.holds(text):
+                    yield places
+
+    def as_row(self) -> list[Any]:
+        """Plain lists and dicts, for a snapshot."""
+        tokens = [[token_row(token), places] for token, places in self.tokens.items()]
+        return [
+            tokens,
+            [[kind, size, table] for (kind, size), table in self.parts.items()],
+            [
+                [kind, size, {text: _checked_row(each) for text, each in table.items()}]
+                for (kind, size), table in self.checked.items()
+            ],
+            _checked_row(self.others),
+            [[place, *leaf_row(leaf)[1:]] for place, leaf in self.numeric.items()],
+            [[place, leaf_row(leaf)] for place, leaf in self.but.items()],
+            self.exists,
+            self.absent,
+        ]
+
+    @classmethod
+    def from_row(
+        cls,
+        tokens: Sequence[Any],
+        parts: Sequence[Any],
+        checked: Sequence[Any],
+        others: Sequence[Any],
+        numeric: Sequence[Any],
+        but: Sequence[Any],
+        exists: Places,
+        absent: Places,
+    ) -> "Column":
+        """Return the column that :meth:`as_row` described."""
+        column = cls()
+        column.tokens = {token_from_row(*row): places for row, places in tokens}
+        column.parts = {(kind, size): table for kind, size, table in parts}
+        column.checked = {
+            (kind, size): {text: _checked_from(each) for text, each in table.items()} for kind, size, table in checked
+        }
+        column.others = _checked_from(others)
+        column.numeric = {place: Numeric(*row) for place, *row in numeric}
+        for place, row in but:
+            column.add(leaf_from_row(*row), place)
+        column.exists, column.absent = exists, absent
+        return column
+
+
+def fixed_part(leaf: Leaf) -> tuple[str, str] | None:
+    """Return what a text has to have for a leaf to be asked, None if it has to be asked of all."""
+    match leaf:
+        case Wildcard(parts) if parts[0]:
+            return START, parts[0]
+        case Wildcard(parts) if parts[-1]:
+            return END, parts[-1]
+        case IgnoringCase(text) if text.isascii():
+            return LOWER_START, text.lower()
+        case Cidr(first, last):
+            size = next((n for n in range(len(first)) if first[n] != last[n]), len(first))
+            # Addresses of the other version are shorter, or longer: what they have in common is compared.
+            return DIGITS, first[: min(size, 8)]
+        case _:
+            return None
+
+
+def _part_of(kind: str, size: int, text: str) -> str:
+    """Return the part of a text that a key of that size may be; nothing if it has none."""
+    match kind:
+        case "start":
+            return text[:size]
+        case "end":
+            return text[len(text) - size :] if size <= len(text) else ""
+        case "digits":
+            digits = address_digits(text)
+            return "" if digits is None else digits[:size]
+        case _:
+            part = text[:size] if kind == LOWER_START else text[len(text) - size :] if size <= len(text) else ""
+            return part.lower() if part.isascii() else ""
+
+
+def token_row(token: Value) -> list[Any]:
+    """Return a value as JSON can hold it."""
+    return ["raw", token.text] if isinstance(token, Raw) else ["equals", token]
+
+
+def token_from_row(name: str, token: Any) -> Value:
+    """Return the value that :func:`token_row` described."""
+    return Raw(token) if name == "raw" else token
+
+
+def _checked_row(checked: Iterable[tuple[Leaf, Places]]) -> list[Any]:
+    return [[leaf_row(leaf), places] for leaf, places in checked]
+
+
+def _checked_from(rows: Iterable[Any]) -> _Checked:
+    return [(leaf_from_row(*row), places) for row, places in rows]

@@ -1,0 +1,99 @@
+"""The index of event patterns says what each pattern says by itself."""
+
+import json
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tagcast.errors import FilterEvaluationError, InvalidFilterError
+from tagcast.filters.event_pattern import evaluate
+from tagcast.filters.index import event_index
+from tagcast.filters.index.topic_index import Matched, TopicIndex
+from tagcast.filters.kinds import CompiledFilter, compile_filter
+
+from tests.event_patterns.pairs import pairs
+
+SCOPES = (("eventbridge", "body"), ("eventbridge", "envelope"), ("eventbridge", "properties"), ("sns", "properties"))
+
+
+def message(dice: random.Random, event: str) -> Any:
+    properties = {"a": dice.choice(["a", "1", "3.5", '["a", "1"]', "[", "ab"]), "b": dice.choice(["x", "12", "1.0"])}
+    return SimpleNamespace(
+        tags=("a", "b"), routing_key=dice.choice([None, "a"]), properties=properties, body=event.encode()
+    )
+
+
+def one_by_one(filters: dict[int, CompiledFilter], of: Any) -> Matched:
+    matched, errors = [], []
+    for ordinal, each in filters.items():
+        try:
+            if each.evaluate(of):
+                matched.append(ordinal)
+        except FilterEvaluationError:
+            errors.append(ordinal)
+    return Matched(tuple(matched), tuple(errors))
+
+
+def topics(count: int, seed: int) -> Any:
+    """Yield topics of up to thirty patterns with the events they were made for."""
+    dice, made = random.Random(seed), pairs(1_000_000, seed)
+    for _ in range(count):
+        filters: dict[int, CompiledFilter] = {}
+        events = []
+        for ordinal in range(dice.randint(2, 30)):
+            pair = next(made)
+            events.append(message(dice, pair["event"]))
+            dialect, scope = SCOPES[dice.choices(range(4), (6, 1, 1, 1))[0]]
+            pattern = json.loads(pair["pattern"])
+            written = {"detail": pattern} if scope == "envelope" else pattern
+            try:
+                value = {"kind": "event_pattern", "pattern": written, "dialect": dialect, "scope": scope}
+                filters[ordinal * 3] = compile_filter(value)
+            except InvalidFilterError:
+                continue
+        if len(filters) > 1:
+            yield filters, events
+
+
+@pytest.mark.parametrize("cells", [(4_096, 3), (5, 0)], ids=["cells as they are", "small cells, no handful"])
+def test_index_and_rule_agree_on_generated_patterns(cells: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_index, "CELL_MAX", cells[0])
+    monkeypatch.setattr(event_index, "HANDFUL_MAX", cells[1])
+    met = 0
+    for filters, events in topics(40, seed=cells[0]):
+        index = TopicIndex.build(filters)
+        loaded = TopicIndex.from_snapshot(index.to_snapshot())
+        again = TopicIndex.from_snapshot(loaded.to_snapshot())
+        for each in events:
+            expected = one_by_one(filters, each)
+            met += len(expected.ordinals)
+            assert index.match(each) == expected
+            assert loaded.match(each) == expected
+            assert again.match(each) == expected
+        assert TopicIndex.from_snapshot(loaded.to_snapshot()).match(events[0]) == one_by_one(filters, events[0])
+    assert met > 300
+
+
+def test_what_takes_too_long_fails_in_the_index_as_in_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "COMPARISONS_MAX", 2)
+    monkeypatch.setattr(event_index, "COMPARISONS_MAX", 2)
+    monkeypatch.setattr(evaluate, "STEPS_MAX", 1)
+    monkeypatch.setattr(evaluate, "STEPS_MIN", 1)
+    failed = 0
+    for filters, events in topics(30, seed=7):
+        index = TopicIndex.build(filters)
+        for each in events:
+            expected = one_by_one(filters, each)
+            failed += len(expected.errors)
+            assert index.match(each) == expected
+    assert failed > 20
+
+
+def test_without_a_body_every_pattern_that_reads_it_fails() -> None:
+    values = [{"kind": "event_pattern", "pattern": {"a": [1]}, "scope": scope} for scope in ("body", "envelope")]
+    index = TopicIndex.build({1: values[0], 2: values[1], 3: {**values[0], "scope": "properties"}, 4: None})
+
+    found = index.match(SimpleNamespace(tags=(), routing_key=None, properties={}, body=None))
+
+    assert found == Matched((4,), (1, 2))
