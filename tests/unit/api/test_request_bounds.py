@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from tagcast.filters.event_pattern.pattern import PATTERN_CHARACTERS_MAX, PATTERN_VALUES_MAX
 from tagcast.filters.kinds import KINDS
 from tagcast.filters.routing_key_filter import FILTER_PATTERNS_MAX, KEY_BYTES_MAX
 from tagcast.filters.sql92.dialect import CHARACTERS_MAX, DEPTH_MAX, ELEMENTS_MAX, TERMS_MAX
@@ -75,6 +76,17 @@ FILTERS: dict[str, tuple[str, int, Fill]] = {
         lambda n: {"kind": "sql92", "expression": f"a IN ({','.join(['1'] * n)})"},
     ),
     "levels": ("/expression", DEPTH_MAX, lambda n: {"kind": "sql92", "expression": "(" * n + "a=1" + ")" * n}),
+    "values of a pattern": (
+        "/pattern/a",
+        PATTERN_VALUES_MAX,
+        lambda n: {"kind": "event_pattern", "pattern": {"a": ["x"] * n}},
+    ),
+    "characters of a pattern": (
+        "/pattern",
+        PATTERN_CHARACTERS_MAX,
+        lambda n: {"kind": "event_pattern", "pattern": {"a": ["é" * n]}},
+    ),
+    "faults of a pattern": ("/pattern", FAULTS_MAX, lambda n: {"kind": "event_pattern", "pattern": unknown(n)}),
     "function and more": ("", FAULTS_MAX, lambda n: {"kind": "function", "function": "f"} | unknown(n)),
     "long function": ("/function", 170, lambda n: {"kind": "function", "function": "f" * n}),
 }
