@@ -10,8 +10,9 @@ from aiohttp import web
 from tagcast_client.operation import path_of
 
 from local.console.desk import desk_of
+from local.console.minutes import Minute
 from local.console.rendering import lane_path, span
-from local.console.samples import ChartError, Minute
+from local.console.samples import ChartError
 
 SPANS = {"hour": (60, 1), "day": (24 * 60, 15)}
 """How many minutes a chart shows, and how many of them one bar stands for."""

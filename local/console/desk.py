@@ -18,10 +18,13 @@ from tagcast_client.models import Topic, UrgentLane
 from local.console.archive_jobs import JobBoard
 from local.console.attention import Backlogs
 from local.console.kept import FRESH_S, PAGE, Kept
+from local.console.minutes import MinuteFile
 from local.console.rendering import environment
 from local.console.samples import Charted, Samples
 
 T = TypeVar("T")
+MINUTES = "minutes.sqlite"
+"""Where what is sampled is kept, beside the reports."""
 SIDE_BY_SIDE_MAX = 8
 """A page asks the API at most 8 questions at once."""
 
@@ -56,7 +59,8 @@ class Desk:
         for name, kept in (("lanes", lanes), ("topics", topics), ("backlogs", Backlogs(self.api))):
             object.__setattr__(self, name, kept)
         if self.metrics is None:
-            object.__setattr__(self, "charted", Samples(self.api))
+            file = MinuteFile(self.reports.parent / MINUTES, self.api.url)
+            object.__setattr__(self, "charted", Samples(self.api, file))
         else:
             object.__setattr__(self, "charted", self.metrics)
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from statistics import quantiles
 from typing import Any, Protocol
 
 from tagcast.ids import accepted_at_of
 from tagcast_client import AsyncClient, NotFoundError, TagcastError, TailWish
 from tagcast_client.tailing import Tail, TailEvent
 
-MINUTE = timedelta(minutes=1)
-KEPT = 24 * 60
+from local.console.minutes import KEPT, MINUTE, Minute, MinuteFile
+
 TOPICS_MAX = 20
 ASK_S = 20.0
 """A topic is watched for a minute after a question: with one in 20 seconds nothing is missed."""
@@ -26,29 +23,6 @@ LATENCIES_MAX = 200
 """Latencies of a minute that are remembered: its percentiles come from the first ones."""
 ALL = ""
 """The name under which a topic itself is sampled."""
-
-
-@dataclass
-class Minute:
-    """One minute of a topic or a subscription; None is what was not told.
-
-    Latencies are from acceptance to delivery, in milliseconds. The backlog of a topic is what it retains.
-    """
-
-    at: datetime
-    published: int | None = None
-    delivered: int = 0
-    failed: int = 0
-    latencies: list[float] = field(default_factory=list)
-    p95_ms: float | None = None
-    backlog: int | None = None
-
-    @property
-    def slow_ms(self) -> float | None:
-        """Return the latency that 95 of 100 deliveries did not exceed."""
-        if self.p95_ms is not None or not self.latencies:
-            return self.p95_ms
-        return quantiles(self.latencies, n=20)[-1] if len(self.latencies) > 1 else self.latencies[0]
 
 
 class Charted(Protocol):
@@ -61,8 +35,14 @@ class Charted(Protocol):
     async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
         """Return those of the last *count* minutes that something is known of, oldest first. Raises ChartError."""
 
+    def published_at(self, topic: str) -> datetime | None:
+        """Return when something was seen to be published to a topic last, None if nothing is known of that."""
+
+    async def start(self) -> None:
+        """Begin what is asked beside the pages."""
+
     async def stop(self) -> None:
-        """End what is asked beside the pages."""
+        """End it."""
 
 
 class ChartError(Exception):
@@ -71,56 +51,71 @@ class ChartError(Exception):
 
 @dataclass
 class _Watched:
-    looked_s: float
+    """A topic that is sampled: *present* are the minutes of it and its subscriptions that may still change."""
+
+    topic: str
+    file: MinuteFile
     cursor: str | None = None
-    series: dict[str, deque[Minute]] = field(default_factory=dict)
+    present: dict[tuple[str, datetime], Minute] = field(default_factory=dict)
 
     def minute(self, name: str, at: datetime) -> Minute:
         """Return the minute of an instant, which may be a new one."""
-        kept = self.series.setdefault(name, deque(maxlen=KEPT))
         start = at.replace(second=0, microsecond=0)
-        for each in reversed(kept):
-            if each.at == start:
-                return each
-            if each.at < start:
-                break
-        made = Minute(start)
-        kept.append(made)
-        return made
+        if (name, start) not in self.present:
+            kept = self.file.minutes(self.topic, name, start - timedelta(seconds=1))
+            self.present[name, start] = kept[0] if kept and kept[0].at == start else Minute(start)
+        return self.present[name, start]
+
+    def keep(self, now: datetime) -> None:
+        """Write the present minutes; those that are over are not present any more."""
+        for (name, _), minute in self.present.items():
+            self.file.keep(self.topic, name, [minute])
+        self.present = {key: minute for key, minute in self.present.items() if now - minute.at < 2 * MINUTE}
 
 
 class Samples:
-    """Minutes of the topics whose pages were looked at within a day, the last of them, as long as the console runs."""
+    """Minutes of the topics whose pages were looked at within a day, the last of them; *file* keeps them."""
 
-    def __init__(self, api: AsyncClient, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, api: AsyncClient, file: MinuteFile, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._api = api
+        self._file = file
         self._now = now
         self._topics: dict[str, _Watched] = {}
         self._task: asyncio.Task[None] | None = None
 
     @property
     def means(self) -> str:
-        """Say since when there are samples."""
+        """Say what there are samples of."""
         return (
-            f"Sampled by this console while it runs, from the first look at a topic on, for a day after the last one; "
-            f"at most {TOPICS_MAX} topics."
+            "Sampled every minute while a console runs here, and kept for a day: "
+            f"of the {TOPICS_MAX} topics whose pages were looked at last, from the first look on."
         )
+
+    def published_at(self, topic: str) -> datetime | None:
+        """Return the last minute in which something was seen to be published."""
+        return self._file.published_at(topic) if self._file.exists else None
+
+    async def start(self) -> None:
+        """Go on with the topics that were sampled when the console ended."""
+        if self._file.exists:
+            for topic in self._file.looked_at(self._now() - KEPT, TOPICS_MAX):
+                self._topics[topic] = _Watched(topic, self._file)
+            if self._topics:
+                self._task = asyncio.create_task(self._go_on())
 
     async def minutes(self, topic: str, subscription: str, count: int) -> Sequence[Minute]:
         """Return what was sampled, and go on sampling."""
+        self._file.looked(topic, self._now())
         if topic not in self._topics:
-            self._topics[topic] = _Watched(0.0)
+            self._topics[topic] = _Watched(topic, self._file)
             await self.sample(topic)
         if topic not in self._topics:
             return ()
-        watched = self._topics[topic]
-        watched.looked_s = time.monotonic()
-        for name, _ in sorted(self._topics.items(), key=lambda each: -each[1].looked_s)[TOPICS_MAX:]:
-            del self._topics[name]
         if self._task is None:
             self._task = asyncio.create_task(self._go_on())
-        since = self._now() - count * MINUTE
-        return [each for each in watched.series.get(subscription, ()) if each.at > since]
+        return self._file.minutes(topic, subscription, self._now() - count * MINUTE)
 
     async def sample(self, topic: str) -> None:
         """Ask what happened in a topic since it was asked last."""
@@ -130,11 +125,13 @@ class Samples:
             settings = await self._api.get_topic(topic)
         except NotFoundError:
             del self._topics[topic]
+            self._file.forget(topic)
             return
         except TagcastError:  # The next question is as good: what happened between them is told then.
             return
         self._take(watched, told)
         watched.minute(ALL, self._now()).backlog = settings.retained_messages
+        watched.keep(self._now())
 
     def _take(self, watched: _Watched, told: Tail) -> None:
         if watched.cursor is not None:
@@ -148,12 +145,12 @@ class Samples:
         watched.cursor = told.next_cursor
 
     async def _go_on(self) -> None:
-        """Sample every topic again and again, until nobody looked at any for a day."""
+        """Sample the topics that were looked at last again and again, until nobody looked at any for a day."""
         while self._topics:
             await asyncio.sleep(ASK_S)
-            over_s = time.monotonic() - KEPT * 60
-            for name in [name for name, each in self._topics.items() if each.looked_s < over_s]:
-                del self._topics[name]
+            self._file.shrink(self._now())
+            wanted = self._file.looked_at(self._now() - KEPT, TOPICS_MAX)
+            self._topics = {name: each for name, each in self._topics.items() if name in wanted}
             for name in list(self._topics):
                 await self.sample(name)
         self._task = None
@@ -164,6 +161,7 @@ class Samples:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
+        self._file.close()
 
 
 def _count(watched: _Watched, event: TailEvent) -> None:
@@ -191,6 +189,12 @@ class CloudWatchMinutes:
     def means(self) -> str:
         """Say which topics have metrics."""
         return f"From CloudWatch: topics that MetricTopics of the stack {self.stack} names have metrics, others none."
+
+    def published_at(self, topic: str) -> datetime | None:
+        """No metric of a topic says it."""
+
+    async def start(self) -> None:
+        """Nothing is asked beside the pages."""
 
     async def stop(self) -> None:
         """Nothing is asked beside the pages."""

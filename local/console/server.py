@@ -60,6 +60,7 @@ class ConsoleServer:
 
     async def start(self, port: int) -> None:
         """Listen; 0 takes any port. Raises PortInUseError."""
+        await self._desk.charted.start()
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, "127.0.0.1", port).start()

@@ -85,7 +85,7 @@ async def rates(request: web.Request) -> web.Response:
     """Tell how much happens in a topic: a part of a page, which asks for it again."""
     desk, topic = desk_of(request), request.match_info["topic"]
     told = await desk.api.tail(topic, TailWish(max_events=0))
-    return desk.page("rates.html", rates=rates_of(told.counts))
+    return desk.page("rates.html", rates=rates_of(told.counts), published_at=desk.charted.published_at(topic))
 
 
 ROUTES = (web.get("/tail", tail), web.get("/topics/{topic}/rates", rates))

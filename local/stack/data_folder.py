@@ -40,7 +40,8 @@ class DataFolder:
         if fresh:
             for kept in ("engine", "reports"):
                 shutil.rmtree(self.path / kept, ignore_errors=True)
-            (self.path / "deployed").unlink(missing_ok=True)
+            for file in ("deployed", "minutes.sqlite"):
+                (self.path / file).unlink(missing_ok=True)
 
     def release(self) -> None:
         """Leave the folder to others, if it was ours."""

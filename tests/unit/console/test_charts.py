@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from tagcast_client import AsyncClient
 
 from local.console.archived import archived_message
 from local.console.charts import charts_of
-from local.console.samples import CloudWatchMinutes, Minute, Samples
+from local.console.minutes import Minute, MinuteFile
+from local.console.samples import CloudWatchMinutes, Samples
 from tests.clients.in_memory_api import InMemoryApi
 from tests.fakes.stream import FakeStream
 from tests.fakes.world import FAIL
@@ -23,7 +25,7 @@ from tests.unit.console.visitor import Visitor
 NOW = datetime(2026, 11, 23, 12, 30, 20, tzinfo=UTC)
 
 
-def test_what_happens_in_a_topic_is_sampled_by_minute_and_subscription_from_the_first_look_on() -> None:
+def test_what_happens_in_a_topic_is_sampled_by_minute_and_subscription_and_kept(tmp_path: Path) -> None:
     world = InMemoryApi()
     fakes, stream = world.fakes, FakeStream(world.fakes)
 
@@ -43,10 +45,15 @@ def test_what_happens_in_a_topic_is_sampled_by_minute_and_subscription_from_the_
     fakes.pusher.behaviours["failing"] = lambda push: FAIL
     with asyncio.Runner() as loop:
         api = AsyncClient("http://api.test", transport=world)
-        samples = Samples(api, now)
+        file = tmp_path / "minutes.sqlite"
+        samples = Samples(api, MinuteFile(file, "a"), now)
 
         def minutes(name: str, count: int = 60, topic: str = "orders") -> Sequence[Minute]:
             return loop.run(samples.minutes(topic, name, count))
+
+        loop.run(samples.start())
+        assert samples.published_at("orders") is None
+        assert not file.exists()
 
         assert not [each for each in minutes("") if each.delivered]
         happens(3)
@@ -63,8 +70,34 @@ def test_what_happens_in_a_topic_is_sampled_by_minute_and_subscription_from_the_
         assert [(each.delivered, each.slow_ms) for each in minutes("well")] == [(3, 250.0), (2, 250.0)]
         assert [each.delivered for each in minutes("well", 1)] == [2]
         assert minutes("", topic="absent") == ()
+        assert samples.published_at("orders") == told[-1].at
         loop.run(samples.stop())
+
+        samples = Samples(api, MinuteFile(file, "a"), now)
+        loop.run(samples.start())
+        loop.run(samples.sample("orders"))  # What is asked first begins to count.
+        happens(1)
+        loop.run(samples.sample("orders"))
+        assert [(each.published, each.delivered) for each in minutes("") if each.published] == [(3, 3), (3, 3)]
+        loop.run(samples.stop())
+        assert loop.run(Samples(api, MinuteFile(file, "b"), now).minutes("orders", "", 60))[0].published is None
         loop.run(api.aclose())
+
+
+def test_minutes_are_kept_for_a_day_and_the_oldest_of_too_many_go(tmp_path: Path) -> None:
+    file = MinuteFile(tmp_path / "minutes.sqlite", "a")
+    file.keep("orders", "", [Minute(NOW - timedelta(hours=each), published=1) for each in (25, 3, 2, 1)])
+
+    def left() -> list[int]:
+        return [(NOW - each.at).seconds // 3600 for each in file.minutes("orders", "", NOW - timedelta(days=3))]
+
+    file.shrink(NOW)
+    assert left() == [3, 2, 1]
+    file.shrink(NOW, rows_max=2)
+    assert left() == [2, 1]
+    file.forget("orders")
+    assert (left(), file.published_at("orders")) == ([], None)
+    file.close()
 
 
 def test_an_hour_has_a_bar_a_minute_and_a_day_one_for_a_quarter_of_an_hour() -> None:
@@ -85,7 +118,7 @@ def test_the_pages_of_a_topic_and_a_subscription_have_charts(visitor: Visitor) -
     for path in ("/topics/orders", "/topics/orders/subscriptions/billing"):
         assert f'hx-get="{path}/charts"' in visitor.get(path).text
         charts = visitor.get(f"{path}/charts?span=day")
-        assert (charts.status, "Sampled by this console" in charts.text) == (200, True)
+        assert (charts.status, "Sampled every minute" in charts.text) == (200, True)
 
 
 class CloudWatch:

@@ -1,0 +1,131 @@
+"""Minutes of topics and subscriptions, kept for a day in a file beside the state of the stack."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import quantiles
+
+MINUTE, KEPT = timedelta(minutes=1), timedelta(days=1)
+ROWS_MAX = 500_000
+"""Some 50 MB: 300 series of a whole day. Beyond it the oldest minutes go."""
+TABLES = """
+CREATE TABLE IF NOT EXISTS minutes (
+  api TEXT, topic TEXT, subscription TEXT, at INTEGER, published INTEGER, delivered INTEGER, failed INTEGER,
+  p95_ms REAL, backlog INTEGER, PRIMARY KEY (api, topic, subscription, at)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS by_time ON minutes (at);
+CREATE TABLE IF NOT EXISTS looks (api TEXT, topic TEXT, at INTEGER, PRIMARY KEY (api, topic)) WITHOUT ROWID;
+"""
+
+
+@dataclass
+class Minute:
+    """One minute of a topic or a subscription; None is what was not told.
+
+    Latencies are from acceptance to delivery, in milliseconds. The backlog of a topic is what it retains.
+    """
+
+    at: datetime
+    published: int | None = None
+    delivered: int = 0
+    failed: int = 0
+    latencies: list[float] = field(default_factory=list)
+    p95_ms: float | None = None
+    backlog: int | None = None
+
+    @property
+    def slow_ms(self) -> float | None:
+        """Return the latency that 95 of 100 deliveries did not exceed."""
+        if self.p95_ms is not None or not self.latencies:
+            return self.p95_ms
+        return quantiles(self.latencies, n=20)[-1] if len(self.latencies) > 1 else self.latencies[0]
+
+
+class MinuteFile:
+    """The minutes of the topics of one API, in a file that is made with the first of them."""
+
+    def __init__(self, path: Path, api: str) -> None:
+        self._path, self._api = path, api
+        self._opened: sqlite3.Connection | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a file."""
+        return self._path.exists()
+
+    @property
+    def _rows(self) -> sqlite3.Connection:
+        if self._opened is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._opened = sqlite3.connect(self._path, isolation_level=None)
+            self._opened.executescript("PRAGMA synchronous = OFF;" + TABLES)
+        return self._opened
+
+    def keep(self, topic: str, subscription: str, minutes: Iterable[Minute]) -> None:
+        """Keep minutes of a subscription, or of a topic itself, in the place of what was kept of them."""
+        who = (self._api, topic, subscription)
+        told = [
+            (*who, _second(m.at), m.published, m.delivered, m.failed, m.slow_ms, m.backlog) for m in minutes
+        ]  # fmt: skip
+        self._rows.executemany("INSERT OR REPLACE INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", told)
+
+    def minutes(self, topic: str, subscription: str, since: datetime) -> list[Minute]:
+        """Return what is kept from after an instant on, oldest first."""
+        found = self._rows.execute(
+            "SELECT at, published, delivered, failed, p95_ms, backlog FROM minutes "
+            "WHERE api = ? AND topic = ? AND subscription = ? AND at > ? ORDER BY at",
+            (self._api, topic, subscription, _second(since)),
+        )
+        return [
+            Minute(datetime.fromtimestamp(at, UTC), published, delivered, failed, p95_ms=p95_ms, backlog=backlog)
+            for at, published, delivered, failed, p95_ms, backlog in found
+        ]
+
+    def published_at(self, topic: str) -> datetime | None:
+        """Return the last minute in which something was seen to be published to a topic."""
+        [(at,)] = self._rows.execute(
+            "SELECT max(at) FROM minutes WHERE api = ? AND topic = ? AND subscription = '' AND published > 0",
+            (self._api, topic),
+        )
+        return None if at is None else datetime.fromtimestamp(at, UTC)
+
+    def looked(self, topic: str, at: datetime) -> None:
+        """Remember that somebody looked at a topic."""
+        self._rows.execute("INSERT OR REPLACE INTO looks VALUES (?, ?, ?)", (self._api, topic, _second(at)))
+
+    def looked_at(self, since: datetime, most: int) -> list[str]:
+        """Return the topics that were looked at after an instant, at most so many, the last ones first."""
+        found = self._rows.execute(
+            "SELECT topic FROM looks WHERE api = ? AND at > ? ORDER BY at DESC, topic LIMIT ?",
+            (self._api, _second(since), most),
+        )
+        return [topic for (topic,) in found]
+
+    def forget(self, topic: str) -> None:
+        """Keep nothing of a topic any more: it was deleted."""
+        for table in ("minutes", "looks"):
+            self._rows.execute(f"DELETE FROM {table} WHERE api = ? AND topic = ?", (self._api, topic))
+
+    def shrink(self, now: datetime, rows_max: int = ROWS_MAX) -> None:
+        """Remove what is older than a day, and the oldest of more rows than there may be."""
+        self._rows.execute("DELETE FROM minutes WHERE at < ?", (_second(now - KEPT),))
+        self._rows.execute("DELETE FROM looks WHERE at < ?", (_second(now - KEPT),))
+        [(count,)] = self._rows.execute("SELECT count(*) FROM minutes")
+        if count > rows_max:
+            self._rows.execute(
+                "DELETE FROM minutes WHERE at <= (SELECT at FROM minutes ORDER BY at LIMIT 1 OFFSET ?)",
+                (count - rows_max - 1,),
+            )
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+
+def _second(at: datetime) -> int:
+    return int(at.timestamp())
