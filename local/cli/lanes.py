@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -12,8 +14,8 @@ from rich.text import Text
 from tagcast_client.operation import Json, path_of
 
 from local.cli.instant import readable_instant
-from local.cli.screen import fields_table, rows_table, state_text
-from local.cli.session import Cursor, EveryPage, Limit, Listing, Page, SubscriptionName, TopicName, session_of
+from local.cli.screen import fields_table, outcome_text, rows_table, state_text
+from local.cli.session import Cursor, EveryPage, Limit, Listing, Page, SubscriptionName, TopicName, pages, session_of
 from local.cli.subscriptions import pending_note, subscription_fields
 from local.cli.visible import visible_json
 
@@ -36,7 +38,7 @@ def _row(delivery: Json) -> list[Any]:
         delivery.get("attempts"),
         readable_instant(delivery.get("next_attempt_at")),
         readable_instant(delivery.get("expires_at")),
-        delivery.get("last_outcome"),
+        outcome_text(delivery.get("last_outcome")),
     ]
 
 
@@ -74,6 +76,9 @@ def lane(
     session.tell_of_more(backlog)
 
 
+PAGE, FREQUENT = 100, 3
+
+
 def _urgent_row(lane: Json) -> list[Any]:
     head = lane.get("head") or {}
     return [
@@ -84,7 +89,7 @@ def _urgent_row(lane: Json) -> list[Any]:
         head.get("attempts"),
         readable_instant(head.get("next_attempt_at")),
         readable_instant(head.get("expires_at")),
-        head.get("last_outcome"),
+        outcome_text(head.get("last_outcome")),
     ]
 
 
@@ -96,9 +101,88 @@ LISTING = Listing(
 )
 
 
-def lanes(ctx: typer.Context, limit: Limit = 20, cursor: Cursor = None, every: EveryPage = False) -> None:
-    """List the lanes of all topics that are not active, in the order in which somebody has to look at them."""
-    session_of(ctx).show_list("/lanes", LISTING, Page(limit, cursor, every))
+class Common(StrEnum):
+    """What lanes may have in common."""
+
+    HOST = "host"
+    TOPIC = "topic"
+    SUBSCRIPTION = "subscription"
+    STATE = "state"
+    OUTCOME = "outcome"
+
+    def of(self, lane: Json) -> str:
+        """Return what a lane has of it."""
+        if self is Common.OUTCOME:
+            return outcome_text((lane.get("head") or {}).get("last_outcome")) or "no attempt yet"
+        return str(lane.get(self.value) or "pulled by its members")
+
+
+SHOWN_OF_GROUPS = (Common.SUBSCRIPTION, Common.STATE, Common.OUTCOME)
+
+
+def grouped(lanes: Iterable[Json], by: Common) -> list[dict[str, Any]]:
+    """Return how many lanes have the same in common, the largest groups first, and what is frequent among them.
+
+    >>> [group["lanes"] for group in grouped([{"topic": "a"}, {"topic": "b"}, {"topic": "a"}], Common.TOPIC)]
+    [2, 1]
+    """
+    groups: dict[str, list[Json]] = {}
+    for lane in lanes:
+        groups.setdefault(by.of(lane), []).append(lane)
+
+    def frequent(lanes: list[Json], of: Common) -> dict[str, int]:
+        return dict(Counter(map(of.of, lanes)).most_common(FREQUENT))
+
+    return [
+        {
+            by.value: name,
+            "lanes": len(found),
+            "topics": len({each["topic"] for each in found}),
+            **{f"{of.value}s": frequent(found, of) for of in SHOWN_OF_GROUPS if of is not by},
+        }
+        for name, found in sorted(groups.items(), key=lambda each: (-len(each[1]), each[0]))
+    ]
+
+
+def lanes(
+    ctx: typer.Context,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    every: EveryPage = False,
+    by: Annotated[Common | None, typer.Option(help="Count them all by what they have in common.")] = None,
+    host: Annotated[str | None, typer.Option(help="Of all of them those whose endpoints are at this host.")] = None,
+) -> None:
+    """List the lanes of all topics that are not active, in the order in which somebody has to look at them.
+
+    With --by and --json: {"groups": [...]}.
+    """
+    session = session_of(ctx)
+    if by is None and host is None:
+        session.show_list("/lanes", LISTING, Page(limit, cursor, every))
+        return
+    found = [lane for answer in pages(session.api, "/lanes", PAGE) for lane in answer.json["lanes"]]
+    found = [lane for lane in found if host is None or Common.HOST.of(lane) == host.rstrip("/")]
+    groups = None if by is None else grouped(found, by)
+    if session.as_json:
+        shown = {"lanes": found} if groups is None else {"groups": groups}
+        typer.echo(visible_json(json.dumps(shown, ensure_ascii=False)))
+    elif not found:
+        session.out.print(LISTING.empty)
+    elif groups is None:
+        session.out.print(rows_table(map(_urgent_row, found), *LISTING.headings))
+    else:
+        session.out.print(rows_table(map(_group_row, groups), *groups[0]))
+
+
+def _group_row(group: dict[str, Any]) -> list[Any]:
+    """Return the cells of a group: of what is frequent in it each with its number, where there is more than one."""
+    return [_told(value, is_state=of in ("state", "states")) for of, value in group.items()]
+
+
+def _told(value: Any, *, is_state: bool) -> str:
+    many = {str(value): 1} if not isinstance(value, dict) else value
+    words = {name.replace("_", " ") if is_state else name: count for name, count in many.items()}
+    return ", ".join(f"{word} ({count})" if len(words) > 1 else word for word, count in words.items())
 
 
 def _command(

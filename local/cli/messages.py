@@ -16,7 +16,7 @@ from tagcast_client.operation import Json, path_of
 from local.cli import completion
 from local.cli.content import ContentType, PropertyPairs, RoutingKey, Tags, body_bytes, message_of
 from local.cli.instant import readable_instant
-from local.cli.screen import fault_lines, fields_table, rows_table, state_text
+from local.cli.screen import fault_lines, fields_table, outcome_text, rows_table, state_text
 from local.cli.session import (
     Cursor,
     EveryPage,
@@ -187,7 +187,7 @@ def _state_map(first: Json, entries: Json) -> RenderableType:
             state_text(entry.get("state")),
             entry.get("attempts"),
             readable_instant(entry.get("last_attempt_at")),
-            entry.get("last_outcome"),
+            outcome_text(entry.get("last_outcome")),
         ]
         for name, entry in entries.items()
     ]

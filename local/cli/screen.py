@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -186,3 +186,20 @@ def fault_lines(problem: Json, status: int) -> Text:
     for sentence in differs if isinstance(differs, list) else []:
         lines.append(f"\n  • {visible_line(str(sentence))}")
     return lines
+
+
+OUTCOMES: Mapping[str, str] = {
+    "circuit": "not attempted: the host gives no answer",
+    "pending confirmation": "not attempted: the endpoint has not agreed yet",
+    "rate": "not attempted: its rate is used up",
+}
+"""What is told of a delivery before any attempt at it, as people read it."""
+
+
+def outcome_text(told: str | None) -> str | None:
+    """Return what came of an attempt, or why none was made.
+
+    >>> outcome_text("http 500"), outcome_text("circuit"), outcome_text(None)
+    ('http 500', 'not attempted: the host gives no answer', None)
+    """
+    return None if told is None else OUTCOMES.get(told, told)

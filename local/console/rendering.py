@@ -15,6 +15,7 @@ from tagcast_client.operation import path_of
 
 from local.cli.filters import filter_text
 from local.cli.instant import readable_duration
+from local.cli.screen import outcome_text
 from local.cli.visible import visible
 
 HERE = Path(__file__).parent
@@ -53,7 +54,7 @@ def environment() -> Environment:
         "query_text": urlencode,
         "short": short,
         "slug": slug,
-        "outcome": outcome,
+        "outcome": outcome_text,
         "size": size,
         "rate": rate,
         "usd": usd,
@@ -108,23 +109,6 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     ('1 lane', '1,200 lanes', '2 deliveries')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-OUTCOMES: Mapping[str, str] = {
-    "circuit": "not attempted: the host gives no answer",
-    "pending confirmation": "not attempted: the endpoint has not agreed yet",
-    "rate": "not attempted: its rate is used up",
-}
-"""What is told of a delivery before any attempt at it, as people read it."""
-
-
-def outcome(told: str | None) -> str | None:
-    """Return what came of an attempt, or why none was made.
-
-    >>> outcome("http 500"), outcome("circuit"), outcome(None)
-    ('http 500', 'not attempted: the host gives no answer', None)
-    """
-    return None if told is None else OUTCOMES.get(told, told)
 
 
 def slug(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -577,3 +578,24 @@ def test_a_token_is_shown_in_place_of_a_signature(api: FakeApi, run: Run, monkey
         "Bearer of-the-environment",
         "Bearer given",
     ]
+
+
+def test_lanes_are_counted_by_what_they_have_in_common_and_listed_by_host(api: FakeApi, run: Run) -> None:
+    def lane(topic: str, name: str, host: str | None, told: str) -> dict[str, Any]:
+        return {"topic": topic, "subscription": name, "state": "blocked", "host": host, "head": {"last_outcome": told}}
+
+    first = [lane("a", "crm", "http://x:1", "http 500"), lane("a", "pulled", None, "circuit")]
+    last = [lane("b", "crm", "http://x:1", "circuit")]
+    api.teach("GET /lanes?limit=100", {"lanes": first, "next_cursor": "2"})
+    api.teach("GET /lanes?limit=100&cursor=2", {"lanes": last, "next_cursor": None})
+
+    groups = json.loads(run("--json", "lanes", "--by", "host").output)["groups"]
+
+    assert [(each["host"], each["lanes"], each["topics"]) for each in groups] == [
+        ("http://x:1", 2, 2),
+        ("pulled by its members", 1, 1),
+    ]
+    assert groups[0]["outcomes"] == {"http 500": 1, "not attempted: the host gives no answer": 1}
+    listed = run("lanes", "--host", "http://x:1/").output
+    assert ("crm" in listed, "pulled" in listed) == (True, False)
+    assert "Every lane is active." in run("lanes", "--host", "http://y").output
